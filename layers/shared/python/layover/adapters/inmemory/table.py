@@ -1,0 +1,141 @@
+"""A table in memory: the semantics of DynamoDB's conditional writes, for tests and the in-process SDK."""
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from layover.adapters.journal.table import (
+    Action,
+    AllOf,
+    AnyOf,
+    Below,
+    Check,
+    Condition,
+    ConditionFailed,
+    Delete,
+    Equals,
+    Exists,
+    Item,
+    Missing,
+    Put,
+    Shorter,
+    TransactionFailed,
+    Update,
+    Write,
+)
+
+
+class MemoryTable:
+    """`Table` as a dict. Single-threaded: every method runs without giving way to another task."""
+
+    def __init__(self) -> None:
+        self._items: dict[tuple[str, str], Item] = {}
+        self._done: set[str] = set()
+
+    async def get(self, pk: str, sk: str) -> Item | None:
+        """One item."""
+        return copy.copy(self._items.get((pk, sk)))
+
+    async def query(
+        self, pk: str, low: str, high: str, *, limit: int | None = None, forward: bool = True
+    ) -> list[Item]:
+        """Items with low <= sk <= high."""
+        keys = sorted(
+            (k for k in self._items if k[0] == pk and low <= k[1] <= high), reverse=not forward
+        )
+        return [copy.copy(self._items[k]) for k in keys[:limit]]
+
+    async def query_index(
+        self, partition: str, prefix: str, *, limit: int, forward: bool, after: str | None
+    ) -> list[Item]:
+        """Items of the owner's index."""
+        found = sorted(
+            (
+                i
+                for i in self._items.values()
+                if i.get("gsi1pk") == partition and str(i.get("gsi1sk", "")).startswith(prefix)
+            ),
+            key=lambda i: str(i["gsi1sk"]),
+            reverse=not forward,
+        )
+        beyond: Callable[[Item], bool] = lambda i: (  # noqa: E731
+            after is None or (i["gsi1sk"] > after if forward else i["gsi1sk"] < after)
+        )
+        return [copy.copy(i) for i in found if beyond(i)][:limit]
+
+    async def write(self, action: Write) -> Item | None:
+        """One conditional write."""
+        old = self._items.get((action.pk, action.sk))
+        if action.when is not None and not holds(action.when, old):
+            raise ConditionFailed(copy.copy(old))
+        return copy.copy(self._apply(action))
+
+    async def transact(self, actions: Sequence[Action], token: str) -> None:
+        """Check all, then apply all."""
+        if token in self._done:
+            return
+        failed = {
+            index: copy.copy(self._items.get((a.pk, a.sk)))
+            for index, a in enumerate(actions)
+            if a.when is not None and not holds(a.when, self._items.get((a.pk, a.sk)))
+        }
+        if failed:
+            raise TransactionFailed(failed)
+        for action in actions:
+            if not isinstance(action, Check):
+                self._apply(action)
+        self._done.add(token)
+
+    def _apply(self, action: Write) -> Item | None:
+        key = (action.pk, action.sk)
+        if isinstance(action, Delete):
+            self._items.pop(key, None)
+            return None
+        if isinstance(action, Put):
+            item = {k: v for k, v in action.item.items() if v is not None}
+            self._items[key] = {"pk": action.pk, "sk": action.sk, **item}
+            return None
+        self._items[key] = item = updated(
+            self._items.get(key, {"pk": action.pk, "sk": action.sk}), action
+        )
+        return item
+
+
+def updated(old: Item, action: Update) -> Item:
+    """The item after the update."""
+    item = dict(old)
+    for name, value in action.set.items():
+        if value is None:
+            item.pop(name, None)
+        else:
+            item[name] = value
+    for name, number in action.add.items():
+        item[name] = item.get(name, 0) + number
+    for name, element in action.include.items():
+        item[name] = set(item.get(name, set())) | {element}
+    for name, element in action.exclude.items():
+        rest = set(item.get(name, set())) - {element}
+        item.pop(name, None)
+        if rest:
+            item[name] = rest
+    return item
+
+
+def holds(condition: Condition, item: Item | None) -> bool:
+    """Whether DynamoDB would let a write with this condition pass."""
+    value: Any = None if item is None else item.get(getattr(condition, "name", ""))
+    match condition:
+        case AllOf(parts):
+            return all(holds(p, item) for p in parts)
+        case AnyOf(parts):
+            return any(holds(p, item) for p in parts)
+        case Missing():
+            return value is None
+        case Exists():
+            return value is not None
+        case Equals(_, wanted):
+            return bool(value == wanted)
+        case Below(_, bound):
+            return value is not None and bool(value < bound)
+        case Shorter(_, size):
+            return value is None or len(value) < size

@@ -1,0 +1,75 @@
+"""The event log of a run: batches keyed by their first seq, several writers, no gaps (DESIGN 2).
+
+A batch is put if its first seq is free. Every writer's next seq is the end of some batch that it saw,
+and so the beginning of the following one: a stale writer always collides, and renumbers.
+"""
+
+from typing import Any
+
+from layover.adapters.journal.codec import Bodies
+from layover.adapters.journal.table import Item, Missing, Put, Table
+from layover.keys import EVENT_PREFIX, Keys, event_key
+from layover.values.event import Event, EventPage, dump_events, load_events
+
+_BATCHES = 50
+"""Batches read at once."""
+_END = EVENT_PREFIX + "~"
+
+
+class EventLog:
+    """Reads and builds the batches of one run."""
+
+    def __init__(self, table: Table, bodies: Bodies, keys: Keys, run_id: str) -> None:
+        self._table = table
+        self._bodies = bodies
+        self._keys = keys
+        self._run_id = run_id
+
+    async def body(self, events: list[Event]) -> dict[str, Any]:
+        """The body of a batch: it does not depend on the batch's number."""
+        packed = await self._bodies.pack(self._keys, self._run_id, dump_events(events))
+        return {**packed, "count": len(events)}
+
+    def batch(self, body: dict[str, Any], first_seq: int, *, last: bool = False) -> Put:
+        """The put of a batch at `first_seq`. `last`: no event can follow."""
+        return Put(
+            pk=self._keys.run(self._run_id),
+            sk=event_key(first_seq),
+            item={**body, "last": last or None},
+            when=Missing("pk"),
+        )
+
+    async def tail(self) -> tuple[int, bool]:
+        """The next free seq, and whether the log is closed."""
+        found = await self._table.query(
+            self._keys.run(self._run_id), EVENT_PREFIX, _END, limit=1, forward=False
+        )
+        return (
+            (_first(found[0]) + found[0]["count"], bool(found[0].get("last")))
+            if found
+            else (1, False)
+        )
+
+    async def page(self, after: int, limit: int) -> EventPage:
+        """Events with seq > after; `done` once the closed end of the log was reached."""
+        pk = self._keys.run(self._run_id)
+        found = await self._table.query(pk, event_key(after + 1), _END, limit=_BATCHES)
+        if after > 0 and (not found or _first(found[0]) != after + 1):
+            # `after` lies inside a batch, or at the end of the log: its batch began earlier.
+            low = EVENT_PREFIX
+            found = (
+                await self._table.query(pk, low, event_key(after), limit=1, forward=False) + found
+            )
+        events: list[Event] = []
+        for item in found:
+            text = await self._bodies.unpack(item)
+            events += [e for e in load_events(text, self._run_id, _first(item)) if e.seq > after]
+        end = _first(found[-1]) + found[-1]["count"] - 1 if found else after
+        items = tuple(events[:limit])
+        last_seq = items[-1].seq if items else after
+        closed = bool(found and found[-1].get("last"))
+        return EventPage(items=items, last_seq=last_seq, done=closed and last_seq >= end)
+
+
+def _first(item: Item) -> int:
+    return int(item["sk"].removeprefix(EVENT_PREFIX))

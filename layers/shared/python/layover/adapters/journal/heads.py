@@ -1,0 +1,166 @@
+"""Threads' heads: making, listing, changing, and handing a thread from one run to the next."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from layover.adapters.journal.codec import Bodies
+from layover.adapters.journal.records import (
+    head_from,
+    head_item,
+    thread_index,
+)
+from layover.adapters.journal.table import (
+    Action,
+    Condition,
+    ConditionFailed,
+    Equals,
+    Exists,
+    Item,
+    Missing,
+    Put,
+    Table,
+    Update,
+    all_of,
+    same,
+)
+from layover.clock import rfc3339
+from layover.keys import HEAD, META, Keys
+from layover.ports import Clock
+from layover.values.message import Message
+from layover.values.page import Page
+from layover.values.run import Outcome, RunMeta, Status
+from layover.values.thread import ThreadHead, after
+
+
+class Heads:
+    """`THREAD#id / HEAD` items."""
+
+    def __init__(self, table: Table, clock: Clock) -> None:
+        self._table = table
+        self._clock = clock
+
+    async def put(self, head: ThreadHead) -> None:
+        """Make a thread; one that is there already stays."""
+        keys = Keys(head.owner)
+        put = Put(keys.thread(head.id), HEAD, head_item(keys, head), when=Missing("pk"))
+        try:
+            await self._table.write(put)
+        except ConditionFailed:
+            return
+
+    async def get(self, owner: str, thread_id: str) -> ThreadHead | None:
+        """The head, deleted or not."""
+        item = await self._table.get(Keys(owner).thread(thread_id), HEAD)
+        return head_from(owner, item) if item else None
+
+    async def page(self, owner: str, limit: int, cursor: str | None) -> Page[ThreadHead]:
+        """Newest change first."""
+        found = await self._table.query_index(
+            Keys(owner).partition, "T#", limit=limit + 1, forward=False, after=cursor
+        )
+        more = found[limit - 1]["gsi1sk"] if len(found) > limit else None
+        return Page(items=tuple(head_from(owner, i) for i in found[:limit]), next_cursor=more)
+
+    async def edit(
+        self,
+        owner: str,
+        thread_id: str,
+        title: str | None,
+        metadata: Mapping[str, Any] | None,
+        untitled_only: bool,
+    ) -> ThreadHead | None:
+        """Replace what is given."""
+        now = rfc3339(self._clock.now())
+        changes: dict[str, Any] = {"updated_at": now}
+        changes.update(thread_index(Keys(owner), thread_id, now))
+        if title is not None:
+            changes["title"] = title
+        if metadata is not None:
+            changes["metadata"] = json.dumps(metadata)
+        alive: Condition = all_of(Exists("pk"), Missing("deleted"))
+        if untitled_only:
+            alive = all_of(alive, Missing("title"))
+        return await self._change(owner, thread_id, changes, alive)
+
+    async def mark_deleted(self, owner: str, thread_id: str) -> ThreadHead | None:
+        """A tombstone: it leaves the index, takes no run, and stays."""
+        before = await self.get(owner, thread_id)
+        changes = {"deleted": True, "gsi1pk": None, "gsi1sk": None}
+        await self._change(owner, thread_id, changes, Exists("pk"))
+        return before
+
+    async def _change(
+        self, owner: str, thread_id: str, changes: Mapping[str, Any], when: Condition
+    ) -> ThreadHead | None:
+        update = Update(Keys(owner).thread(thread_id), HEAD, set=changes, when=when)
+        try:
+            item = await self._table.write(update)
+        except ConditionFailed:
+            return None
+        return head_from(owner, item) if item else None
+
+
+class Handover:
+    """What the end of a run does to its thread: the newest message, and the next run in the queue."""
+
+    def __init__(self, table: Table, bodies: Bodies, clock: Clock) -> None:
+        self._table = table
+        self._bodies = bodies
+        self._clock = clock
+
+    async def plan(self, run: RunMeta, outcome: Outcome) -> tuple[list[Action], str | None]:
+        """Actions of the end's transaction, and the run that holds the thread afterwards."""
+        keys = Keys(run.owner)
+        item = await self._table.get(keys.thread(run.thread_id), HEAD)
+        if item is None or item.get("active_run") != run.id:
+            return [], None
+        queue: list[str] = item.get("queue", [])
+        popped, starting = 0, None
+        for candidate in queue:
+            popped += 1
+            starting = await self._start(keys, candidate, outcome)
+            if starting:
+                break
+        now = rfc3339(self._clock.now())
+        next_run = queue[popped - 1] if starting else None
+        changes: dict[str, Any] = {
+            "leaf_id": outcome.leaf_id,
+            "last_created_at": rfc3339(outcome.last_created_at),
+            "updated_at": now,
+            "active_run": next_run,
+            "queue": queue[popped:] or None,
+            "interrupts": max(0, item.get("interrupts", 0) - popped),
+            "unsaved": None if outcome.saved else run.id,
+        }
+        if not item.get("deleted"):
+            changes.update(thread_index(keys, run.thread_id, now))
+        holds = all_of(Equals("active_run", run.id), same("queue", queue or None))
+        head = Update(keys.thread(run.thread_id), HEAD, set=changes, when=holds)
+        return [head, *([starting] if starting else [])], next_run
+
+    async def _start(self, keys: Keys, run_id: str, outcome: Outcome) -> Update | None:
+        """The move of a queued run to running; its input follows the leaf that there is now."""
+        item = await self._table.get(keys.run(run_id), META)
+        if item is None or item["status"] != Status.QUEUED.value:
+            return None
+        message = Message.model_validate_json(await self._bodies.unpack(item))
+        changes: dict[str, Any] = {
+            "created_at": after(outcome.last_created_at, self._clock.now()),
+        }
+        if not item.get("parent_given"):
+            changes["parent_id"] = outcome.leaf_id
+        text = message.model_copy(update=changes).model_dump_json()
+        body: Item = await self._bodies.pack(keys, run_id, text)
+        fresh = {name: body.get(name) for name in ("b", "blob", "sha256", "size")}
+        return Update(
+            keys.run(run_id),
+            META,
+            set={
+                **fresh,
+                "status": Status.RUNNING.value,
+                "execution": f"{run_id}-1",
+                "updated_at": rfc3339(self._clock.now()),
+            },
+            when=Equals("status", Status.QUEUED.value),
+        )

@@ -1,0 +1,246 @@
+"""The journal (`ports.Journal`) over a table: reads, and the parts put together."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from layover.adapters.journal.codec import Bodies
+from layover.adapters.journal.events import EventLog
+from layover.adapters.journal.heads import Handover, Heads
+from layover.adapters.journal.records import call_from, is_call, run_from, step_from
+from layover.adapters.journal.requests import Requests
+from layover.adapters.journal.runlog import TableRunLog
+from layover.adapters.journal.table import (
+    Below,
+    Condition,
+    ConditionFailed,
+    Equals,
+    Item,
+    Table,
+    Update,
+    all_of,
+)
+from layover.clock import rfc3339
+from layover.errors import AttemptsUsedUp
+from layover.keys import META, STEP_PREFIX, Keys
+from layover.ports import Accepted, Blobs, Clock, Decided, RequestKey, RunLog
+from layover.values.event import Event, EventPage
+from layover.values.page import Page
+from layover.values.run import (
+    MAX_ATTEMPTS,
+    CallRecord,
+    Decision,
+    OnBusy,
+    OpenApproval,
+    RunMeta,
+    RunSnapshot,
+    StepRecord,
+)
+from layover.values.thread import ThreadHead
+
+_STEPS_END = STEP_PREFIX + "~"
+
+
+class TableJournal:
+    """`Journal`: DynamoDB with `DynamoTable`, memory with `MemoryTable`."""
+
+    def __init__(self, table: Table, blobs: Blobs, clock: Clock) -> None:
+        self._table = table
+        self._clock = clock
+        self._bodies = Bodies(blobs)
+        self._heads = Heads(table, clock)
+        self._handover = Handover(table, self._bodies, clock)
+        self._requests = Requests(table, self._bodies, clock)
+
+    async def put_thread(self, head: ThreadHead) -> None:
+        """See `ports.Journal`."""
+        await self._heads.put(head)
+
+    async def thread(self, owner: str, thread_id: str) -> ThreadHead | None:
+        """See `ports.Journal`."""
+        return await self._heads.get(owner, thread_id)
+
+    async def threads(self, owner: str, limit: int, cursor: str | None) -> Page[ThreadHead]:
+        """See `ports.Journal`."""
+        return await self._heads.page(owner, limit, cursor)
+
+    async def edit_thread(
+        self,
+        owner: str,
+        thread_id: str,
+        *,
+        title: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        untitled_only: bool = False,
+    ) -> ThreadHead | None:
+        """See `ports.Journal`."""
+        return await self._heads.edit(owner, thread_id, title, metadata, untitled_only)
+
+    async def mark_deleted(self, owner: str, thread_id: str) -> ThreadHead | None:
+        """See `ports.Journal`."""
+        return await self._heads.mark_deleted(owner, thread_id)
+
+    async def accept(
+        self, run: RunMeta, head: ThreadHead, on_busy: OnBusy, request: RequestKey | None
+    ) -> Accepted:
+        """See `ports.Journal`."""
+        return await self._requests.accept(run, head, on_busy, request)
+
+    async def replayed(self, owner: str, request: RequestKey, now: datetime) -> str | None:
+        """See `ports.Journal`."""
+        return await self._requests.replayed(owner, request, now)
+
+    async def run(self, owner: str, run_id: str) -> RunMeta | None:
+        """See `ports.Journal`."""
+        item = await self._table.get(Keys(owner).run(run_id), META)
+        return await self._meta(owner, item) if item else None
+
+    async def snapshot(self, owner: str, run_id: str) -> RunSnapshot | None:
+        """See `ports.Journal`. One query: META sorts before the steps."""
+        items = await self._table.query(Keys(owner).run(run_id), META, _STEPS_END)
+        if not items or items[0]["sk"] != META:
+            return None
+        return await self._snapshot(await self._meta(owner, items[0]), items[1:])
+
+    async def runs(
+        self, owner: str, thread_id: str, limit: int, cursor: str | None
+    ) -> Page[RunMeta]:
+        """See `ports.Journal`."""
+        found = await self._table.query_index(
+            Keys(owner).partition, f"R#{thread_id}#", limit=limit + 1, forward=False, after=cursor
+        )
+        more = found[limit - 1]["gsi1sk"] if len(found) > limit else None
+        items = [await self._meta(owner, i) for i in found[:limit]]
+        return Page(items=tuple(items), next_cursor=more)
+
+    async def approvals(
+        self, owner: str, thread_id: str | None, limit: int, cursor: str | None
+    ) -> Page[OpenApproval]:
+        """See `ports.Journal`."""
+        open_calls: list[OpenApproval] = []
+        while True:
+            found = await self._table.query_index(
+                Keys(owner).partition, "A#", limit=limit + 1, forward=True, after=cursor
+            )
+            for item in found:
+                if len(open_calls) == limit:
+                    return Page(items=tuple(open_calls), next_cursor=cursor)
+                cursor = item["gsi1sk"]
+                if thread_id is None or item["thread_id"] == thread_id:
+                    open_calls.append(await self._approval(item))
+            if len(found) <= limit:
+                return Page(items=tuple(open_calls), next_cursor=None)
+
+    async def store_token(
+        self, owner: str, run_id: str, execution: str, key: str, attempt: int, token: str
+    ) -> CallRecord | None:
+        """See `ports.Journal`."""
+        if await self._requests.store_token(owner, run_id, execution, key, attempt, token):
+            return await self.call(owner, run_id, key)
+        return None
+
+    async def decide(
+        self, owner: str, run_id: str, key: str, attempt: int, decision: Decision, *events: Event
+    ) -> Decided:
+        """See `ports.Journal`. The token is read after the decision stands: either it is there, or
+        whoever stores it later sees the decision."""
+        await self._requests.decide(owner, run_id, key, attempt, decision, events)
+        call = await self.call(owner, run_id, key)
+        assert call is not None
+        return Decided(call, call.token)
+
+    async def call(self, owner: str, run_id: str, key: str) -> CallRecord | None:
+        """See `ports.Journal`."""
+        item = await self._table.get(Keys(owner).run(run_id), key)
+        return call_from(run_id, item, await self._bodies.unpack(item)) if item else None
+
+    async def events(self, owner: str, run_id: str, after: int, limit: int) -> EventPage:
+        """See `ports.Journal`."""
+        return await EventLog(self._table, self._bodies, Keys(owner), run_id).page(after, limit)
+
+    async def take(self, owner: str, run_id: str, execution: str) -> RunLog | None:
+        """See `ports.Journal`."""
+        mine = all_of(Equals("execution", execution), Below("attempts", MAX_ATTEMPTS))
+        try:
+            return await self._take(owner, run_id, mine)
+        except ConditionFailed as failure:
+            old = failure.old
+            if old and old["status"] == "running" and old.get("execution") == execution:
+                raise AttemptsUsedUp(
+                    f"{MAX_ATTEMPTS} attempts made no step", run_id=run_id
+                ) from failure
+            return None
+
+    async def force(self, owner: str, run_id: str) -> RunLog | None:
+        """See `ports.Journal`."""
+        try:
+            return await self._take(owner, run_id, all_of())
+        except ConditionFailed:
+            return None
+
+    async def join(self, owner: str, run_id: str, execution: str) -> RunLog | None:
+        """See `ports.Journal`."""
+        snapshot = await self.snapshot(owner, run_id)
+        if snapshot is None or snapshot.meta.execution != execution:
+            return None
+        if snapshot.meta.status != "running":
+            return None
+        return self._log(snapshot, None)
+
+    async def request_cancel(self, owner: str, run_id: str) -> RunMeta | None:
+        """See `ports.Journal`."""
+        await self._requests.request_cancel(owner, run_id)
+        return await self.run(owner, run_id)
+
+    async def _take(self, owner: str, run_id: str, condition: Condition) -> RunLog:
+        pk = Keys(owner).run(run_id)
+        parts = (Equals("status", "running"), *getattr(condition, "parts", ()))
+        changes = {"updated_at": rfc3339(self._clock.now())}
+        taken = await self._table.write(
+            Update(pk, META, set=changes, add={"epoch": 1, "attempts": 1}, when=all_of(*parts))
+        )
+        assert taken is not None
+        meta = await self._meta(owner, taken)
+        # A run's first writer finds no step and no event: nobody can have written one.
+        first = meta.epoch == 1
+        items = [] if first else await self._table.query(pk, STEP_PREFIX, _STEPS_END)
+        return self._log(await self._snapshot(meta, items), 1 if first else None)
+
+    def _log(self, snapshot: RunSnapshot, next_seq: int | None) -> RunLog:
+        return TableRunLog(
+            self._table, self._bodies, self._clock, self._handover, snapshot, next_seq
+        )
+
+    async def _meta(self, owner: str, item: Item) -> RunMeta:
+        return run_from(owner, item, await self._bodies.unpack(item))
+
+    async def _snapshot(self, meta: RunMeta, items: list[Item]) -> RunSnapshot:
+        steps: list[StepRecord] = []
+        calls: list[CallRecord] = []
+        for item in items:
+            body = await self._bodies.unpack(item)
+            if is_call(item):
+                calls.append(call_from(meta.id, item, body))
+            else:
+                steps.append(step_from(item, body))
+        return RunSnapshot(meta=meta, steps=tuple(steps), calls=tuple(calls))
+
+    async def _approval(self, item: Item) -> OpenApproval:
+        run_id = str(item["gsi1sk"]).split("#", 3)[2]
+        call = call_from(run_id, item, await self._bodies.unpack(item))
+        assert call.suspension is not None
+        return OpenApproval(
+            run_id=run_id,
+            thread_id=item["thread_id"],
+            agent=item["agent"],
+            tool_call_id=call.tool_call_id,
+            tool_name=call.tool_name,
+            args=call.args,
+            kind=call.suspension.kind,
+            payload=call.suspension.payload,
+            resume_schema=call.suspension.resume_schema,
+            attempt=call.attempt,
+            agent_path=(item["agent"],),
+            requested_at=call.suspension.requested_at,
+            expires_at=call.suspension.expires_at,
+        )

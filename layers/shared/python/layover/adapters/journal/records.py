@@ -1,0 +1,176 @@
+"""Items of the table <-> values. What conditions look at is an attribute of its own; the rest is a body."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from layover.adapters.journal.table import Item
+from layover.clock import from_rfc3339, rfc3339
+from layover.keys import Keys
+from layover.values.message import Message
+from layover.values.run import (
+    CallRecord,
+    ContextBase,
+    Decision,
+    ErrorInfo,
+    FinishReason,
+    Outcome,
+    RunMeta,
+    Status,
+    StepRecord,
+)
+from layover.values.thread import ThreadHead
+from layover.values.usage import Usage
+
+_CALL_ATTRIBUTES = {"state", "opener", "attempt", "token", "decision", "key", "run_id"}
+
+
+def head_item(keys: Keys, head: ThreadHead) -> dict[str, Any]:
+    """Attributes of `THREAD#id / HEAD`."""
+    return {
+        "id": head.id,
+        "agent": head.agent,
+        "title": head.title,
+        "metadata": json.dumps(head.metadata),
+        "created_at": rfc3339(head.created_at),
+        "updated_at": rfc3339(head.updated_at),
+        "leaf_id": head.leaf_id,
+        "last_created_at": rfc3339(head.last_created_at) if head.last_created_at else None,
+        "active_run": head.active_run,
+        "queue": list(head.queue) or None,
+        "interrupts": head.interrupts,
+        "unsaved": head.unsaved,
+        "deleted": head.deleted or None,
+        **thread_index(keys, head.id, rfc3339(head.updated_at)),
+    }
+
+
+def thread_index(keys: Keys, thread_id: str, updated_at: str) -> dict[str, str]:
+    """The thread's place in the owner's index: by time of its last change."""
+    return {"gsi1pk": keys.partition, "gsi1sk": f"T#{updated_at}#{thread_id}"}
+
+
+def head_from(owner: str, item: Item) -> ThreadHead:
+    """The value of a HEAD item."""
+    last = item.get("last_created_at")
+    return ThreadHead(
+        id=item["id"],
+        owner=owner,
+        agent=item["agent"],
+        title=item.get("title"),
+        metadata=json.loads(item["metadata"]),
+        created_at=from_rfc3339(item["created_at"]),
+        updated_at=from_rfc3339(item["updated_at"]),
+        leaf_id=item.get("leaf_id"),
+        last_created_at=from_rfc3339(last) if last else None,
+        active_run=item.get("active_run"),
+        queue=tuple(item.get("queue", ())),
+        interrupts=item.get("interrupts", 0),
+        unsaved=item.get("unsaved"),
+        deleted=bool(item.get("deleted")),
+    )
+
+
+def run_index(keys: Keys, run: RunMeta) -> dict[str, str]:
+    """The run's place in the owner's index: by thread, by time."""
+    return {
+        "gsi1pk": keys.partition,
+        "gsi1sk": f"R#{run.thread_id}#{rfc3339(run.created_at)}#{run.id}",
+    }
+
+
+def run_item(keys: Keys, run: RunMeta) -> dict[str, Any]:
+    """Attributes of a new run's META, but for its body (`run_body`)."""
+    return {
+        "id": run.id,
+        "thread_id": run.thread_id,
+        "agent": run.agent,
+        "fingerprint": run.fingerprint,
+        "status": run.status.value,
+        "parent_given": run.parent_given,
+        "stream": run.stream,
+        "max_iterations": run.max_iterations,
+        "created_at": rfc3339(run.created_at),
+        "updated_at": rfc3339(run.updated_at),
+        "epoch": run.epoch,
+        "attempts": run.attempts,
+        "n": run.n,
+        "execution": run.execution,
+        **run_index(keys, run),
+    }
+
+
+def run_from(owner: str, item: Item, body: str) -> RunMeta:
+    """The value of a META item; `body` is the run's input."""
+    outcome = json.loads(item["outcome"]) if "outcome" in item else {}
+    base = item.get("base")
+    return RunMeta(
+        id=item["id"],
+        owner=owner,
+        thread_id=item["thread_id"],
+        agent=item["agent"],
+        fingerprint=item.get("fingerprint"),
+        status=Status(item["status"]),
+        input=Message.model_validate_json(body),
+        parent_given=item.get("parent_given", False),
+        stream=item["stream"],
+        max_iterations=item.get("max_iterations"),
+        created_at=from_rfc3339(item["created_at"]),
+        updated_at=from_rfc3339(item["updated_at"]),
+        epoch=item["epoch"],
+        attempts=item["attempts"],
+        n=item["n"],
+        execution=item.get("execution"),
+        cancel=bool(item.get("cancel")),
+        waiting=frozenset(item.get("waiting", ())),
+        base=ContextBase.model_validate_json(base) if base else None,
+        step_ended=item.get("step_ended", 0),
+        finish_reason=FinishReason(outcome["finish_reason"]) if outcome else None,
+        output=outcome.get("output"),
+        error=ErrorInfo.model_validate(outcome["error"]) if outcome.get("error") else None,
+        usage=Usage.model_validate(outcome["usage"]) if outcome else Usage(),
+        model=outcome.get("model"),
+        saved=item.get("saved", True),
+    )
+
+
+def outcome_text(outcome: Outcome) -> str:
+    """What META keeps of an outcome."""
+    return outcome.model_dump_json(include={"finish_reason", "output", "error", "usage", "model"})
+
+
+def call_body(call: CallRecord) -> str:
+    """What a call's item keeps in its body."""
+    return call.model_dump_json(exclude=_CALL_ATTRIBUTES)
+
+
+def call_from(run_id: str, item: Item, body: str) -> CallRecord:
+    """The value of a CALL item."""
+    decision = item.get("decision")
+    return CallRecord.model_validate(
+        {
+            **json.loads(body),
+            "key": item["sk"],
+            "run_id": run_id,
+            "state": item["state"],
+            "opener": item.get("opener"),
+            "attempt": item["attempt"],
+            "token": item.get("token"),
+            "decision": Decision.model_validate_json(decision) if decision else None,
+        }
+    )
+
+
+def is_call(item: Mapping[str, Any]) -> bool:
+    """A CALL item (the last part of its key is a call's)."""
+    return "#CALL#" in str(item["sk"]).rsplit("/", 1)[-1]
+
+
+def step_body(step: StepRecord) -> str:
+    """What a step's item keeps in its body: all of it but the key."""
+    return step.model_dump_json(exclude={"key"})
+
+
+def step_from(item: Item, body: str) -> StepRecord:
+    """The value of a STEP item."""
+    return StepRecord.model_validate({**json.loads(body), "key": item["sk"]})

@@ -1,0 +1,208 @@
+"""What callers ask of the journal: accept a run, decide a call, store a token, cancel."""
+
+import secrets
+from datetime import datetime
+from typing import Any
+
+from layover.adapters.journal.codec import Bodies
+from layover.adapters.journal.events import EventLog
+from layover.adapters.journal.records import run_item
+from layover.adapters.journal.table import (
+    Action,
+    Below,
+    Check,
+    ConditionFailed,
+    Equals,
+    Exists,
+    Item,
+    Missing,
+    Put,
+    Shorter,
+    Table,
+    TransactionFailed,
+    Update,
+    all_of,
+    any_of,
+    same,
+)
+from layover.clock import rfc3339
+from layover.errors import Conflict, DecisionAlreadyMade, LimitReached, NotFound, ThreadBusy
+from layover.keys import HEAD, META, Keys
+from layover.ports import Accepted, Clock, RequestKey, StaleHead
+from layover.values.event import Event
+from layover.values.run import MAX_QUEUE, CallState, Decision, OnBusy, RunMeta, Status
+from layover.values.thread import ThreadHead
+
+_REQUEST = "REQUEST"
+
+
+class Requests:
+    """Conditional writes on behalf of a caller, never of a run's own writer."""
+
+    def __init__(self, table: Table, bodies: Bodies, clock: Clock) -> None:
+        self._table = table
+        self._bodies = bodies
+        self._clock = clock
+
+    async def accept(
+        self, run: RunMeta, head: ThreadHead, on_busy: OnBusy, request: RequestKey | None
+    ) -> Accepted:
+        """One transaction; see `ports.Journal.accept`."""
+        if head.active_run is not None and on_busy is OnBusy.REJECT:
+            raise ThreadBusy("the thread has an active run", run_id=head.active_run)
+        if head.active_run is not None and len(head.queue) >= MAX_QUEUE:
+            raise LimitReached(f"{MAX_QUEUE} runs wait for this thread already", thread_id=head.id)
+        keys = Keys(run.owner)
+        run = _placed(run, head)
+        body = await self._bodies.pack(keys, run.id, run.input.model_dump_json())
+        actions: list[Action] = [
+            Put(keys.run(run.id), META, {**run_item(keys, run), **body}, when=Missing("pk")),
+            self._claim(keys, run, head, on_busy),
+        ]
+        if request is not None:
+            actions.append(self._remember(keys, run.id, request))
+        if head.active_run is not None and on_busy is OnBusy.INTERRUPT:
+            actions.append(_cancel(keys, head.active_run))
+        try:
+            await self._table.transact(actions, secrets.token_hex(16))
+        except TransactionFailed as failure:
+            return self._refused(failure, request)
+        return Accepted(run.id, started=run.status is Status.RUNNING)
+
+    def _claim(self, keys: Keys, run: RunMeta, head: ThreadHead, on_busy: OnBusy) -> Update:
+        """The thread is this run's, or the run stands in its queue; only if the head is as it was read."""
+        queue = list(head.queue)
+        as_read = all_of(
+            Exists("pk"),
+            Missing("deleted"),
+            same("active_run", head.active_run),
+            same("queue", queue or None),
+            same("leaf_id", head.leaf_id),
+            Shorter("queue", MAX_QUEUE),
+        )
+        now = rfc3339(self._clock.now())
+        changes: dict[str, Any] = {"updated_at": now, "gsi1sk": f"T#{now}#{head.id}"}
+        if head.active_run is None:
+            changes["active_run"] = run.id
+        elif on_busy is OnBusy.INTERRUPT:
+            at = head.interrupts
+            changes |= {"queue": [*queue[:at], run.id, *queue[at:]], "interrupts": at + 1}
+        else:
+            changes["queue"] = [*queue, run.id]
+        return Update(keys.thread(head.id), HEAD, set=changes, when=as_read)
+
+    def _remember(self, keys: Keys, run_id: str, request: RequestKey) -> Put:
+        item = {
+            "run_id": run_id,
+            "body_hash": request.body_hash,
+            "expires": int(request.expires_at.timestamp()),
+        }
+        free = any_of(Missing("pk"), Below("expires", int(self._clock.now().timestamp())))
+        return Put(keys.idempotency(request.key), _REQUEST, item, when=free)
+
+    def _refused(self, failure: TransactionFailed, request: RequestKey | None) -> Accepted:
+        if request is not None and 2 in failure.failed:
+            return Accepted(_same_request(failure.failed[2], request), started=False, replayed=True)
+        head = failure.failed.get(1, {})
+        if head is None or head.get("deleted"):
+            raise NotFound("no such thread")
+        raise StaleHead
+
+    async def replayed(self, owner: str, request: RequestKey, now: datetime) -> str | None:
+        """The run of a request key that is still valid."""
+        item = await self._table.get(Keys(owner).idempotency(request.key), _REQUEST)
+        if item is None or item["expires"] < int(now.timestamp()):
+            return None
+        return _same_request(item, request)
+
+    async def decide(
+        self,
+        owner: str,
+        run_id: str,
+        key: str,
+        attempt: int,
+        decision: Decision,
+        events: tuple[Event, ...],
+    ) -> None:
+        """Record a decision with its events; the first one wins."""
+        keys = Keys(owner)
+        pk = keys.run(run_id)
+        waits = all_of(
+            Equals("state", CallState.WAITING.value),
+            Equals("attempt", attempt),
+            Missing("decision"),
+        )
+        facts: list[Action] = [
+            Update(
+                pk,
+                key,
+                set={"decision": decision.model_dump_json(), "gsi1pk": None, "gsi1sk": None},
+                when=waits,
+            ),
+            Update(
+                pk,
+                META,
+                set={"updated_at": rfc3339(self._clock.now())},
+                exclude={"waiting": key},
+                when=Equals("status", Status.RUNNING.value),
+            ),
+        ]
+        log = EventLog(self._table, self._bodies, keys, run_id)
+        body = await log.body(list(events))
+        while True:
+            next_seq, closed = await log.tail()
+            if closed:
+                raise DecisionAlreadyMade("the run is over", run_id=run_id)
+            try:
+                token = secrets.token_hex(16)
+                return await self._table.transact([*facts, log.batch(body, next_seq)], token)
+            except TransactionFailed as failure:
+                if set(failure.failed) != {len(facts)}:
+                    raise DecisionAlreadyMade(
+                        "the call is decided already, or does not wait", run_id=run_id
+                    ) from failure
+
+    async def store_token(
+        self, owner: str, run_id: str, execution: str, key: str, attempt: int, token: str
+    ) -> bool:
+        """False where the call does not wait for a token (any more)."""
+        pk = Keys(owner).run(run_id)
+        driven = all_of(Equals("execution", execution), Equals("status", Status.RUNNING.value))
+        waits = all_of(
+            Equals("state", CallState.WAITING.value),
+            Equals("attempt", attempt),
+            Missing("decision"),
+        )
+        try:
+            await self._table.transact(
+                [Check(pk, META, driven), Update(pk, key, set={"token": token}, when=waits)],
+                secrets.token_hex(16),
+            )
+        except TransactionFailed:
+            return False
+        return True
+
+    async def request_cancel(self, owner: str, run_id: str) -> None:
+        """Set the flag of a run that is not over."""
+        try:
+            await self._table.write(_cancel(Keys(owner), run_id))
+        except ConditionFailed:
+            return
+
+
+def _placed(run: RunMeta, head: ThreadHead) -> RunMeta:
+    """The run as it begins: at once, or in the queue."""
+    if head.active_run is not None:
+        return run.model_copy(update={"status": Status.QUEUED, "execution": None})
+    return run.model_copy(update={"status": Status.RUNNING, "execution": f"{run.id}-{run.n}"})
+
+
+def _cancel(keys: Keys, run_id: str) -> Update:
+    alive = any_of(Equals("status", Status.RUNNING.value), Equals("status", Status.QUEUED.value))
+    return Update(keys.run(run_id), META, set={"cancel": True}, when=alive)
+
+
+def _same_request(item: Item | None, request: RequestKey) -> str:
+    if item is None or item["body_hash"] != request.body_hash:
+        raise Conflict("this Idempotency-Key was used with another request")
+    return str(item["run_id"])

@@ -1,0 +1,296 @@
+"""One writer's hand on a run's journal (`ports.RunLog`): every fact and its events in one transaction."""
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+from layover.adapters.journal.codec import Bodies
+from layover.adapters.journal.events import EventLog
+from layover.adapters.journal.heads import Handover
+from layover.adapters.journal.records import call_body, outcome_text, step_body
+from layover.adapters.journal.table import (
+    Action,
+    Check,
+    Condition,
+    ConditionFailed,
+    Equals,
+    Exists,
+    Missing,
+    Put,
+    Table,
+    TransactionFailed,
+    Update,
+    all_of,
+)
+from layover.clock import rfc3339
+from layover.errors import Fenced
+from layover.keys import EVENT_PREFIX, META, Keys
+from layover.ports import Clock, Ended
+from layover.values.event import Event
+from layover.values.run import (
+    CallRecord,
+    CallState,
+    ContextBase,
+    Outcome,
+    RunSnapshot,
+    StepRecord,
+)
+
+
+class TableRunLog:
+    """`RunLog` under the epoch of `snapshot.meta`."""
+
+    def __init__(
+        self,
+        table: Table,
+        bodies: Bodies,
+        clock: Clock,
+        handover: Handover,
+        snapshot: RunSnapshot,
+        next_seq: int | None,
+    ) -> None:
+        meta = snapshot.meta
+        self._table = table
+        self._bodies = bodies
+        self._clock = clock
+        self._handover = handover
+        self._snapshot = snapshot
+        self._keys = Keys(meta.owner)
+        self._pk = self._keys.run(meta.id)
+        self._log = EventLog(table, bodies, self._keys, meta.id)
+        self._opener = f"{meta.epoch}.{secrets.token_hex(6)}"
+        self._next_seq = next_seq
+        self._emitted: list[Event] = []
+        # Facts of parallel calls are written one after another, so that their events have one order.
+        self._writing = asyncio.Lock()
+
+    @property
+    def snapshot(self) -> RunSnapshot:
+        """What was journaled when this writer took the run."""
+        return self._snapshot
+
+    @property
+    def opener(self) -> str:
+        """This writer's name on the calls that it opens."""
+        return self._opener
+
+    def emit(self, *events: Event) -> None:
+        """Durable with the next fact or `flush`."""
+        self._emitted.extend(events)
+
+    async def flush(self) -> None:
+        """Write what was emitted, if this writer still holds the run."""
+        async with self._writing:
+            emitted, self._emitted = self._emitted, []
+            if not emitted:
+                return
+            try:
+                await self._put_batch(emitted)
+            except BaseException:
+                self._emitted = emitted + self._emitted
+                raise
+
+    async def _put_batch(self, batch: list[Event]) -> None:
+        """Deltas state no fact: a plain put, half the price of a transaction."""
+        body = await self._log.body(batch)
+        while True:
+            if self._next_seq is None:
+                await self.cancel_requested()
+                await self._find_tail()
+            assert self._next_seq is not None
+            try:
+                await self._table.write(self._log.batch(body, self._next_seq))
+                self._next_seq += len(batch)
+                return
+            except ConditionFailed:
+                self._next_seq = None
+
+    async def pin(self, base: ContextBase) -> None:
+        """Fix the base of the run's context."""
+        await self._write([self._meta({"base": base.model_dump_json()})])
+
+    async def begun(self) -> bool:
+        """Whether the run has any event already."""
+        if self._next_seq is None:
+            await self._find_tail()
+        return self._next_seq != 1
+
+    async def put_step(self, step: StepRecord, *events: Event, ended: bool = False) -> None:
+        """Journal a model call; the attempts count from here again."""
+        body = await self._bodies.pack(self._keys, self._snapshot.meta.id, step_body(step))
+        put = Put(self._pk, step.key, body, when=Missing("pk"))
+        progress = {"attempts": 0, **({"step_ended": step.index} if ended else {})}
+        await self._write([put, self._meta(progress)], events)
+
+    async def end_step(self, index: int, *events: Event) -> None:
+        """A step whose calls others settled is complete."""
+        await self._write([self._meta({"step_ended": index})], events)
+
+    async def open_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
+        """Open calls in one transaction, before they run. Each is given as it is journaled now."""
+        actions: list[Action] = [self._check()]
+        for call in calls:
+            actions.append(
+                Put(
+                    self._pk,
+                    call.key,
+                    {
+                        **await self._body(call),
+                        "state": CallState.OPEN.value,
+                        "opener": self._opener,
+                        "attempt": call.attempt,
+                        "decision": call.decision.model_dump_json() if call.decision else None,
+                    },
+                    when=self._journaled(call),
+                )
+            )
+        await self._write(actions, events)
+
+    async def close_call(
+        self, call: CallRecord, *events: Event, ended_step: int | None = None
+    ) -> None:
+        """Record a settled call. The run has progressed: attempts start again."""
+        item = {
+            **await self._body(call),
+            "state": CallState.SETTLED.value,
+            "opener": self._opener,
+            "attempt": call.attempt,
+            "decision": call.decision.model_dump_json() if call.decision else None,
+        }
+        progress: dict[str, Any] = {"attempts": 0}
+        if ended_step is not None:
+            progress["step_ended"] = ended_step
+        mine = self._is_mine(call)
+        meta = Update(self._pk, META, set=progress, when=Exists("pk") if mine else self._held())
+        await self._write([Put(self._pk, call.key, item, when=self._journaled(call)), meta], events)
+
+    async def suspend_call(self, call: CallRecord, *events: Event) -> None:
+        """A call waits: attempt, payload and expiry are new, token and decision are gone."""
+        meta = self._snapshot.meta
+        if call.suspension is None:
+            raise ValueError("a call that waits needs a suspension")
+        requested = rfc3339(call.suspension.requested_at)
+        item = {
+            **await self._body(call),
+            "state": CallState.WAITING.value,
+            "attempt": call.attempt + 1,
+            "thread_id": meta.thread_id,
+            "agent": meta.agent,
+            "gsi1pk": self._keys.partition,
+            "gsi1sk": f"A#{requested}#{meta.id}#{call.key}",
+        }
+        waits = Update(
+            self._pk,
+            META,
+            set={"updated_at": rfc3339(self._clock.now()), "attempts": 0},
+            include={"waiting": call.key},
+            when=self._held(),
+        )
+        put = Put(self._pk, call.key, item, when=self._journaled(call))
+        await self._write([put, waits], events)
+
+    async def cancel_requested(self) -> bool:
+        """Whether to stop; raises Fenced where another writer took the run."""
+        item = await self._table.get(self._pk, META)
+        if (
+            item is None
+            or item["epoch"] != self._snapshot.meta.epoch
+            or item["status"] != "running"
+        ):
+            raise Fenced("another attempt holds the run", run_id=self._snapshot.meta.id)
+        return bool(item.get("cancel"))
+
+    async def end(self, outcome: Outcome, *events: Event) -> Ended:
+        """The end: META over, HEAD handed on, the last events."""
+        now = rfc3339(self._clock.now())
+        over = self._meta(
+            {
+                "status": outcome.status.value,
+                "outcome": outcome_text(outcome),
+                "updated_at": now,
+                "waiting": None,
+                "saved": None if outcome.saved else False,
+            }
+        )
+        while True:
+            handover, next_run = await self._handover.plan(self._snapshot.meta, outcome)
+            try:
+                await self._write([over, *handover], events, last=True)
+                return Ended(next_run)
+            except TransactionFailed as failure:
+                # The head or the next run in the queue moved since it was read; the run is still ours.
+                if 0 in failure.failed:
+                    raise Fenced("the run is over", run_id=self._snapshot.meta.id) from failure
+
+    async def _write(
+        self, facts: list[Action], events: Sequence[Event] = (), *, last: bool = False
+    ) -> None:
+        async with self._writing:
+            emitted, self._emitted = self._emitted, []
+            batch = [*emitted, *events]
+            try:
+                await self._transact(facts, batch, last=last)
+            except BaseException:
+                self._emitted = emitted + self._emitted
+                raise
+
+    async def _transact(self, facts: list[Action], batch: list[Event], *, last: bool) -> None:
+        if not batch and not last:
+            return await self._attempt(facts)
+        body = await self._log.body(batch)
+        while True:
+            if self._next_seq is None:
+                await self._find_tail()
+            assert self._next_seq is not None
+            try:
+                await self._attempt([*facts, self._log.batch(body, self._next_seq, last=last)])
+                self._next_seq += len(batch)
+                return None
+            except TransactionFailed as failure:
+                if set(failure.failed) != {len(facts)}:
+                    raise
+                self._next_seq = None
+
+    async def _attempt(self, actions: list[Action]) -> None:
+        try:
+            await self._table.transact(actions, secrets.token_hex(16))
+        except TransactionFailed as failure:
+            if any(self._is_fence(actions[i]) for i in failure.failed):
+                raise Fenced(
+                    "another attempt holds the run", run_id=self._snapshot.meta.id
+                ) from failure
+            raise
+
+    async def _find_tail(self) -> None:
+        self._next_seq, closed = await self._log.tail()
+        if closed:
+            raise Fenced("the run is over", run_id=self._snapshot.meta.id)
+
+    def _is_fence(self, action: Action) -> bool:
+        """Its failure means that another writer holds the run or the call."""
+        return action.pk == self._pk and not action.sk.startswith(EVENT_PREFIX)
+
+    def _held(self) -> Condition:
+        return all_of(Equals("epoch", self._snapshot.meta.epoch), Equals("status", "running"))
+
+    def _check(self) -> Check:
+        return Check(self._pk, META, self._held())
+
+    def _meta(self, changes: dict[str, Any]) -> Update:
+        return Update(self._pk, META, set=changes, when=self._held())
+
+    def _is_mine(self, call: CallRecord) -> bool:
+        return call.state is CallState.OPEN and call.opener == self._opener
+
+    def _journaled(self, call: CallRecord) -> Condition:
+        """The call is as this writer knows it: planned, decided, open by this or an earlier writer."""
+        if call.state is CallState.PLANNED:
+            return Missing("pk")
+        state = Equals("state", call.state.value)
+        if call.state is CallState.WAITING:
+            return all_of(state, Equals("attempt", call.attempt), Exists("decision"))
+        return all_of(state, Equals("opener", call.opener))
+
+    async def _body(self, call: CallRecord) -> dict[str, Any]:
+        return await self._bodies.pack(self._keys, self._snapshot.meta.id, call_body(call))

@@ -1,0 +1,37 @@
+"""The one DynamoDB table, as data: `infra/` and the local runner create it from the same dict."""
+
+from typing import Any
+
+TTL_ATTRIBUTE = "expires"
+"""Epoch seconds. Deletion is late on AWS (up to days): every condition checks expiry by itself."""
+
+OWNER_INDEX = "gsi1"
+"""One partition an owner: open approvals, threads by time."""
+
+TABLE: dict[str, Any] = {
+    "AttributeDefinitions": [
+        {"AttributeName": "pk", "AttributeType": "S"},
+        {"AttributeName": "sk", "AttributeType": "S"},
+        {"AttributeName": "gsi1pk", "AttributeType": "S"},
+        {"AttributeName": "gsi1sk", "AttributeType": "S"},
+    ],
+    "KeySchema": [
+        {"AttributeName": "pk", "KeyType": "HASH"},
+        {"AttributeName": "sk", "KeyType": "RANGE"},
+    ],
+    "GlobalSecondaryIndexes": [
+        {
+            "IndexName": OWNER_INDEX,
+            "KeySchema": [
+                {"AttributeName": "gsi1pk", "KeyType": "HASH"},
+                {"AttributeName": "gsi1sk", "KeyType": "RANGE"},
+            ],
+            "Projection": {"ProjectionType": "ALL"},
+        }
+    ],
+    "BillingMode": "PAY_PER_REQUEST",
+}
+"""Parameters of `create_table`, all but `TableName`."""
+
+TIME_TO_LIVE: dict[str, Any] = {"Enabled": True, "AttributeName": TTL_ATTRIBUTE}
+"""`TimeToLiveSpecification` of `update_time_to_live`."""

@@ -1,0 +1,48 @@
+"""The clock. Everything that reads the time reads it here, so that tests and the local runner can move it."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+MICROSECOND = timedelta(microseconds=1)
+
+_offset: Callable[[], timedelta] | None = None
+
+
+def install_offset(offset: Callable[[], timedelta] | None) -> None:
+    """Let a host move every `SystemClock` of this process (the local runner's `/_local/clock`)."""
+    global _offset
+    _offset = offset
+
+
+class SystemClock:
+    """UTC wall time, plus the host's offset where one is installed."""
+
+    def now(self) -> datetime:
+        """The current time, timezone-aware, in UTC."""
+        now = datetime.now(UTC)
+        return now if _offset is None else now + _offset()
+
+
+class ManualClock:
+    """A clock that moves only when told to (tests)."""
+
+    def __init__(self, start: datetime | None = None) -> None:
+        self._now = start or datetime(2026, 1, 1, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        """The time that was set, timezone-aware, in UTC."""
+        return self._now
+
+    def advance(self, by: timedelta) -> None:
+        """Move the clock forward by `by`."""
+        self._now += by
+
+
+def rfc3339(moment: datetime) -> str:
+    """RFC 3339 in UTC with microseconds and `Z`: sorts as text in the order of time."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def from_rfc3339(text: str) -> datetime:
+    """The inverse of `rfc3339`."""
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))

@@ -1,0 +1,129 @@
+"""Errors by who must act.
+
+LayoverError
+├── DefinitionError        the author of the agent: a tool or an agent that cannot work as declared
+│   └── ConfigurationError     ... or is used where its settings do not allow it
+├── RequestError           the caller: what was asked for cannot be done as asked
+│   ├── InvalidRequest         422, with the fields that are wrong
+│   ├── NotFound               404, also for what belongs to somebody else
+│   ├── Conflict               409, something else came first
+│   │   └── ThreadBusy             another run holds the thread
+│   ├── TooLarge               413
+│   └── DecisionError          a decision that was refused; the call waits as before
+│       ├── DecisionAlreadyMade    409
+│       └── DecisionInvalid        422
+├── LimitReached           429, wait or ask for more
+├── RetryableError         nobody: the same thing may work in a moment
+│   └── DatabaseWaking         503, the wake has begun
+├── Fenced                 nobody: another attempt holds the run, this one has to stop
+└── RunFailed              the run ended `failed`; `type` and the message say why
+    ├── ModelError             the provider refused or stayed down
+    └── AttemptsUsedUp         five attempts made no step
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+class LayoverError(Exception):
+    """The root. `ids` names what it is about (`run_id=...`); the message carries no user's text."""
+
+    def __init__(self, message: str, **ids: str | None) -> None:
+        self.message = message
+        self.ids: Mapping[str, str] = {k: v for k, v in ids.items() if v is not None}
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        if not self.ids:
+            return self.message
+        return f"{self.message} ({', '.join(f'{k}={v}' for k, v in self.ids.items())})"
+
+
+class DefinitionError(LayoverError):
+    """A tool or an agent is declared in a way that cannot work. Found when it is made."""
+
+
+class ConfigurationError(DefinitionError):
+    """A feature is used where the settings do not allow it."""
+
+
+class RequestError(LayoverError):
+    """The caller asked for something that cannot be done as asked. Nothing was changed."""
+
+
+class InvalidRequest(RequestError):
+    """The request does not have the right shape. `errors`: `[{"loc": [...], "msg": ...}]`."""
+
+    def __init__(
+        self, message: str, errors: Sequence[Mapping[str, Any]] = (), **ids: str | None
+    ) -> None:
+        super().__init__(message, **ids)
+        self.errors = list(errors)
+
+
+class NotFound(RequestError):
+    """There is no such thing for this caller."""
+
+
+class Conflict(RequestError):
+    """Something else came first."""
+
+
+class ThreadBusy(Conflict):
+    """The thread has an active run: `ids["run_id"]`."""
+
+
+class TooLarge(RequestError):
+    """The request is larger than what is accepted."""
+
+
+class DecisionError(RequestError):
+    """A decision was refused. The call is as it was before."""
+
+
+class DecisionAlreadyMade(DecisionError, Conflict):
+    """Another decision of this call came first, or it does not wait (any more)."""
+
+
+class DecisionInvalid(DecisionError, InvalidRequest):
+    """The decision does not fit what the call waits for."""
+
+
+class LimitReached(LayoverError):
+    """A limit was reached; try later or ask for more."""
+
+
+class RetryableError(LayoverError):
+    """A passing fault: the same call may work in a moment. The state machine retries it."""
+
+
+class DatabaseWaking(RetryableError):
+    """The database is asleep and was just woken."""
+
+
+class Fenced(LayoverError):
+    """Another attempt took over the run. This one stops and writes nothing more."""
+
+
+class RunFailed(LayoverError):
+    """Ends the run as `failed`. `type` is what the caller sees as `error.type`."""
+
+    def __init__(self, message: str, *, type: str | None = None, **ids: str | None) -> None:
+        super().__init__(message, **ids)
+        self.type = type or self.__class__.__name__
+
+
+class ModelError(RunFailed):
+    """The model's provider refused the request or stayed down. `status`: its HTTP status, if any."""
+
+    def __init__(self, message: str, *, status: int | None = None, type: str | None = None) -> None:
+        super().__init__(message, type=type)
+        self.status = status
+
+
+class ContextLengthExceeded(ModelError):
+    """The provider said that the prompt is longer than the model's window."""
+
+
+class AttemptsUsedUp(RunFailed):
+    """The run was attempted five times since its last journaled step and made none."""

@@ -1,0 +1,43 @@
+"""Identifiers: opaque, sortable by the time they were made, safe in URLs and in keys."""
+
+import hashlib
+import secrets
+import time
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
+def _base32(value: int, length: int) -> str:
+    digits = []
+    for _ in range(length):
+        value, digit = divmod(value, 32)
+        digits.append(_ALPHABET[digit])
+    return "".join(reversed(digits))
+
+
+class RandomIds:
+    """Ids of 10 characters of time (ms) and 16 random ones, with a prefix that says what they name."""
+
+    def new(self, kind: str) -> str:
+        """A new id, for example `run_01k...`."""
+        return (
+            f"{kind}_{_base32(time.time_ns() // 1_000_000, 10)}{_base32(secrets.randbits(80), 16)}"
+        )
+
+
+class SequentialIds:
+    """Ids that count, for tests whose output is read by people."""
+
+    def __init__(self) -> None:
+        self._next: dict[str, int] = {}
+
+    def new(self, kind: str) -> str:
+        """The next id of this kind: `run_1`, `run_2`, ..."""
+        self._next[kind] = self._next.get(kind, 0) + 1
+        return f"{kind}_{self._next[kind]}"
+
+
+def derived(kind: str, *parts: object) -> str:
+    """An id that depends on its parts alone, so that whoever makes it again makes the same one."""
+    digest = hashlib.sha256("\x1f".join(map(str, parts)).encode()).digest()
+    return f"{kind}_{_base32(int.from_bytes(digest[:16], 'big'), 26)}"

@@ -1,0 +1,62 @@
+"""Every DynamoDB key and every S3 key, built in one place from the owner.
+
+A foreign id leads to a key that does not exist: isolation by construction (BEHAVIOUR 15).
+"""
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from urllib.parse import quote
+
+META = "META"
+HEAD = "HEAD"
+STEP_PREFIX = "STEP#"
+EVENT_PREFIX = "EVENT#"
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Keys of one owner (the verified token's `sub`, or the execution's input)."""
+
+    owner: str
+
+    @cached_property
+    def hash(self) -> str:
+        """32 hexadecimal digits that stand for the owner."""
+        return hashlib.sha256(self.owner.encode()).hexdigest()[:32]
+
+    @property
+    def partition(self) -> str:
+        """Partition of the owner's index (GSI `gsi1`)."""
+        return f"U#{self.hash}"
+
+    def run(self, run_id: str) -> str:
+        """Partition of a run: META, STEP#..., EVENT#..."""
+        return f"U#{self.hash}#RUN#{run_id}"
+
+    def thread(self, thread_id: str) -> str:
+        """Partition of a thread: HEAD."""
+        return f"U#{self.hash}#THREAD#{thread_id}"
+
+    def idempotency(self, key: str) -> str:
+        """Partition of a request key; the caller's text is hashed, it may be long or odd."""
+        return f"U#{self.hash}#IDEMPOTENCY#{hashlib.sha256(key.encode()).hexdigest()}"
+
+    def blob(self, *segments: str) -> str:
+        """An S3 key below the owner's prefix; each segment is percent-encoded."""
+        return "/".join(["u", self.hash, *(quote(s, safe="") for s in segments)])
+
+
+def step_key(path: str, index: int) -> str:
+    """Sort key of a step. `path` is "" for the run itself, `<call key>/` for a sub-agent's."""
+    return f"{path}{STEP_PREFIX}{index:04d}"
+
+
+def call_key(step: str, tool_call_id: str) -> str:
+    """Sort key of a call; the provider's id is percent-encoded so that `#` and `/` stay ours."""
+    return f"{step}#CALL#{quote(tool_call_id, safe='')}"
+
+
+def event_key(seq: int) -> str:
+    """Sort key of the batch whose first event has this `seq`."""
+    return f"{EVENT_PREFIX}{seq:09d}"

@@ -1,0 +1,375 @@
+"""What the engine and the services need from the world. Each port has an in-memory implementation and
+a real one; both pass the same contract tests (tests/contract)."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Protocol
+
+from layover.values.context import Extraction, TurnContext, TurnQuery, TurnRecord
+from layover.values.event import Event, EventPage
+from layover.values.message import Message
+from layover.values.page import Page
+from layover.values.prompt import Delta, Prompt, Reply
+from layover.values.run import (
+    CallRecord,
+    ContextBase,
+    Decision,
+    OnBusy,
+    OpenApproval,
+    Outcome,
+    RunMeta,
+    RunSnapshot,
+    StepRecord,
+)
+from layover.values.settings import Settings
+from layover.values.thread import ThreadHead
+
+if TYPE_CHECKING:
+    from layover.declare import Agent
+
+
+class Clock(Protocol):
+    """The time that the system reads."""
+
+    def now(self) -> datetime:
+        """Timezone-aware, UTC."""
+        ...
+
+
+class Ids(Protocol):
+    """New identifiers."""
+
+    def new(self, kind: str) -> str:
+        """A new id of this kind, never given before."""
+        ...
+
+
+@dataclass(frozen=True)
+class RequestKey:
+    """An `Idempotency-Key` with the hash of the body that it came with."""
+
+    key: str
+    body_hash: str
+    expires_at: datetime
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """`started`: the thread is claimed, an execution has to be started. `replayed`: the request key
+    had been used for this run before."""
+
+    run_id: str
+    started: bool
+    replayed: bool = False
+
+
+class StaleHead(Exception):
+    """The thread's head moved since it was read: read it again."""
+
+
+class RunLog(Protocol):
+    """The journal of one run in the hand of one writer, under the epoch that it took.
+
+    Every fact is one transaction with its events; what was emitted before goes with it. A writer
+    whose epoch is gone gets `Fenced` and must stop."""
+
+    @property
+    def snapshot(self) -> RunSnapshot:
+        """What was journaled when this writer took the run. Its own writes are not added."""
+        ...
+
+    @property
+    def opener(self) -> str:
+        """This writer's name on the calls that it opens."""
+        ...
+
+    def emit(self, *events: Event) -> None:
+        """Add events to the run's sequence; they are durable with the next fact or `flush`."""
+        ...
+
+    async def flush(self) -> None:
+        """Write what was emitted."""
+        ...
+
+    async def pin(self, base: ContextBase) -> None:
+        """Fix the base of the run's context (its first step only)."""
+        ...
+
+    async def begun(self) -> bool:
+        """Whether the run has any event already (`agent-start` is never repeated)."""
+        ...
+
+    async def put_step(self, step: StepRecord, *events: Event, ended: bool = False) -> None:
+        """Journal a model call. The run's attempts count from here again. `ended`: the step is
+        complete, `turn-end` is among the events."""
+        ...
+
+    async def end_step(self, index: int, *events: Event) -> None:
+        """Record that a step whose calls others settled is complete, with its `turn-end`."""
+        ...
+
+    async def open_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
+        """Open calls, given as they are journaled (planned, decided, or open by somebody who is
+        gone), in one transaction, before they run."""
+        ...
+
+    async def close_call(
+        self, call: CallRecord, *events: Event, ended_step: int | None = None
+    ) -> None:
+        """Record a settled call. `call.state` is what is journaled: OPEN by this writer needs no
+        epoch (nobody else can close it), any other state does. Raises `Fenced`."""
+        ...
+
+    async def suspend_call(self, call: CallRecord, *events: Event) -> None:
+        """Record that a call waits: new attempt, no token, no decision. `call.state` as above."""
+        ...
+
+    async def cancel_requested(self) -> bool:
+        """Whether somebody asked to cancel this run. Raises `Fenced` where the epoch moved."""
+        ...
+
+    async def end(self, outcome: Outcome, *events: Event) -> "Ended":
+        """The end, one transaction: run over, thread handed on, last events."""
+        ...
+
+
+@dataclass(frozen=True)
+class Ended:
+    """`next_run`: the run that holds the thread now and whose execution has to be started."""
+
+    next_run: str | None = None
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A recorded decision. `token`: what to wake, None if the call has not stored one yet (it will
+    look for a decision when it does)."""
+
+    call: CallRecord
+    token: str | None
+
+
+class Journal(Protocol):
+    """Threads' heads, runs, their steps, calls and events. Every method names the owner: what
+    belongs to somebody else reads as absent."""
+
+    async def put_thread(self, head: ThreadHead) -> None:
+        """Make a thread; one that is there already stays as it is."""
+        ...
+
+    async def thread(self, owner: str, thread_id: str) -> ThreadHead | None:
+        """The head, deleted ones included (callers look at `deleted`)."""
+        ...
+
+    async def threads(self, owner: str, limit: int, cursor: str | None) -> Page[ThreadHead]:
+        """Newest first, without deleted ones."""
+        ...
+
+    async def edit_thread(
+        self,
+        owner: str,
+        thread_id: str,
+        *,
+        title: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        untitled_only: bool = False,
+    ) -> ThreadHead | None:
+        """Replace what is given. None: no such thread, or it has a title and `untitled_only`."""
+        ...
+
+    async def mark_deleted(self, owner: str, thread_id: str) -> ThreadHead | None:
+        """From now on the thread takes no run. Returns the head as it was, None if there is none."""
+        ...
+
+    async def accept(
+        self, run: RunMeta, head: ThreadHead, on_busy: OnBusy, request: RequestKey | None
+    ) -> Accepted:
+        """One transaction: the run's META, the thread claimed (or the run queued), the request key.
+
+        Raises StaleHead where the head is not as given; ThreadBusy (on_busy REJECT and an active
+        run); LimitReached (queue full); Conflict (request key used with another body)."""
+        ...
+
+    async def replayed(self, owner: str, request: RequestKey, now: datetime) -> str | None:
+        """The run that this request key made, if it is still valid. Raises Conflict as `accept`."""
+        ...
+
+    async def run(self, owner: str, run_id: str) -> RunMeta | None:
+        """META alone."""
+        ...
+
+    async def snapshot(self, owner: str, run_id: str) -> RunSnapshot | None:
+        """META, steps and calls."""
+        ...
+
+    async def runs(
+        self, owner: str, thread_id: str, limit: int, cursor: str | None
+    ) -> Page[RunMeta]:
+        """Of a thread, newest first."""
+        ...
+
+    async def approvals(
+        self, owner: str, thread_id: str | None, limit: int, cursor: str | None
+    ) -> Page[OpenApproval]:
+        """Calls that wait undecided, oldest first."""
+        ...
+
+    async def store_token(
+        self, owner: str, run_id: str, execution: str, key: str, attempt: int, token: str
+    ) -> CallRecord | None:
+        """Put the token on a call that waits undecided for this attempt, driven by this execution.
+        None: it does not (decided, another attempt, run over): wake yourself."""
+        ...
+
+    async def decide(
+        self, owner: str, run_id: str, key: str, attempt: int, decision: Decision, *events: Event
+    ) -> Decided:
+        """Record the decision of a call that waits undecided for this attempt; the first wins.
+        Raises DecisionAlreadyMade (with `ids["token"]` never; the loser re-sends via `call`)."""
+        ...
+
+    async def call(self, owner: str, run_id: str, key: str) -> CallRecord | None:
+        """One call's record."""
+        ...
+
+    async def events(self, owner: str, run_id: str, after: int, limit: int) -> EventPage:
+        """Events with seq > after, in order."""
+        ...
+
+    async def take(self, owner: str, run_id: str, execution: str) -> RunLog | None:
+        """Take the run for a turn: epoch + 1, attempts + 1. None: the run is over, or driven by
+        another execution. Raises AttemptsUsedUp at `MAX_ATTEMPTS`."""
+        ...
+
+    async def join(self, owner: str, run_id: str, execution: str) -> RunLog | None:
+        """Write beside others under the current epoch (Resume). None as in `take`."""
+        ...
+
+    async def force(self, owner: str, run_id: str) -> RunLog | None:
+        """Take the run to end it (cancel, settle): epoch + 1, whoever drives it, never refused for
+        attempts. None: the run is over or unknown."""
+        ...
+
+    async def request_cancel(self, owner: str, run_id: str) -> RunMeta | None:
+        """Set the cancel flag of a run that is not over; returns the run as it is now."""
+        ...
+
+
+class ThreadStore(Protocol):
+    """Threads and messages in Postgres, under row security."""
+
+    async def open_turn(self, query: TurnQuery) -> TurnContext:
+        """Write the input, read the context: one round trip."""
+        ...
+
+    async def save_turn(self, record: TurnRecord) -> None:
+        """Write what the run produced: one round trip. Dropped where the thread is gone."""
+        ...
+
+    async def messages(
+        self, owner: str, thread_id: str, leaf_id: str, limit: int, cursor: str | None
+    ) -> Page[Message] | None:
+        """The branch that ends in `leaf_id`, oldest first; None where there is no such message."""
+        ...
+
+    async def message(self, owner: str, thread_id: str, message_id: str) -> Message | None:
+        """One message of this thread."""
+        ...
+
+    async def head(self, owner: str, thread_id: str) -> ThreadHead | None:
+        """The head of a thread as far as the database knows it (a restored table, a restarted runner)."""
+        ...
+
+    async def erase(self, owner: str, thread_id: str) -> None:
+        """Delete the thread and all that hangs on it."""
+        ...
+
+
+class MemoryStore(Protocol):
+    """What is remembered beyond messages."""
+
+    async def record_extraction(self, owner: str, extraction: Extraction) -> bool:
+        """Store the results of a run's extraction in one transaction; False if it was done before."""
+        ...
+
+
+class Blobs(Protocol):
+    """Large things, by key below the owner's prefix (`Keys.blob`)."""
+
+    async def get(self, key: str) -> bytes | None:
+        """The bytes, or None."""
+        ...
+
+    async def put(self, key: str, data: bytes, content_type: str) -> None:
+        """Write, replacing what is there."""
+        ...
+
+    async def delete_prefix(self, prefix: str) -> None:
+        """Delete everything whose key begins with this."""
+        ...
+
+
+OnDelta = Callable[[Delta], Awaitable[None] | None]
+
+
+class ChatModel(Protocol):
+    """A model behind any provider."""
+
+    async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
+        """One reply. Passing faults are retried inside (BEHAVIOUR 1.7); raises ModelError."""
+        ...
+
+
+class Embedder(Protocol):
+    """Texts to vectors."""
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """One vector a text, in order."""
+        ...
+
+
+class Callbacks(Protocol):
+    """The orchestrator: executions and task tokens."""
+
+    async def start(self, owner: str, run_id: str, n: int) -> None:
+        """Start the execution `{run_id}-{n}`; one that is there already is fine."""
+        ...
+
+    async def wake(self, token: str) -> None:
+        """Tell a waiting branch to look; a token that is closed already is fine."""
+        ...
+
+    async def stop(self, execution: str, reason: str) -> None:
+        """Stop an execution, as best effort."""
+        ...
+
+    async def publish_approval(self, detail: Mapping[str, Any]) -> None:
+        """Publish `ApprovalRequested` (CONTRACT 4)."""
+        ...
+
+
+class Deadline(Protocol):
+    """How long this invocation may still run."""
+
+    def remaining(self) -> timedelta:
+        """Time left; may be very large."""
+        ...
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """All ports of one process, made by `layover.wiring` (or by the in-process SDK)."""
+
+    journal: Journal
+    threads: ThreadStore
+    memory: MemoryStore
+    blobs: Blobs
+    model: ChatModel
+    callbacks: Callbacks
+    clock: Clock
+    ids: Ids
+    settings: Settings
+    agents: "Callable[[], Mapping[str, Agent]]"
+    """The user's agents by name; imported when first asked for."""
+    price: "Callable[[str, Any], Any] | None" = None

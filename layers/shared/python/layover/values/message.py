@@ -1,0 +1,102 @@
+"""Messages and their parts (CONTRACT 3)."""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from layover.values.base import Json, Time, Value
+
+
+class Role(StrEnum):
+    """Who speaks. `custom` messages are stored and shown, never sent to a model."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+    CUSTOM = "custom"
+
+
+class TextPart(Value):
+    """Plain text."""
+
+    type: Literal["text"] = "text"
+    text: str
+
+
+class ReasoningPart(Value):
+    """What the model thought aloud."""
+
+    type: Literal["reasoning"] = "reasoning"
+    text: str
+
+
+class ToolCallPart(Value):
+    """A call that the model asked for. `args` is the decoded object, or the raw string if it is no JSON."""
+
+    type: Literal["tool_call"] = "tool_call"
+    tool_call_id: str
+    tool_name: str
+    args: Json
+
+
+class ToolResultPart(Value):
+    """The raw result of a call (what the model saw is the message's `model_output`)."""
+
+    type: Literal["tool_result"] = "tool_result"
+    tool_call_id: str
+    tool_name: str
+    result: Json
+    is_error: bool = False
+
+
+class FilePart(Value):
+    """A file of the user's (`file_id`) or elsewhere (`url`, https, never fetched by Layover)."""
+
+    type: Literal["file"] = "file"
+    file_id: str | None = None
+    url: str | None = None
+    name: str | None = None
+    mime_type: str | None = None
+
+
+class DataPart(Value):
+    """Named data for the application, never sent to a model."""
+
+    type: Literal["data"] = "data"
+    name: str
+    data: Json
+
+
+Part = Annotated[
+    TextPart | ReasoningPart | ToolCallPart | ToolResultPart | FilePart | DataPart,
+    Field(discriminator="type"),
+]
+
+InputPart = Annotated[TextPart | FilePart | DataPart, Field(discriminator="type")]
+"""What a caller may send."""
+
+
+class Message(Value):
+    """One message of a thread. Stored order is (created_at, id)."""
+
+    id: str
+    thread_id: str
+    run_id: str | None = None
+    parent_id: str | None = None
+    role: Role
+    content: tuple[Part, ...] = ()
+    created_at: Time
+    model_output: str | None = Field(default=None, exclude=True, repr=False)
+    """What the model saw of a tool's result, computed once when the call settled (BEHAVIOUR 3.3)."""
+    token_count: int | None = Field(default=None, exclude=True, repr=False)
+
+    @property
+    def text(self) -> str:
+        """All text parts together."""
+        return "".join(p.text for p in self.content if isinstance(p, TextPart))
+
+    @property
+    def tool_calls(self) -> tuple[ToolCallPart, ...]:
+        """The calls that this message asks for, in order."""
+        return tuple(p for p in self.content if isinstance(p, ToolCallPart))

@@ -1,0 +1,69 @@
+"""What a model is asked and what it answers, in no provider's words."""
+
+from typing import Any, Literal
+
+from layover.values.base import Value
+from layover.values.message import Message
+from layover.values.usage import Usage
+
+
+class ToolSpec(Value):
+    """A tool as the model sees it. `parameters` is a JSON schema."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    strict: bool = False
+
+
+class OutputSpec(Value):
+    """Structured output: a JSON schema with a name."""
+
+    name: str
+    json_schema: dict[str, Any]
+    strict: bool = False
+
+
+class Prompt(Value):
+    """One request. `messages` are thread messages as the model is to see them: orphans stripped,
+    custom ones left out; tool messages say `model_output`."""
+
+    model: str
+    system: str | None = None
+    messages: tuple[Message, ...] = ()
+    tools: tuple[ToolSpec, ...] = ()
+    output: OutputSpec | None = None
+    stream: bool = False
+    task: str = "turn"
+    """Sent as `X-Layover-Task`."""
+    run_id: str | None = None
+    cache_key: str | None = None
+    """`prompt_cache_key`, where the provider knows it."""
+
+
+class RequestedCall(Value):
+    """A call as the provider named it. `args`: the raw JSON text."""
+
+    id: str
+    name: str
+    args: str
+
+
+class Reply(Value):
+    """What a model answered."""
+
+    text: str = ""
+    reasoning: str = ""
+    calls: tuple[RequestedCall, ...] = ()
+    finish_reason: Literal["stop", "length", "tool-calls", "content-filter"] = "stop"
+    usage: Usage = Usage()
+    model: str = ""
+
+
+class Delta(Value):
+    """A piece of a streamed reply. `restart` says that the stream broke and begins again."""
+
+    kind: Literal["text", "reasoning", "tool-call", "restart"]
+    text: str = ""
+    tool_call_id: str = ""
+    tool_name: str = ""

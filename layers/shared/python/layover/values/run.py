@@ -1,0 +1,321 @@
+"""A run and what it is made of: the records of the journal (DESIGN 2) and their public view (CONTRACT 3)."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from pydantic import Field
+
+from layover.values.base import Json, Time, Value
+from layover.values.message import Message
+from layover.values.usage import Usage
+
+MAX_ATTEMPTS = 5
+"""Attempts since the last journaled step (BEHAVIOUR 5.6)."""
+MAX_WINDOW = 40
+"""Calls that run or wait at once (an inline Map starts 40 branches)."""
+MAX_QUEUE = 100
+"""Runs that wait for one thread."""
+
+
+class Status(StrEnum):
+    """`suspended` is derived on reading: running, and at least one call waits undecided."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUSPENDED = "suspended"
+    SUCCESS = "success"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def over(self) -> bool:
+        """Nothing can follow."""
+        return self in (Status.SUCCESS, Status.FAILED, Status.CANCELLED)
+
+
+class RunEvent(StrEnum):
+    """What can happen to a run."""
+
+    STARTED = "started"
+    SUSPENDED = "suspended"
+    RESUMED = "resumed"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+MOVES: dict[tuple[Status, RunEvent], Status] = {
+    (Status.QUEUED, RunEvent.STARTED): Status.RUNNING,
+    (Status.QUEUED, RunEvent.CANCELLED): Status.CANCELLED,
+    (Status.RUNNING, RunEvent.SUSPENDED): Status.SUSPENDED,
+    (Status.RUNNING, RunEvent.SUCCEEDED): Status.SUCCESS,
+    (Status.RUNNING, RunEvent.FAILED): Status.FAILED,
+    (Status.RUNNING, RunEvent.CANCELLED): Status.CANCELLED,
+    (Status.SUSPENDED, RunEvent.RESUMED): Status.RUNNING,
+    (Status.SUSPENDED, RunEvent.FAILED): Status.FAILED,
+    (Status.SUSPENDED, RunEvent.CANCELLED): Status.CANCELLED,
+}
+"""The only moves of a run (BEHAVIOUR 1.6)."""
+
+
+class FinishReason(StrEnum):
+    """Why a run is over."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    CONTENT_FILTER = "content-filter"
+    MAX_ITERATIONS = "max-iterations"
+    ERROR = "error"
+    CANCELLED = "cancelled"
+
+
+class OnBusy(StrEnum):
+    """What to do with a run whose thread has an active one."""
+
+    REJECT = "reject"
+    ENQUEUE = "enqueue"
+    INTERRUPT = "interrupt"
+
+
+class ErrorInfo(Value):
+    """Why a run failed, for its owner."""
+
+    type: str
+    message: str
+
+
+class DecisionKind(StrEnum):
+    """What was decided about a waiting call."""
+
+    APPROVED = "approved"
+    DENIED = "denied"
+    RESUMED = "resumed"
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"
+
+
+class Decision(Value):
+    """One decision: who, when, what. `decided_by`: the sub, `callback` or `system`."""
+
+    kind: DecisionKind
+    decided_by: str
+    at: Time
+    args: dict[str, Any] | None = None
+    """Arguments as edited by the approver."""
+    reason: str | None = None
+    data: Json = None
+    """What a programmatic suspension was resumed with."""
+
+
+class SuspensionKind(StrEnum):
+    """What a call waits for."""
+
+    APPROVAL = "approval"
+    INPUT = "input"
+
+
+class Suspension(Value):
+    """What a waiting call shows and what it accepts."""
+
+    kind: SuspensionKind
+    payload: Json
+    resume_schema: dict[str, Any]
+    requested_at: Time
+    expires_at: Time | None = None
+
+
+class CallState(StrEnum):
+    """`planned` has no record yet. A decided call is `waiting` with a decision until Resume opens it."""
+
+    PLANNED = "planned"
+    OPEN = "open"
+    WAITING = "waiting"
+    SETTLED = "settled"
+
+
+class CallRecord(Value):
+    """One tool call of a step, as journaled."""
+
+    key: str
+    """Its sort key in the run's partition (`layover.keys.call_key`)."""
+    run_id: str
+    tool_call_id: str
+    tool_name: str
+    args: Json
+    state: CallState = CallState.PLANNED
+    opener: str | None = None
+    attempt: int = 0
+    """Counts suspensions from 1; 0 before the first."""
+    suspension: Suspension | None = None
+    token: str | None = None
+    decision: Decision | None = None
+    past: tuple[dict[str, Any], ...] = ()
+    """Earlier attempts' decisions, for audit."""
+    result: Json = None
+    model_output: str | None = None
+    is_error: bool = False
+    custom: Message | None = None
+    """The `to_message` message of this call, if it made one."""
+    settled_at: Time | None = None
+
+    @property
+    def undecided(self) -> bool:
+        """Waits for a decision that has not come."""
+        return self.state is CallState.WAITING and self.decision is None
+
+
+class ToolMessageSlot(Value):
+    """Id and time of a future tool message, fixed when its step is journaled (BEHAVIOUR 2.2)."""
+
+    tool_call_id: str
+    message_id: str
+    created_at: Time
+
+
+class StepRecord(Value):
+    """One model call, as journaled."""
+
+    key: str
+    index: int
+    message: Message
+    usage: Usage
+    model: str
+    finish_reason: str
+    slots: tuple[ToolMessageSlot, ...] = ()
+    correction: str | None = None
+    """What the model is told before it is asked once more (a reply that fits no schema)."""
+
+
+class ContextBase(Value):
+    """What a run pinned at its first step; a resume or a retry renders from it (BEHAVIOUR 6.1)."""
+
+    as_of: Time
+    window_start: str | None = None
+    """Id of the first history message in the prompt."""
+    generation: int | None = None
+    versions: dict[str, int] = Field(default_factory=dict)
+    recalled: tuple[str, ...] = ()
+
+
+class RunMeta(Value):
+    """The facts of a run (`RUN#id / META`)."""
+
+    id: str
+    owner: str
+    thread_id: str
+    agent: str
+    fingerprint: str | None = None
+    status: Status
+    """As stored: queued, running or over. Readers use `shown_status`."""
+    input: Message
+    parent_given: bool = False
+    """The caller named the input's parent; otherwise it follows the thread's newest leaf."""
+    stream: bool = False
+    max_iterations: int | None = None
+    created_at: Time
+    updated_at: Time
+    epoch: int = 0
+    attempts: int = 0
+    n: int = 1
+    execution: str | None = None
+    cancel: bool = False
+    waiting: frozenset[str] = frozenset()
+    """Keys of the calls that wait undecided."""
+    base: ContextBase | None = None
+    step_ended: int = 0
+    """The last step whose `turn-end` is in the event log."""
+    finish_reason: FinishReason | None = None
+    output: Json = None
+    error: ErrorInfo | None = None
+    usage: Usage = Usage()
+    model: str | None = None
+    saved: bool = True
+    """False while the outcome is over but not in Postgres (DESIGN 2, the end)."""
+
+    @property
+    def shown_status(self) -> Status:
+        """The status that callers see."""
+        if self.status is Status.RUNNING and self.waiting:
+            return Status.SUSPENDED
+        return self.status
+
+
+class RunSnapshot(Value):
+    """A run with its journal: everything that was journaled, in order."""
+
+    meta: RunMeta
+    steps: tuple[StepRecord, ...] = ()
+    calls: tuple[CallRecord, ...] = ()
+
+    def call(self, key: str) -> CallRecord | None:
+        """The record of a call, or None if it was only planned."""
+        return next((c for c in self.calls if c.key == key), None)
+
+
+class Outcome(Value):
+    """How a run ended."""
+
+    status: Status
+    finish_reason: FinishReason
+    output: Json = None
+    error: ErrorInfo | None = None
+    usage: Usage = Usage()
+    model: str | None = None
+    leaf_id: str
+    """The thread's newest message after the run."""
+    last_created_at: datetime
+    saved: bool = True
+
+
+class Pending(Value):
+    """A call that waits for a person."""
+
+    tool_call_id: str
+    tool_name: str
+    args: Json
+    kind: SuspensionKind
+    payload: Json
+    resume_schema: dict[str, Any]
+    attempt: int
+    agent_path: tuple[str, ...]
+    requested_at: Time
+    expires_at: Time | None = None
+
+
+class OpenApproval(Pending):
+    """A Pending in the list over all of a user's runs."""
+
+    run_id: str
+    thread_id: str
+    agent: str
+
+
+class UnexecutedCall(Value):
+    """A call that stays planned while a sibling waits."""
+
+    tool_call_id: str
+    tool_name: str
+    args: Json
+
+
+class Run(Value):
+    """A run as its owner sees it."""
+
+    id: str
+    thread_id: str
+    agent: str
+    status: Status
+    finish_reason: FinishReason | None = None
+    text: str = ""
+    output: Json = None
+    messages: tuple[Message, ...] = ()
+    pending: tuple[Pending, ...] = ()
+    unexecuted: tuple[UnexecutedCall, ...] = ()
+    usage: Usage = Usage()
+    model: str | None = None
+    error: ErrorInfo | None = None
+    input: Message
+    children: tuple["Run", ...] = ()
+    created_at: Time
+    updated_at: Time

@@ -1,0 +1,22 @@
+"""Settings of a deployment (CONTRACT 5). An agent's own settings win."""
+
+from datetime import timedelta
+
+from layover.values.base import Value
+
+
+class Settings(Value):
+    """Read once from the environment by `layover.wiring`."""
+
+    model: str = "openai/gpt-5-mini"
+    last_messages: int = 20
+    embedder_model: str | None = None
+    semantic_recall_top_k: int = 5
+    observer_model: str | None = None
+    observer_message_tokens: int = 30_000
+    reflector_observation_tokens: int = 40_000
+    extractor_model: str | None = None
+    title_model: str | None = None
+    log_level: str = "INFO"
+    run_retention: timedelta = timedelta(days=30)
+    """How long the records of a finished run live in the journal (BEHAVIOUR 5.7)."""

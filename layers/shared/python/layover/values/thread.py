@@ -1,0 +1,60 @@
+"""Threads (CONTRACT 3) and the head of a thread (DESIGN 2)."""
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import Field
+
+from layover.values.base import Time, Value
+from layover.values.run import Status
+
+
+class ActiveRun(Value):
+    """The run that holds a thread."""
+
+    id: str
+    status: Status
+
+
+class Thread(Value):
+    """A thread as its owner sees it."""
+
+    id: str
+    agent: str
+    title: str | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    created_at: Time
+    updated_at: Time
+    active_run: ActiveRun | None = None
+
+
+class ThreadHead(Value):
+    """`THREAD#id / HEAD`: what is needed to accept a run without the database."""
+
+    id: str
+    owner: str
+    agent: str
+    title: str | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    created_at: Time
+    updated_at: Time
+    leaf_id: str | None = None
+    last_created_at: Time | None = None
+    active_run: str | None = None
+    queue: tuple[str, ...] = ()
+    interrupts: int = 0
+    """How many runs at the front of the queue came to interrupt."""
+    unsaved: str | None = None
+    """A run that is over and not yet in Postgres."""
+    deleted: bool = False
+
+    def next_time(self, hint: datetime) -> datetime:
+        """A time strictly after every message of the thread (BEHAVIOUR 2.2)."""
+        return after(self.last_created_at, hint)
+
+
+def after(last: datetime | None, hint: datetime) -> datetime:
+    """max(hint, last + 1 µs)."""
+    from layover.clock import MICROSECOND
+
+    return hint if last is None or hint > last else last + MICROSECOND

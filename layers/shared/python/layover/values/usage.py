@@ -1,0 +1,39 @@
+"""Tokens and money (BEHAVIOUR 14)."""
+
+from typing import Any
+
+from pydantic import computed_field
+
+from layover.values.base import Usd, Value
+
+
+class Usage(Value):
+    """Of one model call or of a sum of them. `cost_usd` is None where a model's price is not known."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_input_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost_usd: Usd | None = None
+    sub_agents: tuple[dict[str, Any], ...] = ()
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def total_tokens(self) -> int:
+        """Always the sum of input and output."""
+        return self.input_tokens + self.output_tokens
+
+    @staticmethod
+    def total(usages: "list[Usage]") -> "Usage":
+        """The sum; its cost is known only if every part's is (no parts: 0 tokens, cost unknown)."""
+        costs = [u.cost_usd for u in usages]
+        return Usage(
+            input_tokens=sum(u.input_tokens for u in usages),
+            output_tokens=sum(u.output_tokens for u in usages),
+            cached_input_tokens=sum(u.cached_input_tokens for u in usages),
+            reasoning_tokens=sum(u.reasoning_tokens for u in usages),
+            cost_usd=sum((c for c in costs if c is not None), start=costs[0] * 0)
+            if costs and costs[0] is not None and None not in costs
+            else None,
+            sub_agents=tuple(s for u in usages for s in u.sub_agents),
+        )
