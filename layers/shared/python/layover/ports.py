@@ -125,6 +125,10 @@ class RunLog(Protocol):
         """Record that a call waits: new attempt, no token, no decision. `call.state` as above."""
         ...
 
+    async def cancel_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
+        """Settle calls as they are given, whatever they were: the run is about to end."""
+        ...
+
     async def cancel_requested(self) -> bool:
         """Whether somebody asked to cancel this run. Raises `Fenced` where the epoch moved."""
         ...
@@ -249,6 +253,10 @@ class Journal(Protocol):
     async def force(self, owner: str, run_id: str) -> RunLog | None:
         """Take the run to end it (cancel, settle): epoch + 1, whoever drives it, never refused for
         attempts. None: the run is over or unknown."""
+        ...
+
+    async def end_queued(self, owner: str, run_id: str, outcome: Outcome, *events: Event) -> bool:
+        """End a run that never started. False: it is not queued (any more)."""
         ...
 
     async def request_cancel(self, owner: str, run_id: str) -> RunMeta | None:

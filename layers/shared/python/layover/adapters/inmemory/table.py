@@ -28,7 +28,8 @@ from layover.adapters.journal.table import (
 class MemoryTable:
     """`Table` as a dict. Single-threaded: every method runs without giving way to another task."""
 
-    def __init__(self) -> None:
+    def __init__(self, changed: Callable[[], None] | None = None) -> None:
+        self._changed = changed or (lambda: None)
         self._items: dict[tuple[str, str], Item] = {}
         self._done: set[str] = set()
 
@@ -68,7 +69,9 @@ class MemoryTable:
         old = self._items.get((action.pk, action.sk))
         if action.when is not None and not holds(action.when, old):
             raise ConditionFailed(copy.copy(old))
-        return copy.copy(self._apply(action))
+        item = copy.copy(self._apply(action))
+        self._changed()
+        return item
 
     async def transact(self, actions: Sequence[Action], token: str) -> None:
         """Check all, then apply all."""
@@ -85,6 +88,7 @@ class MemoryTable:
             if not isinstance(action, Check):
                 self._apply(action)
         self._done.add(token)
+        self._changed()
 
     def _apply(self, action: Write) -> Item | None:
         key = (action.pk, action.sk)

@@ -32,6 +32,7 @@ from layover.values.run import (
     Decision,
     OnBusy,
     OpenApproval,
+    Outcome,
     RunMeta,
     RunSnapshot,
     StepRecord,
@@ -186,6 +187,10 @@ class TableJournal:
         if snapshot.meta.status != "running":
             return None
         return self._log(snapshot, None)
+
+    async def end_queued(self, owner: str, run_id: str, outcome: Outcome, *events: Event) -> bool:
+        """See `ports.Journal`."""
+        return await self._requests.end_queued(owner, run_id, outcome, events)
 
     async def request_cancel(self, owner: str, run_id: str) -> RunMeta | None:
         """See `ports.Journal`."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from layover.adapters.journal.codec import Bodies
 from layover.adapters.journal.events import EventLog
-from layover.adapters.journal.records import run_item
+from layover.adapters.journal.records import outcome_text, run_item
 from layover.adapters.journal.table import (
     Action,
     Below,
@@ -30,7 +30,15 @@ from layover.errors import Conflict, DecisionAlreadyMade, LimitReached, NotFound
 from layover.keys import HEAD, META, Keys
 from layover.ports import Accepted, Clock, RequestKey, StaleHead
 from layover.values.event import Event
-from layover.values.run import MAX_QUEUE, CallState, Decision, OnBusy, RunMeta, Status
+from layover.values.run import (
+    MAX_QUEUE,
+    CallState,
+    Decision,
+    OnBusy,
+    Outcome,
+    RunMeta,
+    Status,
+)
 from layover.values.thread import ThreadHead
 
 _REQUEST = "REQUEST"
@@ -178,6 +186,29 @@ class Requests:
                 [Check(pk, META, driven), Update(pk, key, set={"token": token}, when=waits)],
                 secrets.token_hex(16),
             )
+        except TransactionFailed:
+            return False
+        return True
+
+    async def end_queued(
+        self, owner: str, run_id: str, outcome: Outcome, events: tuple[Event, ...]
+    ) -> bool:
+        """A run that never started is over: its log has these events alone."""
+        keys = Keys(owner)
+        over = Update(
+            keys.run(run_id),
+            META,
+            set={
+                "status": outcome.status.value,
+                "outcome": outcome_text(outcome),
+                "updated_at": rfc3339(self._clock.now()),
+            },
+            when=Equals("status", Status.QUEUED.value),
+        )
+        log = EventLog(self._table, self._bodies, keys, run_id)
+        last = log.batch(await log.body(list(events)), 1, last=True)
+        try:
+            await self._table.transact([over, last], secrets.token_hex(16))
         except TransactionFailed:
             return False
         return True

@@ -190,6 +190,20 @@ class TableRunLog:
         put = Put(self._pk, call.key, item, when=self._journaled(call))
         await self._write([put, waits], events)
 
+    async def cancel_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
+        """Settle calls as they are given; the epoch is the only condition."""
+        actions: list[Action] = [self._meta({"waiting": None})]
+        for call in calls:
+            item = {
+                **await self._body(call),
+                "state": CallState.SETTLED.value,
+                "opener": self._opener,
+                "attempt": call.attempt,
+                "decision": call.decision.model_dump_json() if call.decision else None,
+            }
+            actions.append(Put(self._pk, call.key, item))
+        await self._write(actions, events)
+
     async def cancel_requested(self) -> bool:
         """Whether to stop; raises Fenced where another writer took the run."""
         item = await self._table.get(self._pk, META)

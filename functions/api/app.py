@@ -1,0 +1,120 @@
+"""The resolver: routes, and what becomes of errors."""
+
+import re
+import traceback
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
+from aws_lambda_powertools.event_handler.exceptions import NotFoundError
+from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
+from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEventV2
+
+from api import routes_approvals, routes_meta, routes_runs, routes_threads
+from api.call import Call, Host
+from api.problems import MethodNotAllowed, answer_error, expected, internal_error, wrong_fields
+from api.request import caller, parse_json, prepared
+from layover.errors import LayoverError, NotFound
+
+
+class Resolver(APIGatewayHttpResolver):
+    """Routes whose ids may hold anything: paths come percent-decoded, and providers choose call ids."""
+
+    @staticmethod
+    def _compile_regex(rule: str, base_regex: str = "^{}$") -> re.Pattern[str]:
+        pattern = re.sub(r"<tool_call_id>", r"(?P<tool_call_id>.+)", rule)
+        pattern = re.sub(r"(?<!\?P)<(\w+)>", r"(?P<\1>[^/]+)", pattern)
+        return re.compile(f"{pattern}\\Z", re.DOTALL)
+
+
+def answer(event: Mapping[str, Any], context: Any, host: Host) -> dict[str, Any]:
+    """The answer to one API Gateway event (HTTP API, payload 2.0). Never raises."""
+    app = resolver()
+    try:
+        request = prepared(event)
+        owner = caller(request, APIGatewayProxyEventV2(request).path)
+        app.context.update(call=Call(host, owner), request_id=_request_id(event))
+        return app.resolve(request, context)
+    except LayoverError as error:
+        return _result(_told(error, _request_id(event)))
+    except Exception as error:
+        return _result(_unforeseen(error, _request_id(event)))
+
+
+@cache
+def resolver() -> Resolver:
+    """The one resolver of this environment."""
+    app = Resolver(enable_validation=True, json_body_deserializer=parse_json)
+    for module in (routes_meta, routes_threads, routes_runs, routes_approvals):
+        app.include_router(module.router)
+    _map_errors(app)
+    return app
+
+
+def _map_errors(app: Resolver) -> None:
+    def no_route(_: Exception) -> Response[str]:
+        allowed = _methods(app, app.current_event.path)
+        if allowed:
+            return answer_error(MethodNotAllowed(allowed))
+        return answer_error(NotFound("there is no such path"))
+
+    def wrong(error: RequestValidationError) -> Response[str]:
+        return answer_error(wrong_fields(error.errors()))
+
+    def told(error: LayoverError) -> Response[str]:
+        return _told(error, app.context["request_id"])
+
+    def unforeseen(error: Exception) -> Response[str]:
+        return _unforeseen(error, app.context["request_id"])
+
+    app.exception_handler_manager.update_exception_handlers(
+        {
+            NotFoundError: no_route,
+            RequestValidationError: wrong,
+            LayoverError: told,
+            Exception: unforeseen,
+        }
+    )
+
+
+def _methods(app: Resolver, path: str) -> set[str]:
+    routes = [*app._static_routes, *app._dynamic_routes]
+    return {route.method for route in routes if route.rule.match(path)}
+
+
+def _told(error: LayoverError, request_id: str) -> Response[str]:
+    return answer_error(error) if expected(error) else _unforeseen(error, request_id)
+
+
+def _unforeseen(error: Exception, request_id: str) -> Response[str]:
+    """Log where it happened. Not what the error says: that may hold somebody's text."""
+    _logger().error(
+        "a request failed",
+        extra={
+            "request_id": request_id,
+            "error": type(error).__name__,
+            "where": traceback.format_tb(error.__traceback__)[-8:],
+        },
+    )
+    return internal_error(request_id)
+
+
+@cache
+def _logger() -> Any:
+    from aws_lambda_powertools import Logger
+
+    return Logger(service="api")
+
+
+def _request_id(event: Mapping[str, Any]) -> str:
+    return str((event.get("requestContext") or {}).get("requestId", ""))
+
+
+def _result(response: Response[str]) -> dict[str, Any]:
+    return {
+        "statusCode": response.status_code,
+        "headers": {k: str(v) for k, v in response.headers.items()},
+        "body": response.body,
+        "isBase64Encoded": False,
+    }

@@ -1,0 +1,32 @@
+"""Descriptions of answers for OpenAPI."""
+
+from http import HTTPStatus
+from typing import Any
+
+from aws_lambda_powertools.event_handler.openapi.types import OpenAPIResponse
+
+from api.problems import CONTENT_TYPE
+
+_PROBLEM: Any = {CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+
+
+def answers(status: int, model: Any, what: str, *problems: int) -> dict[int, OpenAPIResponse]:
+    """The answer of a route (no body for model None), and the problems that it may answer."""
+    content: Any = {"application/json": {"model": model}} if model is not None else {}
+    documented: dict[int, OpenAPIResponse] = {status: {"description": what, "content": content}}
+    for code in sorted({401, 422, 500, 503, *problems}):
+        documented[code] = {"description": HTTPStatus(code).phrase, "content": _PROBLEM}
+    return documented
+
+
+def open_answer(model: Any, what: str) -> dict[int, OpenAPIResponse]:
+    """The only answer of a route that needs neither a token nor anything else."""
+    return {200: {"description": what, "content": {"application/json": {"model": model}}}}
+
+
+def also(
+    documented: dict[int, OpenAPIResponse], status: int, model: Any, what: str
+) -> dict[int, OpenAPIResponse]:
+    """One more good answer."""
+    content: Any = {"application/json": {"model": model}}
+    return {**documented, status: {"description": what, "content": content}}

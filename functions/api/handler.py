@@ -1,0 +1,11 @@
+"""Entry of the `api` function."""
+
+from typing import Any
+
+from api.app import answer
+from layover import wiring
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """One HTTP request."""
+    return answer(event, context, wiring)

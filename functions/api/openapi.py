@@ -1,0 +1,65 @@
+"""The OpenAPI document and the page that shows it. Imported only when somebody asks for one of them."""
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from aws_lambda_powertools.event_handler.openapi import swagger_ui
+from aws_lambda_powertools.event_handler.openapi.models import HTTPBearer, Server, Tag
+from aws_lambda_powertools.event_handler.openapi.swagger_ui import generate_swagger_html
+
+from api.app import resolver
+from api.problems import Problem
+
+_REFS = "#/components/schemas/{model}"
+_DESCRIPTION = """Durable runs of LLM agents. Times are RFC 3339 in UTC with microseconds, ids are opaque
+strings, errors are RFC 9457 problem documents. Somebody else's thread or run answers 404."""
+_TAGS = {
+    "agents": "What agents there are.",
+    "threads": "Conversations and their messages.",
+    "runs": "A run answers one input.",
+    "approvals": "Calls that wait for a person.",
+    "meta": "About the API itself.",
+}
+
+
+@cache
+def document() -> str:
+    """The OpenAPI 3.1 document as JSON."""
+    text = resolver().get_openapi_json_schema(
+        title="Layover",
+        version="1",
+        openapi_version="3.1.0",
+        description=_DESCRIPTION,
+        servers=[Server(url="/")],
+        tags=[Tag(name=name, description=what) for name, what in _TAGS.items()],
+        security_schemes={"bearer": HTTPBearer(bearerFormat="JWT")},
+        security=[{"bearer": []}],
+    )
+    return json.dumps(_with_problems(json.loads(text)))
+
+
+def docs_page() -> str:
+    """Swagger UI with everything in it: no other host is asked."""
+    folder = Path(swagger_ui.__file__).parent
+    return generate_swagger_html(
+        document().replace("</", "<\\/"),
+        (folder / "swagger-ui-bundle.min.js").read_text(encoding="utf-8"),
+        (folder / "swagger-ui.min.css").read_text(encoding="utf-8"),
+        "",
+        None,
+    )
+
+
+def _with_problems(spec: dict[str, Any]) -> dict[str, Any]:
+    """Our problem documents in the place of the framework's error schemas."""
+    schemas = spec["components"]["schemas"]
+    for unused in ("HTTPValidationError", "ValidationError", "ResponseValidationError"):
+        schemas.pop(unused, None)
+    schema = Problem.model_json_schema(ref_template=_REFS)
+    schemas.update(schema.pop("$defs", {}))
+    schemas["Problem"] = schema
+    # The framework documents its own 422 wherever it validates; this route takes nothing.
+    spec["paths"]["/healthz"]["get"]["responses"].pop("422")
+    return spec

@@ -1,0 +1,198 @@
+"""Errors as RFC 9457 problem documents. Nothing internal and nothing that the caller sent is in them."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+
+from aws_lambda_powertools.event_handler import Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from layover.errors import (
+    Conflict,
+    DatabaseWaking,
+    DecisionAlreadyMade,
+    DecisionInvalid,
+    InvalidRequest,
+    LayoverError,
+    LimitReached,
+    NotFound,
+    RequestError,
+    RetryableError,
+    ThreadBusy,
+    TooLarge,
+)
+
+CONTENT_TYPE = "application/problem+json"
+_MAX_NAME = 100
+"""Characters of a field's name: a caller may have chosen it."""
+PREFIX = "urn:layover:problem:"
+
+
+class MalformedBody(RequestError):
+    """The body is no JSON in UTF-8."""
+
+
+class Unauthenticated(RequestError):
+    """No verified token came with the request."""
+
+
+class MethodNotAllowed(RequestError):
+    """The path is there, with other methods: `allowed`."""
+
+    def __init__(self, allowed: Iterable[str]) -> None:
+        super().__init__("this path does not have that method")
+        self.allowed = sorted(allowed)
+
+
+class FieldError(BaseModel):
+    """One field that is wrong: where, and why."""
+
+    loc: list[str | int]
+    msg: str
+    type: str
+
+
+class Problem(BaseModel):
+    """RFC 9457. Ids of what it is about are further members (`run_id`, `thread_id`, `active_run`)."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str = Field(examples=[PREFIX + "thread-busy"])
+    title: str
+    status: int
+    detail: str
+    errors: list[FieldError] | None = Field(None, description="Only for requests of a wrong shape.")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What an error becomes."""
+
+    status: HTTPStatus
+    slug: str
+    title: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+_KINDS: dict[type[LayoverError], Kind] = {
+    MalformedBody: Kind(HTTPStatus.BAD_REQUEST, "malformed-body", "The body is not JSON"),
+    Unauthenticated: Kind(
+        HTTPStatus.UNAUTHORIZED,
+        "unauthenticated",
+        "A bearer token is needed",
+        {"WWW-Authenticate": "Bearer"},
+    ),
+    NotFound: Kind(HTTPStatus.NOT_FOUND, "not-found", "There is no such thing"),
+    MethodNotAllowed: Kind(
+        HTTPStatus.METHOD_NOT_ALLOWED, "method-not-allowed", "The method is not allowed"
+    ),
+    ThreadBusy: Kind(HTTPStatus.CONFLICT, "thread-busy", "The thread has an active run"),
+    DecisionAlreadyMade: Kind(
+        HTTPStatus.CONFLICT, "decision-already-made", "The call does not wait for this decision"
+    ),
+    Conflict: Kind(HTTPStatus.CONFLICT, "conflict", "Something else came first"),
+    TooLarge: Kind(HTTPStatus.CONTENT_TOO_LARGE, "too-large", "The request is too large")
+    if hasattr(HTTPStatus, "CONTENT_TOO_LARGE")
+    else Kind(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", "The request is too large"),
+    DecisionInvalid: Kind(
+        HTTPStatus.UNPROCESSABLE_ENTITY, "decision-invalid", "The decision does not fit the call"
+    ),
+    InvalidRequest: Kind(
+        HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", "The request has the wrong shape"
+    ),
+    LimitReached: Kind(HTTPStatus.TOO_MANY_REQUESTS, "limit-reached", "A limit is reached"),
+    DatabaseWaking: Kind(
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "database-waking",
+        "The database is waking up",
+        {"Retry-After": "5"},
+    ),
+    RetryableError: Kind(
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "try-again",
+        "This may work in a moment",
+        {"Retry-After": "1"},
+    ),
+}
+_INTERNAL = Kind(HTTPStatus.INTERNAL_SERVER_ERROR, "internal-error", "Something failed in here")
+
+
+def expected(error: LayoverError) -> bool:
+    """Whether the caller learns what it was; everything else is an internal error."""
+    return _kind(error) is not None
+
+
+def answer_error(error: LayoverError) -> Response[str]:
+    """The problem document of an error that `expected` knows."""
+    kind = _kind(error) or _INTERNAL
+    errors = error.errors if isinstance(error, InvalidRequest) else []
+    extra: dict[str, Any] = dict(error.ids)
+    headers = dict(kind.headers)
+    if isinstance(error, ThreadBusy) and "run_id" in error.ids:
+        extra["active_run"] = error.ids["run_id"]
+    if isinstance(error, MethodNotAllowed):
+        headers["Allow"] = ", ".join(error.allowed)
+    return problem(kind, error.message, errors, extra, headers)
+
+
+def internal_error(request_id: str) -> Response[str]:
+    """What is told of a failure that nobody foresaw."""
+    return problem(
+        _INTERNAL, "the request failed; the log says why", extra={"request_id": request_id}
+    )
+
+
+def problem(
+    kind: Kind,
+    detail: str,
+    errors: Sequence[Mapping[str, Any]] = (),
+    extra: Mapping[str, Any] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Response[str]:
+    """A problem document."""
+    document: dict[str, Any] = {
+        **(extra or {}),
+        "type": PREFIX + kind.slug,
+        "title": kind.title,
+        "status": kind.status.value,
+        "detail": detail,
+    }
+    if errors:
+        document["errors"] = [_field_error(e) for e in errors]
+    return Response(
+        status_code=kind.status.value,
+        content_type=CONTENT_TYPE,
+        body=json.dumps(document),
+        headers=dict(headers if headers is not None else kind.headers),
+    )
+
+
+def wrong_fields(errors: Iterable[Mapping[str, Any]]) -> InvalidRequest:
+    """A request whose fields pydantic refused."""
+    found = [_without_input(e) for e in errors]
+    return InvalidRequest("some fields are missing or wrong", found)
+
+
+def _kind(error: LayoverError) -> Kind | None:
+    return next((_KINDS[c] for c in type(error).__mro__ if c in _KINDS), None)
+
+
+def _field_error(error: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "loc": [at[:_MAX_NAME] if isinstance(at, str) else at for at in error["loc"]],
+        "msg": str(error["msg"]),
+        "type": str(error.get("type", "value_error")),
+    }
+
+
+def _without_input(error: Mapping[str, Any]) -> dict[str, Any]:
+    # These two repeat what was sent in their message.
+    if error["type"] in ("union_tag_invalid", "extra_forbidden"):
+        message = {
+            "union_tag_invalid": "an unknown kind of part",
+            "extra_forbidden": "there is no such field",
+        }[error["type"]]
+        return {"loc": list(error["loc"]), "msg": message, "type": error["type"]}
+    return {"loc": list(error["loc"]), "msg": error["msg"], "type": error["type"]}

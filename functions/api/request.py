@@ -1,0 +1,81 @@
+"""What comes in: who asks, and a body that is JSON."""
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from api.problems import MalformedBody, Unauthenticated
+from layover.errors import InvalidRequest, NotFound, TooLarge
+
+MAX_BODY = 5 * 1024 * 1024
+"""Bytes (CONTRACT 3); a Lambda event holds 6 MB, base64 included."""
+OPEN = frozenset({"/", "/healthz", "/docs", "/openapi.json"})
+"""Paths that need no token (CONTRACT 3)."""
+_MAX_PATH = 1500
+"""Bytes: an id in a path becomes part of a key, which holds 2,048."""
+_WAIT = re.compile(r'(?:^|[,;\s])wait\s*=\s*"?(\d{1,9})"?\s*(?:$|[,;])', re.IGNORECASE)
+
+
+def prepared(event: Mapping[str, Any]) -> dict[str, Any]:
+    """The event with its body as text. Raises TooLarge, MalformedBody and NotFound (absurd paths)."""
+    if len(str(event.get("rawPath", "")).encode("utf-8", "replace")) > _MAX_PATH:
+        raise NotFound("there is no such path")
+    # Every body is JSON, whatever the client calls it: `curl -d` says that it is a form.
+    headers = {k: v for k, v in (event.get("headers") or {}).items() if k.lower() != "content-type"}
+    return {**event, "headers": headers, "body": _text(event), "isBase64Encoded": False}
+
+
+def caller(event: Mapping[str, Any], path: str) -> str | None:
+    """The `sub` of the verified token; None on open paths. Raises Unauthenticated."""
+    authorizer = (event.get("requestContext") or {}).get("authorizer") or {}
+    sub = ((authorizer.get("jwt") or {}).get("claims") or {}).get("sub")
+    if isinstance(sub, str) and sub:
+        return sub
+    if path in OPEN:
+        return None
+    raise Unauthenticated("send `Authorization: Bearer TOKEN`")
+
+
+def parse_json(text: str) -> dict[str, Any]:
+    """A JSON object. Raises MalformedBody where it is no JSON, InvalidRequest where it is another."""
+    try:
+        value = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise MalformedBody("the body is not valid JSON") from error
+    if not isinstance(value, dict):
+        wrong = {"loc": ["body"], "msg": "has to be an object", "type": "dict_type"}
+        raise InvalidRequest("the body has to be a JSON object", [wrong])
+    return value
+
+
+def preferred_wait(prefer: str | None) -> int | None:
+    """Seconds of `Prefer: wait=N` (RFC 7240), read leniently; None where it does not say."""
+    found = _WAIT.search(prefer or "")
+    return int(found[1]) if found else None
+
+
+def _text(event: Mapping[str, Any]) -> str | None:
+    body = event.get("body")
+    if not body:
+        return None
+    if not event.get("isBase64Encoded"):
+        _check_size(len(body.encode("utf-8", "surrogatepass")))
+        return str(body)
+    _check_size(len(body) * 3 // 4 - 2)
+    try:
+        data = base64.b64decode(body, validate=True)
+        return data.decode()
+    except (binascii.Error, UnicodeDecodeError) as error:
+        raise MalformedBody("the body is not UTF-8") from error
+
+
+def _check_size(size: int) -> None:
+    if size > MAX_BODY:
+        raise TooLarge(f"the body is larger than {MAX_BODY} bytes")
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON")

@@ -1,0 +1,77 @@
+"""Calls that wait, and decisions about them."""
+
+from typing import Annotated
+
+from aws_lambda_powertools.event_handler import Response
+from aws_lambda_powertools.event_handler.openapi.params import Body, Query
+
+from api.bodies import Approve, Deny, Resume
+from api.call import Cursor, Limit, answer_json, answer_page, call_of, new_router
+from api.documented import answers
+from layover.services import approvals
+from layover.values.page import Page
+from layover.values.run import OpenApproval, Run
+
+router = new_router()
+_TAGS = ["approvals"]
+_DECIDED = answers(202, Run, "The decision is recorded", 400, 404, 409)
+
+
+@router.get(
+    "/approvals",
+    tags=_TAGS,
+    summary="Calls that wait, over all runs, oldest first",
+    operation_id="list_approvals",
+    responses=answers(200, Page[OpenApproval], "A page of waiting calls", 404),
+)
+def list_approvals(
+    thread_id: Annotated[
+        str | None, Query(max_length=256, description="Only of this thread.")
+    ] = None,
+    limit: Limit = 20,
+    cursor: Cursor = None,
+) -> Response[str]:
+    call = call_of(router)
+    return answer_page(
+        lambda n: call.do(approvals.list_approvals, thread_id or None, n, cursor), limit
+    )
+
+
+@router.post(
+    "/runs/<run_id>/tool-calls/<tool_call_id>/approve",
+    tags=_TAGS,
+    summary="Let a call run",
+    operation_id="approve_call",
+    responses=_DECIDED,
+)
+def approve(
+    run_id: str, tool_call_id: str, body: Annotated[Approve | None, Body()] = None
+) -> Response[str]:
+    request = (body or Approve()).request()
+    return answer_json(call_of(router).do(approvals.decide, run_id, tool_call_id, request), 202)
+
+
+@router.post(
+    "/runs/<run_id>/tool-calls/<tool_call_id>/deny",
+    tags=_TAGS,
+    summary="Do not let a call run",
+    operation_id="deny_call",
+    responses=_DECIDED,
+)
+def deny(
+    run_id: str, tool_call_id: str, body: Annotated[Deny | None, Body()] = None
+) -> Response[str]:
+    request = (body or Deny()).request()
+    return answer_json(call_of(router).do(approvals.decide, run_id, tool_call_id, request), 202)
+
+
+@router.post(
+    "/runs/<run_id>/tool-calls/<tool_call_id>/resume",
+    tags=_TAGS,
+    summary="Give a suspended call what it asked for",
+    operation_id="resume_call",
+    responses=_DECIDED,
+)
+def resume(run_id: str, tool_call_id: str, body: Resume) -> Response[str]:
+    request = body.request()
+    return answer_json(call_of(router).do(approvals.decide, run_id, tool_call_id, request), 202)

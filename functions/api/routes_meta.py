@@ -1,0 +1,71 @@
+"""The front page, health, documentation, and what agents there are."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+from aws_lambda_powertools.event_handler import Response
+from pydantic import BaseModel
+
+from api.call import Cursor, Limit, answer_json, call_of, new_router
+from api.documented import answers, open_answer
+from layover.services.agents import AgentInfo, list_agents
+from layover.services.cursors import seal, unseal_one
+from layover.values.page import Page
+
+router = new_router()
+_OPEN: dict[str, Any] = {"security": []}
+_HTML = "text/html; charset=utf-8"
+_CURSOR = "agents"
+
+
+class Health(BaseModel):
+    """That the function answers."""
+
+    status: Literal["ok"] = "ok"
+
+
+@router.get("/", include_in_schema=False)
+def front_page() -> Response[str]:
+    text = (Path(__file__).parent / "index.html").read_text(encoding="utf-8")
+    return Response(status_code=200, content_type=_HTML, body=text)
+
+
+@router.get(
+    "/healthz",
+    tags=["meta"],
+    summary="Whether the API answers",
+    operation_id="health",
+    responses=open_answer(Health, "It answers"),
+    openapi_extensions=_OPEN,
+)
+def health() -> Response[str]:
+    return answer_json(Health())
+
+
+@router.get("/openapi.json", include_in_schema=False)
+def openapi() -> Response[str]:
+    from api.openapi import document
+
+    return Response(status_code=200, content_type="application/json", body=document())
+
+
+@router.get("/docs", include_in_schema=False, compress=True)
+def docs() -> Response[str]:
+    from api.openapi import docs_page
+
+    return Response(status_code=200, content_type=_HTML, body=docs_page())
+
+
+@router.get(
+    "/agents",
+    tags=["agents"],
+    summary="The agents that answer here",
+    operation_id="list_agents",
+    responses=answers(200, Page[AgentInfo], "A page of agents"),
+)
+def get_agents(limit: Limit = 20, cursor: Cursor = None) -> Response[str]:
+    after = unseal_one(_CURSOR, cursor)
+    agents = call_of(router).do(list_agents)
+    rest = [a for a in agents if after is None or a.name > after]
+    more = seal(_CURSOR, rest[limit - 1].name) if len(rest) > limit else None
+    return answer_json(Page[AgentInfo](items=tuple(rest[:limit]), next_cursor=more))

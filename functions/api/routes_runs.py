@@ -1,0 +1,129 @@
+"""Runs and their events."""
+
+from typing import Annotated
+
+from aws_lambda_powertools.event_handler import Response
+from aws_lambda_powertools.event_handler.openapi.params import Header, Query
+
+from api.bodies import NewRun
+from api.call import (
+    Call,
+    Cursor,
+    Limit,
+    Wait,
+    answer_json,
+    answer_page,
+    call_of,
+    fitting_events,
+    new_router,
+)
+from api.documented import also, answers
+from api.request import preferred_wait
+from layover.ports import Runtime
+from layover.services import runs
+from layover.services.start_run import StartRun, keyed, start_run
+from layover.values.event import EventPage
+from layover.values.page import Page
+from layover.values.run import Run
+
+router = new_router()
+_TAGS = ["runs"]
+_ACCEPTED = answers(202, Run, "The run is accepted", 400, 404, 409, 413, 429)
+
+
+@router.post(
+    "/threads/<thread_id>/runs",
+    tags=_TAGS,
+    summary="Start a run",
+    description="With `Prefer: wait=N` (N at most 25) it waits until the run is suspended or over.",
+    operation_id="start_run",
+    responses=also(_ACCEPTED, 200, Run, "The run is suspended or over"),
+)
+def post_run(
+    thread_id: str,
+    body: NewRun,
+    idempotency_key: Annotated[
+        str | None,
+        Header(
+            alias="Idempotency-Key",
+            min_length=1,
+            max_length=255,
+            description="The same key and request give the same run for 24 hours.",
+        ),
+    ] = None,
+    prefer: Annotated[str | None, Header(alias="Prefer", description="`wait=N` seconds.")] = None,
+) -> Response[str]:
+    call = call_of(router)
+    run = call.do(_start, thread_id, body.request(), idempotency_key)
+    wait = preferred_wait(prefer)
+    if wait is None:
+        return answer_json(run, 202)
+    return _waited(call, run, wait)
+
+
+@router.get(
+    "/threads/<thread_id>/runs",
+    tags=_TAGS,
+    summary="A thread's runs, newest first",
+    operation_id="list_runs",
+    responses=answers(200, Page[Run], "A page of runs", 404),
+)
+def list_runs(thread_id: str, limit: Limit = 20, cursor: Cursor = None) -> Response[str]:
+    call = call_of(router)
+    return answer_page(lambda n: call.do(runs.list_runs, thread_id, n, cursor), limit)
+
+
+@router.get(
+    "/runs/<run_id>",
+    tags=_TAGS,
+    summary="One run",
+    description="Waits up to `wait` seconds until it is suspended or over.",
+    operation_id="get_run",
+    responses=answers(200, Run, "The run", 404),
+)
+def get_run(run_id: str, wait: Wait = 0) -> Response[str]:
+    return answer_json(call_of(router).do(runs.get, run_id, wait))
+
+
+@router.get(
+    "/runs/<run_id>/events",
+    tags=_TAGS,
+    summary="A run's events after a seq",
+    description="Waits up to `wait` seconds for the first. `done`: no event can follow.",
+    operation_id="get_events",
+    responses=answers(200, EventPage, "Events in order", 404),
+)
+def get_events(
+    run_id: str,
+    after: Annotated[int, Query(ge=0, description="The last seq that is known.")] = 0,
+    wait: Wait = 0,
+    limit: Annotated[int, Query(ge=1, le=1000, description="How many events at most.")] = 500,
+) -> Response[str]:
+    page = call_of(router).do(runs.events, run_id, after, limit, wait)
+    return answer_json(fitting_events(page))
+
+
+@router.post(
+    "/runs/<run_id>/cancel",
+    tags=_TAGS,
+    summary="Cancel a run",
+    description="A finished run stays as it is.",
+    operation_id="cancel_run",
+    responses=answers(202, Run, "The run as it is now", 404),
+)
+def cancel_run(run_id: str) -> Response[str]:
+    return answer_json(call_of(router).do(runs.cancel, run_id), 202)
+
+
+async def _start(
+    runtime: Runtime, owner: str, thread_id: str, request: StartRun, key: str | None
+) -> Run:
+    request_key = keyed(key, thread_id, request, runtime.clock.now()) if key else None
+    return await start_run(runtime, owner, thread_id, request, request_key)
+
+
+def _waited(call: Call, run: Run, wait: int) -> Response[str]:
+    applied = min(wait, int(runs.MAX_WAIT))
+    run = call.do(runs.get, run.id, applied)
+    status = 200 if runs.settled(run) else 202
+    return answer_json(run, status, {"Preference-Applied": f"wait={applied}"})

@@ -1,0 +1,97 @@
+"""Threads and their messages."""
+
+from typing import Annotated
+
+from aws_lambda_powertools.event_handler import Response
+from aws_lambda_powertools.event_handler.openapi.params import Query
+
+from api.bodies import NewThread, ThreadPatch
+from api.call import Cursor, Limit, answer_json, answer_page, call_of, new_router
+from api.documented import answers
+from layover.services import threads
+from layover.services.messages import list_messages
+from layover.values.message import Message
+from layover.values.page import Page
+from layover.values.thread import Thread
+
+router = new_router()
+_TAGS = ["threads"]
+
+
+@router.post(
+    "/threads",
+    tags=_TAGS,
+    summary="Make a thread",
+    operation_id="create_thread",
+    responses=answers(201, Thread, "The new thread", 400, 413),
+)
+def create_thread(body: NewThread) -> Response[str]:
+    call = call_of(router)
+    thread = call.do(threads.create, body.agent, body.title, body.metadata)
+    return answer_json(thread, 201, {"Location": f"/threads/{thread.id}"})
+
+
+@router.get(
+    "/threads",
+    tags=_TAGS,
+    summary="List threads, newest first",
+    operation_id="list_threads",
+    responses=answers(200, Page[Thread], "A page of threads"),
+)
+def list_threads(limit: Limit = 20, cursor: Cursor = None) -> Response[str]:
+    call = call_of(router)
+    return answer_page(lambda n: call.do(threads.list_threads, n, cursor), limit)
+
+
+@router.get(
+    "/threads/<thread_id>",
+    tags=_TAGS,
+    summary="One thread",
+    operation_id="get_thread",
+    responses=answers(200, Thread, "The thread", 404),
+)
+def get_thread(thread_id: str) -> Response[str]:
+    return answer_json(call_of(router).do(threads.get, thread_id))
+
+
+@router.patch(
+    "/threads/<thread_id>",
+    tags=_TAGS,
+    summary="Replace a thread's title or metadata",
+    operation_id="edit_thread",
+    responses=answers(200, Thread, "The thread as it is now", 400, 404, 413),
+)
+def edit_thread(thread_id: str, body: ThreadPatch) -> Response[str]:
+    return answer_json(call_of(router).do(threads.edit, thread_id, **body.changes()))
+
+
+@router.delete(
+    "/threads/<thread_id>",
+    tags=_TAGS,
+    summary="Delete a thread with all that hangs on it",
+    operation_id="delete_thread",
+    responses=answers(204, None, "From now on it is gone; its active run is cancelled", 404),
+)
+def delete_thread(thread_id: str) -> Response[str]:
+    call_of(router).do(threads.delete, thread_id)
+    return Response(status_code=204, body="")
+
+
+@router.get(
+    "/threads/<thread_id>/messages",
+    tags=_TAGS,
+    summary="A thread's messages, oldest first",
+    description="Of the current branch, an unfinished run's messages included.",
+    operation_id="list_messages",
+    responses=answers(200, Page[Message], "A page of messages", 404),
+)
+def get_messages(
+    thread_id: str,
+    branch: Annotated[str | None, Query(description="The last message of the branch.")] = None,
+    limit: Limit = 20,
+    cursor: Cursor = None,
+) -> Response[str]:
+    call = call_of(router)
+    return answer_page(
+        lambda n: call.do(list_messages, thread_id, branch or None, n, cursor), limit
+    )

@@ -1,0 +1,12 @@
+"""Extract: what is learned from a run after it is over."""
+
+from typing import Any
+
+from layover import wiring
+from layover.services.extract import extract
+from layover.services.payloads import RunPayload
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, str]:
+    """`{owner, run_id}` -> `{status}`."""
+    return wiring.run(extract(wiring.runtime(), RunPayload.model_validate(event)))

@@ -1,0 +1,29 @@
+"""Await and Resume: store a call's task token; settle the call when the token is answered."""
+
+from typing import Any
+
+from layover import wiring
+from layover.errors import RetryableError
+from layover.services.payloads import AwaitPayload, ResumePayload
+from layover.services.resume import await_decision, resume
+
+
+class AwaitFailed(Exception):
+    """The state machine tells our own failures from a caller's SendTaskFailure by this name."""
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """Op `await`: `{status}`, which nobody reads. Op `resume`: the Map item, with its new status."""
+    if event.get("op") == "await":
+        return _await(AwaitPayload.model_validate(event))
+    payload = ResumePayload.model_validate(event)
+    return wiring.run(resume(wiring.runtime(), payload)).model_dump()
+
+
+def _await(payload: AwaitPayload) -> dict[str, Any]:
+    try:
+        return wiring.run(await_decision(wiring.runtime(), payload))
+    except RetryableError:
+        raise
+    except Exception as error:
+        raise AwaitFailed(type(error).__name__) from error

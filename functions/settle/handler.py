@@ -1,0 +1,12 @@
+"""Settle: the end of a run that cannot go on. Imports no user code."""
+
+from typing import Any
+
+from layover import wiring
+from layover.services.payloads import SettlePayload
+from layover.services.settle import settle
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """`{owner, run_id, execution, error}` -> `{status}`: again, over or left."""
+    return dict(wiring.run(settle(wiring.runtime(), SettlePayload.model_validate(event))))

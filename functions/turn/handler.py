@@ -1,0 +1,15 @@
+"""Turn: advance a run until it ends, suspends, or has to yield."""
+
+from typing import Any
+
+from layover import wiring
+from layover.services.deadlines import LambdaDeadline
+from layover.services.payloads import RunPayload
+from layover.services.turn import turn
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """`{v, owner, run_id, n, execution}` -> `{status, waiting}`."""
+    deadline = LambdaDeadline(context.get_remaining_time_in_millis)
+    payload = RunPayload.model_validate(event)
+    return dict(wiring.run(turn(wiring.runtime(), payload, deadline)))

@@ -1,0 +1,177 @@
+"""Layover: a serverless runtime for LLM agents.
+
+Names are loaded when they are first used: importing `layover` costs next to nothing."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from layover.declare.seam import Driver as _Driver
+from layover.declare.seam import install_driver as _install_driver
+
+if TYPE_CHECKING:
+    from layover.declare.agent import Agent, Limits
+    from layover.declare.context import RecordedHooks, ToolContext
+    from layover.declare.memory import (
+        EpisodicMemory,
+        Memory,
+        NodeMemory,
+        ObservationalMemory,
+        RollingSummary,
+        SemanticRecall,
+        TokenBuffer,
+        WorkingMemory,
+    )
+    from layover.declare.result import AgentState, Result
+    from layover.declare.tool import Tool, tool
+    from layover.errors import (
+        ConfigurationError,
+        Conflict,
+        DecisionAlreadyMade,
+        DecisionError,
+        DecisionInvalid,
+        DefinitionError,
+        InvalidRequest,
+        LayoverError,
+        LimitReached,
+        ModelError,
+        NotFound,
+        RequestError,
+        RetryableError,
+        RunFailed,
+        ThreadBusy,
+    )
+    from layover.values.event import Event
+    from layover.values.message import (
+        DataPart,
+        FilePart,
+        Message,
+        ReasoningPart,
+        Role,
+        TextPart,
+        ToolCallPart,
+        ToolResultPart,
+    )
+    from layover.values.run import ErrorInfo, FinishReason, Pending, Run, Status
+    from layover.values.thread import Thread
+    from layover.values.usage import Usage
+
+_HOME = {
+    "declare.agent": ("Agent", "Limits"),
+    "declare.context": ("RecordedHooks", "ToolContext"),
+    "declare.memory": (
+        "EpisodicMemory",
+        "Memory",
+        "NodeMemory",
+        "ObservationalMemory",
+        "RollingSummary",
+        "SemanticRecall",
+        "TokenBuffer",
+        "WorkingMemory",
+    ),
+    "declare.result": ("AgentState", "Result"),
+    "declare.tool": ("Tool", "tool"),
+    "errors": (
+        "ConfigurationError",
+        "Conflict",
+        "DecisionAlreadyMade",
+        "DecisionError",
+        "DecisionInvalid",
+        "DefinitionError",
+        "InvalidRequest",
+        "LayoverError",
+        "LimitReached",
+        "ModelError",
+        "NotFound",
+        "RequestError",
+        "RetryableError",
+        "RunFailed",
+        "ThreadBusy",
+    ),
+    "values.event": ("Event",),
+    "values.message": (
+        "DataPart",
+        "FilePart",
+        "Message",
+        "ReasoningPart",
+        "Role",
+        "TextPart",
+        "ToolCallPart",
+        "ToolResultPart",
+    ),
+    "values.run": ("ErrorInfo", "FinishReason", "Pending", "Run", "Status"),
+    "values.thread": ("Thread",),
+    "values.usage": ("Usage",),
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+
+__version__ = "0.1.0"
+__all__ = [
+    "Agent",
+    "AgentState",
+    "ConfigurationError",
+    "Conflict",
+    "DataPart",
+    "DecisionAlreadyMade",
+    "DecisionError",
+    "DecisionInvalid",
+    "DefinitionError",
+    "EpisodicMemory",
+    "ErrorInfo",
+    "Event",
+    "FilePart",
+    "FinishReason",
+    "InvalidRequest",
+    "LayoverError",
+    "LimitReached",
+    "Limits",
+    "Memory",
+    "Message",
+    "ModelError",
+    "NodeMemory",
+    "NotFound",
+    "ObservationalMemory",
+    "Pending",
+    "ReasoningPart",
+    "RecordedHooks",
+    "RequestError",
+    "Result",
+    "RetryableError",
+    "Role",
+    "RollingSummary",
+    "Run",
+    "RunFailed",
+    "SemanticRecall",
+    "Status",
+    "TextPart",
+    "Thread",
+    "ThreadBusy",
+    "TokenBuffer",
+    "Tool",
+    "ToolCallPart",
+    "ToolContext",
+    "ToolResultPart",
+    "Usage",
+    "WorkingMemory",
+    "tool",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'layover' has no attribute {name!r}")
+    value = getattr(import_module(f"layover.{_MODULE_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+def _in_process(agent: "Agent") -> _Driver:
+    """The engine with in-memory stores, imported by the first agent that runs in this process."""
+    driver: _Driver = import_module("layover.wiring").in_process(agent)
+    return driver
+
+
+_install_driver(_in_process)

@@ -1,0 +1,30 @@
+"""boto3: one session and one client a service for an execution environment, made when first used."""
+
+from functools import cache
+from typing import Any
+
+POOL = 50
+"""Connections; calls go through threads."""
+
+
+@cache
+def client(service: str) -> Any:
+    """The environment's client of a service. Thread-safe once made; made under boto3's own lock."""
+    from botocore.config import Config
+
+    return _session().client(
+        service,
+        config=Config(
+            connect_timeout=3,
+            read_timeout=20,
+            max_pool_connections=POOL,
+            retries={"mode": "standard", "max_attempts": 4},
+        ),
+    )
+
+
+@cache
+def _session() -> Any:
+    import boto3
+
+    return boto3.session.Session()

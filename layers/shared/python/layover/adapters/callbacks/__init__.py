@@ -1,0 +1,1 @@
+"""Step Functions and EventBridge."""

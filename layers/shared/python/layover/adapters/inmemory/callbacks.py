@@ -1,0 +1,32 @@
+"""The orchestrator in memory: it writes down what it was asked for; whoever drives the run acts on it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class MemoryCallbacks:
+    """`ports.Callbacks`."""
+
+    def __init__(self) -> None:
+        self.started: list[tuple[str, str, int]] = []
+        """(owner, run_id, n), in order."""
+        self.woken: list[str] = []
+        self.stopped: list[str] = []
+        self.published: list[Mapping[str, Any]] = []
+
+    async def start(self, owner: str, run_id: str, n: int) -> None:
+        """Write it down; a repeated start is the same one."""
+        if (owner, run_id, n) not in self.started:
+            self.started.append((owner, run_id, n))
+
+    async def wake(self, token: str) -> None:
+        """Write it down."""
+        self.woken.append(token)
+
+    async def stop(self, execution: str, reason: str) -> None:
+        """Write it down."""
+        self.stopped.append(execution)
+
+    async def publish_approval(self, detail: Mapping[str, Any]) -> None:
+        """Write it down."""
+        self.published.append(detail)

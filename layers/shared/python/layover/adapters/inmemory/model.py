@@ -1,0 +1,175 @@
+"""A model that follows a script: `ScriptedModel([call("refund", amount=40), say("done")])`."""
+
+import json
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import Any, Literal
+
+from layover.adapters.models.faults import type_of
+from layover.errors import ContextLengthExceeded, ModelError
+from layover.ids import SequentialIds
+from layover.ports import ChatModel, OnDelta
+from layover.values.prompt import Delta, Prompt, Reply, RequestedCall
+from layover.values.usage import Usage
+
+USAGE = Usage(input_tokens=10, output_tokens=5)
+"""What a scripted step counts, unless it says otherwise."""
+
+FinishReason = Literal["stop", "length", "tool-calls", "content-filter"]
+
+
+class Broken(Exception):
+    """A stream that shows `text` and breaks; the script's next step is its repetition."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
+Step = Reply | ModelError | Broken
+"""What a script holds: an answer, or something that goes wrong."""
+
+Reaction = Callable[[Prompt], Step | Awaitable[Step]]
+"""A step that looks at the prompt first (plain or async), for assertions or answers that depend on it."""
+
+BACKGROUND: Mapping[str, str] = {
+    "extractor": '{"entries": []}',
+    "profile": "{}",
+    "session": "{}",
+    "reflector": '{"drop": [], "merge": []}',
+}
+"""Empty but valid answers to background tasks; any other task gets no text."""
+
+
+class ScriptExhausted(AssertionError):
+    """The model was asked more often than its script says."""
+
+
+def say(
+    text: str,
+    *,
+    reasoning: str = "",
+    finish_reason: FinishReason = "stop",
+    usage: Usage = USAGE,
+) -> Reply:
+    """An answer in words."""
+    return Reply(text=text, reasoning=reasoning, finish_reason=finish_reason, usage=usage)
+
+
+def call(tool: str, /, *, tool_call_id: str = "", **args: Any) -> Reply:
+    """A step that calls one tool with these arguments. Without an id it gets `call_1`, `call_2`, ..."""
+    requested = RequestedCall(id=tool_call_id, name=tool, args=json.dumps(args))
+    return Reply(calls=(requested,), finish_reason="tool-calls", usage=USAGE)
+
+
+def calls(*steps: Reply, text: str = "") -> Reply:
+    """Several calls in one step: `calls(call("a"), call("b", x=1))`, with words before them if given."""
+    requested = tuple(c for step in steps for c in step.calls)
+    return Reply(text=text, calls=requested, finish_reason="tool-calls", usage=USAGE)
+
+
+def fail(message: str = "The provider said no", *, status: int = 500) -> ModelError:
+    """A provider that refuses, or whose passing fault did not pass."""
+    return ModelError(message, status=status, type=type_of(status))
+
+
+def too_long(message: str = "maximum context length exceeded") -> ModelError:
+    """A provider that finds the prompt too long for the model's window."""
+    return ContextLengthExceeded(message, status=400)
+
+
+def broken(text: str) -> Broken:
+    """A stream that breaks after this text; the next step of the script is what is repeated."""
+    return Broken(text)
+
+
+class ScriptedModel(ChatModel):
+    """Plays a script, one step a model call, and keeps what it was asked in `prompts`.
+
+    `script`: steps and reactions in order, or one reaction for every call. Calls for background
+    tasks (titles, extraction, ...) take their steps from `background[task]`; without any they
+    get an empty answer, are kept in `prompts` too, and leave the script alone."""
+
+    def __init__(
+        self,
+        script: Iterable[Step | Reaction] | Reaction,
+        *,
+        background: Mapping[str, Iterable[Step | Reaction] | Reaction] | None = None,
+    ) -> None:
+        self.prompts: list[Prompt] = []
+        self._ids = SequentialIds()
+        scripts = {"turn": script, **(background or {})}
+        self._scripts = {task: _steps(steps) for task, steps in scripts.items()}
+
+    @property
+    def turns(self) -> list[Prompt]:
+        """The prompts of runs, without those of background tasks."""
+        return [p for p in self.prompts if p.task == "turn"]
+
+    async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
+        """The script's next step. Raises its ModelError, or ScriptExhausted."""
+        self.prompts.append(prompt)
+        told = on_delta if prompt.stream else None
+        step = await self._next(prompt)
+        while isinstance(step, Broken):
+            await _tell(told, Delta(kind="text", text=step.text), Delta(kind="restart"))
+            step = await self._next(prompt)
+        if isinstance(step, ModelError):
+            raise step
+        reply = self._complete(step, prompt)
+        await _tell(told, *_deltas(reply))
+        return reply
+
+    async def _next(self, prompt: Prompt) -> Step:
+        if prompt.task != "turn" and prompt.task not in self._scripts:
+            return say(BACKGROUND.get(prompt.task, ""))
+        step = next(self._scripts[prompt.task], None)
+        if step is None:
+            asked = len([p for p in self.prompts if p.task == prompt.task])
+            last = prompt.messages[-1] if prompt.messages else None
+            raise ScriptExhausted(
+                f"the script for {prompt.task!r} has no step {asked}; the prompt ended in {last!r}"
+            )
+        if isinstance(step, Reply | ModelError | Broken):
+            return step
+        reaction = step(prompt)
+        if isinstance(reaction, Reply | ModelError | Broken):
+            return reaction
+        return await reaction
+
+    def _complete(self, reply: Reply, prompt: Prompt) -> Reply:
+        named = tuple(
+            c if c.id else c.model_copy(update={"id": self._ids.new("call")}) for c in reply.calls
+        )
+        model = reply.model or prompt.model.removeprefix("openai/")
+        return reply.model_copy(update={"calls": named, "model": model})
+
+
+def _steps(script: Iterable[Step | Reaction] | Reaction) -> Iterator[Step | Reaction]:
+    if callable(script):
+        while True:
+            yield script
+    yield from script
+
+
+def _deltas(reply: Reply) -> Iterator[Delta]:
+    for piece in _pieces(reply.reasoning):
+        yield Delta(kind="reasoning", text=piece)
+    for piece in _pieces(reply.text):
+        yield Delta(kind="text", text=piece)
+    for c in reply.calls:
+        yield Delta(kind="tool-call", text=c.args, tool_call_id=c.id, tool_name=c.name)
+
+
+def _pieces(text: str) -> list[str]:
+    """Words with the blanks that follow them: always more than one piece where there are two words."""
+    words = text.split(" ")
+    return [w + " " for w in words[:-1]] + words[-1:] if text else []
+
+
+async def _tell(on_delta: OnDelta | None, *deltas: Delta) -> None:
+    if on_delta is None:
+        return
+    for delta in deltas:
+        told = on_delta(delta)
+        if told is not None:
+            await told

@@ -1,0 +1,162 @@
+"""Threads in memory, with the semantics of the Postgres store and nothing that outlives the process."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from layover.adapters.store.cursor import decode_cursor, encode_cursor
+from layover.values.context import StepUsage, TurnContext, TurnQuery, TurnRecord
+from layover.values.message import Message, Role
+from layover.values.page import Page
+from layover.values.thread import ThreadHead
+
+
+@dataclass
+class StoredThread:
+    """A thread and what hangs on it. `parents`: message id -> the message that it was stored behind
+    (None: it begins a root)."""
+
+    head: ThreadHead
+    messages: dict[str, Message] = field(default_factory=dict)
+    parents: dict[str, str | None] = field(default_factory=dict)
+    snapshots: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def path(self, leaf_id: str) -> list[Message]:
+        """From the root to this message."""
+        path: list[Message] = []
+        at: str | None = leaf_id
+        while at is not None:
+            path.append(self.messages[at])
+            at = self.parents[at]
+        return path[::-1]
+
+    def add(self, chain: tuple[Message, ...]) -> None:
+        """Each behind the one before; what is there stays. A missing parent begins a root."""
+        before = chain[0].parent_id
+        for message in chain:
+            if message.id not in self.messages:
+                self.messages[message.id] = message
+                self.parents[message.id] = before if before in self.messages else None
+            before = message.id
+
+    def leaf(self) -> Message | None:
+        """The newest message."""
+        return max(self.messages.values(), key=lambda m: (m.created_at, m.id), default=None)
+
+
+class InMemoryThreads:
+    """`ports.ThreadStore`."""
+
+    def __init__(self) -> None:
+        self._threads: dict[tuple[str, str], StoredThread] = {}
+        self._usage: dict[tuple[str, str, str], StepUsage] = {}
+
+    def find(self, owner: str, thread_id: str) -> StoredThread | None:
+        """What is stored of a thread that was not erased."""
+        thread = self._threads.get((owner, thread_id))
+        return None if thread is None or thread.head.deleted else thread
+
+    async def open_turn(self, query: TurnQuery) -> TurnContext:
+        """Write the thread and the input, read the history before it. Empty where the thread is gone."""
+        thread = self._upsert(query.head)
+        if thread is None:
+            return TurnContext()
+        thread.add((query.input,))
+        path = thread.path(query.input.id)[:-1]
+        return TurnContext(history=tuple(path[_start(path, query.window) :]))
+
+    async def save_turn(self, record: TurnRecord) -> None:
+        """Write input, response, usage and tree of a run. Nothing where the thread is gone."""
+        thread = self._upsert(record.head)
+        if thread is None:
+            return
+        thread.add((record.input, *record.response))
+        for usage in record.usage:
+            self._usage.setdefault((record.head.owner, record.run.id, usage.step), usage)
+        if record.snapshot is not None:
+            thread.snapshots[record.run.id] = record.snapshot
+
+    async def messages(
+        self, owner: str, thread_id: str, leaf_id: str, limit: int, cursor: str | None
+    ) -> Page[Message] | None:
+        """A page of the branch that ends in `leaf_id`, oldest first; None: there is no such message."""
+        after = decode_cursor(cursor)
+        thread = self.find(owner, thread_id)
+        if thread is None or leaf_id not in thread.messages:
+            return None
+        path, last = thread.path(leaf_id), after + limit
+        more = last < len(path) - 1
+        return Page[Message](
+            items=tuple(path[after + 1 : last + 1]),
+            next_cursor=encode_cursor(last) if more else None,
+        )
+
+    async def message(self, owner: str, thread_id: str, message_id: str) -> Message | None:
+        """One message of this thread."""
+        thread = self.find(owner, thread_id)
+        return thread.messages.get(message_id) if thread else None
+
+    async def head(self, owner: str, thread_id: str) -> ThreadHead | None:
+        """The thread's head, `deleted` where it was erased."""
+        thread = self._threads.get((owner, thread_id))
+        if thread is None:
+            return None
+        leaf = thread.leaf()
+        if leaf is None:
+            return thread.head
+        return thread.head.model_copy(
+            update={
+                "leaf_id": leaf.id,
+                "last_created_at": leaf.created_at,
+                "updated_at": max(thread.head.updated_at, leaf.created_at),
+            }
+        )
+
+    async def erase(self, owner: str, thread_id: str) -> None:
+        """Leave a tombstone and nothing else."""
+        thread = self._threads.get((owner, thread_id))
+        now = datetime.now().astimezone() if thread is None else thread.head.updated_at
+        agent = "" if thread is None else thread.head.agent
+        tombstone = ThreadHead(
+            id=thread_id, owner=owner, agent=agent, created_at=now, updated_at=now, deleted=True
+        )
+        self._threads[owner, thread_id] = StoredThread(tombstone)
+
+    def set_title(self, owner: str, thread_id: str, title: str) -> None:
+        """Name a thread that has no title yet."""
+        thread = self.find(owner, thread_id)
+        if thread is not None and thread.head.title is None:
+            thread.head = thread.head.model_copy(update={"title": title})
+
+    def _upsert(self, head: ThreadHead) -> StoredThread | None:
+        thread = self._threads.get((head.owner, head.id))
+        if thread is None:
+            thread = self._threads[head.owner, head.id] = StoredThread(_known(head))
+        elif thread.head.deleted:
+            return None
+        elif head.updated_at >= thread.head.updated_at:
+            title = thread.head.title if head.title is None else head.title
+            thread.head = thread.head.model_copy(
+                update={"title": title, "metadata": head.metadata, "updated_at": head.updated_at}
+            )
+        return thread
+
+
+def _known(head: ThreadHead) -> ThreadHead:
+    """What the store keeps of a head: not who runs in it."""
+    return ThreadHead(
+        id=head.id,
+        owner=head.owner,
+        agent=head.agent,
+        title=head.title,
+        metadata=head.metadata,
+        created_at=head.created_at,
+        updated_at=head.updated_at,
+    )
+
+
+def _start(path: list[Message], window: int) -> int:
+    """Where the history begins: N + N/2 messages back, and on to the user message of that turn."""
+    start = max(len(path) - window - window // 2, 0)
+    users = [i for i, m in enumerate(path[: start + 1]) if m.role is Role.USER]
+    return users[-1] if start and users else start

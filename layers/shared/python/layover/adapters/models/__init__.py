@@ -1,0 +1,1 @@
+"""Models behind the port `ChatModel`."""

@@ -1,0 +1,179 @@
+"""What can go wrong between a prompt and its reply, and which of it passes by itself."""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from layover.errors import ContextLengthExceeded, ModelError
+
+INVALID_RESPONSE = "InvalidResponse"
+"""`error.type` of a provider that answers something else than the protocol says."""
+
+_TYPES = {
+    400: "BadRequestError",
+    401: "AuthenticationError",
+    403: "PermissionDeniedError",
+    404: "NotFoundError",
+    408: "APITimeoutError",
+    409: "ConflictError",
+    413: "RequestTooLargeError",
+    422: "UnprocessableEntityError",
+    429: "RateLimitError",
+}
+_NETWORK = ("APIConnectionError", "APITimeoutError")
+_PASSING = frozenset({408, 409, 425, 429})
+
+_STATUS_OF_NAME = (
+    (re.compile(r"rate_?limit|too_many_requests|quota", re.I), 429),
+    (re.compile(r"auth(entication|orization)|invalid_api_key", re.I), 401),
+    (re.compile(r"permission|forbidden", re.I), 403),
+    (re.compile(r"not_?found", re.I), 404),
+    (re.compile(r"overload|unavailable|capacity", re.I), 503),
+    (re.compile(r"time_?out", re.I), 504),
+    (
+        re.compile(r"invalid|bad_?request|context_length|content_(filter|policy)|tool_use", re.I),
+        400,
+    ),
+    (re.compile(r"server|internal|api_error", re.I), 500),
+)
+"""Statuses of an error event by the words of its code or type, where it brings no number."""
+
+_TOO_LONG = re.compile(
+    r"context_length_exceeded|maximum context length|context (length|window|size)[^.]{0,40}exceed"
+    r"|exceed[^.]{0,60}context (length|window|size)|prompt is too long|input (is|was)? ?too long"
+    r"|reduce the length of (the|your) (messages|prompt|input)|too many (input )?tokens"
+    r"|input token count[^.]{0,40}exceeds|tokens exceeds? the (model|limit|maximum)",
+    re.I,
+)
+
+
+class ProviderFault(Exception):
+    """One attempt failed. `error` is what the run sees if no other follows; `retry_after`: seconds
+    that the provider asked for; `started`: part of a stream had been received."""
+
+    def __init__(
+        self, error: ModelError, *, passing: bool, retry_after: float | None = None
+    ) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.passing = passing
+        self.retry_after = retry_after
+        self.started = False
+
+    @property
+    def is_disconnection(self) -> bool:
+        """Whether the network broke, not the provider's word."""
+        return self.error.type in _NETWORK
+
+
+def type_of(status: int) -> str:
+    """The name of an error with this HTTP status, as the openai package says it."""
+    if status >= 500:
+        return "InternalServerError"
+    return _TYPES.get(status, "APIStatusError")
+
+
+def invalid(message: str, status: int | None = None) -> ProviderFault:
+    """The provider broke the protocol; as a rule a proxy's passing mood."""
+    return ProviderFault(ModelError(message, status=status, type=INVALID_RESPONSE), passing=True)
+
+
+def disconnected(cause: BaseException, *, timeout: bool) -> ProviderFault:
+    """No answer, or half of one: refused, reset, silent for too long."""
+    what = "The model's provider did not answer in time" if timeout else "Connection error"
+    root = cause.__cause__ or cause
+    detail = str(root).strip() or type(root).__name__
+    name = "APITimeoutError" if timeout else "APIConnectionError"
+    return ProviderFault(ModelError(f"{what}: {detail}", type=name), passing=True)
+
+
+def from_status(status: int, body: object, headers: Mapping[str, str]) -> ProviderFault:
+    """An answer with an error status. `body`: decoded JSON, or the text."""
+    return _fault(status, body, retry_after(headers))
+
+
+def from_event(body: object) -> ProviderFault:
+    """An error inside an answer with status 200. It counts by its code; one without any may pass."""
+    return _fault(_status_of(_details(body)), body, None)
+
+
+def _fault(status: int | None, body: object, wait: float | None) -> ProviderFault:
+    message = _message(body, status)
+    code = str(_details(body).get("code") or "")
+    if _is_too_long(status, code, message):
+        return ProviderFault(ContextLengthExceeded(message, status=status), passing=False)
+    if status is None:
+        return ProviderFault(ModelError(message, type="APIError"), passing=True)
+    passing = status in _PASSING or status >= 500
+    error = ModelError(message, status=status, type=type_of(status))
+    return ProviderFault(error, passing=passing, retry_after=wait)
+
+
+def _is_too_long(status: int | None, code: str, message: str) -> bool:
+    if status not in (None, 400, 413, 422):
+        return False
+    return _TOO_LONG.search(code) is not None or _TOO_LONG.search(message) is not None
+
+
+def _details(body: object) -> Mapping[str, Any]:
+    """The object that describes the error: `{"error": {...}}`, `[{"error": ...}]` or the body itself."""
+    if isinstance(body, list) and body:
+        body = body[0]
+    if not isinstance(body, Mapping):
+        return {}
+    inner = body.get("error")
+    return inner if isinstance(inner, Mapping) else body
+
+
+def _message(body: object, status: int | None) -> str:
+    details = _details(body)
+    for key in ("message", "error", "detail", "msg"):
+        value = details.get(key)
+        if isinstance(value, str) and value.strip():
+            return value.strip()
+    at = f"HTTP {status}" if status is not None else "an error"
+    if isinstance(body, str) and (text := plain_text(body)):
+        return f"The model's provider answered {at}: {text}"
+    return f"The model's provider answered {at} without a message"
+
+
+def plain_text(body: str, limit: int = 200) -> str:
+    """The words of a text or an HTML page, at most `limit` characters, on one line."""
+    body = re.sub(r"(?is)<(script|style|head)\b.*?</\1>", " ", body)
+    return " ".join(re.sub(r"<[^>]*>", " ", body).split())[:limit]
+
+
+def _status_of(details: Mapping[str, Any]) -> int | None:
+    for key in ("status_code", "status", "code"):
+        value = details.get(key)
+        if isinstance(value, int | str) and str(value).isdigit() and 400 <= int(value) <= 599:
+            return int(value)
+    for key in ("code", "type", "status"):
+        value = details.get(key)
+        for pattern, status in _STATUS_OF_NAME:
+            if isinstance(value, str) and pattern.search(value):
+                return status
+    return None
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait, from `retry-after-ms` or `Retry-After` (seconds or an HTTP date)."""
+    try:
+        if (ms := headers.get("retry-after-ms")) is not None:
+            return max(0.0, float(ms) / 1000)
+        value = headers.get("retry-after")
+        return None if value is None else max(0.0, _seconds(value))
+    except (ValueError, OverflowError):
+        return None
+
+
+def _seconds(value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        at = parsedate_to_datetime(value)
+        at = at if at.tzinfo else at.replace(tzinfo=UTC)
+        # The provider's date is real time: the local runner's moved clock has no say in it.
+        return (at - datetime.now(UTC)).total_seconds()

@@ -1,0 +1,253 @@
+"""What a provider answers, put into this project's words.
+
+Providers agree on Chat Completions only roughly; each deviation here was seen in the wild."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from layover.adapters.models.faults import from_event, invalid, plain_text
+from layover.ports import Ids
+from layover.values.prompt import Delta, Reply, RequestedCall
+from layover.values.usage import Usage
+
+FinishReason = Literal["stop", "length", "tool-calls", "content-filter"]
+Json = Mapping[str, Any]
+
+_FINISH: dict[str, FinishReason] = {
+    "length": "length",
+    "max_tokens": "length",
+    "max_output_tokens": "length",
+    "content_filter": "content-filter",
+    "content-filter": "content-filter",
+    "safety": "content-filter",
+    "refusal": "content-filter",
+}
+"""Everything else (`stop`, `end_turn`, `tool_calls`, `function_call`, ...) is told by the calls."""
+
+
+class _Text:
+    """Text in the making. Some providers cut an escaped emoji in two: the halves wait for each other."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._half = ""
+
+    def add(self, piece: str) -> str:
+        """Take a piece; what of it can be shown."""
+        piece, self._half = self._half + piece, ""
+        if piece and "\ud800" <= piece[-1] <= "\udbff":
+            piece, self._half = piece[:-1], piece[-1]
+        self._pieces.append(sound(piece))
+        return self._pieces[-1]
+
+    def whole(self) -> str:
+        """All of it."""
+        return "".join(self._pieces) + sound(self._half)
+
+
+def sound(text: str) -> str:
+    """Text that UTF-8 and Postgres can hold: NUL and lone surrogates become U+FFFD."""
+    if not text.isascii():
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text.replace("\0", "\ufffd")
+
+
+class Assembly:
+    """One reply in the making: takes chunks of a stream, or one plain answer as its only chunk."""
+
+    def __init__(self, ids: Ids, asked_model: str) -> None:
+        self._ids = ids
+        self._model = asked_model
+        self._text = _Text()
+        self._reasoning = _Text()
+        self._calls: list[_Call] = []
+        self._usage = Usage()
+        self._finish: str | None = None
+        self._refused = False
+        self._answered = False
+
+    @property
+    def finished(self) -> bool:
+        """Whether the provider gave a reason to stop: nothing but the usage can follow."""
+        return self._finish is not None
+
+    def add(self, chunk: object) -> list[Delta]:
+        """Take a chunk and say what is new. Raises ProviderFault for an error inside it."""
+        if not isinstance(chunk, Mapping):
+            raise invalid("The model's provider sent a chunk that is no JSON object")
+        if chunk.get("error"):
+            raise from_event(chunk)
+        self._model = chunk.get("model") or self._model
+        if isinstance(usage := chunk.get("usage"), Mapping):
+            self._usage = usage_of(usage)
+        choices = chunk.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        return list(self._choice(choice)) if isinstance(choice, Mapping) else []
+
+    def reply(self) -> Reply:
+        """The whole. Raises ProviderFault where nothing was answered."""
+        if not self._answered:
+            raise invalid("The model's provider answered without any choices")
+        return Reply(
+            text=self._text.whole(),
+            reasoning=self._reasoning.whole(),
+            calls=tuple(call.whole() for call in self._calls),
+            finish_reason=self._finish_reason(),
+            usage=self._usage,
+            model=self._model,
+        )
+
+    def _choice(self, choice: Json) -> Iterator[Delta]:
+        if choice.get("index"):
+            return  # a second alternative: never asked for
+        message = choice.get("delta") or choice.get("message")
+        if isinstance(message, Mapping):
+            self._answered = True
+            yield from self._message(message)
+        finish = choice.get("finish_reason")
+        if finish == "error":
+            raise from_event(choice)
+        self._finish = str(finish) if finish else self._finish
+
+    def _message(self, message: Json) -> Iterator[Delta]:
+        if reasoning := self._reasoning.add(reasoning_of(message)):
+            yield Delta(kind="reasoning", text=reasoning)
+        refusal = text_of(message.get("refusal"))
+        self._refused = self._refused or bool(refusal)
+        if text := self._text.add(refusal + text_of(message.get("content"))):
+            yield Delta(kind="text", text=text)
+        for piece in _pieces(message):
+            yield self._call(piece)
+
+    def _call(self, piece: Json) -> Delta:
+        call = self._find(piece)
+        if call is None:
+            call = _Call(piece, self._ids)
+            self._calls.append(call)
+        args = call.add(piece)
+        return Delta(kind="tool-call", text=args, tool_call_id=call.id, tool_name=call.name)
+
+    def _find(self, piece: Json) -> "_Call | None":
+        """The call that a piece belongs to: by index and id, and without either the last one."""
+        index, call_id = piece.get("index"), piece.get("id")
+        if index is None and call_id:
+            return next((c for c in self._calls if c.given_id == call_id), None)
+        if index is None:
+            named = bool(_function(piece).get("name"))
+            return self._calls[-1] if self._calls and not named else None
+        same = next((c for c in reversed(self._calls) if c.index == index), None)
+        # Some servers send whole calls, one after another, all of them with index 0.
+        another = same is not None and call_id and same.given_id and same.given_id != call_id
+        return None if another else same
+
+    def _finish_reason(self) -> FinishReason:
+        if self._refused:
+            return "content-filter"
+        told = _FINISH.get((self._finish or "").lower())
+        return told or ("tool-calls" if self._calls else "stop")
+
+
+class _Call:
+    """A tool call in the making."""
+
+    def __init__(self, first: Json, ids: Ids) -> None:
+        self.index = first.get("index")
+        self.given_id = first.get("id") or None
+        self.id = sound(str(self.given_id or ids.new("call")))
+        self.name = ""
+        self._args = _Text()
+
+    def add(self, piece: Json) -> str:
+        """Take a piece; the arguments' text in it. A repeated name is the same one again."""
+        function = _function(piece)
+        self.name = self.name or sound(str(function.get("name") or ""))
+        args = function.get("arguments")
+        text = "" if args is None else args if isinstance(args, str) else json.dumps(args)
+        return self._args.add(text)
+
+    def whole(self) -> RequestedCall:
+        """A tool without arguments is called with none, with blanks or with `{}`."""
+        args = self._args.whole()
+        return RequestedCall(id=self.id, name=self.name, args=args if args.strip() else "{}")
+
+
+def _pieces(message: Json) -> list[Json]:
+    calls = message.get("tool_calls")
+    found = [c for c in calls if isinstance(c, Mapping)] if isinstance(calls, list) else []
+    legacy = message.get("function_call")
+    if not found and isinstance(legacy, Mapping):
+        return [{"index": 0, "function": legacy}]
+    return found
+
+
+def _function(piece: Json) -> Json:
+    function = piece.get("function")
+    return function if isinstance(function, Mapping) else {}
+
+
+def text_of(content: object) -> str:
+    """The text of a content that is a string or a list of blocks."""
+    if isinstance(content, str):
+        return content
+    blocks = content if isinstance(content, list) else []
+    texts = [b.get("text") for b in blocks if isinstance(b, Mapping) and not _is_thought(b)]
+    return "".join(t for t in texts if isinstance(t, str))
+
+
+def reasoning_of(message: Json) -> str:
+    """What the model thought. Some providers say it twice in two fields: the first one counts."""
+    for key in ("reasoning_content", "reasoning"):
+        value = message.get(key)
+        if isinstance(value, str) and value:
+            return value
+    for key in ("reasoning_details", "thinking_blocks", "content"):
+        blocks = message.get(key)
+        thoughts = [_thought(b) for b in blocks] if isinstance(blocks, list) else []
+        if any(thoughts):
+            return "".join(thoughts)
+    return ""
+
+
+def _is_thought(block: Json) -> bool:
+    kind = str(block.get("type") or "")
+    return kind.startswith(("reasoning", "thinking"))
+
+
+def _thought(block: object) -> str:
+    """`reasoning.text`, `reasoning.summary` or a thinking block; encrypted ones say nothing."""
+    if not isinstance(block, Mapping) or not _is_thought(block):
+        return ""
+    for key in ("text", "summary", "thinking", "reasoning"):
+        value = block.get(key)
+        if value:
+            return value if isinstance(value, str) else text_of(value)
+    return ""
+
+
+def usage_of(usage: Json) -> Usage:
+    """Token counts; what is missing or senseless counts 0."""
+    prompt, output = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
+    cached = _count(prompt, "cached_tokens") or _count(usage, "prompt_cache_hit_tokens")
+    return Usage(
+        input_tokens=_count(usage, "prompt_tokens"),
+        output_tokens=_count(usage, "completion_tokens"),
+        cached_input_tokens=cached,
+        reasoning_tokens=_count(output, "reasoning_tokens"),
+    )
+
+
+def _count(counts: object, key: str) -> int:
+    value = counts.get(key) if isinstance(counts, Mapping) else None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return max(0, value) if isinstance(value, int) else 0
+
+
+def decoded(text: str) -> Any:
+    """JSON. Raises ProviderFault (it may pass) with the beginning of what came instead."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        said = plain_text(text) or "nothing"
+        raise invalid(f"The model's provider answered with invalid JSON: {said}") from None

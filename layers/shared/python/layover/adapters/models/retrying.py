@@ -1,0 +1,83 @@
+"""How long a passing fault of a provider is waited for (BEHAVIOUR 1.7)."""
+
+import random
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from layover.adapters.models.faults import ProviderFault
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
+
+ATTEMPTS = 6
+WINDOW_S = 60.0
+"""Counted from the first failure: a long stream that breaks at its end is still repeated."""
+
+FIRST_WAIT_S = 1.0
+LONGEST_WAIT_S = 16.0
+
+T = TypeVar("T")
+Sleep = Callable[[float], Awaitable[None]]
+OnFault = Callable[[ProviderFault], Awaitable[None]]
+
+
+class _Window:
+    """The time that is left, whether the sleeps are real or a test's."""
+
+    def __init__(self) -> None:
+        self._opened: float | None = None
+
+    def is_over(self, state: "RetryCallState") -> bool:
+        now = time.monotonic()
+        if self._opened is None:
+            self._opened = now
+        spent = max(now - self._opened, state.idle_for)
+        return state.attempt_number >= ATTEMPTS or spent + state.upcoming_sleep > WINDOW_S
+
+
+async def retrying(attempt: Callable[[], Awaitable[T]], sleep: Sleep, on_fault: OnFault) -> T:
+    """The result of the first attempt that succeeds.
+
+    Passing faults are repeated, at most `ATTEMPTS` times in `WINDOW_S` seconds; `on_fault` hears of
+    each that will be. Raises the last ProviderFault."""
+    from tenacity import AsyncRetrying, retry_if_exception
+
+    async def told(state: "RetryCallState") -> None:
+        await on_fault(_fault(state))
+
+    retries = AsyncRetrying(
+        sleep=sleep,
+        stop=_Window().is_over,
+        wait=_wait,
+        retry=retry_if_exception(lambda e: isinstance(e, ProviderFault) and e.passing),
+        before_sleep=told,
+        reraise=True,
+    )
+    try:
+        return await retries(attempt)
+    except ProviderFault as fault:
+        _say_how_often(fault, retries.statistics.get("attempt_number", 1))
+        raise
+
+
+def _say_how_often(fault: ProviderFault, attempts: int) -> None:
+    if attempts > 1:
+        fault.error.message += f" (attempt {attempts})"
+        fault.error.args = (fault.error.message,)
+
+
+def _fault(state: "RetryCallState") -> ProviderFault:
+    fault = state.outcome.exception() if state.outcome else None
+    assert isinstance(fault, ProviderFault)
+    return fault
+
+
+def _wait(state: "RetryCallState") -> float:
+    """What the provider asked for, else doubling from one second, each with half of it at random:
+    many runs that failed together must not come back together."""
+    asked = _fault(state).retry_after
+    if asked is not None:
+        return asked
+    longest: float = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** (state.attempt_number - 1))
+    return longest * (0.5 + random.random() / 2)

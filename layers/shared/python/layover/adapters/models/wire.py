@@ -1,0 +1,181 @@
+"""A prompt as the body of a Chat Completions request.
+
+The same prompt gives the same bytes every time: providers cache by prefix."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+from typing import Any
+
+from layover.values.message import FilePart, Message, Role, TextPart, ToolCallPart, ToolResultPart
+from layover.values.prompt import OutputSpec, Prompt, ToolSpec
+
+Body = dict[str, Any]
+
+_SAFE_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
+"""What every provider takes as a tool call's id (OpenAI allows 64 characters, some 40)."""
+
+_UNSAFE_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+_IMAGE_URL = re.compile(r"\.(png|jpe?g|gif|webp)([?#]|$)", re.I)
+
+
+def body(prompt: Prompt, *, cache_key: bool) -> Body:
+    """The request. `cache_key`: the provider knows `prompt_cache_key`."""
+    request: Body = {
+        "model": model(prompt),
+        "messages": [*_system(prompt.system), *messages(prompt.messages)],
+    }
+    if prompt.tools:
+        request["tools"] = [_tool(spec) for spec in prompt.tools]
+    if prompt.output is not None:
+        request["response_format"] = _response_format(prompt.output)
+    if prompt.stream:
+        request["stream"] = True
+        request["stream_options"] = {"include_usage": True}
+    if cache_key and prompt.cache_key is not None:
+        request["prompt_cache_key"] = prompt.cache_key
+    return request
+
+
+def model(prompt: Prompt) -> str:
+    """The model's name on the wire: a leading `openai/` is cut, once (CONTRACT 5)."""
+    return prompt.model.removeprefix("openai/")
+
+
+def encoded(request: Body) -> bytes:
+    """UTF-8 JSON. A lone surrogate, which UTF-8 has no bytes for, becomes a question mark."""
+    text = json.dumps(request, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", errors="replace")
+
+
+def headers(prompt: Prompt) -> dict[str, str]:
+    """Who asks: the task, and the run if there is one."""
+    run = {} if prompt.run_id is None else {"X-Layover-Run": prompt.run_id}
+    return {"X-Layover-Task": prompt.task, **run}
+
+
+def safe_id(call_id: str) -> str:
+    """An id that no provider refuses: a good one as it is, any other by its hash."""
+    if _SAFE_ID.fullmatch(call_id):
+        return call_id
+    return "call_" + hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def safe_name(name: str) -> str:
+    """A function name that no provider refuses, also where a model had made one up."""
+    return _UNSAFE_IN_NAME.sub("_", name)[:64] or "unnamed"
+
+
+def messages(thread: Sequence[Message]) -> list[Body]:
+    """Messages in the provider's words: custom ones, empty ones, and calls without a result left out."""
+    sendable = [m for m in thread if m.role is not Role.CUSTOM]
+    return [wire for at, m in enumerate(sendable) for wire in _message(m, sendable[at + 1 :])]
+
+
+def _system(text: str | None) -> list[Body]:
+    return [{"role": "system", "content": text}] if text else []
+
+
+def _message(message: Message, following: Sequence[Message]) -> Iterator[Body]:
+    if message.role is Role.USER:
+        content = _user_content(message)
+        if content:
+            yield {"role": "user", "content": content}
+    elif message.role is Role.ASSISTANT:
+        yield from _assistant(message, following)
+
+
+def _assistant(message: Message, following: Sequence[Message]) -> Iterator[Body]:
+    """An assistant message with the calls that were answered, and right after it their answers."""
+    answers = _answers(following)
+    calls = [c for c in message.tool_calls if c.tool_call_id in answers]
+    if calls:
+        tool_calls = [_call(call) for call in calls]
+        yield {"role": "assistant", "content": message.text or None, "tool_calls": tool_calls}
+    elif message.text:
+        yield {"role": "assistant", "content": message.text}
+    for call in calls:
+        call_id = safe_id(call.tool_call_id)
+        yield {"role": "tool", "tool_call_id": call_id, "content": answers[call.tool_call_id]}
+
+
+def _answers(following: Sequence[Message]) -> dict[str, str]:
+    """What the tool messages that come next say, by call."""
+    return {
+        part.tool_call_id: _seen(message, part)
+        for message in takewhile(lambda m: m.role is Role.TOOL, following)
+        for part in message.content
+        if isinstance(part, ToolResultPart)
+    }
+
+
+def _seen(message: Message, part: ToolResultPart) -> str:
+    if message.model_output is not None:
+        return message.model_output
+    if isinstance(part.result, str):
+        return part.result
+    return json.dumps(part.result, ensure_ascii=False)
+
+
+def _call(call: ToolCallPart) -> Body:
+    function = {"name": safe_name(call.tool_name), "arguments": _arguments(call.args)}
+    return {"id": safe_id(call.tool_call_id), "type": "function", "function": function}
+
+
+def _arguments(args: object) -> str:
+    """Always a JSON object, as some providers insist; sorted, because a store may reorder the keys."""
+    if args is None:
+        args = {}
+    known = args if isinstance(args, dict) else {"invalid_arguments": args}
+    return json.dumps(known, ensure_ascii=False, sort_keys=True)
+
+
+def _user_content(message: Message) -> str | list[Body]:
+    """One string where text is all there is: not every server takes a list."""
+    parts = [p for p in map(_user_part, message.content) if p is not None]
+    if all(p["type"] == "text" for p in parts):
+        return "\n\n".join(p["text"] for p in parts)
+    return parts
+
+
+def _user_part(part: object) -> Body | None:
+    if isinstance(part, TextPart):
+        return {"type": "text", "text": part.text} if part.text else None
+    return _file(part) if isinstance(part, FilePart) else None
+
+
+def _file(part: FilePart) -> Body:
+    url, mime_type = part.url or "", part.mime_type or ""
+    if _is_image(url, mime_type):
+        return {"type": "image_url", "image_url": {"url": url}}
+    if url.startswith("data:"):
+        return {"type": "file", "file": {"filename": part.name or "file", "file_data": url}}
+    # Chat Completions has no file part that names a URL (only Responses does).
+    told = ", ".join(text for text in (part.name or "unnamed", mime_type, url) if text)
+    return {"type": "text", "text": f"[file: {told}]"}
+
+
+def _is_image(url: str, mime_type: str) -> bool:
+    if url.startswith("data:"):
+        return url.startswith("data:image/")
+    if not url.startswith("https://"):
+        return False
+    return mime_type.startswith("image/") or (not mime_type and bool(_IMAGE_URL.search(url)))
+
+
+def _tool(spec: ToolSpec) -> Body:
+    function: Body = {
+        "name": spec.name,
+        "description": spec.description,
+        "parameters": spec.parameters,
+    }
+    if spec.strict:
+        function["strict"] = True
+    return {"type": "function", "function": function}
+
+
+def _response_format(output: OutputSpec) -> Body:
+    schema = {"name": safe_name(output.name), "schema": output.json_schema, "strict": output.strict}
+    return {"type": "json_schema", "json_schema": schema}

@@ -1,0 +1,1 @@
+"""Postgres: threads, messages and memory under row security."""

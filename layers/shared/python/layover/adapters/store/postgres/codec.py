@@ -1,0 +1,146 @@
+"""Values to the JSON that Postgres stores, and back."""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from decimal import Decimal
+from functools import cache
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from layover.values.base import Json, Value
+from layover.values.context import StepUsage
+from layover.values.message import Message, Part, Role
+
+# An escaped NUL, but not an escaped backslash followed by "u0000".
+_NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
+
+
+class _MessageRow(Value):
+    """A message with the columns that its JSON leaves out; its thread is a parameter of the query."""
+
+    id: str
+    parent_id: str | None
+    run_id: str | None
+    role: Role
+    created_at: datetime
+    token_count: int | None
+    content: tuple[Part, ...]
+    model_output: str | None
+
+
+class _UsageRow(Value):
+    run_id: str
+    step: str
+    kind: str
+    agent: str
+    model: str
+    input_tokens: int
+    output_tokens: int
+    cached_input_tokens: int
+    reasoning_tokens: int
+    cost_usd: Decimal | None
+    at: datetime
+
+
+@cache
+def _messages() -> TypeAdapter[tuple[Message, ...]]:
+    return TypeAdapter(tuple[Message, ...])
+
+
+@cache
+def _message_rows() -> TypeAdapter[list[_MessageRow]]:
+    return TypeAdapter(list[_MessageRow])
+
+
+@cache
+def _usage_rows() -> TypeAdapter[list[_UsageRow]]:
+    return TypeAdapter(list[_UsageRow])
+
+
+@cache
+def _anything() -> TypeAdapter[Json]:
+    return TypeAdapter(Json)
+
+
+def load_messages(array: bytes | None) -> tuple[Message, ...]:
+    """Messages from a JSON array of rows."""
+    return _messages().validate_json(array or b"[]")
+
+
+def load_message(row: bytes | None) -> Message:
+    """A message from a JSON object."""
+    return Message.model_validate_json(row or b"{}")
+
+
+def dump_messages(messages: Iterable[Message]) -> bytes:
+    """A JSON array of rows, in the order given."""
+    return _dump(_message_rows(), [_message_row(m) for m in messages])
+
+
+def dump_usage(run_id: str, usage: Sequence[StepUsage], kind: str = "run") -> bytes:
+    """A JSON array of usage rows."""
+    return _dump(_usage_rows(), [_usage_row(run_id, u, kind) for u in usage])
+
+
+def dump_json(value: Json) -> bytes:
+    """Any JSON value as the database takes it."""
+    return _dump(_anything(), value)
+
+
+# These values were validated when they were made: they are copied without a second look.
+def _message_row(m: Message) -> _MessageRow:
+    return _MessageRow.model_construct(
+        id=m.id,
+        parent_id=m.parent_id,
+        run_id=m.run_id,
+        role=m.role,
+        created_at=m.created_at,
+        token_count=m.token_count,
+        content=m.content,
+        model_output=m.model_output,
+    )
+
+
+def _usage_row(run_id: str, step: StepUsage, kind: str) -> _UsageRow:
+    u = step.usage
+    return _UsageRow.model_construct(
+        run_id=run_id,
+        step=step.step,
+        kind=kind,
+        agent=step.agent,
+        model=step.model,
+        input_tokens=u.input_tokens,
+        output_tokens=u.output_tokens,
+        cached_input_tokens=u.cached_input_tokens,
+        reasoning_tokens=u.reasoning_tokens,
+        cost_usd=u.cost_usd,
+        at=step.at,
+    )
+
+
+def _dump(adapter: TypeAdapter[Any], value: Any) -> bytes:
+    """JSON that Postgres takes: NUL and lone surrogates, which it has no place for, become U+FFFD,
+    and numbers that JSON does not know null."""
+    try:
+        data = adapter.dump_json(value)
+    except ValueError:  # a lone surrogate: no UTF-8
+        data = json.dumps(_mended(adapter.dump_python(value, mode="python"))).encode()
+    return _NUL.sub(rb"\1\\ufffd", data) if b"\\u0000" in data else data
+
+
+def _mended(value: Any) -> Any:
+    """The same value in JSON's own types, its strings without lone surrogates."""
+    if isinstance(value, str):
+        return str(value).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if isinstance(value, dict):
+        return {_mended(str(k)): _mended(v) for k, v in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_mended(v) for v in value]
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return None
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    return value.isoformat() if isinstance(value, datetime) else str(value)

@@ -1,0 +1,228 @@
+"""One connection, and pipelines over it: many statements, one round trip.
+
+psycopg's own pipeline waits on the socket once a statement. Here the whole pipeline is written to
+libpq's buffer first (`psycopg.pq`, its public low level), flushed once, and read back once.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from layover.adapters.store.postgres.faults import ConnectionLost, of_statement, refused
+from layover.adapters.store.postgres.queries import Statement, load
+from layover.errors import RetryableError
+
+if TYPE_CHECKING:
+    from psycopg import AsyncConnection
+    from psycopg.pq.abc import PGconn, PGresult
+
+Row = tuple[bytes | None, ...]
+"""The values of a row in Postgres's text format."""
+
+
+class Database:
+    """The one connection of an execution environment, opened when it is first needed.
+
+    `password` gives a fresh token for each connection (IAM). A connection that turns out to be
+    dropped is opened again once and the pipeline repeated: every pipeline of this package may run
+    twice. A caller in another event loop gets a connection of its own loop."""
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        password: Callable[[], str] | None = None,
+        connect_timeout: timedelta = timedelta(seconds=10),
+        patience: timedelta = timedelta(seconds=60),
+    ) -> None:
+        self._dsn = dsn
+        self._password = password
+        self._connect_timeout = connect_timeout
+        self._patience = patience
+        self._session: _Session | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._turn = asyncio.Lock()
+
+    async def run(self, owner: str, *statements: Statement) -> list[list[Row]]:
+        """BEGIN, the owner for row security, the statements, COMMIT: all or nothing, one round trip.
+
+        Returns the rows of each statement. Raises DatabaseWaking, RetryableError, or what
+        `faults.of_statement` makes of a refused statement."""
+        common = load("threads.sql")
+        pipeline = [
+            common["begin"](),
+            common["set_owner"](owner=owner),
+            *statements,
+            common["commit"](),
+        ]
+        await self._enter_loop()
+        async with self._turn:
+            return (await self._twice(pipeline))[2:-1]
+
+    async def close(self) -> None:
+        """Close the connection, if there is one. The next pipeline opens another."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def _enter_loop(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            await self.close()
+            self._loop, self._turn = loop, asyncio.Lock()
+
+    async def _twice(self, pipeline: Sequence[Statement]) -> list[list[Row]]:
+        if self._session is not None:
+            with suppress(ConnectionLost):
+                return await self._once(self._session, pipeline)
+        try:
+            self._session = await self._connect()
+            return await self._once(self._session, pipeline)
+        except ConnectionLost as lost:
+            raise RetryableError("the connection to the database was lost") from lost
+
+    async def _once(self, session: "_Session", pipeline: Sequence[Statement]) -> list[list[Row]]:
+        try:
+            async with asyncio.timeout(self._patience.total_seconds()):
+                return await session.exchange(pipeline)
+        except TimeoutError as error:
+            raise RetryableError("the database did not answer in time") from error
+        finally:
+            if not session.usable:
+                await self.close()
+
+    async def _connect(self) -> "_Session":
+        from psycopg import AsyncConnection, OperationalError
+
+        options: dict[str, Any] = {"connect_timeout": int(self._connect_timeout.total_seconds())}
+        if self._password is not None:
+            options["password"] = self._password()
+        try:
+            connection = await AsyncConnection.connect(self._dsn, autocommit=True, **options)
+        except (OperationalError, OSError) as error:
+            raise refused(error) from error
+        return _Session(connection)
+
+
+class _Session:
+    """A connection in pipeline mode, with the statements that it has prepared."""
+
+    def __init__(self, connection: "AsyncConnection[Any]") -> None:
+        self._connection = connection
+        self._pgconn: PGconn = connection.pgconn
+        self._pgconn.enter_pipeline_mode()
+        self._prepared: set[str] = set()
+        self._idle = True
+
+    @property
+    def usable(self) -> bool:
+        """False in the middle of a pipeline (it was left by an exception), or when it is broken."""
+        from psycopg.pq import ConnStatus
+
+        return self._idle and self._pgconn.status == ConnStatus.OK
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+    async def exchange(self, pipeline: Sequence[Statement]) -> list[list[Row]]:
+        """Send the pipeline, read all of its results; the first refused statement is raised."""
+        from psycopg import OperationalError
+
+        self._idle = False
+        try:
+            asked = self._send(pipeline)
+            await self._flush()
+            results = [await self._result() for _ in asked]
+            await self._result()  # of the sync
+        except OperationalError as error:
+            raise ConnectionLost from error
+        self._idle = True
+        failed = self._note(asked, results)
+        if failed is not None:
+            await self._roll_back()
+            raise failed
+        return [
+            _tuples(r) for (_, preparing), r in zip(asked, results, strict=True) if not preparing
+        ]
+
+    async def _roll_back(self) -> None:
+        """The refused pipeline's COMMIT was skipped with the rest: its transaction is still open."""
+        from psycopg.pq import TransactionStatus
+
+        if self._pgconn.transaction_status != TransactionStatus.IDLE:
+            await self.exchange([load("threads.sql")["rollback"]()])
+
+    def _send(self, pipeline: Sequence[Statement]) -> list[tuple[str, bool]]:
+        """Queue all in libpq. Returns what each expected result answers: query, was it to prepare."""
+        asked: list[tuple[str, bool]] = []
+        for statement in pipeline:
+            query = statement.query
+            name = query.name.encode()
+            if query.name not in self._prepared and (query.name, True) not in asked:
+                self._pgconn.send_prepare(name, query.sql)
+                asked.append((query.name, True))
+            self._pgconn.send_query_prepared(name, statement.values)
+            asked.append((query.name, False))
+        self._pgconn.pipeline_sync()
+        return asked
+
+    async def _flush(self) -> None:
+        while self._pgconn.flush():
+            await _ready(self._pgconn.socket, to_write=True)
+            self._pgconn.consume_input()
+
+    async def _result(self) -> "PGresult":
+        """The next result. libpq puts a None behind each, but not behind that of the sync."""
+        from psycopg.pq import ExecStatus
+
+        result = await self._next()
+        if result is None:
+            raise ConnectionLost
+        if result.status != ExecStatus.PIPELINE_SYNC:
+            await self._next()
+        return result
+
+    async def _next(self) -> "PGresult | None":
+        while self._pgconn.is_busy():
+            await _ready(self._pgconn.socket)
+            self._pgconn.consume_input()
+        return self._pgconn.get_result()
+
+    def _note(self, asked: list[tuple[str, bool]], results: "list[PGresult]") -> Exception | None:
+        """Remember what is prepared now. Returns why a statement was refused, if one was."""
+        from psycopg.errors import error_from_result
+        from psycopg.pq import ExecStatus
+
+        for (query, preparing), result in zip(asked, results, strict=True):
+            if result.status == ExecStatus.FATAL_ERROR:
+                return of_statement(error_from_result(result), query)
+            if preparing:
+                self._prepared.add(query)
+        return None
+
+
+def _tuples(result: "PGresult") -> list[Row]:
+    columns = range(result.nfields)
+    return [tuple(result.get_value(r, c) for c in columns) for r in range(result.ntuples)]
+
+
+async def _ready(socket: int, *, to_write: bool = False) -> None:
+    """Wait until the socket can be read (or written)."""
+    loop = asyncio.get_running_loop()
+    ready = loop.create_future()
+    loop.add_reader(socket, _settle, ready)
+    if to_write:
+        loop.add_writer(socket, _settle, ready)
+    try:
+        await ready
+    finally:
+        loop.remove_reader(socket)
+        if to_write:
+            loop.remove_writer(socket)
+
+
+def _settle(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)

@@ -1,0 +1,68 @@
+"""What goes wrong in the database, in the words of `layover.errors`."""
+
+from typing import TYPE_CHECKING
+
+from layover.errors import Conflict, DatabaseWaking, LayoverError, NotFound, RetryableError
+
+if TYPE_CHECKING:
+    from psycopg import Error
+
+CONSTRAINTS: dict[str, tuple[type[LayoverError], str]] = {
+    "branches_thread_fkey": (NotFound, "the thread is gone"),
+    "messages_branch_fkey": (NotFound, "the thread is gone"),
+    "messages_pkey": (Conflict, "another message is at this place of the branch"),
+    "messages_id_key": (Conflict, "a message with this id is there already"),
+    "message_embeddings_message_fkey": (NotFound, "the message is gone"),
+    "memory_entries_thread_fkey": (NotFound, "the thread is gone"),
+    "memory_entries_hash_key": (Conflict, "the same entry is remembered already"),
+    "compactions_pkey": (Conflict, "another compaction came first"),
+    "compactions_through_fkey": (NotFound, "the message is gone"),
+    "observations_generation_fkey": (NotFound, "the generation is gone"),
+    "working_memory_thread_fkey": (NotFound, "the thread is gone"),
+    "thread_state_thread_fkey": (NotFound, "the thread is gone"),
+    "extractions_thread_fkey": (NotFound, "the thread is gone"),
+    "iteration_log_thread_fkey": (NotFound, "the thread is gone"),
+    "iteration_log_pkey": (Conflict, "this attempt is logged already"),
+    "files_thread_fkey": (NotFound, "the thread is gone"),
+    "run_snapshots_thread_fkey": (NotFound, "the thread is gone"),
+}
+"""The constraints that a statement can meet, and what meeting one means to its caller."""
+
+_ASLEEP = (
+    "starting up",
+    "shutting down",
+    "not yet accepting connections",
+    "recovery mode",
+    "refused",
+    "timeout expired",
+    "timed out",
+    "No such file or directory",
+)
+_LOST = ("08", "57P")
+_PASSING = ("40", "53", "55P03", "57014", "25006")
+
+
+class ConnectionLost(Exception):
+    """The connection was found dropped; a fresh one may do."""
+
+
+def refused(error: Exception) -> RetryableError:
+    """Why no connection came about. One that nobody answers is how a paused database looks."""
+    said = str(error)
+    if isinstance(error, TimeoutError) or any(sign in said for sign in _ASLEEP):
+        return DatabaseWaking("the database is waking up")
+    return RetryableError("the database accepts no connection")
+
+
+def of_statement(error: "Error", query: str) -> Exception:
+    """The error of a statement that the server refused.
+
+    `ConnectionLost` where the server closes the connection, RetryableError for a passing fault,
+    the domain's error for a known constraint; anything else is a defect and stays what it is."""
+    state = error.sqlstate or ""
+    if state.startswith(_LOST):
+        return ConnectionLost(query)
+    if state.startswith(_PASSING):
+        return RetryableError(f"the database could not run {query} now", sqlstate=state)
+    known = CONSTRAINTS.get(error.diag.constraint_name or "")
+    return known[0](known[1]) if known else error

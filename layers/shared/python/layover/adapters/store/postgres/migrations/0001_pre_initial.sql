@@ -1,0 +1,300 @@
+-- Everything that outlives a run (DESIGN 3).
+--
+-- Rules that tests/migration hold every table to:
+--   * `resource_id` is in every primary, unique and foreign key. A plain foreign key would let a row be
+--     planted in another user's thread, and would tell whether an id exists there (referential checks
+--     run without row security).
+--   * Row security is enabled and forced, one policy, on the transaction's setting `app.resource_id`.
+--   * The role of the functions owns nothing, cannot bypass row security, and may only read and write rows.
+--
+-- The owner needs CREATEROLE and the right to create the extension, no superuser (RDS has none to give).
+
+create extension if not exists vector;
+
+do $$
+begin
+    if not exists (select from pg_roles where rolname = 'layover_runtime') then
+        create role layover_runtime login nosuperuser nobypassrls nocreatedb nocreaterole noreplication;
+    end if;
+    if exists (select from pg_roles where rolname = 'layover_runtime' and (rolsuper or rolbypassrls)) then
+        raise exception 'role layover_runtime must not be able to bypass row security';
+    end if;
+    -- Aurora pauses only without connections: an idle function gives its connection up.
+    alter role layover_runtime set idle_session_timeout = '60s';
+    -- A function that died in the middle of a pipeline holds its thread's row for this long at most.
+    alter role layover_runtime set idle_in_transaction_session_timeout = '30s';
+    if exists (select from pg_roles where rolname = 'rds_iam') then
+        grant rds_iam to layover_runtime;
+    end if;
+end
+$$;
+
+-- A row with `deleted_at` is the tombstone of an erased thread: no late writer makes the thread again.
+create table threads (
+    resource_id text not null default nullif(current_setting('app.resource_id', true), ''),
+    id text not null,
+    agent text not null,
+    title text,
+    metadata jsonb not null default '{}',
+    created_at timestamptz not null,
+    updated_at timestamptz not null,
+    deleted_at timestamptz,
+    constraint threads_pkey primary key (resource_id, id)
+);
+
+-- `path`: the branches from the root down to this one; `path_depths`: the highest depth of each that is
+-- on the path (of this one: no bound). Depth counts from the root, across branches: so the messages of a
+-- path with depths a..b are index ranges, one for each branch that the window touches.
+create table branches (
+    resource_id text not null default nullif(current_setting('app.resource_id', true), ''),
+    thread_id text not null,
+    id integer not null,
+    path integer[] not null,
+    path_depths integer[] not null,
+    constraint branches_pkey primary key (resource_id, thread_id, id),
+    constraint branches_thread_fkey foreign key (resource_id, thread_id)
+        references threads (resource_id, id) on delete cascade,
+    constraint branches_path_check
+        check (cardinality(path) = cardinality(path_depths) and path[cardinality(path)] = id)
+);
+
+-- `content` is json, not jsonb: what a model wrote comes back with its keys in the order in which it wrote
+-- them, so the next turn's prompt has the bytes that the provider's cache knows.
+create table messages (
+    resource_id text not null default nullif(current_setting('app.resource_id', true), ''),
+    thread_id text not null,
+    branch_id integer not null,
+    depth integer not null,
+    id text not null,
+    parent_id text,
+    run_id text,
+    role text not null,
+    created_at timestamptz not null,
+    token_count integer,
+    content json not null,
+    model_output text,
+    constraint messages_pkey primary key (resource_id, thread_id, branch_id, depth),
+    -- The id before the thread: a probe by id never looks like a scan of the thread (see sql/threads.sql).
+    constraint messages_id_key unique (resource_id, id, thread_id),
+    constraint messages_branch_fkey foreign key (resource_id, thread_id, branch_id)
+        references branches (resource_id, thread_id, id) on delete cascade,
+    constraint messages_role_check check (role in ('user', 'assistant', 'tool', 'custom'))
+);
+
+-- What semantic recall searches: one row a user or assistant text. Without an embedder, or after a change of
+-- it, `words` alone are searched.
+create table message_embeddings (
+    resource_id text not null default nullif(current_setting('app.resource_id', true), ''),
+    thread_id text not null,
+    message_id text not null,
+    agent text not null,
+    branch_id integer not null,
+    depth integer not null,
+    created_at timestamptz not null,
+    model text,
+    embedding halfvec,
+    words tsvector not null,
+    constraint message_embeddings_pkey primary key (resource_id, thread_id, message_id),
+    constraint message_embeddings_message_fkey foreign key (resource_id, thread_id, message_id)
+        references messages (resource_id, thread_id, id) on delete cascade,
+    -- A row that is stored PLAIN has to fit into one page.
+    constraint message_embeddings_dimensions_check check (vector_dims(embedding) <= 3900)
+);
+alter table message_embeddings alter column embedding set storage plain;
+create index message_embeddings_scope_idx on message_embeddings (resource_id, agent, created_at);
+
+-- Episodic memory: agent + user. `superseded_by`: contradicted by a later entry, kept and not retrieved.
+create table memory_entries (
+    resource_id text not null default nullif(current_setting('app.resource_id', true), ''),
+    id text not null,
+    agent text not null,
+    thread_id text not null,
+    message_id text,
+    run_id text,
+    content text not null,
+    source text not null,
+    evidence text not null,
+    verified boolean not null default true,
+    hash text not null,
+    created_at timestamptz not null,
+    superseded_by text,
+    model text,
+    embedding halfvec,
+    words tsvector not null,
+    constraint memory_entries_pkey primary key (resource_id, id),
+    constraint memory_entries_hash_key unique (resource_id, agent, hash),
+    constraint memory_entries_thread_fkey foreign key (resource_id, thread_id)
+        references threads (resource_id, id) on delete cascade,
+    constraint memory_entries_dimensions_check check (vector_dims(embedding) <= 3900)
+);
+alter table memory_entries alter column embedding set storage plain;
+create index memory_entries_scope_idx on memory_entries (resource_id, agent, created_at);
+create index memory_entries_thread_idx on memory_entries (resource_id, thread_id);
+
+-- Immutable generations of observations or summaries; each ends with a message. A prompt uses the deepest
+-- active one whose end is on its path. Not active: a slice that was observed ahead.
+create table compactions (
+    resource_id text not null default nullif(current_setting('app.resource_id', true), ''),
+    thread_id text not null,
+    generation integer not null,
+    kind text not null,
+    branch_id integer not null,
+    after_depth integer not null,
+    through_depth integer not null,
+    through_message_id text not null,
+    previous integer,
+    active boolean not null default true,
+    summary text,
+    token_count integer not null,
+    created_at timestamptz not null,
+    constraint compactions_pkey primary key (resource_id, thread_id, generation),
+    constraint compactions_through_fkey foreign key (resource_id, thread_id, through_message_id)
+        references messages (resource_id, thread_id, id) on delete cascade,
+    constraint compactions_kind_check check (kind in ('observations', 'reflection', 'summary'))
+);
+
+create table observations (
+    resource_id text not null default nullif(current_setting('app.resource_id', true), ''),
+    thread_id text not null,
+    generation integer not null,
+    id text not null,
+    position integer not null,
+    observed_at timestamptz not null,
+    marker text not null,
+    content text not null,
+    parent_id text,
+    superseded boolean not null default false,
+    constraint observations_pkey primary key (resource_id, thread_id, generation, id),
+    constraint observations_generation_fkey foreign key (resource_id, thread_id, generation)
+        references compactions (resource_id, thread_id, generation) on delete cascade,
+    constraint observations_marker_check check (marker in ('CRITICAL', 'IMPORTANT', 'INFO', 'COMPLETION'))
+);
+
+-- `kind`: working or profile. `key`: the agent's name (or '*': shared) for scope resource, the thread's id
+-- for scope thread; `thread_id` is set for the latter, so that it goes with its thread.
+create table working_memory (
+    resource_id text not null default nullif(current_setting('app.resource_id', true), ''),
+    kind text not null,
+    scope text not null,
+    key text not null,
+    thread_id text,
+    value json not null,
+    version integer not null default 1,
+    updated_at timestamptz not null,
+    constraint working_memory_pkey primary key (resource_id, kind, scope, key),
+    constraint working_memory_thread_fkey foreign key (resource_id, thread_id)
+        references threads (resource_id, id) on delete cascade,
+    constraint working_memory_scope_check check (scope in ('resource', 'thread'))
+);
+create index working_memory_thread_idx on working_memory (resource_id, thread_id);
+
+create table thread_state (
+    resource_id text not null default nullif(current_setting('app.resource_id', true), ''),
+    thread_id text not null,
+    session json,
+    plan json,
+    version integer not null default 1,
+    updated_at timestamptz not null,
+    constraint thread_state_pkey primary key (resource_id, thread_id),
+    constraint thread_state_thread_fkey foreign key (resource_id, thread_id)
+        references threads (resource_id, id) on delete cascade
+);
+
+-- One row for each run whose extraction is done; it goes in with the results.
+create table extractions (
+    resource_id text not null default nullif(current_setting('app.resource_id', true), ''),
+    run_id text not null,
+    thread_id text not null,
+    created_at timestamptz not null default now(),
+    constraint extractions_pkey primary key (resource_id, run_id),
+    constraint extractions_thread_fkey foreign key (resource_id, thread_id)
+        references threads (resource_id, id) on delete cascade
+);
+create index extractions_thread_idx on extractions (resource_id, thread_id);
+
+create table iteration_log (
+    resource_id text not null default nullif(current_setting('app.resource_id', true), ''),
+    thread_id text not null,
+    task text not null,
+    attempt integer not null,
+    run_id text,
+    action text not null,
+    result text,
+    error text,
+    diagnosis text,
+    fix_applied text,
+    created_at timestamptz not null,
+    constraint iteration_log_pkey primary key (resource_id, thread_id, task, attempt),
+    constraint iteration_log_thread_fkey foreign key (resource_id, thread_id)
+        references threads (resource_id, id) on delete cascade
+);
+
+-- A file belongs to a thread once a message of that thread names it.
+create table files (
+    resource_id text not null default nullif(current_setting('app.resource_id', true), ''),
+    id text not null,
+    thread_id text,
+    name text not null,
+    mime_type text not null,
+    size bigint not null,
+    key text not null,
+    created_at timestamptz not null,
+    constraint files_pkey primary key (resource_id, id),
+    constraint files_thread_fkey foreign key (resource_id, thread_id)
+        references threads (resource_id, id) on delete cascade
+);
+create index files_thread_idx on files (resource_id, thread_id);
+
+-- The final tree of a run, kept when its journal is gone.
+create table run_snapshots (
+    resource_id text not null default nullif(current_setting('app.resource_id', true), ''),
+    thread_id text not null,
+    run_id text not null,
+    status text not null,
+    created_at timestamptz not null,
+    tree json not null,
+    constraint run_snapshots_pkey primary key (resource_id, thread_id, run_id),
+    constraint run_snapshots_thread_fkey foreign key (resource_id, thread_id)
+        references threads (resource_id, id) on delete cascade
+);
+
+-- What was spent stays when its thread is deleted: it has no thread. `step`: the step's journal key, or the
+-- task of background work.
+create table usage (
+    resource_id text not null default nullif(current_setting('app.resource_id', true), ''),
+    run_id text not null,
+    step text not null,
+    kind text not null,
+    agent text not null,
+    model text not null,
+    input_tokens integer not null,
+    output_tokens integer not null,
+    cached_input_tokens integer not null,
+    reasoning_tokens integer not null,
+    cost_usd numeric,
+    at timestamptz not null,
+    constraint usage_pkey primary key (resource_id, run_id, step),
+    constraint usage_kind_check check (kind in ('run', 'background'))
+);
+
+do $$
+declare
+    name text;
+begin
+    foreach name in array array[
+        'threads', 'branches', 'messages', 'message_embeddings', 'memory_entries', 'compactions', 'observations',
+        'working_memory', 'thread_state', 'extractions', 'iteration_log', 'files', 'run_snapshots', 'usage'
+    ] loop
+        execute format('alter table %I enable row level security', name);
+        execute format('alter table %I force row level security', name);
+        -- nullif: once set in a session, an absent setting reads as '' and not as null.
+        execute format(
+            'create policy %I on %I using (resource_id = nullif(current_setting(''app.resource_id'', true), '''')) '
+            'with check (resource_id = nullif(current_setting(''app.resource_id'', true), ''''))',
+            name || '_owner', name);
+        execute format('grant select, insert, update, delete on %I to layover_runtime', name);
+    end loop;
+end
+$$;
+
+grant usage on schema public to layover_runtime;

@@ -1,0 +1,119 @@
+"""Threads on Postgres."""
+
+from layover.adapters.store.cursor import decode_cursor, encode_cursor
+from layover.adapters.store.postgres.codec import (
+    dump_json,
+    dump_messages,
+    dump_usage,
+    load_message,
+    load_messages,
+)
+from layover.adapters.store.postgres.database import Database
+from layover.adapters.store.postgres.queries import Query, Statement, load
+from layover.values.context import TurnContext, TurnQuery, TurnRecord
+from layover.values.message import Message
+from layover.values.page import Page
+from layover.values.thread import ThreadHead
+
+_BURIAL = "bury_thread"
+
+
+class PostgresThreads:
+    """`ports.ThreadStore`; each method is one round trip, and may be repeated."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def open_turn(self, query: TurnQuery) -> TurnContext:
+        """Write the thread and the input, read the history before it. Empty where the thread is gone."""
+        thread_id = query.head.id
+        *_, history = await self._database.run(
+            query.head.owner,
+            _upsert_thread(query.head),
+            _insert_messages(thread_id, (query.input,)),
+            _query("open_turn_history")(
+                thread_id=thread_id, input_id=query.input.id, span=query.window + query.window // 2
+            ),
+        )
+        return TurnContext.model_construct(history=load_messages(history[0][0]))
+
+    async def save_turn(self, record: TurnRecord) -> None:
+        """Write input, response, usage and tree of a run. Nothing where the thread is gone."""
+        thread_id = record.head.id
+        statements = [
+            _upsert_thread(record.head),
+            _insert_messages(thread_id, (record.input, *record.response)),
+        ]
+        if record.usage:
+            usage = dump_usage(record.run.id, record.usage)
+            statements.append(_query("insert_usage")(thread_id=thread_id, usage=usage))
+        if record.snapshot is not None:
+            statements.append(_upsert_snapshot(record))
+        await self._database.run(record.head.owner, *statements)
+
+    async def messages(
+        self, owner: str, thread_id: str, leaf_id: str, limit: int, cursor: str | None
+    ) -> Page[Message] | None:
+        """A page of the branch that ends in `leaf_id`, oldest first; None: there is no such message."""
+        after = decode_cursor(cursor)
+        (rows,) = await self._database.run(
+            owner,
+            _query("page_of_messages")(
+                thread_id=thread_id, leaf_id=leaf_id, after=after, limit=limit
+            ),
+        )
+        if not rows:
+            return None
+        depth, page = rows[0]
+        last = after + limit
+        more = last < int(depth or 0)
+        return Page[Message](
+            items=load_messages(page), next_cursor=encode_cursor(last) if more else None
+        )
+
+    async def message(self, owner: str, thread_id: str, message_id: str) -> Message | None:
+        """One message of this thread."""
+        (rows,) = await self._database.run(
+            owner, _query("one_message")(thread_id=thread_id, message_id=message_id)
+        )
+        return load_message(rows[0][0]) if rows else None
+
+    async def head(self, owner: str, thread_id: str) -> ThreadHead | None:
+        """The thread's head, `deleted` where it was erased."""
+        (rows,) = await self._database.run(owner, _query("thread_head")(thread_id=thread_id))
+        return ThreadHead.model_validate_json(rows[0][0] or b"{}") if rows else None
+
+    async def erase(self, owner: str, thread_id: str) -> None:
+        """Leave a tombstone and nothing else."""
+        erase = load("erase.sql")
+        order = [_BURIAL, *(name for name in erase if name != _BURIAL)]
+        await self._database.run(owner, *(erase[name](thread_id=thread_id) for name in order))
+
+
+def _query(name: str) -> Query:
+    return load("threads.sql")[name]
+
+
+def _upsert_thread(head: ThreadHead) -> Statement:
+    return _query("upsert_thread")(
+        thread_id=head.id,
+        agent=head.agent,
+        title=head.title,
+        metadata=dump_json(head.metadata),
+        created_at=head.created_at.isoformat(),
+        updated_at=head.updated_at.isoformat(),
+    )
+
+
+def _insert_messages(thread_id: str, messages: tuple[Message, ...]) -> Statement:
+    return _query("insert_messages")(thread_id=thread_id, messages=dump_messages(messages))
+
+
+def _upsert_snapshot(record: TurnRecord) -> Statement:
+    return _query("upsert_snapshot")(
+        thread_id=record.head.id,
+        run_id=record.run.id,
+        status=record.run.status.value,
+        created_at=record.run.created_at.isoformat(),
+        tree=dump_json(record.snapshot),
+    )

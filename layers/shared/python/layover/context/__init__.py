@@ -1,0 +1,1 @@
+"""What the model sees: the run's own messages, the window, the branch."""

@@ -1,0 +1,95 @@
+"""A run's own messages, rebuilt from its journal.
+
+Pure: the same records give the same messages, with the same ids, times and parents, whoever settled
+a call and whenever (BEHAVIOUR 2.2). Live runs and replays read them here.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from layover import ids, keys
+from layover.clock import MICROSECOND
+from layover.values.message import DataPart, Message, Role, ToolResultPart
+from layover.values.run import CallRecord, CallState, RunSnapshot, StepRecord, ToolMessageSlot
+
+
+def response_messages(snapshot: RunSnapshot) -> tuple[Message, ...]:
+    """The response of a run (never its input): for each of its own steps the assistant message, the
+    tool message of each settled call in call order, then what `to_message` made of them.
+
+    The messages form one chain of parents even where a call in the middle is not settled (yet), as
+    a missing ancestor would end the branch there. Sub-agents' steps are left out."""
+    calls = {call.key: call for call in snapshot.calls}
+    return tuple(m for step in own_steps(snapshot) for m in step_messages(step, calls))
+
+
+def own_steps(snapshot: RunSnapshot) -> tuple[StepRecord, ...]:
+    """The steps of the run itself, without its sub-agents' (their keys have a path)."""
+    return tuple(step for step in snapshot.steps if "/" not in step.key)
+
+
+def step_messages(step: StepRecord, calls: Mapping[str, CallRecord]) -> list[Message]:
+    """One step's messages as in `response_messages`; `calls` are the run's calls by key."""
+    messages = [step.message]
+    customs: list[Message] = []
+    for slot in step.slots:
+        call = calls.get(keys.call_key(step.key, slot.tool_call_id))
+        if call is None or call.state is not CallState.SETTLED:
+            continue
+        messages.append(_below(messages[-1], tool_message(step, slot, call)))
+        if call.custom is not None:
+            customs.append(call.custom)
+    for custom in customs:
+        messages.append(_below(messages[-1], custom))
+    return messages
+
+
+def tool_message(step: StepRecord, slot: ToolMessageSlot, call: CallRecord) -> Message:
+    """The tool message of a settled call. Its parent: the slot before it, or the assistant message."""
+    part = ToolResultPart(
+        tool_call_id=call.tool_call_id,
+        tool_name=call.tool_name,
+        result=call.result,
+        is_error=call.is_error,
+    )
+    return Message(
+        id=slot.message_id,
+        thread_id=step.message.thread_id,
+        run_id=step.message.run_id,
+        parent_id=_previous_slot(step, slot),
+        role=Role.TOOL,
+        content=(part,),
+        created_at=slot.created_at,
+        model_output=call.model_output,
+    )
+
+
+def custom_message(step: StepRecord, slot: ToolMessageSlot, name: str, data: Any) -> Message:
+    """The `custom` message of a call (`to_message`), for `CallRecord.custom`.
+
+    It comes after all tool messages of its step: calls and results stay adjacent."""
+    position = len(step.slots) + 1 + _index(step, slot)
+    return Message(
+        id=ids.derived("msg", slot.message_id, "custom"),
+        thread_id=step.message.thread_id,
+        run_id=step.message.run_id,
+        parent_id=step.slots[-1].message_id,
+        role=Role.CUSTOM,
+        content=(DataPart(name=name, data=data),),
+        created_at=step.message.created_at + position * MICROSECOND,
+    )
+
+
+def _below(parent: Message, message: Message) -> Message:
+    if message.parent_id == parent.id:
+        return message
+    return message.model_copy(update={"parent_id": parent.id})
+
+
+def _index(step: StepRecord, slot: ToolMessageSlot) -> int:
+    return next(i for i, s in enumerate(step.slots) if s.message_id == slot.message_id)
+
+
+def _previous_slot(step: StepRecord, slot: ToolMessageSlot) -> str:
+    index = _index(step, slot)
+    return step.slots[index - 1].message_id if index else step.message.id

@@ -1,0 +1,70 @@
+"""What users of Layover write: agents, tools, memory settings. Loaded when first used.
+
+The decorator is `layover.tool` (`layover.declare.tool` is the module that it lives in)."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from layover.declare.agent import Agent, Limits, SubAgentTool
+    from layover.declare.context import SuspendRequest, ToolContext
+    from layover.declare.memory import (
+        EpisodicMemory,
+        Memory,
+        NodeMemory,
+        ObservationalMemory,
+        RollingSummary,
+        SemanticRecall,
+        TokenBuffer,
+        WorkingMemory,
+    )
+    from layover.declare.registry import load_agents
+    from layover.declare.result import AgentState, Result
+    from layover.declare.tool import Tool
+
+_HOME = {
+    "Agent": "agent",
+    "AgentState": "result",
+    "EpisodicMemory": "memory",
+    "Limits": "agent",
+    "Memory": "memory",
+    "NodeMemory": "memory",
+    "ObservationalMemory": "memory",
+    "Result": "result",
+    "RollingSummary": "memory",
+    "SemanticRecall": "memory",
+    "SubAgentTool": "agent",
+    "SuspendRequest": "context",
+    "TokenBuffer": "memory",
+    "Tool": "tool",
+    "ToolContext": "context",
+    "WorkingMemory": "memory",
+    "load_agents": "registry",
+}
+
+__all__ = [
+    "Agent",
+    "AgentState",
+    "EpisodicMemory",
+    "Limits",
+    "Memory",
+    "NodeMemory",
+    "ObservationalMemory",
+    "Result",
+    "RollingSummary",
+    "SemanticRecall",
+    "SubAgentTool",
+    "SuspendRequest",
+    "TokenBuffer",
+    "Tool",
+    "ToolContext",
+    "WorkingMemory",
+    "load_agents",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

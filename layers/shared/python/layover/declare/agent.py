@@ -1,0 +1,301 @@
+"""`Agent`: instructions, a model, tools and memory."""
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, TypeAdapter
+from pydantic.errors import PydanticUserError
+
+from layover.declare import checks, schema
+from layover.declare.memory import Memory
+from layover.declare.result import AgentState, Input, Result
+from layover.declare.seam import Driver, driver_for
+from layover.declare.subagent import SubAgentTool
+from layover.declare.tool import Tool
+from layover.errors import DefinitionError
+from layover.values.prompt import OutputSpec
+from layover.values.run import MAX_WINDOW
+
+if TYPE_CHECKING:
+    from layover.values.event import Event
+
+__all__ = ["Agent", "AnyTool", "Limits", "SubAgentTool"]
+
+AnyTool = Tool | SubAgentTool
+"""What `Agent.tools` holds."""
+
+EVENT_NAMES = frozenset(
+    {
+        "agent-start",
+        "turn-start",
+        "text-delta",
+        "reasoning-delta",
+        "tool-call-delta",
+        "message",
+        "tool-execution-start",
+        "tool-execution-end",
+        "data",
+        "tool-call-suspended",
+        "tool-call-decided",
+        "turn-end",
+        "finish",
+        "error",
+        "agent-end",
+    }
+)
+"""The types of CONTRACT 3's events."""
+
+_MAX_NAME = 128
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a run may use before it is stopped; None: no limit."""
+
+    tokens: int | None = None
+    cost_usd: float | None = None
+    tool_calls: int | None = None
+
+    def __post_init__(self) -> None:
+        checks.whole_or_none("Limits.tokens", self.tokens)
+        checks.whole_or_none("Limits.tool_calls", self.tool_calls, least=0)
+        if self.cost_usd is not None:
+            checks.number("Limits.cost_usd", self.cost_usd, above=0)
+
+
+class Agent:
+    """What a run follows.
+
+    `model`: None is the deployment's (`LAYOVER_MODEL`). `output`: a pydantic model for structured
+    output. `tool_concurrency`: calls of a step that run together; `math.inf`, like anything above
+    40, means 40. `runtime`: the stores that the in-process methods use, in memory if None.
+
+    Raises DefinitionError where it could not work as declared."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        model: str | None = None,
+        instructions: str = "",
+        tools: Sequence[AnyTool] = (),
+        memory: Memory | None = None,
+        output: Any = None,
+        max_iterations: int = 20,
+        tool_concurrency: float = 1,
+        limits: Limits | None = None,
+        runtime: Any = None,
+    ) -> None:
+        self.name = _name(name)
+        self.model = model
+        self.instructions = instructions
+        self.tools = tuple(tools)
+        self.memory = Memory() if memory is None else memory
+        self.output = output
+        self.max_iterations = max_iterations
+        self.tool_concurrency = _concurrency(self._what, tool_concurrency)
+        self.limits = limits
+        self.runtime = runtime
+        self._check()
+
+    def __repr__(self) -> str:
+        return f"<Agent {self.name}>"
+
+    @property
+    def _what(self) -> str:
+        return f"agent {self.name!r}: "
+
+    def _check(self) -> None:
+        checks.text_or_none(f"{self._what}model", self.model)
+        if not isinstance(self.instructions, str):
+            raise checks.fail(f"{self._what}instructions", "a text", self.instructions)
+        checks.whole(f"{self._what}max_iterations", self.max_iterations)
+        if not isinstance(self.memory, Memory):
+            raise checks.fail(f"{self._what}memory", "Memory(...)", self.memory)
+        if self.limits is not None and not isinstance(self.limits, Limits):
+            raise checks.fail(f"{self._what}limits", "Limits(...)", self.limits)
+        self._check_tools()
+        if self.output is not None and not schema.is_object(self._output_schema):
+            raise checks.fail(f"{self._what}output", "a type that is an object", self.output)
+
+    def _check_tools(self) -> None:
+        taken = self.built_in_tools
+        names = set(taken)
+        for each in self.tools:
+            if not isinstance(each, (Tool, SubAgentTool)):
+                raise checks.fail(f"{self._what}a tool", "made by @tool or as_tool", each)
+            if each.name in names:
+                whose = "memory's own tool" if each.name in taken else "another tool"
+                raise DefinitionError(f"{self._what}{whose} is called {each.name!r}, too")
+            names.add(each.name)
+
+    @property
+    def built_in_tools(self) -> frozenset[str]:
+        """Names of the tools that its memory adds."""
+        parts = {
+            "update_working_memory": self.memory.working_memory,
+            "recall_memory": self.memory.episodic,
+            "plan": self.memory.plan,
+        }
+        return frozenset(name for name, part in parts.items() if part)
+
+    def tool(self, name: str) -> AnyTool | None:
+        """The tool of this name, None if it has none."""
+        return next((t for t in self.tools if t.name == name), None)
+
+    @cached_property
+    def _output_adapter(self) -> TypeAdapter[Any]:
+        try:
+            return TypeAdapter(self.output)
+        except (PydanticUserError, TypeError, NameError) as error:
+            raise DefinitionError(f"{self._what}output has no schema: {error}") from error
+
+    @cached_property
+    def _output_schema(self) -> dict[str, Any]:
+        try:
+            return schema.tidy(self._output_adapter.json_schema())
+        except PydanticUserError as error:
+            raise DefinitionError(f"{self._what}output has no schema: {error}") from error
+
+    @cached_property
+    def output_spec(self) -> OutputSpec | None:
+        """The structured output that the model is asked for."""
+        if self.output is None:
+            return None
+        strict = schema.strict(self._output_schema)
+        name = re.sub(r"[^a-zA-Z0-9_-]", "_", getattr(self.output, "__name__", "output"))[:64]
+        return OutputSpec(
+            name=name or "output",
+            json_schema=strict or self._output_schema,
+            strict=strict is not None,
+        )
+
+    def parse_output(self, text: str) -> Any:
+        """The reply as an instance of `output`. Raises `pydantic.ValidationError`."""
+        return self._output_adapter.validate_json(text)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """16 hexadecimal digits that change when something changes that a run depends on."""
+        facts = {
+            "model": self.model,
+            "instructions": self.instructions,
+            "tools": [_facts_of_tool(t) for t in self.tools],
+            "memory": _facts(self.memory),
+            "output": self._output_schema if self.output is not None else None,
+            "max_iterations": self.max_iterations,
+            "tool_concurrency": self.tool_concurrency,
+            "limits": _facts(self.limits),
+        }
+        text = json.dumps(facts, sort_keys=True, default=str)
+        return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+
+    def as_tool(self, description: str) -> SubAgentTool:
+        """This agent as a tool of another one (BEHAVIOUR 11): `{input, context?}` in, `{result}` out."""
+        return SubAgentTool(self, description)
+
+    @cached_property
+    def _driver(self) -> Driver:
+        return driver_for(self)
+
+    async def generate(
+        self,
+        input: Input,
+        *,
+        thread_id: str | None = None,
+        resource_id: str | None = None,
+        max_iterations: int | None = None,
+    ) -> Result:
+        """Run in this process, until the end or a suspension. A failed run is a Result, too."""
+        return await self._driver.generate(
+            input, thread_id=thread_id, resource_id=resource_id, max_iterations=max_iterations
+        )
+
+    def stream(
+        self,
+        input: Input,
+        *,
+        thread_id: str | None = None,
+        resource_id: str | None = None,
+        max_iterations: int | None = None,
+    ) -> "AsyncIterator[Event]":
+        """The same as events, deltas included: `async for event in agent.stream("hi")`."""
+        return self._driver.stream(
+            input, thread_id=thread_id, resource_id=resource_id, max_iterations=max_iterations
+        )
+
+    async def resume(self, run_id: str, tool_call_id: str, data: Any) -> Result:
+        """Go on with a call that suspended itself. Raises DecisionError; nothing changed then."""
+        return await self._driver.resume(run_id, tool_call_id, data)
+
+    async def approve(
+        self, run_id: str, tool_call_id: str, args: dict[str, Any] | None = None
+    ) -> Result:
+        """Let a call run, with other arguments if given. Raises DecisionError."""
+        return await self._driver.approve(run_id, tool_call_id, args)
+
+    async def deny(self, run_id: str, tool_call_id: str, reason: str | None = None) -> Result:
+        """Do not let a call run; the model is told. Raises DecisionError."""
+        return await self._driver.deny(run_id, tool_call_id, reason)
+
+    def on(self, event: str, handler: "Callable[[Any], Any]") -> None:
+        """Call `handler` with each event of this type, of every run of this process."""
+        checks.one_of("the event", event, EVENT_NAMES)
+        self._driver.on(event, handler)
+
+    def abort(self) -> None:
+        """Cancel what this agent is running in this process."""
+        self._driver.abort()
+
+    def state(self) -> AgentState:
+        """The newest run of this process; `idle` and empty before the first."""
+        return self._driver.state()
+
+
+def _name(name: Any) -> str:
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        raise checks.fail("the name of an agent", "a text that is not empty", name)
+    if len(name) > _MAX_NAME:
+        raise checks.fail("the name of an agent", f"at most {_MAX_NAME} characters", name)
+    return name
+
+
+def _concurrency(what: str, value: Any) -> int:
+    if value == math.inf:
+        return MAX_WINDOW
+    checks.whole(f"{what}tool_concurrency", value)
+    return min(int(value), MAX_WINDOW)
+
+
+def _facts_of_tool(tool: AnyTool) -> dict[str, Any]:
+    if isinstance(tool, SubAgentTool):
+        return {"spec": tool.spec.model_dump(), "agent": tool.agent.fingerprint}
+    return {
+        "spec": tool.spec.model_dump(),
+        "approval": tool.needs_approval if isinstance(tool.needs_approval, bool) else "predicate",
+        "resume": tool.resume_schema if tool.suspends else None,
+        "expires_after": tool.expires_after,
+        "idempotent": tool.idempotent,
+        "trusted": tool.trusted,
+        "timeout": tool.timeout,
+    }
+
+
+def _facts(value: Any) -> Any:
+    """Settings as JSON; types by their schema, an embedder by its type's name."""
+    if is_dataclass(value) and not isinstance(value, type):
+        shown = {f.name: _facts(getattr(value, f.name)) for f in fields(value)}
+        return {"is": type(value).__name__, **shown}
+    if isinstance(value, type) and issubclass(value, BaseModel):
+        return value.model_json_schema()
+    if isinstance(value, Mapping):
+        return {str(k): _facts(v) for k, v in value.items()}
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    return type(value).__qualname__

@@ -1,0 +1,78 @@
+"""Checks of what an author wrote. Each raises DefinitionError and says what was expected."""
+
+import re
+from collections.abc import Collection
+from datetime import timedelta
+from typing import Any
+
+from layover.errors import DefinitionError
+
+NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+"""What providers accept as the name of a tool."""
+
+
+def fail(what: str, expected: str, value: object) -> DefinitionError:
+    """The error to raise for a value that is not what it should be."""
+    return DefinitionError(f"{what} must be {expected}, not {value!r}")
+
+
+def whole(what: str, value: Any, *, least: int = 1) -> None:
+    """An int of at least `least`."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise fail(what, f"a whole number of at least {least}", value)
+
+
+def whole_or_none(what: str, value: Any, *, least: int = 1) -> None:
+    """None, or an int of at least `least`."""
+    if value is not None:
+        whole(what, value, least=least)
+
+
+def number(what: str, value: Any, *, above: float | None = None, to: float | None = None) -> None:
+    """A number in `above < value <= to` (without `above`: 0 <= value)."""
+    low = "at least 0" if above is None else f"above {above:g}"
+    expected = f"a number {low}" + ("" if to is None else f" and at most {to:g}")
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise fail(what, expected, value)
+    enough = value >= 0 if above is None else value > above
+    if not enough or (to is not None and value > to):
+        raise fail(what, expected, value)
+
+
+def flag(what: str, value: Any) -> None:
+    """True or False."""
+    if not isinstance(value, bool):
+        raise fail(what, "True or False", value)
+
+
+def one_of(what: str, value: Any, allowed: Collection[str]) -> None:
+    """One of a few words."""
+    if value not in allowed:
+        raise fail(what, " or ".join(map(repr, allowed)), value)
+
+
+def text_or_none(what: str, value: Any) -> None:
+    """None, or a string that says something."""
+    if value is not None and (not isinstance(value, str) or not value.strip()):
+        raise fail(what, "a text that is not empty", value)
+
+
+def tool_name(what: str, value: Any) -> str:
+    """A name that every provider accepts; returns it."""
+    if not isinstance(value, str) or not NAME.fullmatch(value):
+        raise fail(what, "1 to 64 letters, digits, '_' or '-'", value)
+    return value
+
+
+def duration(what: str, value: Any, *, most: timedelta | None = None) -> timedelta | None:
+    """None, seconds or a timedelta, above zero; returns a timedelta."""
+    if value is None:
+        return None
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        number(what, value, above=0, to=timedelta.max.total_seconds())
+        value = timedelta(seconds=value)
+    if not isinstance(value, timedelta) or value <= timedelta(0):
+        raise fail(what, "a time above zero (seconds or a timedelta)", value)
+    if most is not None and value > most:
+        raise fail(what, f"at most {most}", value)
+    return value

@@ -1,0 +1,201 @@
+"""What a tool gets beside its arguments."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar, cast
+
+from layover.declare.render import jsonable
+from layover.errors import ConfigurationError
+from layover.values.message import FilePart
+
+Returned = TypeVar("Returned")
+
+
+@dataclass(frozen=True)
+class SuspendRequest:
+    """What `ctx.suspend(...)` makes and the tool returns: a value, so that no `except` can eat it."""
+
+    payload: Any
+
+
+class NodeHistory(Protocol):
+    """The history of one named step of a workflow inside a thread (BEHAVIOUR 6.5)."""
+
+    async def add(self, messages: Sequence[Any]) -> None:
+        """Append messages; ids that are missing are made."""
+        ...
+
+    async def history(
+        self, parent_id: str | None = None, max_tokens: int | None = None
+    ) -> list[dict[str, Any]]:
+        """The branch that ends in `parent_id` (default: the newest), oldest first, newest that fit."""
+        ...
+
+    async def flush(self) -> None:
+        """Write what was added."""
+        ...
+
+    async def clear(self) -> None:
+        """Forget all of it."""
+        ...
+
+
+class ToolHooks(Protocol):
+    """What the engine gives a context. `cancelled` and `emit` are called from a tool's own thread."""
+
+    def cancelled(self) -> bool:
+        """Whether somebody asked to cancel the run."""
+        ...
+
+    def emit(self, data: Any) -> None:
+        """Add a `data` event; `data` is what JSON can say."""
+        ...
+
+    async def save_file(self, name: str, mime_type: str, data: bytes) -> FilePart:
+        """Store a file of the run's owner."""
+        ...
+
+    async def log_attempt(self, attempt: "Attempt") -> None:
+        """Add a line to the thread's iteration log."""
+        ...
+
+    def node_memory(self, node_id: str) -> NodeHistory:
+        """The history of a node. Raises ConfigurationError outside a thread."""
+        ...
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One line of the iteration log (BEHAVIOUR 10)."""
+
+    task: str
+    action: str
+    result: str | None = None
+    error: str | None = None
+    diagnosis: str | None = None
+    fix_applied: str | None = None
+
+
+@dataclass
+class RecordedHooks:
+    """Hooks that write down what a tool did, for an author's own unit tests."""
+
+    is_cancelled: bool = False
+    emitted: list[Any] = field(default_factory=list)
+    files: dict[str, bytes] = field(default_factory=dict)
+    attempts: list[Attempt] = field(default_factory=list)
+    nodes: dict[str, NodeHistory] = field(default_factory=dict)
+
+    def cancelled(self) -> bool:
+        """As it was set."""
+        return self.is_cancelled
+
+    def emit(self, data: Any) -> None:
+        """Keep it in `emitted`."""
+        self.emitted.append(data)
+
+    async def save_file(self, name: str, mime_type: str, data: bytes) -> FilePart:
+        """Keep it in `files`."""
+        self.files[name] = data
+        return FilePart(file_id=f"file_{len(self.files)}", name=name, mime_type=mime_type)
+
+    async def log_attempt(self, attempt: Attempt) -> None:
+        """Keep it in `attempts`."""
+        self.attempts.append(attempt)
+
+    def node_memory(self, node_id: str) -> NodeHistory:
+        """The node that the test put into `nodes`."""
+        if node_id not in self.nodes:
+            raise ConfigurationError(f"this test gave the tool no node memory {node_id!r}")
+        return self.nodes[node_id]
+
+
+class ToolContext:
+    """A call as its tool sees it. A parameter annotated `ToolContext` gets it."""
+
+    def __init__(
+        self,
+        *,
+        run_id: str,
+        thread_id: str | None,
+        resource_id: str | None,
+        agent_name: str,
+        tool_call_id: str,
+        idempotency_key: str,
+        resume: Any = None,
+        hooks: ToolHooks | None = None,
+    ) -> None:
+        self.run_id = run_id
+        self.thread_id = thread_id
+        self.resource_id = resource_id
+        """Whose thread it is: the `sub` of the verified token."""
+        self.agent_name = agent_name
+        self.tool_call_id = tool_call_id
+        self.idempotency_key = idempotency_key
+        """Equal for every attempt of one call: give it to services that know such keys."""
+        self.resume = resume
+        """What the call was resumed with, validated; None before."""
+        self._hooks = hooks
+
+    @classmethod
+    def for_test(cls, **overrides: Any) -> "ToolContext":
+        """A context for a unit test of a tool: `await book(ToolContext.for_test(), day=...)`.
+
+        `overrides`: any argument of the constructor. With `hooks=RecordedHooks()` the test can look
+        at what the tool emitted, saved and logged."""
+        fields: dict[str, Any] = {
+            "run_id": "run_test",
+            "thread_id": "thread_test",
+            "resource_id": "user_test",
+            "agent_name": "agent_test",
+            "tool_call_id": "call_test",
+            "idempotency_key": "key_test",
+            "hooks": RecordedHooks(),
+        }
+        return cls(**{**fields, **overrides})
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether somebody asked to cancel the run; a long tool looks here from time to time."""
+        return self._hooks is not None and self._hooks.cancelled()
+
+    def suspend(self, payload: Any) -> Returned:  # type: ignore[type-var]
+        """Make this call wait for a person: `return ctx.suspend(SlotOffer(...))`.
+
+        The payload is validated against the tool's `suspend`. When the call is resumed the tool
+        runs again, with `ctx.resume` set; everything before the suspension happens twice.
+
+        What comes back is a `SuspendRequest`, typed as whatever the tool is declared to return."""
+        return cast(Returned, SuspendRequest(payload))
+
+    def emit(self, data: Any) -> None:
+        """Send a `data` event to whoever follows the run."""
+        self._need("emit").emit(jsonable(data))
+
+    async def save_file(self, name: str, mime_type: str, data: bytes) -> FilePart:
+        """Store a file; the part that comes back may be returned or put into a message."""
+        return await self._need("save_file").save_file(name, mime_type, data)
+
+    async def log_attempt(
+        self,
+        task: str,
+        action: str,
+        result: str | None = None,
+        error: str | None = None,
+        diagnosis: str | None = None,
+        fix_applied: str | None = None,
+    ) -> None:
+        """Note what was tried, for the next attempt at the same task (BEHAVIOUR 10)."""
+        attempt = Attempt(task, action, result, error, diagnosis, fix_applied)
+        await self._need("log_attempt").log_attempt(attempt)
+
+    def node_memory(self, node_id: str) -> NodeHistory:
+        """The history of a named step of a workflow. Raises ConfigurationError outside a thread."""
+        if not self.thread_id:
+            raise ConfigurationError("node memory belongs to a thread, and this run has none")
+        return self._need("node_memory").node_memory(node_id)
+
+    def _need(self, what: str) -> ToolHooks:
+        if self._hooks is None:
+            raise ConfigurationError(f"ctx.{what} is not available here: the context has no hooks")
+        return self._hooks

@@ -1,0 +1,237 @@
+"""What an agent remembers: every part is off unless named, but for the window and titles.
+
+A number that is None is the deployment's (CONTRACT 5); the methods that take `Settings` say which."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from layover.declare import checks
+from layover.errors import DefinitionError
+from layover.values.settings import Settings
+
+Scope = Literal["thread", "resource"]
+_SCOPES = ("thread", "resource")
+_SPEAKERS = frozenset({"user", "assistant", "tool"})
+
+
+@dataclass(frozen=True)
+class TokenBuffer:
+    """Instead of the window: the newest whole turns that fit (BEHAVIOUR 6.4)."""
+
+    max_tokens: int = 2000
+    max_messages: int = 500
+
+    def __post_init__(self) -> None:
+        checks.whole("TokenBuffer.max_tokens", self.max_tokens)
+        checks.whole("TokenBuffer.max_messages", self.max_messages)
+
+
+@dataclass(frozen=True)
+class ObservationalMemory:
+    """Older messages become dense observations (BEHAVIOUR 7.1).
+
+    `message_tokens`: un-observed messages that set the observer to work (None: the deployment's,
+    30,000). `observation_tokens`: observations that set the reflector to work (None: 40,000).
+    `buffer`: the share of `message_tokens` that is observed ahead at a time."""
+
+    message_tokens: int | None = None
+    observation_tokens: int | None = None
+    buffer: float = 0.2
+
+    def __post_init__(self) -> None:
+        checks.whole_or_none("ObservationalMemory.message_tokens", self.message_tokens)
+        checks.whole_or_none("ObservationalMemory.observation_tokens", self.observation_tokens)
+        checks.number("ObservationalMemory.buffer", self.buffer, above=0, to=1)
+
+    def message_limit(self, settings: Settings) -> int:
+        """Tokens of messages at which the observer works."""
+        return self.message_tokens or settings.observer_message_tokens
+
+    def observation_limit(self, settings: Settings) -> int:
+        """Tokens of observations at which the reflector works."""
+        return self.observation_tokens or settings.reflector_observation_tokens
+
+
+@dataclass(frozen=True)
+class RollingSummary:
+    """Older messages become one summary (BEHAVIOUR 7.8).
+
+    `fraction` of the model's context window at which it is made; `max_window` caps that window
+    (tokens); `tail`: newest messages that stay as they are."""
+
+    fraction: float = 0.8
+    max_window: int | None = None
+    tail: int = 20
+
+    def __post_init__(self) -> None:
+        checks.number("RollingSummary.fraction", self.fraction, above=0, to=1)
+        checks.whole_or_none("RollingSummary.max_window", self.max_window)
+        checks.whole("RollingSummary.tail", self.tail)
+
+
+@dataclass(frozen=True)
+class SemanticRecall:
+    """Older messages that are like the user's text (BEHAVIOUR 8).
+
+    `top_k` matches (None: the deployment's, 5), each with `before` and `after` messages around it,
+    from the thread, or with `scope="resource"` from all of the user's threads."""
+
+    top_k: int | None = None
+    before: int = 2
+    after: int = 1
+    scope: Scope = "thread"
+
+    def __post_init__(self) -> None:
+        checks.whole_or_none("SemanticRecall.top_k", self.top_k)
+        checks.whole("SemanticRecall.before", self.before, least=0)
+        checks.whole("SemanticRecall.after", self.after, least=0)
+        checks.one_of("SemanticRecall.scope", self.scope, _SCOPES)
+
+    def matches(self, settings: Settings) -> int:
+        """How many messages are looked for."""
+        return self.top_k or settings.semantic_recall_top_k
+
+
+@dataclass(frozen=True)
+class EpisodicMemory:
+    """What past turns taught this agent about this user's matters (BEHAVIOUR 12).
+
+    `top_k`: entries that `recall_memory` answers with; `inject`: entries put into a prompt (0:
+    none); `per_turn`: entries kept of a turn; `max_length` of an entry in characters;
+    `dedupe_similarity`: cosine at which two entries are the same (None: never);
+    `half_life_days` of the recency term. `embedder` and `embedding_model` instead of the
+    deployment's. `instructions` are added to the extractor's own prompt."""
+
+    top_k: int = 5
+    inject: int = 12
+    per_turn: int = 5
+    max_length: int = 2000
+    dedupe_similarity: float | None = 0.86
+    half_life_days: float = 180
+    embedder: Any = None
+    embedding_model: str | None = None
+    assistant_evidence: Literal["trust", "label", "refuse"] = "label"
+    instructions: str | None = None
+
+    def __post_init__(self) -> None:
+        checks.whole("EpisodicMemory.top_k", self.top_k)
+        checks.whole("EpisodicMemory.inject", self.inject, least=0)
+        checks.whole("EpisodicMemory.per_turn", self.per_turn, least=0)
+        checks.whole("EpisodicMemory.max_length", self.max_length)
+        if self.dedupe_similarity is not None:
+            checks.number("EpisodicMemory.dedupe_similarity", self.dedupe_similarity, to=1)
+        checks.number("EpisodicMemory.half_life_days", self.half_life_days, above=0)
+        checks.text_or_none("EpisodicMemory.embedding_model", self.embedding_model)
+        checks.one_of(
+            "EpisodicMemory.assistant_evidence",
+            self.assistant_evidence,
+            ("trust", "label", "refuse"),
+        )
+        checks.text_or_none("EpisodicMemory.instructions", self.instructions)
+
+
+@dataclass(frozen=True)
+class WorkingMemory:
+    """Notes that the model itself keeps up to date (BEHAVIOUR 9).
+
+    `schema`: a pydantic model, or None for free text. `scope`: one for the user or one a thread.
+    `shared`: the user's other agents see the same notes."""
+
+    schema: Any = None
+    scope: Scope = "resource"
+    shared: bool = False
+
+    def __post_init__(self) -> None:
+        checks.one_of("WorkingMemory.scope", self.scope, _SCOPES)
+        checks.flag("WorkingMemory.shared", self.shared)
+        if self.shared and self.scope != "resource":
+            raise DefinitionError('WorkingMemory.shared needs scope="resource"')
+        if self.schema is not None and not _is_model(self.schema):
+            raise checks.fail("WorkingMemory.schema", "a pydantic model or None", self.schema)
+
+
+@dataclass(frozen=True)
+class NodeMemory:
+    """A history of its own for a named step of a workflow, inside a thread (BEHAVIOUR 6.5)."""
+
+    node_id: str
+
+    def __post_init__(self) -> None:
+        if self.node_id is None:
+            raise checks.fail("NodeMemory.node_id", "a text that is not empty", None)
+        checks.text_or_none("NodeMemory.node_id", self.node_id)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What an agent remembers, and how.
+
+    `last_messages`: the window (None: the deployment's, 20). `query_template` wraps the input
+    (`{{query}}` stands for it). `role_prefix`: names of the speakers where history is rendered as
+    text, `{"user": "Customer"}`. Raises DefinitionError for settings that make no sense."""
+
+    last_messages: int | None = None
+    token_buffer: TokenBuffer | None = None
+    compaction: ObservationalMemory | RollingSummary | None = None
+    semantic_recall: SemanticRecall | None = None
+    episodic: EpisodicMemory | None = None
+    working_memory: WorkingMemory | None = None
+    profile: bool = False
+    session: bool = False
+    plan: bool = False
+    titles: bool = True
+    query_template: str | None = None
+    role_prefix: Mapping[str, str] | None = None
+    history: Literal["thread"] | NodeMemory = "thread"
+
+    def __post_init__(self) -> None:
+        checks.whole_or_none("Memory.last_messages", self.last_messages)
+        for name, kinds in _PARTS.items():
+            part = getattr(self, name)
+            if part is not None and not isinstance(part, kinds):
+                expected = " or ".join(f"{k.__name__}(...)" for k in kinds)
+                raise checks.fail(f"Memory.{name}", f"{expected} or None", part)
+        for name in ("profile", "session", "plan", "titles"):
+            checks.flag(f"Memory.{name}", getattr(self, name))
+        self._check_history()
+        self._check_words()
+
+    def _check_history(self) -> None:
+        if self.history != "thread" and not isinstance(self.history, NodeMemory):
+            raise checks.fail("Memory.history", '"thread" or NodeMemory(...)', self.history)
+        if self.compaction and self.token_buffer:
+            raise DefinitionError("Memory: token_buffer and compaction exclude each other")
+        if self.compaction and isinstance(self.history, NodeMemory):
+            raise DefinitionError("Memory: compaction works on the thread, not on a NodeMemory")
+
+    def _check_words(self) -> None:
+        checks.text_or_none("Memory.query_template", self.query_template)
+        if self.query_template is not None and "{{query}}" not in self.query_template:
+            raise checks.fail("Memory.query_template", "a text with {{query}}", self.query_template)
+        prefix = self.role_prefix
+        if prefix is None:
+            return
+        if not isinstance(prefix, Mapping) or prefix.keys() - _SPEAKERS:
+            raise checks.fail("Memory.role_prefix", "names for user, assistant, tool", prefix)
+        for role, name in prefix.items():
+            checks.text_or_none(f"Memory.role_prefix[{role!r}]", name)
+
+    def window(self, settings: Settings) -> int:
+        """N of BEHAVIOUR 6.2: recent messages that stay in the prompt."""
+        return self.last_messages or settings.last_messages
+
+
+_PARTS: dict[str, tuple[type, ...]] = {
+    "token_buffer": (TokenBuffer,),
+    "compaction": (ObservationalMemory, RollingSummary),
+    "semantic_recall": (SemanticRecall,),
+    "episodic": (EpisodicMemory,),
+    "working_memory": (WorkingMemory,),
+}
+
+
+def _is_model(value: Any) -> bool:
+    from pydantic import BaseModel
+
+    return isinstance(value, type) and issubclass(value, BaseModel)

@@ -1,0 +1,91 @@
+"""Results and errors as JSON and as text for a model."""
+
+import json
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
+
+_SHOWN_ERRORS = 10
+
+
+def jsonable(value: Any) -> Any:
+    """What the journal, events and lists keep of a value: only what JSON can say.
+
+    Models and dataclasses become objects, dates ISO text, bytes base64, NaN and infinities null,
+    unknown types their `str`. NUL and lone surrogates, which no database takes, become U+FFFD.
+    Raises ValueError for a value that contains itself."""
+    return from_json(_to_json(value))
+
+
+def as_text(value: Any) -> str:
+    """What a model reads of a value: a string bare, anything else as JSON."""
+    return clean(value) if isinstance(value, str) else _to_json(value).decode()
+
+
+def clean(text: str) -> str:
+    """NUL and lone surrogates become U+FFFD."""
+    return (
+        text.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    )
+
+
+def _to_json(value: Any) -> bytes:
+    try:
+        text = to_json(value, fallback=str, bytes_mode="base64", inf_nan_mode="null")
+    except (PydanticSerializationError, UnicodeEncodeError):
+        plain = to_jsonable_python(value, fallback=str, bytes_mode="base64")
+        return to_json(_clean(plain), inf_nan_mode="null")
+    return to_json(_clean(from_json(text))) if b"\\u0000" in text else text
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, list):
+        return [_clean(v) for v in value]
+    if isinstance(value, dict):
+        return {clean(str(k)): _clean(v) for k, v in value.items()}
+    return value
+
+
+def json_text(value: Any) -> str:
+    """JSON of arguments or of a decision's data (models of the author's too), for validation."""
+    return json.dumps(value, default=to_jsonable_python)
+
+
+def format_error(error: BaseException) -> str:
+    """`{ErrorName}: {message}`, as a model reads the failure of a tool (BEHAVIOUR 2.7)."""
+    return f"{type(error).__name__}: {_message(error)}"
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, ValidationError):
+        return describe(error)
+    try:
+        return clean(str(error)) or "(no message)"
+    except Exception:  # an error whose own __str__ fails must not hide itself
+        return "(no message)"
+
+
+def describe(error: ValidationError) -> str:
+    """`field: what is wrong; ...`, with neither links nor the values that were given."""
+    problems = error.errors(include_url=False, include_context=False, include_input=False)
+    told = [_problem(p["loc"], p["msg"]) for p in problems[:_SHOWN_ERRORS]]
+    if len(problems) > _SHOWN_ERRORS:
+        told.append(f"and {len(problems) - _SHOWN_ERRORS} more")
+    return clean("; ".join(told))
+
+
+def _problem(location: tuple[int | str, ...], message: str) -> str:
+    return f"{'.'.join(map(str, location))}: {message}" if location else message
+
+
+def invalid_input(error: ValidationError) -> str:
+    """What a model is told of arguments that do not fit."""
+    return f"Invalid tool input: {describe(error)}"
+
+
+def invalid_suspend_payload(error: ValidationError) -> str:
+    """What a model is told of a tool that suspends with something else than it declared."""
+    return f"Invalid suspend payload: {describe(error)}"

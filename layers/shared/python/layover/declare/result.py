@@ -1,0 +1,39 @@
+"""What the in-process methods of an agent answer."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from layover.values.base import Json, Value
+from layover.values.message import InputPart, Message
+from layover.values.run import ErrorInfo, FinishReason, Pending, Status
+from layover.values.usage import Usage
+
+Input = str | Sequence[InputPart | dict[str, Any]]
+"""A text, or parts (objects, or dicts of the shapes of CONTRACT 3)."""
+
+
+class Result(Value):
+    """A run as far as it came: over, or suspended with `pending`. A failed run is a Result too."""
+
+    run_id: str
+    status: Status
+    messages: list[Message] = Field(default_factory=list)
+    """The response only, never the input."""
+    text: str = ""
+    output: Json = None
+    """An instance of the agent's `output` model, where it has one."""
+    finish_reason: FinishReason | None = None
+    usage: Usage = Usage()
+    pending: list[Pending] = Field(default_factory=list)
+    error: ErrorInfo | None = None
+
+
+class AgentState(Value):
+    """The agent's newest run in this process; `idle` and empty before the first."""
+
+    status: Literal["idle", "running", "suspended", "success", "failed", "cancelled"] = "idle"
+    messages: list[Message] = Field(default_factory=list)
+    pending: list[Pending] = Field(default_factory=list)
+    usage: Usage = Usage()

@@ -1,0 +1,79 @@
+"""Where the in-process engine is plugged in, so that what users write does not depend on it."""
+
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from layover.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from layover.declare.agent import Agent
+    from layover.declare.result import AgentState, Input, Result
+    from layover.values.event import Event
+
+
+class Driver(Protocol):
+    """Runs one agent in this process."""
+
+    async def generate(
+        self,
+        input: "Input",
+        *,
+        thread_id: str | None,
+        resource_id: str | None,
+        max_iterations: int | None,
+    ) -> "Result":
+        """Run until the end or a suspension. A failed run is a Result, not an exception."""
+        ...
+
+    def stream(
+        self,
+        input: "Input",
+        *,
+        thread_id: str | None,
+        resource_id: str | None,
+        max_iterations: int | None,
+    ) -> "AsyncIterator[Event]":
+        """The same as events, deltas included."""
+        ...
+
+    async def resume(self, run_id: str, tool_call_id: str, data: Any) -> "Result":
+        """Settle a programmatic suspension. Raises DecisionError."""
+        ...
+
+    async def approve(
+        self, run_id: str, tool_call_id: str, args: dict[str, Any] | None
+    ) -> "Result":
+        """Let a call run. Raises DecisionError."""
+        ...
+
+    async def deny(self, run_id: str, tool_call_id: str, reason: str | None) -> "Result":
+        """Do not let a call run. Raises DecisionError."""
+        ...
+
+    def on(self, event: str, handler: Callable[["Event"], Any]) -> None:
+        """Call `handler` with each event of this type."""
+        ...
+
+    def abort(self) -> None:
+        """Cancel what runs."""
+        ...
+
+    def state(self) -> "AgentState":
+        """The newest run, as it is now."""
+        ...
+
+
+_factory: "Callable[[Agent], Driver] | None" = None
+
+
+def install_driver(factory: "Callable[[Agent], Driver]") -> None:
+    """Say how agents of this process are run; called once for each agent, when it is first used."""
+    global _factory
+    _factory = factory
+
+
+def driver_for(agent: "Agent") -> Driver:
+    """A new driver for this agent. Raises ConfigurationError where none is installed."""
+    if _factory is None:
+        raise ConfigurationError("no in-process driver is installed (import layover first)")
+    return _factory(agent)

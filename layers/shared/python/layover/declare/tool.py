@@ -1,0 +1,362 @@
+"""`@tool`: a function that a model may call."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property, update_wrapper
+from typing import Any, Generic, overload
+
+from pydantic import TypeAdapter
+from pydantic.errors import PydanticUserError
+from typing_extensions import ParamSpec, TypeVar
+
+from layover.declare import checks, schema
+from layover.declare.context import ToolContext
+from layover.declare.render import (
+    as_text,
+    format_error,
+    invalid_input,
+    invalid_suspend_payload,
+    json_text,
+    jsonable,
+)
+from layover.declare.signature import InvalidArgs, Signature, ToolArgs, caller_scope, read
+from layover.declare.threads import in_thread
+from layover.errors import ConfigurationError, DefinitionError
+from layover.values.prompt import ToolSpec
+
+__all__ = [
+    "APPROVAL_SCHEMA",
+    "InvalidArgs",
+    "Tool",
+    "ToolArgs",
+    "format_error",
+    "invalid_input",
+    "invalid_suspend_payload",
+    "tool",
+]
+
+P = ParamSpec("P", default=...)
+R = TypeVar("R", default=Any)
+
+APPROVAL_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "approved": {"type": "boolean"},
+        "args": {"type": ["object", "null"]},
+        "reason": {"type": ["string", "null"]},
+    },
+    "required": ["approved"],
+    "additionalProperties": False,
+}
+"""What a call that waits for an approval accepts (BEHAVIOUR 4.1)."""
+
+_LONGEST_WAIT = timedelta(days=365)
+"""A Step Functions execution lives for a year at most."""
+
+Predicate = Callable[[dict[str, Any], ToolContext], bool | Awaitable[bool]]
+ToMessage = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `@tool(...)` was given."""
+
+    needs_approval: bool | Predicate = False
+    suspend: Any = None
+    resume: Any = None
+    expires_after: timedelta | None = None
+    idempotent: bool = False
+    trusted: bool = False
+    to_model_output: Callable[..., Any] | None = None
+    to_message: ToMessage | None = None
+    timeout: timedelta | None = None
+
+
+class Tool(Generic[P, R]):
+    """A declared tool. Calling it calls the function itself, as in the author's unit tests."""
+
+    def __init__(
+        self,
+        fn: Callable[P, R],
+        *,
+        name: str,
+        description: str,
+        signature: Signature,
+        options: Options,
+    ) -> None:
+        update_wrapper(self, fn)
+        self.fn = fn
+        self.name = name
+        self.description = description
+        self.signature = signature
+        self.options = options
+        self._suspend = _adapter(name, "suspend", options.suspend)
+        self._resume = _adapter(name, "resume", options.resume)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.fn(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<Tool {self.name}>"
+
+    @property
+    def strict(self) -> bool:
+        """Whether the schema is one that OpenAI's strict mode accepts (BEHAVIOUR 3.6)."""
+        return self.signature.strict_schema is not None
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The JSON schema of the arguments, as the model sees it."""
+        return self.signature.strict_schema or self.signature.schema
+
+    @cached_property
+    def spec(self) -> ToolSpec:
+        """The tool as the model sees it."""
+        return ToolSpec(
+            name=self.name,
+            description=self.description,
+            parameters=self.parameters,
+            strict=self.strict,
+        )
+
+    @property
+    def needs_approval(self) -> bool | Predicate:
+        """False, True, or the predicate that decides per call."""
+        return self.options.needs_approval
+
+    @property
+    def suspends(self) -> bool:
+        """Whether it may return `ctx.suspend(...)`."""
+        return self._suspend is not None
+
+    @property
+    def expires_after(self) -> timedelta | None:
+        """How long a call waits for its decision; None: for ever (BEHAVIOUR 4.5)."""
+        return self.options.expires_after
+
+    @property
+    def idempotent(self) -> bool:
+        """Whether a call that was found half-done may run again (BEHAVIOUR 5.2)."""
+        return self.options.idempotent
+
+    @property
+    def trusted(self) -> bool:
+        """Whether what it returns may count as evidence for memory (BEHAVIOUR 12.6)."""
+        return self.options.trusted
+
+    @property
+    def timeout(self) -> timedelta | None:
+        """How long a call may run."""
+        return self.options.timeout
+
+    def validate(self, args: Any) -> ToolArgs:
+        """Arguments as the function takes them, from a decoded object or a model's raw text.
+
+        Raises `pydantic.ValidationError`; `invalid_input` says it in a model's words."""
+        return self.signature.validate(args)
+
+    async def requires_approval(self, args: ToolArgs, ctx: ToolContext) -> bool:
+        """Whether this call waits for a person first. A predicate's own error is raised as it is:
+        the call must not run."""
+        needs = self.options.needs_approval
+        if isinstance(needs, bool):
+            return needs
+        return bool(await _call(needs, args.for_predicate(), ctx))
+
+    async def invoke(self, args: ToolArgs, ctx: ToolContext) -> Any:
+        """Run the function: on the loop if it is async, else in a thread of its own.
+
+        Returns its result, a `SuspendRequest` among others. Raises what the function raises, but
+        never SystemExit, which would end the process that the run lives in."""
+        kwargs = dict(args.kwargs)
+        if self.signature.context is not None:
+            kwargs[self.signature.context] = ctx
+        try:
+            return await _call(self.fn, **kwargs)
+        except SystemExit as exit:
+            raise RuntimeError(f"the tool tried to exit ({exit.code})") from exit
+
+    @cached_property
+    def resume_schema(self) -> dict[str, Any]:
+        """The JSON schema of what a suspended call is resumed with."""
+        return schema.tidy(self._need(self._resume).json_schema())
+
+    def suspension_payload(self, payload: Any) -> Any:
+        """What a person is shown, as JSON. Raises ValidationError where it is not of the declared
+        type, ConfigurationError where the tool declared none."""
+        adapter = self._need(self._suspend)
+        return jsonable(adapter.dump_python(adapter.validate_python(payload), mode="json"))
+
+    def parse_resume(self, data: Any) -> Any:
+        """What `ctx.resume` will be. Raises ValidationError where it does not fit."""
+        return self._need(self._resume).validate_json(json_text(data))
+
+    def jsonable(self, result: Any) -> Any:
+        """The raw result as events, lists and the journal keep it."""
+        return jsonable(result)
+
+    def model_output(self, result: Any) -> str:
+        """What the model reads: `to_model_output`, else a string bare and the rest as JSON."""
+        shape = self.options.to_model_output
+        return as_text(result if shape is None else shape(result))
+
+    async def message(self, args: ToolArgs, result: Any) -> dict[str, Any] | None:
+        """`{"name", "data"}` of a custom message, if `to_message` makes one of this call."""
+        if self.options.to_message is None:
+            return None
+        made = await _call(self.options.to_message, *self._seen(args, result))
+        if made is None:
+            return None
+        if not isinstance(made, Mapping) or not isinstance(made.get("name"), str):
+            raise TypeError(f'to_message of {self.name} must return {{"name", "data"}} or None')
+        return {"name": made["name"], "data": jsonable(made.get("data"))}
+
+    def _seen(self, args: ToolArgs, result: Any) -> tuple[Any, ...]:
+        """`to_message` takes the result, or the arguments (a dict) and the result."""
+        assert self.options.to_message is not None
+        takes_both = _takes(self.options.to_message, 2)
+        return (args.for_predicate(), result) if takes_both else (result,)
+
+    def _need(self, adapter: TypeAdapter[Any] | None) -> TypeAdapter[Any]:
+        if adapter is None:
+            raise ConfigurationError(
+                f"tool {self.name!r} suspends, but does not declare suspend= and resume="
+            )
+        return adapter
+
+
+async def _call(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Plain functions in a thread, so that one that blocks does not hold up the run's heartbeat."""
+    if inspect.iscoroutinefunction(fn):
+        return await fn(*args, **kwargs)
+    result = await in_thread(fn, *args, **kwargs)
+    return await result if inspect.isawaitable(result) else result
+
+
+def _adapter(name: str, what: str, type_: Any) -> TypeAdapter[Any] | None:
+    if type_ is None:
+        return None
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(type_)
+        adapter.json_schema()
+    except (PydanticUserError, TypeError, NameError) as error:
+        raise DefinitionError(f"tool {name!r}: {what}= has no schema: {error}") from error
+    return adapter
+
+
+@overload
+def tool(fn: Callable[P, R], /) -> Tool[P, R]: ...
+
+
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    needs_approval: bool | Predicate = False,
+    suspend: Any = None,
+    resume: Any = None,
+    expires_after: timedelta | None = None,
+    idempotent: bool = False,
+    trusted: bool = False,
+    to_model_output: Callable[[Any], Any] | None = None,
+    to_message: ToMessage | None = None,
+    timeout: float | timedelta | None = None,
+) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+
+
+def tool(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Make a function a tool: `@tool` or `@tool(needs_approval=True, ...)`.
+
+    The docstring is what the model reads; arguments come from the type hints, through pydantic; a
+    parameter annotated `ToolContext` is injected. Options:
+
+    - `name`, `description`: instead of the function's own.
+    - `needs_approval`: True, or a predicate of the validated arguments (a dict) and the context,
+      plain or async: the call waits for a person before it runs.
+    - `suspend`, `resume`: types of what `ctx.suspend(...)` shows and of what the call is resumed
+      with. `expires_after`: a timedelta; a wait that is longer counts as denied.
+    - `idempotent`: a call found half-done after a crash may run again.
+    - `trusted`: its results may count as evidence for memory.
+    - `to_model_output(result)`: what the model sees instead of the result.
+    - `to_message(result)`, or `to_message(args, result)`: `{"name", "data"}` for the thread, or None.
+    - `timeout`: seconds or a timedelta.
+
+    Raises DefinitionError for a tool that could not work as declared."""
+    if fn is not None:
+        return _make(fn, caller_scope(1), {})
+    return lambda declared: _make(declared, caller_scope(1), options)
+
+
+def _make(fn: Callable[P, R], scope: Mapping[str, Any], given: dict[str, Any]) -> Tool[P, R]:
+    if isinstance(fn, Tool) or not (inspect.isfunction(fn) or inspect.ismethod(fn)):
+        raise DefinitionError(f"@tool takes a function, not {fn!r}")
+    if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+        raise DefinitionError(f"tool {fn.__name__!r}: a generator has no one result; use ctx.emit")
+    given = dict(given)
+    name = given.pop("name", None)
+    name = checks.tool_name("the name of a tool", fn.__name__ if name is None else name)
+    description = given.pop("description", None)
+    signature = read(fn, name, scope)
+    return Tool(
+        fn,
+        name=name,
+        description=inspect.cleandoc(fn.__doc__ or "") if description is None else description,
+        signature=signature,
+        options=_options(name, signature, given),
+    )
+
+
+def _options(name: str, signature: Signature, given: dict[str, Any]) -> Options:
+    what = f"tool {name!r}: "
+    given["timeout"] = checks.duration(f"{what}timeout", given.get("timeout"))
+    given["expires_after"] = checks.duration(
+        f"{what}expires_after", given.get("expires_after"), most=_LONGEST_WAIT
+    )
+    options = Options(**given)
+    checks.flag(f"{what}idempotent", options.idempotent)
+    checks.flag(f"{what}trusted", options.trusted)
+    _check_waits(what, signature, options)
+    _check_callables(what, options)
+    return options
+
+
+def _check_waits(what: str, signature: Signature, options: Options) -> None:
+    if options.suspend is not None and options.resume is None:
+        raise DefinitionError(f"{what}suspend= needs resume=, what the call is resumed with")
+    if options.resume is not None and options.suspend is None:
+        raise DefinitionError(f"{what}resume= needs suspend=, what a person is shown")
+    if options.suspend is not None and options.needs_approval is not False:
+        raise DefinitionError(f"{what}needs_approval= and suspend= exclude each other")
+    if options.suspend is not None and signature.context is None:
+        raise DefinitionError(f"{what}a tool that suspends needs a ToolContext parameter")
+    if options.expires_after and options.suspend is None and options.needs_approval is False:
+        raise DefinitionError(f"{what}expires_after= on a tool that never waits")
+
+
+def _check_callables(what: str, options: Options) -> None:
+    needs = options.needs_approval
+    if not isinstance(needs, bool) and not (callable(needs) and _takes(needs, 2)):
+        raise checks.fail(f"{what}needs_approval", "a bool or a function of (args, ctx)", needs)
+    shape = options.to_model_output
+    if shape is not None:
+        if not callable(shape) or not _takes(shape, 1):
+            raise checks.fail(f"{what}to_model_output", "a function of (result)", shape)
+        if inspect.iscoroutinefunction(shape):
+            raise DefinitionError(f"{what}to_model_output must be a plain function")
+    send = options.to_message
+    if send is not None and not (callable(send) and (_takes(send, 1) or _takes(send, 2))):
+        raise checks.fail(f"{what}to_message", "a function of (result) or (args, result)", send)
+
+
+def _takes(fn: Callable[..., Any], count: int) -> bool:
+    """Whether it can be called with so many positional arguments."""
+    try:
+        inspect.signature(fn).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:  # a builtin without a signature
+        return True
+    return True

@@ -1,0 +1,254 @@
+"""The tool calls of a step: windows, suspension, decisions, calls in doubt (BEHAVIOUR 3, 4, 5.2).
+
+Every call is journaled before it runs (`open_calls`) and when it is settled (`close_call`) or waits
+(`suspend_call`); the tool runs between the two, and nowhere else."""
+
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from layover.context.transcript import custom_message, tool_message
+from layover.declare.agent import Agent
+from layover.declare.context import ToolContext
+from layover.declare.render import format_error
+from layover.declare.tool import Tool
+from layover.engine.execute import (
+    AnyTool,
+    Ready,
+    Settled,
+    approval,
+    declined,
+    failed,
+    interrupted,
+    prepare,
+    run_tool,
+)
+from layover.engine.hooks import Hooks
+from layover.engine.state import RunState
+from layover.ids import derived
+from layover.ports import Clock, RunLog
+from layover.values.event import (
+    Event,
+    MessageEvent,
+    ToolCallSuspended,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+    TurnEnd,
+)
+from layover.values.run import (
+    CallRecord,
+    CallState,
+    DecisionKind,
+    StepRecord,
+    Suspension,
+)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A call with what it needs to run."""
+
+    call: CallRecord
+    ready: Ready
+    ctx: ToolContext
+
+
+class Calls:
+    """Runs and settles the calls of one run for one writer."""
+
+    def __init__(self, log: RunLog, state: RunState, agent: Agent, clock: Clock) -> None:
+        self._log = log
+        self._state = state
+        self._agent = agent
+        self._clock = clock
+        self._tools: dict[str, AnyTool] = {t.name: t for t in agent.tools if isinstance(t, Tool)}
+
+    async def advance(self, step: StepRecord) -> bool:
+        """Settle what can be settled. True: every call of the step is settled."""
+        for call in self._state.calls_of(step):
+            if call.state is CallState.OPEN or (call.state is CallState.WAITING and call.decision):
+                await self.settle(step, call)
+        while not self._state.waiting():
+            planned = [c for c in self._state.calls_of(step) if c.state is CallState.PLANNED]
+            if not planned:
+                break
+            await self._window(step, planned[: self._agent.tool_concurrency])
+        return self._state.settled(step)
+
+    async def settle(self, step: StepRecord, call: CallRecord) -> None:
+        """Settle one decided call, or one that an earlier writer left open. It may suspend again."""
+        if call.decision and call.decision.kind in (DecisionKind.DENIED, DecisionKind.EXPIRED):
+            expired = call.decision.kind is DecisionKind.EXPIRED
+            told = declined(call.tool_name, call.decision.reason, expired=expired)
+            return await self._close(step, call, told)
+        edited = call.decision.args if call.decision else None
+        ready = prepare(self._tools, call.tool_name, call.args if edited is None else edited)
+        if isinstance(ready, Settled):
+            return await self._close(step, call, ready)
+        if call.state is CallState.OPEN and not ready.tool.idempotent:
+            return await self._close(step, call, interrupted(call.tool_name))
+        try:
+            resumed = self._resumed(ready.tool, call)
+        except ValueError as error:
+            return await self._close(step, call, failed(format_error(error)))
+        job = _Job(call, ready, self._context(call, resumed))
+        return await self._run(step, [job])
+
+    async def _window(self, step: StepRecord, calls: list[CallRecord]) -> None:
+        """A window settles whole: calls that need a person wait, broken ones fail, the rest run."""
+        jobs: list[_Job] = []
+        for call in calls:
+            ready = prepare(self._tools, call.tool_name, call.args)
+            if isinstance(ready, Settled):
+                await self._close(step, call, ready)
+                continue
+            ctx = self._context(call, None)
+            try:
+                waits = await approval(ready, ctx, self._clock.now())
+            except Exception as error:
+                await self._close(step, call, failed(format_error(error)))
+                continue
+            if waits is None:
+                jobs.append(_Job(call, ready, ctx))
+            else:
+                await self._suspend(call, waits)
+        if jobs:
+            await self._run(step, jobs)
+
+    async def _run(self, step: StepRecord, jobs: list[_Job]) -> None:
+        """Journal first, then run, then journal what came of it."""
+        starts = [self._start_event(j) for j in jobs]
+        await self._log.open_calls([j.call for j in jobs], *starts)
+        opened = {"state": CallState.OPEN, "opener": self._log.opener}
+        tasks = [
+            asyncio.ensure_future(self._one(step, j, j.call.model_copy(update=opened)))
+            for j in jobs
+        ]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _one(self, step: StepRecord, job: _Job, call: CallRecord) -> None:
+        self._state.update(call)
+        outcome = await run_tool(job.ready, job.ctx, call, self._clock.now())
+        if isinstance(outcome, Suspension):
+            await self._suspend(call, outcome)
+        else:
+            await self._close(step, call, outcome)
+
+    async def _close(self, step: StepRecord, call: CallRecord, outcome: Settled) -> None:
+        slot = self._state.slot(step, call)
+        model_output = outcome.model_output
+        if call.decision and call.decision.args is not None and not outcome.is_error:
+            changed = json.dumps(call.decision.args, ensure_ascii=False)
+            model_output = f"A person changed the arguments to {changed}. Result: {model_output}"
+        custom = outcome.custom
+        settled = call.model_copy(
+            update={
+                "result": outcome.result,
+                "model_output": model_output,
+                "is_error": outcome.is_error,
+                "settled_at": self._clock.now(),
+                "custom": custom_message(step, slot, custom["name"], custom["data"])
+                if custom
+                else None,
+            }
+        )
+        done = settled.model_copy(update={"state": CallState.SETTLED, "opener": self._log.opener})
+        before = self._state.calls.get(call.key)
+        self._state.update(done)
+        complete = self._state.settled(step) and self._state.step_ended < step.index
+        try:
+            events = [*self._end_events(step, done), *([self.turn_end(step)] if complete else [])]
+            ended = step.index if complete else None
+            await self._log.close_call(settled, *events, ended_step=ended)
+        except BaseException:
+            if before is not None:
+                self._state.update(before)
+            else:
+                del self._state.calls[call.key]
+            raise
+        if complete:
+            self._state.step_ended = step.index
+
+    async def _suspend(self, call: CallRecord, suspension: Suspension) -> None:
+        past = call.past
+        if call.decision is not None:
+            past = (*past, {"attempt": call.attempt, **call.decision.model_dump(mode="json")})
+        waiting = call.model_copy(update={"suspension": suspension, "past": past})
+        event = ToolCallSuspended(
+            at=self._clock.now(),
+            tool_call_id=call.tool_call_id,
+            tool_name=call.tool_name,
+            args=call.args,
+            kind=suspension.kind,
+            payload=suspension.payload,
+            resume_schema=suspension.resume_schema,
+            attempt=call.attempt + 1,
+            agent_path=(self._agent.name,),
+            requested_at=suspension.requested_at,
+            expires_at=suspension.expires_at,
+        )
+        await self._log.suspend_call(waiting, event)
+        now = {
+            "state": CallState.WAITING,
+            "attempt": call.attempt + 1,
+            "opener": None,
+            "token": None,
+            "decision": None,
+        }
+        self._state.update(waiting.model_copy(update=now))
+
+    def turn_end(self, step: StepRecord) -> TurnEnd:
+        """The event of a step that is complete."""
+        return TurnEnd(
+            at=self._clock.now(),
+            step=step.index,
+            message=step.message,
+            tool_results=self._state.tool_messages(step),
+        )
+
+    def _start_event(self, job: _Job) -> ToolExecutionStart:
+        return ToolExecutionStart(
+            at=self._clock.now(),
+            tool_call_id=job.call.tool_call_id,
+            tool_name=job.call.tool_name,
+            args=job.ready.args.as_dict(),
+        )
+
+    def _end_events(self, step: StepRecord, call: CallRecord) -> list[Event]:
+        now = self._clock.now()
+        end = ToolExecutionEnd(
+            at=now,
+            tool_call_id=call.tool_call_id,
+            tool_name=call.tool_name,
+            result=call.result,
+            is_error=call.is_error,
+        )
+        message = tool_message(step, self._state.slot(step, call), call)
+        events: list[Event] = [end, MessageEvent(at=now, message=message)]
+        if call.custom is not None:
+            events.append(MessageEvent(at=now, message=call.custom))
+        return events
+
+    def _resumed(self, tool: AnyTool, call: CallRecord) -> Any:
+        if call.decision is None or call.decision.kind is not DecisionKind.RESUMED:
+            return None
+        return tool.parse_resume(call.decision.data)
+
+    def _context(self, call: CallRecord, resumed: Any) -> ToolContext:
+        meta = self._state.meta
+        return ToolContext(
+            run_id=meta.id,
+            thread_id=meta.thread_id,
+            resource_id=meta.owner,
+            agent_name=self._agent.name,
+            tool_call_id=call.tool_call_id,
+            idempotency_key=derived("idem", meta.id, call.key),
+            resume=resumed,
+            hooks=Hooks(self._log, self._clock, call.tool_call_id),
+        )

@@ -1,0 +1,159 @@
+"""One tool call: look up, validate, ask whether it needs a person, run, shape what the model sees."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from layover.declare.context import SuspendRequest, ToolContext
+from layover.declare.render import format_error, invalid_input, invalid_suspend_payload
+from layover.declare.tool import APPROVAL_SCHEMA, Tool, ToolArgs
+from layover.errors import DefinitionError
+from layover.values.run import CallRecord, Suspension, SuspensionKind
+
+AnyTool = Tool[..., Any]
+
+MODEL_OUTPUT_TOKENS = 50_000
+"""Above, the model sees head and tail (BEHAVIOUR 3.4)."""
+_CHARACTERS = MODEL_OUTPUT_TOKENS * 4
+_SHOWN = 2_000
+"""Characters of head and of tail."""
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What a call came to."""
+
+    result: Any
+    model_output: str
+    is_error: bool = False
+    custom: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A call that can run now."""
+
+    tool: AnyTool
+    args: ToolArgs
+
+
+def not_found(name: str) -> Settled:
+    """BEHAVIOUR 3.2 and 4.9."""
+    return failed(f"Tool {name} not found")
+
+
+def failed(message: str) -> Settled:
+    """A tool error: it reaches the model and never ends the run."""
+    return Settled(result=message, model_output=message, is_error=True)
+
+
+def interrupted(name: str) -> Settled:
+    """BEHAVIOUR 5.2: nobody knows, and the model is told so."""
+    return failed(f"Interrupted: {name} may or may not have taken effect")
+
+
+def declined(name: str, reason: str | None, *, expired: bool) -> Settled:
+    """BEHAVIOUR 4.4 and 4.5: an ordinary result."""
+    result: dict[str, Any] = {
+        "declined": True,
+        "message": f'Tool "{name}" was not approved',
+        "reason": reason,
+    }
+    if expired:
+        result["expired"] = True
+    return Settled(result=result, model_output=json.dumps(result, ensure_ascii=False))
+
+
+def prepare(tools: Mapping[str, AnyTool], name: str, args: Any) -> Ready | Settled:
+    """The call's tool and validated arguments, or the error that settles it."""
+    tool = tools.get(name)
+    if tool is None:
+        return not_found(name)
+    try:
+        return Ready(tool, tool.validate(args))
+    except ValidationError as error:
+        return failed(invalid_input(error))
+
+
+async def approval(ready: Ready, ctx: ToolContext, now: datetime) -> Suspension | None:
+    """The suspension of a call that a person has to approve first. Raises what a predicate raises:
+    the call must not run then."""
+    if not await ready.tool.requires_approval(ready.args, ctx):
+        return None
+    payload = {"type": "approval", "tool_name": ready.tool.name, "args": ready.args.as_dict()}
+    return Suspension(
+        kind=SuspensionKind.APPROVAL,
+        payload=payload,
+        resume_schema=APPROVAL_SCHEMA,
+        requested_at=now,
+        expires_at=now + ready.tool.expires_after if ready.tool.expires_after else None,
+    )
+
+
+async def run_tool(
+    ready: Ready, ctx: ToolContext, call: CallRecord, now: datetime
+) -> Settled | Suspension:
+    """Run the handler. Whatever it raises is a tool error (BEHAVIOUR 3.2)."""
+    tool = ready.tool
+    try:
+        async with asyncio.timeout(tool.timeout.total_seconds() if tool.timeout else None):
+            value = await tool.invoke(ready.args, ctx)
+    except TimeoutError as error:
+        if tool.timeout is None:
+            return failed(format_error(error))
+        return failed(
+            f"TimeoutError: {tool.name} took longer than {tool.timeout.total_seconds():g} s"
+        )
+    except Exception as error:
+        return failed(format_error(error))
+    if isinstance(value, SuspendRequest):
+        return _suspension(tool, value, now)
+    return await shaped(ready, value, call)
+
+
+def _suspension(tool: AnyTool, request: SuspendRequest, now: datetime) -> Settled | Suspension:
+    try:
+        payload = tool.suspension_payload(request.payload)
+        schema = tool.resume_schema
+    except DefinitionError as error:
+        return failed(format_error(error))
+    except ValidationError as error:
+        return failed(invalid_suspend_payload(error))
+    return Suspension(
+        kind=SuspensionKind.INPUT,
+        payload=payload,
+        resume_schema=schema,
+        requested_at=now,
+        expires_at=now + tool.expires_after if tool.expires_after else None,
+    )
+
+
+async def shaped(ready: Ready, value: Any, call: CallRecord) -> Settled:
+    """Raw result, what the model sees, and the custom message. A shaper that raises is a tool error."""
+    try:
+        result = ready.tool.jsonable(value)
+        output = ready.tool.model_output(value)
+        custom = await ready.tool.message(ready.args, value)
+    except Exception as error:
+        return failed(format_error(error))
+    return Settled(result=result, model_output=_limited(output, call), custom=custom)
+
+
+def _limited(output: str, call: CallRecord) -> str:
+    if len(output) <= _CHARACTERS:
+        return output
+    return json.dumps(
+        {
+            "_truncated": True,
+            "head": output[:_SHOWN],
+            "tail": output[-_SHOWN:],
+            "original_chars": len(output),
+            "url": f"/runs/{call.run_id}/tool-calls/{call.tool_call_id}/result",
+        },
+        ensure_ascii=False,
+    )

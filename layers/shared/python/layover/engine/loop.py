@@ -1,0 +1,106 @@
+"""The loop of a run (BEHAVIOUR 1.2): steps and their calls until the run is over, waits, or yields."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from layover.declare.agent import Agent
+from layover.declare.render import jsonable
+from layover.engine.calls import Calls
+from layover.engine.progress import Over, Progress, Stopped, Suspended, Yielded
+from layover.engine.pump import watched
+from layover.engine.state import RunState
+from layover.engine.step import ModelStep
+from layover.errors import RunFailed
+from layover.ports import Deadline, RunLog, Runtime
+from layover.values.event import AgentStart
+from layover.values.message import Message
+from layover.values.run import ErrorInfo, FinishReason, Status, StepRecord
+
+SMALLEST_REST = timedelta(seconds=2)
+"""With less time left, no step is begun."""
+
+
+class Loop:
+    """Advances one run for one writer."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        log: RunLog,
+        agent: Agent,
+        history: Sequence[Message],
+        deadline: Deadline,
+    ) -> None:
+        self.state = RunState(log.snapshot)
+        self._log = log
+        self._agent = agent
+        self._clock = runtime.clock
+        self._deadline = deadline
+        self._calls = Calls(log, self.state, agent, runtime.clock)
+        self._steps = ModelStep(runtime, log, self.state, agent, history)
+
+    async def advance(self) -> Progress:
+        """Go on until the run is over, suspended, or out of time. Never raises for what the model,
+        a tool or a provider did; raises Fenced and RetryableError."""
+        try:
+            if self.state.meta.cancel:
+                return _cancelled()
+            return await watched(self._log, self._run())
+        except Stopped:
+            return _cancelled()
+        except RunFailed as failure:
+            return failed(failure)
+
+    async def _run(self) -> Progress:
+        if not await self._log.begun():
+            self._log.emit(AgentStart(at=self._clock.now()))
+        while True:
+            step = self.state.step
+            if step is not None:
+                progress = await self._finish_step(step)
+                if progress is not None:
+                    return progress
+            if self._deadline.remaining() < SMALLEST_REST:
+                await self._log.flush()
+                return Yielded()
+            await self._steps.make()
+
+    async def _finish_step(self, step: StepRecord) -> Progress | None:
+        """Settle the newest step. None: it is complete and the model is asked again."""
+        if step.slots:
+            if not await self._calls.advance(step):
+                return Suspended(self.state.waiting())
+            if self.state.step_ended < step.index:
+                await self._log.end_step(step.index, self._calls.turn_end(step))
+                self.state.step_ended = step.index
+        elif step.correction is None:
+            return self._answered(step)
+        elif self._corrected_before(step):
+            problem = "the model's answer does not fit the output's schema, twice"
+            raise RunFailed(problem, type="OutputInvalid", run_id=self.state.meta.id)
+        limit = self.state.meta.max_iterations or self._agent.max_iterations
+        if len(self.state.steps) >= limit:
+            return Over(Status.SUCCESS, FinishReason.MAX_ITERATIONS)
+        return None
+
+    def _answered(self, step: StepRecord) -> Over:
+        output = None
+        if self._agent.output is not None:
+            output = jsonable(self._agent.parse_output(step.message.text))
+        reason = FinishReason(step.finish_reason) if step.finish_reason != "tool-calls" else None
+        return Over(Status.SUCCESS, reason or FinishReason.STOP, output=output)
+
+    def _corrected_before(self, step: StepRecord) -> bool:
+        """It was asked once more already: the step before this one was no answer either."""
+        before = self.state.steps[-2] if len(self.state.steps) > 1 else None
+        return before is not None and before.correction is not None
+
+
+def failed(failure: RunFailed) -> Over:
+    """The end of a run that cannot go on."""
+    error = ErrorInfo(type=failure.type, message=failure.message)
+    return Over(Status.FAILED, FinishReason.ERROR, error=error)
+
+
+def _cancelled() -> Over:
+    return Over(Status.CANCELLED, FinishReason.CANCELLED)

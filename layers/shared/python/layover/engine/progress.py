@@ -1,0 +1,35 @@
+"""How far an invocation brought a run."""
+
+from dataclasses import dataclass
+
+from layover.values.base import Json
+from layover.values.run import CallRecord, ErrorInfo, FinishReason, Status
+
+
+@dataclass(frozen=True)
+class Over:
+    """The loop is done; the end is yet to be written."""
+
+    status: Status
+    finish_reason: FinishReason
+    output: Json = None
+    error: ErrorInfo | None = None
+
+
+@dataclass(frozen=True)
+class Suspended:
+    """Nothing can go on before a person decides. `waiting`: the undecided calls."""
+
+    waiting: tuple[CallRecord, ...]
+
+
+@dataclass(frozen=True)
+class Yielded:
+    """The time is up: the run goes on in a fresh invocation."""
+
+
+Progress = Over | Suspended | Yielded
+
+
+class Stopped(BaseException):
+    """Somebody asked to cancel the run. Not an `Exception`: no tool's `except` can swallow it."""

@@ -1,0 +1,193 @@
+"""One model call, journaled: prompt, reply, assistant message, the slots of its tool messages."""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from layover.clock import MICROSECOND
+from layover.context.assembly import build_prompt
+from layover.declare.agent import Agent
+from layover.engine.state import RunState
+from layover.ports import Clock, Ids, RunLog, Runtime
+from layover.values.event import (
+    Event,
+    MessageEvent,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    TurnEnd,
+    TurnStart,
+)
+from layover.values.message import Message, Part, ReasoningPart, Role, TextPart, ToolCallPart
+from layover.values.prompt import Delta, Reply
+from layover.values.run import StepRecord, ToolMessageSlot
+
+
+class ModelStep:
+    """Makes steps of a run."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        log: RunLog,
+        state: RunState,
+        agent: Agent,
+        history: Sequence[Message],
+    ) -> None:
+        self._runtime = runtime
+        self._log = log
+        self._state = state
+        self._agent = agent
+        self._history = history
+
+    async def make(self) -> StepRecord:
+        """Ask the model for the next step and journal what it answered."""
+        index, key = self._state.next_key()
+        clock = self._runtime.clock
+        self._log.emit(TurnStart(at=clock.now(), step=index))
+        prompt = build_prompt(
+            self._agent,
+            self._runtime.settings,
+            self._state.meta,
+            self._history,
+            self._state.response(),
+            self._state.steps,
+        )
+        on_delta = (
+            self._streaming(index, clock) if prompt.stream else self._restarting(index, clock)
+        )
+        reply = await self._runtime.model.complete(prompt, on_delta)
+        step = self._record(index, key, reply)
+        await self._journal(step)
+        return step
+
+    async def _journal(self, step: StepRecord) -> None:
+        now = self._runtime.clock.now()
+        events: list[Event] = [MessageEvent(at=now, message=step.message)]
+        ended = not step.slots
+        if ended:
+            events.append(TurnEnd(at=now, step=step.index, message=step.message, tool_results=()))
+        await self._log.put_step(step, *events, ended=ended)
+        self._state.add(step)
+        if ended:
+            self._state.step_ended = step.index
+
+    def _record(self, index: int, key: str, reply: Reply) -> StepRecord:
+        state, ids = self._state, self._runtime.ids
+        created_at = state.next_time(self._runtime.clock.now())
+        calls = _named(reply, state.used_call_ids(), ids)
+        response = state.response()
+        message = Message(
+            id=ids.new("msg"),
+            thread_id=state.meta.thread_id,
+            run_id=state.meta.id,
+            parent_id=response[-1].id if response else state.meta.input.id,
+            role=Role.ASSISTANT,
+            content=_content(reply, calls),
+            created_at=created_at,
+        )
+        slots = tuple(
+            ToolMessageSlot(
+                tool_call_id=call.tool_call_id,
+                message_id=ids.new("msg"),
+                created_at=created_at + (i + 1) * MICROSECOND,
+            )
+            for i, call in enumerate(calls)
+        )
+        return StepRecord(
+            key=key,
+            index=index,
+            message=message,
+            usage=self._priced(reply),
+            model=reply.model,
+            finish_reason=reply.finish_reason,
+            slots=slots,
+            correction=None if slots else self._correction(reply),
+        )
+
+    def _correction(self, reply: Reply) -> str | None:
+        """What to tell a model whose reply does not fit the agent's output."""
+        if self._agent.output is None:
+            return None
+        try:
+            self._agent.parse_output(reply.text)
+        except ValueError as error:
+            return (
+                "Your answer does not fit the required JSON schema. Answer again with JSON that "
+                f"fits it, and nothing else. What is wrong: {error}"
+            )
+        return None
+
+    def _priced(self, reply: Reply) -> Any:
+        price = self._runtime.price
+        if price is None or reply.usage.cost_usd is not None:
+            return reply.usage
+        return reply.usage.model_copy(update={"cost_usd": price(reply.model, reply.usage)})
+
+    def _streaming(self, index: int, clock: Clock) -> Callable[[Delta], None]:
+        def on_delta(delta: Delta) -> None:
+            self._log.emit(_event(delta, index, clock))
+
+        return on_delta
+
+    def _restarting(self, index: int, clock: Clock) -> Callable[[Delta], None]:
+        """Without `stream` the deltas are left out, but a repeated step is still told."""
+
+        def on_delta(delta: Delta) -> None:
+            if delta.kind == "restart":
+                self._log.emit(_event(delta, index, clock))
+
+        return on_delta
+
+
+def _event(delta: Delta, step: int, clock: Clock) -> Event:
+    now = clock.now()
+    match delta.kind:
+        case "text":
+            return TextDelta(at=now, step=step, text=delta.text)
+        case "reasoning":
+            return ReasoningDelta(at=now, step=step, text=delta.text)
+        case "tool-call":
+            return ToolCallDelta(
+                at=now,
+                step=step,
+                tool_call_id=delta.tool_call_id,
+                tool_name=delta.tool_name,
+                args_delta=delta.text,
+            )
+        case "restart":
+            return TurnStart(at=now, step=step)
+
+
+def _named(reply: Reply, used: set[str], ids: Ids) -> list[ToolCallPart]:
+    """The calls under ids that are new in the run: the provider's own wherever possible."""
+    named: list[ToolCallPart] = []
+    for call in reply.calls:
+        call_id = call.id or ids.new("call")
+        if call_id in used:
+            call_id = f"{call_id}-{ids.new('call')}"
+        used.add(call_id)
+        named.append(
+            ToolCallPart(tool_call_id=call_id, tool_name=call.name, args=_decoded(call.args))
+        )
+    return named
+
+
+def _decoded(args: str) -> Any:
+    """The decoded arguments; what is no JSON object stays as the model wrote it."""
+    if not args.strip():
+        return {}
+    try:
+        value = json.loads(args)
+    except ValueError:
+        return args
+    return value if isinstance(value, dict) else args
+
+
+def _content(reply: Reply, calls: list[ToolCallPart]) -> tuple[Part, ...]:
+    parts: list[Part] = []
+    if reply.reasoning:
+        parts.append(ReasoningPart(text=reply.reasoning))
+    if reply.text:
+        parts.append(TextPart(text=reply.text))
+    return (*parts, *calls)

@@ -1,0 +1,223 @@
+"""AWS on one machine: DynamoDB, S3, Step Functions and EventBridge by moto, Lambda by our own."""
+
+import json
+import re
+import threading
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from moto.core.base_backend import BackendDict
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+
+from layover.adapters.journal.schema import TABLE, TIME_TO_LIVE
+from layover.clock import SystemClock, rfc3339
+from layover.local import dynamodb, interpreter
+from layover.local.invocation import ACCOUNT, REGION, InvokeResult, LambdaError
+from layover.local.lambda_service import LambdaService
+from layover.local.wsgi import App, Environ, StartResponse, WsgiServer
+
+TABLE_NAME = "layover"
+BUCKET_NAME = "layover-local"
+STATE_MACHINE_NAME = "layover"
+STATE_MACHINE_ARN = f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:{STATE_MACHINE_NAME}"
+_in_use = threading.Lock()
+_MOST_EVENTS_KEPT = 10_000
+_INVOKE = re.compile(r"^/2015-03-31/functions/(?P<name>.+)/invocations/?$")
+_SUBSTITUTION = re.compile(r"\$\{(\w+)FunctionArn\}")
+
+
+class Events:
+    """What was published to EventBridge, newest last."""
+
+    def __init__(self) -> None:
+        self._events: deque[dict[str, object]] = deque(maxlen=_MOST_EVENTS_KEPT)
+
+    def put(self, entries: list[dict[str, Any]], now: datetime) -> list[dict[str, str]]:
+        """Record `entries` of PutEvents and answer as EventBridge does, one by one."""
+        return [self._put(entry, now) for entry in entries]
+
+    def list(self) -> list[dict[str, object]]:
+        """Every event kept: `{id, source, detail_type, detail, time, event_bus, resources}`."""
+        return list(self._events)
+
+    def _put(self, entry: dict[str, Any], now: datetime) -> dict[str, str]:
+        try:
+            detail = json.loads(entry["Detail"])
+            source, detail_type = entry["Source"], entry["DetailType"]
+        except KeyError as error:
+            return {"ErrorCode": "InvalidArgument", "ErrorMessage": f"Parameter {error} is missing"}
+        except ValueError:
+            return {"ErrorCode": "MalformedDetail", "ErrorMessage": "Detail is malformed."}
+        event = {"id": str(uuid.uuid4()), "source": source, "detail_type": detail_type}
+        event |= {"event_bus": entry.get("EventBusName", "default"), "time": rfc3339(now)}
+        resources = entry.get("Resources", [])
+        self._events.append(event | {"detail": detail, "resources": resources})
+        return {"EventId": event["id"]}
+
+
+@dataclass(frozen=True)
+class _Answer:
+    status: str
+    headers: list[tuple[str, str]]
+    body: bytes
+
+    def send(self, start_response: StartResponse) -> Iterable[bytes]:
+        start_response(self.status, self.headers)
+        return [self.body]
+
+
+class Services:
+    """The WSGI application: our own services first, moto for the rest."""
+
+    def __init__(self, functions: LambdaService, moto: App) -> None:
+        self.events = Events()
+        self._functions = functions
+        self._moto = moto
+        self._clock = SystemClock()
+        # moto's tables are neither locked nor atomic, its StartExecution checks the name and then
+        # starts: one request at a time is what makes conditions mean something.
+        self._tables = threading.RLock()
+        self._starts = threading.Lock()
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        """Answer one request of an AWS client."""
+        target = environ.get("HTTP_X_AMZ_TARGET", "")
+        if match := _INVOKE.match(environ["PATH_INFO"]):
+            return self._invoke(unquote(match["name"]), environ).send(start_response)
+        if target == "AWSEvents.PutEvents":
+            return self._put_events(environ).send(start_response)
+        with self._one_at_a_time(target):
+            return self._moto(environ, start_response)
+
+    def _one_at_a_time(self, target: str) -> AbstractContextManager[object]:
+        if target.startswith("DynamoDB_"):
+            return self._tables
+        return self._starts if target == "AWSStepFunctions.StartExecution" else nullcontext()
+
+    def _put_events(self, environ: Environ) -> _Answer:
+        entries = self.events.put(json.loads(_body(environ))["Entries"], self._clock.now())
+        failed = sum("ErrorCode" in entry for entry in entries)
+        return _json("200 OK", {"FailedEntryCount": failed, "Entries": entries})
+
+    def _invoke(self, reference: str, environ: Environ) -> _Answer:
+        name = _function_name(reference)
+        kind = environ.get("HTTP_X_AMZ_INVOCATION_TYPE", "RequestResponse")
+        payload = _body(environ) or b"{}"
+        try:
+            json.loads(payload)
+            if kind == "Event":
+                loop = self._functions.loop
+                self._functions.check(name, payload)
+                loop.call_soon_threadsafe(self._functions.invoke_later, name, payload)
+                return _Answer("202 Accepted", [], b"")
+            return _invoked(self._functions.invoke_blocking(name, payload))
+        except LambdaError as error:
+            return _error(error.status, error.code, str(error))
+        except ValueError:
+            return _error(400, "InvalidRequestContentException", "Could not parse request body")
+
+
+def _body(environ: Environ) -> bytes:
+    return bytes(environ["wsgi.input"].read())
+
+
+def _function_name(reference: str) -> str:
+    """`name`, `name:qualifier`, `account:function:name` or an ARN."""
+    parts = reference.split(":")
+    return parts[parts.index("function") + 1] if "function" in parts[:-1] else parts[0]
+
+
+def _json(status: str, document: object, *headers: tuple[str, str]) -> _Answer:
+    kind = ("Content-Type", "application/json")
+    request = ("x-amzn-RequestId", str(uuid.uuid4()))
+    return _Answer(status, [kind, request, *headers], json.dumps(document).encode())
+
+
+def _error(status: int, code: str, message: str) -> _Answer:
+    document = {"Type": "User", "Message": message, "message": message}
+    return _json(f"{status} Error", document, ("x-amzn-ErrorType", code))
+
+
+def _invoked(result: InvokeResult) -> _Answer:
+    headers = [("Content-Type", "application/json"), ("x-amzn-RequestId", str(uuid.uuid4()))]
+    headers.append(("X-Amz-Executed-Version", "$LATEST"))
+    if result.function_error is not None:
+        headers.append(("X-Amz-Function-Error", result.function_error))
+    return _Answer("200 OK", headers, result.payload)
+
+
+class AwsServer:
+    """The endpoint that any AWS client may use. One a process: moto's state is global."""
+
+    def __init__(self, functions: LambdaService) -> None:
+        moto = DomainDispatcherApplication(create_backend_app)
+        self._functions = functions
+        self._services = Services(functions, moto)
+        self._server = WsgiServer(self._services)
+
+    @property
+    def endpoint_url(self) -> str:
+        """Value of AWS_ENDPOINT_URL."""
+        return self._server.url
+
+    @property
+    def events(self) -> Events:
+        """What was published so far."""
+        return self._services.events
+
+    def start(self) -> None:
+        """Serve, with empty services."""
+        if not _in_use.acquire(blocking=False):
+            raise RuntimeError("another runner is active in this process")
+        BackendDict.reset()
+        dynamodb.install()
+        interpreter.install(self.endpoint_url)
+        self._server.start()
+
+    def stop_executions(self) -> int:
+        """End every execution; answers how many were open."""
+        open_executions = [each for each in _executions() if each.status == "RUNNING"]
+        for execution in open_executions:
+            execution.stop(stop_date=datetime.now(UTC), error=None, cause="the runner stops")
+        return len(open_executions)
+
+    def stop(self) -> None:
+        """Stop serving."""
+        self._server.stop()
+        _in_use.release()
+
+    def make_resources(self, definition: Path) -> None:
+        """The table, the bucket and the state machine, as `infra/` makes them on AWS."""
+        table = interpreter.make_client("dynamodb", self.endpoint_url)
+        table.create_table(TableName=TABLE_NAME, **TABLE)
+        table.update_time_to_live(TableName=TABLE_NAME, TimeToLiveSpecification=TIME_TO_LIVE)
+        interpreter.make_client("s3", self.endpoint_url).create_bucket(Bucket=BUCKET_NAME)
+        interpreter.make_client("stepfunctions", self.endpoint_url).create_state_machine(
+            name=STATE_MACHINE_NAME,
+            definition=substitute(definition.read_text(), function_arn),
+            roleArn=f"arn:aws:iam::{ACCOUNT}:role/layover",
+        )
+
+
+def function_arn(name: str) -> str:
+    """ARN of a local function; `name` as in a template's `${NameFunctionArn}`."""
+    return f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{name.lower()}"
+
+
+def substitute(definition: str, arn_of: Callable[[str], str]) -> str:
+    """A definition with every `${XFunctionArn}` replaced by `arn_of("X")`."""
+    return _SUBSTITUTION.sub(lambda match: arn_of(match[1]), definition)
+
+
+def _executions() -> list[Any]:
+    from moto.stepfunctions.models import stepfunctions_backends
+
+    machines = stepfunctions_backends[ACCOUNT][REGION].state_machines
+    return [execution for machine in machines for execution in machine.executions]

@@ -1,0 +1,137 @@
+"""The HTTP front: what API Gateway and its JWT authorizer are on AWS, as an ASGI application."""
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from http import HTTPStatus
+from typing import Any, Protocol
+
+from layover.local.http_event import HttpAnswer, http_answer, http_event
+from layover.local.invocation import FunctionNotFound, InvokeResult, LambdaError, RequestTooLarge
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+LocalRoute = Callable[[bytes], HttpAnswer]
+
+BODY_LIMIT = 6 * 1024 * 1024
+_OPEN_PATHS = frozenset({"/", "/healthz", "/docs", "/openapi.json"})
+_LOCAL_PREFIX = "/_local/"
+_TOKEN = re.compile(rb"^bearer[ \t]+dev:(.+)$", re.IGNORECASE | re.DOTALL)
+
+
+class Functions(Protocol):
+    """The Lambda service, as far as the front needs it."""
+
+    async def invoke(self, name: str, payload: bytes) -> InvokeResult:
+        """Invoke and wait; raises LambdaError before the function is reached."""
+
+
+class Front:
+    """Every HTTP request becomes an event for the function `api`; `/_local/*` is answered here.
+
+    `local` maps (method, path) to what answers it with the request's body. A WebSocket front would
+    be another branch of `__call__`, beside `http`.
+    """
+
+    def __init__(
+        self, functions: Functions, local: Mapping[tuple[str, str], LocalRoute] | None = None
+    ) -> None:
+        self._functions = functions
+        self._local = dict(local or {})
+
+    def add_local(self, method: str, path: str, answer: LocalRoute) -> None:
+        """Answer `method path` here."""
+        self._local[method, path] = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI entry."""
+        if scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})
+        elif scope["type"] == "http":
+            body = await _read(receive)
+            await _send(send, await self._answer(scope, body), scope["method"])
+
+    async def _answer(self, scope: Scope, body: bytes | None) -> HttpAnswer:
+        if body is None:
+            return _too_large()
+        path = scope["path"]
+        if path.startswith(_LOCAL_PREFIX):
+            return self._answer_locally(scope["method"], path, body)
+        owner = _owner(scope)
+        if owner is None and path not in _OPEN_PATHS:
+            return _unauthorized()
+        claims = None if owner is None else {"sub": owner}
+        return await self._invoke(http_event(scope, body, claims))
+
+    def _answer_locally(self, method: str, path: str, body: bytes) -> HttpAnswer:
+        route = self._local.get((method, path))
+        if route is None:
+            detail = f"{method} {path} is none of the runner's own routes"
+            return HttpAnswer.problem(HTTPStatus.NOT_FOUND, "not-found", detail)
+        return route(body)
+
+    async def _invoke(self, event: Any) -> HttpAnswer:
+        try:
+            result = await self._functions.invoke("api", json.dumps(event).encode())
+        except RequestTooLarge:
+            return _too_large()
+        except FunctionNotFound:
+            return _bad_gateway("there is no function `api`")
+        except LambdaError as error:
+            return _bad_gateway(str(error))
+        if result.error_type == "Sandbox.Timedout":
+            detail = "the function did not answer in time"
+            return HttpAnswer.problem(HTTPStatus.GATEWAY_TIMEOUT, "function-timeout", detail)
+        if result.function_error is not None:
+            return _bad_gateway(f"the function failed: {result.error_type}")
+        try:
+            return http_answer(result.payload)
+        except (ValueError, TypeError, AttributeError):
+            return _bad_gateway("the function's answer is no HTTP response")
+
+
+async def _read(receive: Receive) -> bytes | None:
+    """The body, or None if it is too large; read to its end, or the client would see a reset."""
+    chunks, size = [], 0
+    while True:
+        message = await receive()
+        chunk = message.get("body", b"")
+        size += len(chunk)
+        if size <= BODY_LIMIT:
+            chunks.append(chunk)
+        if not message.get("more_body"):
+            return b"".join(chunks) if size <= BODY_LIMIT else None
+
+
+async def _send(send: Send, answer: HttpAnswer, method: str) -> None:
+    length = (b"content-length", str(len(answer.body)).encode())
+    has_body = answer.status not in (204, 304)
+    headers = [*answer.headers, length] if has_body else answer.headers
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    body = answer.body if has_body and method != "HEAD" else b""
+    await send({"type": "http.response.body", "body": body})
+
+
+def _owner(scope: Scope) -> str | None:
+    """NAME of `Authorization: Bearer dev:NAME`, which stands for a verified token; else None."""
+    values = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
+    match = _TOKEN.match(values[0].strip()) if len(values) == 1 else None
+    name = match[1].strip() if match else b""
+    return name.decode("utf-8", "replace") or None
+
+
+def _unauthorized() -> HttpAnswer:
+    detail = "send `Authorization: Bearer dev:NAME`, with any NAME"
+    headers = {"www-authenticate": "Bearer"}
+    return HttpAnswer.problem(HTTPStatus.UNAUTHORIZED, "unauthorized", detail, headers)
+
+
+def _too_large() -> HttpAnswer:
+    detail = f"a request has at most {BODY_LIMIT} bytes"
+    return HttpAnswer.problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", detail)
+
+
+def _bad_gateway(detail: str) -> HttpAnswer:
+    return HttpAnswer.problem(HTTPStatus.BAD_GATEWAY, "function-error", detail)

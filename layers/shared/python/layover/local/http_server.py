@@ -1,0 +1,85 @@
+"""An ASGI application served by uvicorn inside the loop that is already running."""
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+
+_START_LIMIT_S = 10.0
+_GRACE_S = 1
+
+
+class PortInUse(Exception):
+    """Another program listens on the port that was asked for."""
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.accepts = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Tell who waits that connections are accepted."""
+        await super().startup(sockets)
+        self.accepts.set()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals belong to the runner."""
+        yield
+
+
+class HttpServer:
+    """Serves `app` on a loopback port (0: a free one) until `stop`."""
+
+    def __init__(self, app: Any, port: int = 0) -> None:
+        self._socket = _listen(port)
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            timeout_graceful_shutdown=_GRACE_S,
+        )
+        self._server = _Server(config)
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def url(self) -> str:
+        """Base URL, without a slash at the end."""
+        return f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+
+    async def start(self) -> None:
+        """Accept connections from here on."""
+        self._task = asyncio.create_task(self._server.serve(sockets=[self._socket]))
+        async with asyncio.timeout(_START_LIMIT_S):
+            await self._server.accepts.wait()
+
+    async def stop(self) -> None:
+        """Stop accepting, give open requests a second, close."""
+        self._server.should_exit = True
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=_GRACE_S + 2)
+        self.close()
+
+    def close(self) -> None:
+        """Give the port back (a server that was never started has nothing else)."""
+        self._socket.close()
+
+
+def _listen(port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(("127.0.0.1", port))
+    except OSError as error:
+        listener.close()
+        raise PortInUse(f"port {port} is in use or not allowed: {error.strerror}") from error
+    listener.listen(256)
+    listener.setblocking(False)
+    return listener

@@ -1,0 +1,117 @@
+"""What moto's Step Functions interpreter needs to be told before it may run our state machine.
+
+Small replacements, each for something that differs from AWS in a way a run would notice.
+"""
+
+import functools
+import json
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import boto3
+import botocore.session
+from botocore.config import Config
+from moto.core.config import default_user_config
+from moto.stepfunctions.parser.api import InvalidOutput
+from moto.stepfunctions.parser.asl.eval.environment import Environment
+from moto.stepfunctions.parser.asl.utils import boto_client
+from moto.stepfunctions.parser.backend import execution
+from moto.stepfunctions.parser.backend.execution_worker import ExecutionWorker
+from moto.stepfunctions.responses import StepFunctionResponse
+
+from layover.local.invocation import REGION
+
+
+def session() -> boto3.Session:
+    """A session that reads nothing of the developer's AWS configuration or credentials."""
+    nothing: dict[str, Any] = {
+        "profile": (None, None, None, None),
+        "config_file": (None, None, "/dev/null", None),
+        "credentials_file": (None, None, "/dev/null", None),
+    }
+    core = botocore.session.Session(session_vars=nothing)
+    core.set_credentials("local", "local")
+    return boto3.Session(botocore_session=core, region_name=REGION)
+
+
+def make_client(service: Any, endpoint_url: str, read_timeout: float = 60.0) -> Any:
+    """A client of the local services. No retries, no proxy; connections for 64 threads."""
+    config = Config(
+        retries={"total_max_attempts": 1},
+        proxies={},
+        read_timeout=read_timeout,
+        max_pool_connections=64,
+        parameter_validation=False,
+    )
+    made: Any = session().client(service, endpoint_url=endpoint_url, config=config)
+    return made
+
+
+def install(endpoint_url: str) -> None:
+    """Prepare the interpreter of this process to call services at `endpoint_url`."""
+    default_user_config["stepfunctions"] = {"execute_state_machine": True}
+    _share_clients(endpoint_url)
+    _make_environments_before_starting()
+    _keep_what_tasks_send()
+
+
+def _share_clients(endpoint_url: str) -> None:
+    """One client a service: moto makes one a state (12 ms), and boto3.client is not thread-safe."""
+    lock = threading.Lock()
+    make = functools.cache(lambda service: make_client(service, endpoint_url, 86_400.0))
+
+    def client(*, service_name: str, **ignored: object) -> Any:
+        with lock:
+            return make(service_name)
+
+    vars(boto_client)["boto3"] = SimpleNamespace(client=client)
+
+
+class _Worker(ExecutionWorker):
+    """Has its environment from the start.
+
+    moto makes it in the execution's thread after 50 ms of parsing; until then StopExecution, and
+    SendTask* with a token that is no longer known, fail on its absence (HTTP 500).
+    """
+
+    def start(self) -> None:
+        self.env = super()._get_evaluation_environment()
+        super().start()  # type: ignore[no-untyped-call]
+
+    def _get_evaluation_environment(self) -> Environment:
+        assert self.env is not None
+        return self.env
+
+
+def _make_environments_before_starting() -> None:
+    vars(execution)["ExecutionWorker"] = _Worker
+
+
+def _keep_what_tasks_send() -> None:
+    """moto drops the cause of SendTaskFailure and takes an output that is no JSON."""
+
+    def send_task_failure(self: StepFunctionResponse) -> Any:
+        token, error, cause = (self._get_param(name) for name in ("taskToken", "error", "cause"))
+        backend: Any = self.stepfunction_backend
+        backend.send_task_failure(token, error=error, cause=cause)
+        return _empty_result()
+
+    def send_task_success(self: StepFunctionResponse) -> Any:
+        token, output = self._get_param("taskToken"), self._get_param("output")
+        try:
+            json.loads(output)
+        except (TypeError, ValueError) as error:
+            raise InvalidOutput(f"Invalid Output: {error}", "InvalidOutput") from None
+        self.stepfunction_backend.send_task_success(token, output)
+        return _empty_result()
+
+    responses: Any = StepFunctionResponse
+    responses.send_task_failure = send_task_failure
+    responses.send_task_success = send_task_success
+
+
+def _empty_result() -> Any:
+    from moto.core.responses import EmptyResult
+
+    return EmptyResult()

@@ -1,0 +1,82 @@
+"""What goes into and comes out of a function, and the errors that Lambda itself answers."""
+
+import asyncio
+import json
+import uuid
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+ACCOUNT = "123456789012"
+REGION = "us-east-1"
+RESPONSE_LIMIT = 6 * 1024 * 1024
+"""Bytes of a synchronous payload, both ways (Lambda quota)."""
+
+
+class LambdaError(Exception):
+    """An answer of the Invoke API that is no function's: `code` is the AWS error name."""
+
+    status = 500
+    code = "ServiceException"
+
+
+class FunctionNotFound(LambdaError):
+    """There is no folder of that name with a handler."""
+
+    status = 404
+    code = "ResourceNotFoundException"
+
+
+class RequestTooLarge(LambdaError):
+    """The event is above what Lambda takes."""
+
+    status = 413
+    code = "RequestTooLargeException"
+
+
+@dataclass(frozen=True, slots=True)
+class InvokeResult:
+    """The payload (JSON bytes); `function_error` is `Unhandled` where it is an error object."""
+
+    payload: bytes
+    function_error: str | None = None
+
+    @property
+    def error_type(self) -> str | None:
+        """Name of the error, as a state machine's Retry and Catch see it; None on success."""
+        if self.function_error is None:
+            return None
+        error = json.loads(self.payload or b"{}")
+        return str(error.get("errorType", "Exception")) if isinstance(error, dict) else "Exception"
+
+
+def failure(error_type: str, message: str) -> InvokeResult:
+    """An error object in Lambda's shape."""
+    body = json.dumps({"errorType": error_type, "errorMessage": message})
+    return InvokeResult(body.encode(), "Unhandled")
+
+
+@dataclass(eq=False, slots=True)
+class Invocation:
+    """One event on its way through a function. `result` is set exactly once."""
+
+    payload: bytes
+    request_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    result: "asyncio.Future[InvokeResult]" = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+
+    def resolve(self, result: InvokeResult) -> None:
+        """Answer the caller; what comes later (a result after the time-out) is dropped."""
+        if not self.result.done():
+            self.result.set_result(result)
+
+    def timed_out(self, limit: timedelta) -> InvokeResult:
+        """What Lambda answers when it had to kill the environment."""
+        seconds = limit.total_seconds()
+        message = f"{self.request_id} Task timed out after {seconds:.2f} seconds"
+        return failure("Sandbox.Timedout", message)
+
+    def crashed(self, reason: str) -> InvokeResult:
+        """What Lambda answers when the process died under the event."""
+        message = f"RequestId: {self.request_id} Error: {reason}"
+        return failure("Runtime.ExitError", message)

@@ -1,0 +1,284 @@
+"""The whole system on one machine, started in order and stopped in the reverse."""
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from layover.clock import install_offset
+from layover.local.aws import BUCKET_NAME, STATE_MACHINE_ARN, TABLE_NAME, AwsServer
+from layover.local.clock_file import ClockFile
+from layover.local.execution_environment import FunctionSpec
+from layover.local.gateway import Front
+from layover.local.http_event import HttpAnswer
+from layover.local.http_server import HttpServer, PortInUse
+from layover.local.invocation import REGION, InvokeResult
+from layover.local.lambda_service import LambdaService
+from layover.local.postgres import Postgres, PostgresFailed
+from layover.local.settings import Settings, child_variables, function_variables
+
+logger = logging.getLogger(__name__)
+
+RUNTIME_ROLE = "layover_runtime"
+ADMIN_ROLE = "postgres"
+STAND_IN_NOTICE = (
+    "model: a built-in stand-in answers; for a real one set OPENAI_API_KEY (and OPENAI_BASE_URL "
+    "for any other OpenAI-compatible server) and start again"
+)
+# Interpreter threads and this loop share the GIL; an answer should not wait 5 ms for it.
+_SWITCH_INTERVAL_S = 0.001
+# A stop that hangs ends here; the kernel takes the children with us.
+_STOP_LIMIT_S = 9.0
+
+
+class RunnerFailed(Exception):
+    """The system could not be started; the text says what to do."""
+
+
+class Runner:
+    """`async with Runner(settings) as runner:` serves at `runner.url` until the block ends.
+
+    One a process, because moto's state is global. Raises RunnerFailed or PortInUse on entry.
+    """
+
+    def __init__(self, settings: Settings, inherited: Mapping[str, str] | None = None) -> None:
+        self.settings = settings
+        self.notices: list[str] = []
+        self.left_open = 0
+        self._inherited = os.environ if inherited is None else inherited
+        self._stack = AsyncExitStack()
+        self._data = settings.data.resolve()
+        self._front_server: HttpServer | None = None
+        self._functions: LambdaService | None = None
+        self._aws: AwsServer | None = None
+        self._clock: ClockFile | None = None
+        self._postgres = Postgres(self._data / "postgres", self._data / "logs" / "postgres.log")
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._stack.aclose()
+
+    @property
+    def url(self) -> str:
+        """Base URL of the HTTP API."""
+        assert self._front_server is not None
+        return self._front_server.url
+
+    @property
+    def functions(self) -> LambdaService:
+        """The Lambda service."""
+        assert self._functions is not None
+        return self._functions
+
+    @property
+    def aws(self) -> AwsServer:
+        """DynamoDB, S3, Step Functions, EventBridge and Lambda's Invoke API."""
+        assert self._aws is not None
+        return self._aws
+
+    @property
+    def clock(self) -> ClockFile:
+        """The clock that the system reads."""
+        assert self._clock is not None
+        return self._clock
+
+    def services(self) -> dict[str, str]:
+        """What `GET /_local/services` answers."""
+        return {
+            "endpoint_url": self.aws.endpoint_url,
+            "region": REGION,
+            "table": TABLE_NAME,
+            "bucket": BUCKET_NAME,
+            "state_machine_arn": STATE_MACHINE_ARN,
+            "postgres": self._postgres.dsn(RUNTIME_ROLE),
+            "postgres_admin": self._postgres.dsn(ADMIN_ROLE),
+            "events": f"{self.url}/_local/events",
+        }
+
+    async def _start(self) -> None:
+        self._prepare_folders()
+        # The port first: nothing else is worth starting if it is taken.
+        front = Front(_Late(self))
+        self._front_server = HttpServer(front, self.settings.port)
+        self._start_clock()
+        self._stack.push_async_callback(self._postgres.stop)
+        await self._postgres.start()
+        # Stopped after the functions, which answer every open request when they stop.
+        self._stack.push_async_callback(self._front_server.stop)
+        await self._start_aws()
+        await self._migrate()
+        self._start_sweeper()
+        self._add_local_routes(front)
+        await self._front_server.start()
+        self.functions.prewarm("api", "turn")
+
+    def _prepare_folders(self) -> None:
+        for folder in ("logs", "run"):
+            (self._data / folder).mkdir(parents=True, exist_ok=True)
+        if not self.settings.function_names():
+            raise RunnerFailed(f"no functions in {self.settings.functions}: run it in a checkout")
+        lock = (self._data / "run" / "lock").open("w")
+        self._stack.callback(lock.close)
+        _lock(lock, self._data)
+
+    def _start_clock(self) -> None:
+        self._clock = ClockFile.create(self._data / "run" / "clock")
+        install_offset(self._clock.offset)
+        self._stack.callback(install_offset, None)
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(_SWITCH_INTERVAL_S)
+        self._stack.callback(sys.setswitchinterval, interval)
+
+    async def _start_aws(self) -> None:
+        self._functions = LambdaService(concurrency=self.settings.concurrency)
+        self._aws = AwsServer(self._functions)
+        self._aws.start()
+        self._stack.callback(self._aws.stop)
+        await asyncio.to_thread(self._aws.make_resources, self.settings.definition)
+        common = child_variables(self.settings, self._inherited, self._service_variables())
+        common |= await self._start_model()
+        for name in self.settings.function_names():
+            self._functions.add(self._spec(name, common))
+        await self._functions.start()
+        self._stack.push_async_callback(self._functions.stop)
+        self._stack.callback(self._stop_executions)
+
+    def _stop_executions(self) -> None:
+        self.left_open = self.aws.stop_executions()
+
+    def _service_variables(self) -> dict[str, str]:
+        return {
+            "AWS_ENDPOINT_URL": self.aws.endpoint_url,
+            "LAYOVER_TABLE": TABLE_NAME,
+            "LAYOVER_BUCKET": BUCKET_NAME,
+            "LAYOVER_STATE_MACHINE_ARN": STATE_MACHINE_ARN,
+            "LAYOVER_EVENT_BUS": "default",
+            "LAYOVER_DATABASE_URL": self._postgres.dsn(RUNTIME_ROLE),
+        }
+
+    def _spec(self, name: str, common: Mapping[str, str]) -> FunctionSpec:
+        timeout = self.settings.timeout(name)
+        variables = dict(common) | function_variables(name, timeout)
+        if name == "migrate":
+            variables["LAYOVER_DATABASE_ADMIN_URL"] = self._postgres.dsn(ADMIN_ROLE)
+        log = self._data / "logs" / f"{name}.log"
+        return FunctionSpec(name, timeout, variables, log, self._data / "run" / "clock")
+
+    async def _start_model(self) -> dict[str, str]:
+        if self._inherited.get("OPENAI_API_KEY") or self._inherited.get("OPENAI_BASE_URL"):
+            return {}
+        try:
+            from layover.local.standin import create_app
+        except ModuleNotFoundError as error:
+            raise RunnerFailed(f"no model: set OPENAI_API_KEY ({error})") from error
+        server = HttpServer(create_app())
+        self._stack.push_async_callback(server.stop)
+        await server.start()
+        self.notices.append(STAND_IN_NOTICE)
+        return {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": "stand-in"}
+
+    async def _migrate(self) -> None:
+        if "migrate" not in self.functions.names():
+            return
+        result = await self.functions.invoke("migrate", b'{"RequestType":"Create"}')
+        if result.function_error is not None:
+            log = self._data / "logs" / "migrate.log"
+            message = json.loads(result.payload).get("errorMessage")
+            raise RunnerFailed(f"migrations failed: {message} (see {log})")
+
+    def _start_sweeper(self) -> None:
+        if "sweep" not in self.functions.names():
+            return
+        sweeper = asyncio.create_task(self._sweep_forever())
+        self._stack.callback(sweeper.cancel)
+
+    async def _sweep_forever(self) -> None:
+        while True:
+            await asyncio.sleep(self.settings.sweep_every.total_seconds())
+            await self.functions.invoke("sweep", b"{}")
+
+    def _add_local_routes(self, front: Front) -> None:
+        front.add_local("POST", "/_local/clock", self._advance_clock)
+        front.add_local(
+            "GET", "/_local/environments", lambda _: HttpAnswer.json(self.functions.environments())
+        )
+        front.add_local("GET", "/_local/services", lambda _: HttpAnswer.json(self.services()))
+        front.add_local("GET", "/_local/events", lambda _: HttpAnswer.json(self.aws.events.list()))
+
+    def _advance_clock(self, body: bytes) -> HttpAnswer:
+        from http import HTTPStatus
+
+        try:
+            offset = self.clock.advance(float(json.loads(body)["advance_s"]))
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
+            detail = f'send {{"advance_s": SECONDS}}: {error}'
+            return HttpAnswer.problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid", detail)
+        return HttpAnswer.json({"offset_s": offset.total_seconds()})
+
+
+class _Late:
+    """The Lambda service of a runner that is still starting."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+
+    async def invoke(self, name: str, payload: bytes) -> InvokeResult:
+        return await self._runner.functions.invoke(name, payload)
+
+
+def _lock(file: IO[str], data: Path) -> None:
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise RunnerFailed(f"another runner uses {data}: stop it, or give --data") from error
+
+
+async def serve(settings: Settings) -> int:
+    """Run until SIGINT or SIGTERM; answers the exit code."""
+    stopped = asyncio.Event()
+    runner = Runner(settings)
+    starting = asyncio.create_task(runner.__aenter__())
+
+    def stop() -> None:
+        threading.Timer(_STOP_LIMIT_S, os._exit, [0]).start()
+        stopped.set()
+        starting.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+    try:
+        await starting
+    except asyncio.CancelledError:
+        return 0
+    except (RunnerFailed, PortInUse, PostgresFailed) as error:
+        print(f"layover: {error}", file=sys.stderr, flush=True)
+        return 1
+    for line in (*runner.notices, f"ready {runner.url}"):
+        print(line, flush=True)
+    await stopped.wait()
+    print("stopping", flush=True)
+    await runner.__aexit__(None, None, None)
+    print(f"stopped; executions that were still open: {runner.left_open}", flush=True)
+    return 0

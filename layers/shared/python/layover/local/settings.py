@@ -1,0 +1,97 @@
+"""What a runner is told, and the environment variables that its functions get from it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+from layover.local.invocation import REGION
+
+REPOSITORY = Path(__file__).resolve().parents[5]
+"""The checkout that this file is in: the runner is no part of the layer or of a wheel."""
+
+DEFAULT_TIMEOUT = timedelta(seconds=900)
+TIMEOUTS: Mapping[str, timedelta] = {
+    "api": timedelta(seconds=30),
+    "settle": timedelta(seconds=60),
+    "sweep": timedelta(seconds=60),
+}
+"""Limits of functions, as `infra/` sets them; all others have `DEFAULT_TIMEOUT`."""
+
+# Credentials and end points of a developer's real account must not reach the functions.
+_AWS_ALLOWED = frozenset({"AWS_MAX_ATTEMPTS", "AWS_RETRY_MODE"})
+_NOT_PASSED_ON = ("AWS_", "MOTO_", "PYTHON", "LAYOVER_DATABASE_")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All that can be said to a runner. Port 0 takes a free one."""
+
+    port: int = 8787
+    agents: str | None = None
+    data: Path = Path(".layover")
+    timeouts: Mapping[str, timedelta] = field(default_factory=dict)
+    concurrency: int = 12
+    functions: Path = REPOSITORY / "functions"
+    definition: Path = REPOSITORY / "infra" / "run.asl.json"
+    python_path: Path = REPOSITORY / "layers" / "shared" / "python"
+    sweep_every: timedelta = timedelta(seconds=2)
+
+    def timeout(self, function: str) -> timedelta:
+        """The limit of a function."""
+        standard = TIMEOUTS.get(function, DEFAULT_TIMEOUT)
+        return self.timeouts.get(function, standard)
+
+    def function_names(self) -> list[str]:
+        """Folders of `functions` that have a handler."""
+        return sorted(path.parent.name for path in self.functions.glob("*/handler.py"))
+
+
+def child_variables(
+    settings: Settings, inherited: Mapping[str, str], services: Mapping[str, str]
+) -> dict[str, str]:
+    """What every function's process gets: the user's variables, without any of AWS, and ours.
+
+    `services` are the variables that say where the table, the bucket and the rest are.
+    """
+    kept = {
+        name: value
+        for name, value in inherited.items()
+        if name in _AWS_ALLOWED or not name.startswith(_NOT_PASSED_ON)
+    }
+    paths = [settings.functions, settings.python_path, Path.cwd()]
+    ours = {
+        "PYTHONPATH": ":".join(str(path.resolve()) for path in paths),
+        "PYTHONUNBUFFERED": "1",
+        "TZ": ":UTC",
+        "NO_PROXY": _no_proxy(inherited),
+        "no_proxy": _no_proxy(inherited),
+        "LAMBDA_TASK_ROOT": str(settings.functions.resolve()),
+        "AWS_REGION": REGION,
+        "AWS_DEFAULT_REGION": REGION,
+        "AWS_ACCESS_KEY_ID": "local",
+        "AWS_SECRET_ACCESS_KEY": "local",
+        "AWS_CONFIG_FILE": "/dev/null",
+        "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    agents = {"LAYOVER_AGENTS": settings.agents} if settings.agents else {}
+    return kept | ours | dict(services) | agents
+
+
+def _no_proxy(inherited: Mapping[str, str]) -> str:
+    theirs = inherited.get("no_proxy") or inherited.get("NO_PROXY")
+    return ",".join(filter(None, [theirs, "127.0.0.1", "localhost"]))
+
+
+def function_variables(name: str, timeout: timedelta) -> dict[str, str]:
+    """What Lambda tells a function about itself."""
+    return {
+        "_HANDLER": f"{name}.handler.handler",
+        "AWS_LAMBDA_FUNCTION_NAME": name,
+        "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
+        "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1024",
+        "AWS_LAMBDA_FUNCTION_TIMEOUT": str(int(timeout.total_seconds())),
+        "AWS_LAMBDA_LOG_GROUP_NAME": f"/aws/lambda/{name}",
+        "AWS_LAMBDA_LOG_STREAM_NAME": "local",
+    }

@@ -1,0 +1,45 @@
+"""Titles of threads (BEHAVIOUR 13)."""
+
+import re
+from collections.abc import Iterable
+from importlib.resources import files
+
+from layover.values.message import Message, Role, TextPart
+from layover.values.prompt import Prompt
+
+MIN_WORDS = 4
+MIN_CHARACTERS = 16
+MAX_CHARACTERS = 80
+_READ = 2_000
+"""Characters of the message that the model reads."""
+
+
+def source(messages: Iterable[Message]) -> Message | None:
+    """The first user message that says enough to name a thread after."""
+    for message in messages:
+        text = message.text.strip()
+        if message.role is Role.USER and len(text.split()) >= MIN_WORDS:
+            if len(text) >= MIN_CHARACTERS:
+                return message
+    return None
+
+
+def title_prompt(model: str, message: Message) -> Prompt:
+    """The request for a title."""
+    text = message.text.strip()[:_READ]
+    asked = message.model_copy(update={"content": (TextPart(text=text),)})
+    system = files("layover.memory").joinpath("prompts/title.md").read_text()
+    return Prompt(model=model, system=system, messages=(asked,), task="title")
+
+
+def clean(text: str) -> str | None:
+    """One plain line of at most 80 characters; None where nothing is left."""
+    text = re.sub(r"<think(?:ing)?>.*?</think(?:ing)?>", " ", text, flags=re.S | re.I)
+    text = re.sub(r"```\w*", " ", text)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return None
+    line = re.sub(r"^(?:#+\s*|[-*>]\s+|title:\s*)", "", lines[0], flags=re.I)
+    line = re.sub(r"[*_`]{1,3}(.+?)[*_`]{1,3}", r"\1", line)
+    line = line.strip().strip("\"'“”‘’«»").strip()
+    return line[:MAX_CHARACTERS].rstrip() or None

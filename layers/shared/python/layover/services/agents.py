@@ -1,0 +1,39 @@
+"""What agents there are."""
+
+from layover.ports import Runtime
+from layover.values.base import Value
+
+
+class ToolInfo(Value):
+    """A tool as callers see it. `needs_approval`: always, or depending on its arguments."""
+
+    name: str
+    description: str
+    needs_approval: bool
+
+
+class AgentInfo(Value):
+    """An agent as callers see it."""
+
+    name: str
+    model: str
+    tools: tuple[ToolInfo, ...]
+
+
+async def list_agents(runtime: Runtime, owner: str) -> tuple[AgentInfo, ...]:
+    """All agents, by name. They are the same for every caller."""
+    return tuple(
+        AgentInfo(
+            name=name,
+            model=agent.model or runtime.settings.model,
+            tools=tuple(
+                ToolInfo(
+                    name=tool.name,
+                    description=tool.description,
+                    needs_approval=bool(getattr(tool, "needs_approval", False)),
+                )
+                for tool in agent.tools
+            ),
+        )
+        for name, agent in sorted(runtime.agents().items())
+    )

@@ -1,0 +1,66 @@
+"""Decisions that come through a task token instead of the API (CONTRACT 4)."""
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, StrictBool, ValidationError
+
+from layover.errors import DecisionInvalid
+from layover.ports import Runtime
+from layover.services.approvals import check_args, check_data
+from layover.services.text import cleaned
+from layover.values.run import CallRecord, Decision, DecisionKind, SuspensionKind
+
+CALLBACK = "callback"
+"""`decided_by` of whoever may call `states:SendTaskSuccess`."""
+
+
+class _Approval(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    approved: StrictBool
+    args: dict[str, Any] | None = None
+    reason: str | None = None
+
+
+class _Input(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    data: Any
+
+
+def decision_from_callback(
+    runtime: Runtime, agent: str, call: CallRecord, output: Any, now: datetime
+) -> Decision:
+    """What the caller decided, validated like an HTTP body. Raises DecisionInvalid."""
+    if call.suspension is None:
+        raise DecisionInvalid("the call does not wait", tool_call_id=call.tool_call_id)
+    try:
+        if call.suspension.kind is SuspensionKind.INPUT:
+            return _resumed(call.suspension.resume_schema, _Input.model_validate(output), now)
+        return _approval(runtime, agent, call, _Approval.model_validate(output), now)
+    except ValidationError as error:
+        problems = error.errors(include_url=False, include_context=False, include_input=False)
+        errors = [{"loc": list(p["loc"]), "msg": p["msg"], "type": p["type"]} for p in problems]
+        raise DecisionInvalid("the output has not the shape of a decision", errors) from None
+
+
+def _resumed(schema: dict[str, Any], output: _Input, now: datetime) -> Decision:
+    check_data(schema, output.data)
+    data = cleaned(output.data)
+    return Decision(kind=DecisionKind.RESUMED, decided_by=CALLBACK, at=now, data=data)
+
+
+def _approval(
+    runtime: Runtime, agent: str, call: CallRecord, output: _Approval, now: datetime
+) -> Decision:
+    reason = cleaned(output.reason)
+    if not output.approved:
+        return Decision(kind=DecisionKind.DENIED, decided_by=CALLBACK, at=now, reason=reason)
+    if output.args is not None:
+        check_args(runtime, agent, call.tool_name, output.args)
+    return Decision(
+        kind=DecisionKind.APPROVED,
+        decided_by=CALLBACK,
+        at=now,
+        args=cleaned(output.args),
+        reason=reason,
+    )

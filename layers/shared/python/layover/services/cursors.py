@@ -1,0 +1,46 @@
+"""Opaque cursors of lists. They name what they belong to, so that another list's cursor is refused."""
+
+import base64
+import binascii
+import json
+
+from layover.errors import InvalidRequest
+
+_MAX_LENGTH = 4096
+
+
+def bad_cursor() -> InvalidRequest:
+    """What a cursor is answered with that no list gave out."""
+    error = {"loc": ["query", "cursor"], "msg": "not a cursor of this list", "type": "cursor"}
+    return InvalidRequest("the cursor is not one of this list", [error])
+
+
+def seal(kind: str, *fields: str | None) -> str | None:
+    """A cursor of this kind; None if every field is None (the last page)."""
+    if all(field is None for field in fields):
+        return None
+    text = json.dumps([kind, *fields], separators=(",", ":"))
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def unseal(kind: str, cursor: str | None, count: int = 1) -> list[str | None]:
+    """The fields of a cursor, all None for no cursor. Raises InvalidRequest."""
+    if cursor is None:
+        return [None] * count
+    try:
+        if len(cursor) > _MAX_LENGTH:
+            raise ValueError
+        padded = cursor + "=" * (-len(cursor) % 4)
+        found = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+    except (ValueError, binascii.Error, RecursionError) as error:
+        raise bad_cursor() from error
+    if not isinstance(found, list) or len(found) != count + 1 or found[0] != kind:
+        raise bad_cursor()
+    if not all(field is None or isinstance(field, str) for field in found):
+        raise bad_cursor()
+    return found[1:]
+
+
+def unseal_one(kind: str, cursor: str | None) -> str | None:
+    """The only field of a cursor."""
+    return unseal(kind, cursor)[0]

@@ -1,0 +1,23 @@
+"""How long an invocation may run."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+
+class LambdaDeadline:
+    """`ports.Deadline` over a Lambda context's `get_remaining_time_in_millis`."""
+
+    def __init__(self, remaining_ms: Callable[[], int]) -> None:
+        self._remaining_ms = remaining_ms
+
+    def remaining(self) -> timedelta:
+        """Time left of this invocation."""
+        return timedelta(milliseconds=self._remaining_ms())
+
+
+class NoDeadline:
+    """For a process that nobody ends."""
+
+    def remaining(self) -> timedelta:
+        """Practically for ever."""
+        return timedelta(days=365)

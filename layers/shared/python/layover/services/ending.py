@@ -1,0 +1,184 @@
+"""The end of a run (DESIGN 2): first the database, then one transaction that frees the thread."""
+
+import logging
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from layover.context.tokens import message_tokens
+from layover.engine.progress import Over
+from layover.engine.state import RunState
+from layover.errors import RetryableError
+from layover.ports import RunLog, Runtime
+from layover.values.context import StepUsage, TurnRecord
+from layover.values.event import AgentEnd, ErrorEvent, Event, Finish, ToolCallDecided
+from layover.values.message import Message
+from layover.values.run import (
+    CallRecord,
+    CallState,
+    Decision,
+    DecisionKind,
+    Outcome,
+    Status,
+)
+from layover.values.thread import ThreadHead
+
+SYSTEM = "system"
+"""`decided_by` of what nobody decided."""
+logger = logging.getLogger("layover")
+
+
+async def end_run(
+    runtime: Runtime,
+    log: RunLog,
+    state: RunState,
+    head: ThreadHead,
+    over: Over,
+    *,
+    save: bool = True,
+) -> None:
+    """Save what the run produced, end it, start the next in the queue.
+
+    `save=False` (Settle, while the database is away): the thread is freed all the same and marked
+    unsaved; its next turn saves the run from the journal before history is read."""
+    tokens = await _close_open_calls(runtime, log, state)
+    response = state.response()
+    if save:
+        await runtime.threads.save_turn(turn_record(state, head, response))
+    newest = response[-1] if response else state.meta.input
+    outcome = Outcome(
+        status=over.status,
+        finish_reason=over.finish_reason,
+        output=over.output,
+        error=over.error,
+        usage=state.usage(),
+        model=state.steps[-1].model if state.steps else None,
+        leaf_id=newest.id,
+        last_created_at=newest.created_at,
+        saved=save,
+    )
+    ended = await log.end(outcome, *last_events(runtime, outcome, response))
+    for token in tokens:
+        await wake(runtime, token, state.meta.id)
+    if ended.next_run is not None:
+        await start_execution(runtime, state.meta.owner, ended.next_run, 1)
+
+
+async def _close_open_calls(runtime: Runtime, log: RunLog, state: RunState) -> list[str]:
+    """A run that ends while calls run or wait (cancelled, failed): they are settled as cancelled.
+    Returns the tokens of those that waited."""
+    unfinished = [c for c in state.calls.values() if c.state is not CallState.SETTLED]
+    if not unfinished:
+        return []
+    now = runtime.clock.now()
+    closed: list[CallRecord] = []
+    events: list[Event] = []
+    for call in unfinished:
+        closed.append(_cancelled(call, now))
+        if call.undecided:
+            events.append(
+                ToolCallDecided(
+                    at=now,
+                    tool_call_id=call.tool_call_id,
+                    decision=DecisionKind.CANCELLED,
+                    decided_by=SYSTEM,
+                )
+            )
+    await log.cancel_calls(closed, *events)
+    for call in closed:
+        state.update(call)
+    return [c.token for c in unfinished if c.token is not None]
+
+
+def _cancelled(call: CallRecord, now: datetime) -> CallRecord:
+    """A call that ran is in doubt; one that waited never ran."""
+    if call.undecided:
+        text = f"Cancelled: {call.tool_name} was not run"
+        decision: Decision | None = Decision(kind=DecisionKind.CANCELLED, decided_by=SYSTEM, at=now)
+    else:
+        text = f"Cancelled: {call.tool_name} may or may not have taken effect"
+        decision = call.decision
+    return call.model_copy(
+        update={
+            "state": CallState.SETTLED,
+            "result": text,
+            "model_output": text,
+            "is_error": True,
+            "decision": decision,
+            "settled_at": now,
+        }
+    )
+
+
+async def wake(runtime: Runtime, token: str, run_id: str) -> None:
+    """Wake a branch as best effort: the record decides, and the sweeper looks again."""
+    try:
+        await runtime.callbacks.wake(token)
+    except RetryableError:
+        logger.warning("a branch was not woken", extra={"run_id": run_id})
+
+
+def turn_record(state: RunState, head: ThreadHead, response: Sequence[Message]) -> TurnRecord:
+    """What goes to the database: messages with their token counts, and each step's usage."""
+    return TurnRecord(
+        head=head,
+        run=state.meta,
+        input=_counted(state.meta.input),
+        response=tuple(_counted(m) for m in response),
+        usage=tuple(
+            StepUsage(
+                step=s.key,
+                agent=state.meta.agent,
+                model=s.model,
+                usage=s.usage,
+                at=s.message.created_at,
+            )
+            for s in state.steps
+        ),
+        snapshot=_tree(state),
+    )
+
+
+async def start_execution(runtime: Runtime, owner: str, run_id: str, n: int) -> None:
+    """Start an execution; one that cannot be started now is started by the sweeper."""
+    try:
+        await runtime.callbacks.start(owner, run_id, n)
+    except RetryableError:
+        logger.warning("execution not started, left to the sweeper", extra={"run_id": run_id})
+
+
+def _counted(message: Message) -> Message:
+    return message.model_copy(update={"token_count": message_tokens(message)})
+
+
+def _tree(state: RunState) -> dict[str, Any]:
+    return {
+        "run_id": state.meta.id,
+        "agent": state.meta.agent,
+        "steps": [
+            {"step": s.index, "model": s.model, "finish_reason": s.finish_reason}
+            for s in state.steps
+        ],
+        "children": [],
+    }
+
+
+def last_events(runtime: Runtime, outcome: Outcome, response: Sequence[Message]) -> list[Event]:
+    """`error` (failed), exactly one `finish`, `agent-end` (success)."""
+    now = runtime.clock.now()
+    events: list[Event] = []
+    if outcome.error is not None:
+        events.append(ErrorEvent(at=now, error=outcome.error))
+    events.append(
+        Finish(
+            at=now,
+            status=outcome.status,
+            finish_reason=outcome.finish_reason,
+            usage=outcome.usage,
+            model=outcome.model,
+            output=outcome.output,
+        )
+    )
+    if outcome.status is Status.SUCCESS:
+        events.append(AgentEnd(at=now, messages=tuple(response)))
+    return events

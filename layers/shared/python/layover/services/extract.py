@@ -1,0 +1,47 @@
+"""Extract: what is learned from a run after it is over. Never in the user's way, never twice."""
+
+import logging
+
+from layover.errors import LayoverError
+from layover.memory import titles
+from layover.ports import Runtime
+from layover.services.payloads import RunPayload
+from layover.values.context import Extraction
+from layover.values.run import RunSnapshot, Status
+
+logger = logging.getLogger("layover")
+
+
+async def extract(runtime: Runtime, payload: RunPayload) -> dict[str, str]:
+    """Title the thread after its first good run. A failing model costs the title, nothing else."""
+    snapshot = await runtime.journal.snapshot(payload.owner, payload.run_id)
+    if snapshot is None or snapshot.meta.status is not Status.SUCCESS:
+        return {"status": "nothing"}
+    title = await _title(runtime, snapshot)
+    done = await runtime.memory.record_extraction(
+        payload.owner,
+        Extraction(run_id=payload.run_id, thread_id=snapshot.meta.thread_id, title=title),
+    )
+    if title is not None:
+        await runtime.journal.edit_thread(
+            payload.owner, snapshot.meta.thread_id, title=title, untitled_only=True
+        )
+    return {"status": "extracted" if done else "done before"}
+
+
+async def _title(runtime: Runtime, snapshot: RunSnapshot) -> str | None:
+    meta = snapshot.meta
+    head = await runtime.journal.thread(meta.owner, meta.thread_id)
+    agent = runtime.agents().get(meta.agent)
+    if head is None or head.title is not None or agent is None or not agent.memory.titles:
+        return None
+    message = titles.source([meta.input])
+    if message is None:
+        return None
+    model = runtime.settings.title_model or runtime.settings.model
+    try:
+        reply = await runtime.model.complete(titles.title_prompt(model, message))
+    except LayoverError as error:
+        logger.warning("no title", extra={"run_id": meta.id, "cause": type(error).__name__})
+        return None
+    return titles.clean(reply.text)

@@ -1,0 +1,45 @@
+"""What the state machine sends to the functions. Handlers accept every earlier `v`; outputs only grow."""
+
+from typing import Any
+
+from layover.values.base import Value
+
+
+class RunPayload(Value):
+    """The part that all have: ids, and the execution that sends it."""
+
+    v: int = 1
+    op: str = ""
+    owner: str
+    run_id: str
+    n: int = 1
+    execution: str = ""
+
+
+class WaitingCall(Value):
+    """A branch of the Map: which call waits, for which attempt, for how long (seconds)."""
+
+    key: str
+    attempt: int
+    timeout_s: int
+    status: str = "waiting"
+
+
+class AwaitPayload(RunPayload):
+    """Await: store the token on the call."""
+
+    call: WaitingCall
+    token: str
+
+
+class ResumePayload(RunPayload):
+    """Resume: settle the call. `output`: what the token was answered with, or `{Error, Cause}`."""
+
+    call: WaitingCall
+    output: Any = None
+
+
+class SettlePayload(RunPayload):
+    """Settle: an error that Turn or the Map ended with."""
+
+    error: dict[str, Any] = {}

@@ -1,0 +1,164 @@
+"""Await and Resume: a call's task token is stored, and when it is answered the call is settled."""
+
+import logging
+from datetime import datetime
+from typing import Any
+
+from layover.engine.calls import Calls
+from layover.engine.pump import watched
+from layover.engine.progress import Stopped
+from layover.engine.state import RunState
+from layover.errors import DecisionError, DecisionInvalid, Fenced, RunFailed
+from layover.ports import RunLog, Runtime
+from layover.services.callback import CALLBACK, decision_from_callback
+from layover.services.ending import SYSTEM
+from layover.services.payloads import AwaitPayload, ResumePayload, RunPayload, WaitingCall
+from layover.services.turn import agent_of
+from layover.services.waiting import waiting_call
+from layover.values.event import ToolCallDecided
+from layover.values.run import CallRecord, CallState, Decision, DecisionKind, StepRecord
+
+logger = logging.getLogger("layover")
+
+DECIDED = {"layover": "decided"}
+"""What our own wake-up says: look at the record."""
+
+
+async def await_decision(runtime: Runtime, payload: AwaitPayload) -> dict[str, Any]:
+    """Store the token if the call waits; wake the branch at once if it does not."""
+    call = await runtime.journal.store_token(
+        payload.owner,
+        payload.run_id,
+        payload.execution,
+        payload.call.key,
+        payload.call.attempt,
+        payload.token,
+    )
+    if call is None:
+        await runtime.callbacks.wake(payload.token)
+        return {"status": "woken"}
+    await _publish(runtime, payload, call)
+    return {"status": "waiting"}
+
+
+async def _publish(runtime: Runtime, payload: AwaitPayload, call: CallRecord) -> None:
+    run = await runtime.journal.run(payload.owner, payload.run_id)
+    if run is None or call.suspension is None:
+        return
+    suspension = call.suspension.model_dump(mode="json")
+    await runtime.callbacks.publish_approval(
+        {
+            "run_id": run.id,
+            "thread_id": run.thread_id,
+            "agent": run.agent,
+            "tool_call_id": call.tool_call_id,
+            "tool_name": call.tool_name,
+            "args": call.args,
+            "payload": suspension["payload"],
+            "expires_at": suspension["expires_at"],
+            "task_token": payload.token,
+        }
+    )
+
+
+async def resume(runtime: Runtime, payload: ResumePayload) -> WaitingCall:
+    """Settle one call. Status `waiting`: it waits (again, or an invalid decision came); `done`."""
+    log = await runtime.journal.join(payload.owner, payload.run_id, payload.execution)
+    call = log.snapshot.call(payload.call.key) if log else None
+    if log is None or call is None:
+        return _done(payload.call)
+    try:
+        if call.undecided:
+            call = await _decided(runtime, payload, log, call)
+            if call.undecided:
+                return waiting_call(call, runtime.clock.now())
+        return await _settle(runtime, log, call)
+    except (Fenced, Stopped):
+        logger.info("the call was settled elsewhere", extra={"run_id": payload.run_id})
+        return _done(payload.call)
+
+
+async def _decided(
+    runtime: Runtime, payload: ResumePayload, log: RunLog, call: CallRecord
+) -> CallRecord:
+    """The call with the decision that the token's answer makes, or as it waits."""
+    decision = _from_output(runtime, payload, log.snapshot.meta.agent, call)
+    if decision is not None:
+        event = ToolCallDecided(
+            at=decision.at,
+            tool_call_id=call.tool_call_id,
+            decision=decision.kind,
+            decided_by=decision.decided_by,
+        )
+        try:
+            decided = await runtime.journal.decide(
+                payload.owner, payload.run_id, call.key, call.attempt, decision, event
+            )
+            return decided.call
+        except DecisionError:
+            logger.info("a decision came first", extra={"run_id": payload.run_id})
+    return await runtime.journal.call(payload.owner, payload.run_id, call.key) or call
+
+
+def _from_output(
+    runtime: Runtime, payload: ResumePayload, agent: str, call: CallRecord
+) -> Decision | None:
+    """An outside caller's output is validated like an HTTP body; None leaves the call waiting."""
+    now, output = runtime.clock.now(), payload.output
+    if output == DECIDED or payload.call.attempt != call.attempt:
+        return None
+    if isinstance(output, dict) and "Error" in output and "Cause" in output:
+        return _from_error(output, call, now)
+    try:
+        return decision_from_callback(runtime, agent, call, output, now)
+    except DecisionInvalid as error:
+        logger.warning(
+            "an invalid decision came through the callback: the call waits on a new token",
+            extra={"run_id": payload.run_id, "problem": str(error)},
+        )
+        return None
+
+
+def _from_error(output: dict[str, Any], call: CallRecord, now: datetime) -> Decision | None:
+    if output["Error"] == "States.Timeout":
+        expires_at = call.suspension.expires_at if call.suspension else None
+        if expires_at is None or expires_at > now:
+            return None
+        return Decision(kind=DecisionKind.EXPIRED, decided_by=SYSTEM, at=now)
+    reason = output["Cause"] or output["Error"]
+    return Decision(kind=DecisionKind.DENIED, decided_by=CALLBACK, at=now, reason=reason)
+
+
+async def _settle(runtime: Runtime, log: RunLog, call: CallRecord) -> WaitingCall:
+    if call.state is CallState.SETTLED:
+        return _done(_item(call))
+    state = RunState(log.snapshot)
+    state.update(call)
+    step = _step_of(state, call)
+    try:
+        agent = agent_of(runtime, state.meta)
+    except RunFailed:
+        # The turn that follows ends the run with this error; nothing can be settled without code.
+        return _done(_item(call))
+    await watched(log, Calls(log, state, agent, runtime.clock).settle(step, call))
+    settled = state.calls[call.key]
+    if settled.undecided:
+        return waiting_call(settled, runtime.clock.now())
+    return _done(_item(settled))
+
+
+def _step_of(state: RunState, call: CallRecord) -> StepRecord:
+    return next(s for s in state.steps if call.key.startswith(f"{s.key}#CALL#"))
+
+
+def _item(call: CallRecord) -> WaitingCall:
+    return WaitingCall(key=call.key, attempt=call.attempt, timeout_s=1)
+
+
+def _done(item: WaitingCall) -> WaitingCall:
+    return item.model_copy(update={"status": "done"})
+
+
+def payload_of(event: dict[str, Any]) -> RunPayload:
+    """The event of the resume function: op `await` or `resume`."""
+    return (AwaitPayload if event.get("op") == "await" else ResumePayload).model_validate(event)

@@ -1,0 +1,132 @@
+"""Runs: read, wait for, list, cancel, follow. Nothing here needs Postgres."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from layover.errors import NotFound
+from layover.ports import Runtime
+from layover.services.cursors import seal, unseal_one
+from layover.services.threads import head_of
+from layover.services.views import run_view
+from layover.values.event import EventPage
+from layover.values.page import Page
+from layover.values.run import Run, RunMeta, RunSnapshot, Status
+
+MAX_WAIT = 25.0
+"""Seconds: API Gateway gives up after 30."""
+_FIRST_DELAY = 0.05
+_LAST_DELAY = 0.5
+_MAX_SEQ = 900_000_000
+_CURSOR = "runs"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How a caller waits; tests give their own. Both in seconds."""
+
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    now: Callable[[], float] = time.monotonic
+
+
+async def get(
+    runtime: Runtime, owner: str, run_id: str, wait: float = 0, pace: Pace | None = None
+) -> Run:
+    """One run, after waiting up to `wait` seconds until it is suspended or over. Raises NotFound."""
+
+    async def look() -> RunMeta | None:
+        return await runtime.journal.run(owner, run_id)
+
+    if wait > 0:
+        await meta_of(runtime, owner, run_id)
+        await _until(look, _settled, wait, pace or Pace())
+    return run_view(await snapshot_of(runtime, owner, run_id))
+
+
+def settled(run: Run) -> bool:
+    """Suspended or over: nothing happens without somebody else."""
+    return run.status is Status.SUSPENDED or run.status.over
+
+
+async def list_runs(
+    runtime: Runtime, owner: str, thread_id: str, limit: int, cursor: str | None
+) -> Page[Run]:
+    """A thread's runs, newest first. Raises NotFound."""
+    await head_of(runtime, owner, thread_id)
+    page = await runtime.journal.runs(owner, thread_id, limit, unseal_one(_CURSOR, cursor))
+    snapshots = await asyncio.gather(*(runtime.journal.snapshot(owner, m.id) for m in page.items))
+    views = tuple(run_view(s) for s in snapshots if s is not None)
+    return Page(items=views, next_cursor=seal(_CURSOR, page.next_cursor))
+
+
+async def cancel(runtime: Runtime, owner: str, run_id: str) -> Run:
+    """Ask a run to stop; a finished one stays as it is. Raises NotFound."""
+    await meta_of(runtime, owner, run_id)
+    await runtime.journal.request_cancel(owner, run_id)
+    return run_view(await snapshot_of(runtime, owner, run_id))
+
+
+async def events(
+    runtime: Runtime,
+    owner: str,
+    run_id: str,
+    after: int,
+    limit: int,
+    wait: float = 0,
+    pace: Pace | None = None,
+) -> EventPage:
+    """Events with seq > `after`, after waiting up to `wait` seconds for the first. Raises NotFound."""
+    await meta_of(runtime, owner, run_id)
+
+    async def look() -> EventPage:
+        return await runtime.journal.events(owner, run_id, min(after, _MAX_SEQ), limit)
+
+    page = await _until(look, lambda p: bool(p.items) or p.done, wait, pace or Pace())
+    return page if page.items else page.model_copy(update={"last_seq": after})
+
+
+async def meta_of(runtime: Runtime, owner: str, run_id: str) -> RunMeta:
+    """META of a run whose thread is there. Raises NotFound."""
+    meta = await runtime.journal.run(owner, run_id)
+    if meta is None:
+        raise NotFound("there is no such run", run_id=run_id)
+    await _check_thread(runtime, meta)
+    return meta
+
+
+async def snapshot_of(runtime: Runtime, owner: str, run_id: str) -> RunSnapshot:
+    """Everything journaled of a run whose thread is there. Raises NotFound."""
+    snapshot = await runtime.journal.snapshot(owner, run_id)
+    if snapshot is None:
+        raise NotFound("there is no such run", run_id=run_id)
+    await _check_thread(runtime, snapshot.meta)
+    return snapshot
+
+
+async def _check_thread(runtime: Runtime, meta: RunMeta) -> None:
+    """A deleted thread takes its runs with it, long before they are erased."""
+    head = await runtime.journal.thread(meta.owner, meta.thread_id)
+    if head is not None and head.deleted:
+        raise NotFound("there is no such run", run_id=meta.id)
+
+
+def _settled(meta: RunMeta | None) -> bool:
+    return meta is None or meta.shown_status is Status.SUSPENDED or meta.status.over
+
+
+async def _until(
+    look: Callable[[], Awaitable[T]], enough: Callable[[T], bool], wait: float, pace: Pace
+) -> T:
+    """What `look` finds first that is enough, or at last. Looks every 50 ms, slowing to 500 ms."""
+    end = pace.now() + min(max(wait, 0), MAX_WAIT)
+    delay = _FIRST_DELAY
+    found = await look()
+    while not enough(found) and (left := end - pace.now()) > 0:
+        await pace.sleep(min(delay, left))
+        delay = min(delay * 1.3, _LAST_DELAY)
+        found = await look()
+    return found

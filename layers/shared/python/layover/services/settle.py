@@ -1,0 +1,57 @@
+"""Settle: what becomes of a run whose Turn failed. Imports no user code."""
+
+import json
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from layover.engine.loop import failed
+from layover.engine.state import RunState
+from layover.errors import Fenced, RetryableError, RunFailed
+from layover.ports import Runtime
+from layover.services.ending import end_run
+from layover.services.payloads import SettlePayload
+from layover.services.turn import head_of
+from layover.values.run import MAX_ATTEMPTS, Status
+
+logger = logging.getLogger("layover")
+
+
+async def settle(runtime: Runtime, payload: SettlePayload) -> Mapping[str, Any]:
+    """`again`: fewer than five attempts since the last journaled step; `over`: the run has failed now;
+    `left`: it is over, or another execution drives it."""
+    run = await runtime.journal.run(payload.owner, payload.run_id)
+    if run is None or run.status is not Status.RUNNING or run.execution != payload.execution:
+        return {"status": "left"}
+    if run.attempts < MAX_ATTEMPTS:
+        return {"status": "again"}
+    log = await runtime.journal.force(payload.owner, payload.run_id)
+    if log is None:
+        return {"status": "left"}
+    failure = failed(_reason(payload))
+    state = RunState(log.snapshot)
+    try:
+        head = await head_of(runtime, run)
+        try:
+            await end_run(runtime, log, state, head, failure)
+        except RetryableError:
+            logger.warning("the database is away: the run is saved later", extra={"run_id": run.id})
+            await end_run(runtime, log, state, head, failure, save=False)
+    except Fenced:
+        return {"status": "left"}
+    return {"status": "over"}
+
+
+def _reason(payload: SettlePayload) -> RunFailed:
+    """What the last attempt died of, as far as the state machine knows it."""
+    kind = str(payload.error.get("Error") or "unknown")
+    message = (
+        f"the run was attempted {MAX_ATTEMPTS} times since its last step; the last error: {kind}"
+    )
+    try:
+        cause = json.loads(payload.error.get("Cause") or "{}")
+    except ValueError:
+        cause = {}
+    if isinstance(cause, dict) and cause.get("errorMessage") and kind != "AttemptsUsedUp":
+        message = f"{message}: {str(cause['errorMessage'])[:500]}"
+    return RunFailed(message, type="AttemptsUsedUp", run_id=payload.run_id)

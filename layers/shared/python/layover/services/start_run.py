@@ -1,0 +1,236 @@
+"""Accept a run: what is asked is journaled, and an execution started. Needs no Postgres."""
+
+import hashlib
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Any, Final, Literal
+from urllib.parse import urlsplit
+
+from pydantic import TypeAdapter
+
+from layover.errors import (
+    Conflict,
+    InvalidRequest,
+    LimitReached,
+    RetryableError,
+    ThreadBusy,
+    TooLarge,
+)
+from layover.ports import Accepted, RequestKey, Runtime, StaleHead
+from layover.services.messages import live_messages
+from layover.services.runs import snapshot_of
+from layover.services.text import cleaned, compact_json, json_size
+from layover.services.threads import head_of
+from layover.services.views import run_view
+from layover.values.message import FilePart, InputPart, Message, Role, TextPart
+from layover.values.run import OnBusy, Run, RunMeta, RunSnapshot, Status
+from layover.values.thread import ThreadHead
+
+MAX_INPUT = 1024 * 1024
+"""Bytes of the input as JSON (CONTRACT 3)."""
+KEY_LIFETIME = timedelta(hours=24)
+"""How long an `Idempotency-Key` is kept."""
+_TRIES = 8
+"""How often the head of a thread may move under us: each time somebody else got ahead."""
+_MAX_URL = 8192
+_log = logging.getLogger("layover")
+
+
+class Absent(Enum):
+    """`parent_id` was not named, which is something else than null (a new root)."""
+
+    ABSENT = "absent"
+
+
+ABSENT: Final = Absent.ABSENT
+
+
+@dataclass(frozen=True)
+class StartRun:
+    """What a caller asks for. `parent_id`: absent continues the newest leaf, None begins a new root."""
+
+    input: str | Sequence[InputPart]
+    parent_id: str | Literal[Absent.ABSENT] | None = ABSENT
+    stream: bool = False
+    on_busy: OnBusy = OnBusy.REJECT
+    max_iterations: int | None = None
+
+
+def keyed(key: str, thread_id: str, request: StartRun, now: datetime) -> RequestKey:
+    """An `Idempotency-Key` bound to what was asked: the thread and the whole request."""
+    named = request.parent_id is not ABSENT
+    facts = [
+        thread_id,
+        _plain(request.input),
+        named,
+        request.parent_id if named else None,
+        request.stream,
+        request.on_busy.value,
+        request.max_iterations,
+    ]
+    digest = hashlib.sha256(compact_json(facts).encode("utf-8", "surrogatepass")).hexdigest()
+    return RequestKey(key, digest, now + KEY_LIFETIME)
+
+
+async def start_run(
+    runtime: Runtime,
+    owner: str,
+    thread_id: str,
+    request: StartRun,
+    request_key: RequestKey | None = None,
+) -> Run:
+    """Accept the run, once for each request key.
+
+    Raises InvalidRequest, TooLarge, NotFound (the thread), ThreadBusy, LimitReached (the queue is
+    full), Conflict (the key came with another request)."""
+    content = _content(request.input)
+    again = await _replay(runtime, owner, request_key)
+    if again is not None:
+        return run_view(await snapshot_of(runtime, owner, again))
+    accepted, meta = await _accept(runtime, owner, thread_id, content, request, request_key)
+    if accepted.replayed:
+        return run_view(await snapshot_of(runtime, owner, accepted.run_id))
+    if accepted.started:
+        await _start(runtime, owner, meta)
+    status = Status.RUNNING if accepted.started else Status.QUEUED
+    return run_view(RunSnapshot(meta=meta.model_copy(update={"status": status})))
+
+
+async def _accept(
+    runtime: Runtime,
+    owner: str,
+    thread_id: str,
+    content: tuple[InputPart, ...],
+    request: StartRun,
+    request_key: RequestKey | None,
+) -> tuple[Accepted, RunMeta]:
+    run_id, message_id = runtime.ids.new("run"), runtime.ids.new("msg")
+    known_parent = False
+    for _ in range(_TRIES):
+        head = await head_of(runtime, owner, thread_id)
+        if not known_parent:
+            request = await _with_parent(runtime, head, request)
+            known_parent = True
+        meta = _meta(runtime, head, run_id, message_id, content, request)
+        try:
+            return await runtime.journal.accept(meta, head, request.on_busy, request_key), meta
+        except StaleHead:
+            continue
+        except (ThreadBusy, LimitReached):
+            # What holds the thread may be this very request, sent twice at once.
+            again = await _replay(runtime, owner, request_key)
+            if again is None:
+                raise
+            return Accepted(again, started=False, replayed=True), meta
+    raise Conflict("other requests keep changing the thread; try again", thread_id=thread_id)
+
+
+async def _with_parent(runtime: Runtime, head: ThreadHead, request: StartRun) -> StartRun:
+    """The request with a parent that is a message of this thread, in the journal or the database."""
+    if request.parent_id is ABSENT or request.parent_id is None:
+        return request
+    parent = cleaned(request.parent_id)
+    if parent == head.leaf_id or any(m.id == parent for m in await live_messages(runtime, head)):
+        return replace(request, parent_id=parent)
+    if await runtime.threads.message(head.owner, head.id, parent) is None:
+        error = {"loc": ["body", "parent_id"], "msg": "no such message in this thread"}
+        raise InvalidRequest("the parent is unknown", [{**error, "type": "unknown_message"}])
+    return replace(request, parent_id=parent)
+
+
+def _meta(
+    runtime: Runtime,
+    head: ThreadHead,
+    run_id: str,
+    message_id: str,
+    content: tuple[InputPart, ...],
+    request: StartRun,
+) -> RunMeta:
+    now = runtime.clock.now()
+    message = Message(
+        id=message_id,
+        thread_id=head.id,
+        run_id=run_id,
+        parent_id=head.leaf_id if request.parent_id is ABSENT else request.parent_id,
+        role=Role.USER,
+        content=content,
+        created_at=head.next_time(now),
+    )
+    return RunMeta(
+        id=run_id,
+        owner=head.owner,
+        thread_id=head.id,
+        agent=head.agent,
+        status=Status.QUEUED,
+        input=message,
+        parent_given=request.parent_id is not ABSENT,
+        stream=request.stream,
+        max_iterations=request.max_iterations,
+        created_at=now,
+        updated_at=now,
+    )
+
+
+async def _start(runtime: Runtime, owner: str, meta: RunMeta) -> None:
+    try:
+        await runtime.callbacks.start(owner, meta.id, meta.n)
+    except RetryableError as error:
+        # The run is accepted: the sweeper starts what has no execution.
+        _log.warning(
+            "an accepted run waits for the sweeper",
+            extra={"run_id": meta.id, "cause": type(error).__name__},
+        )
+
+
+async def _replay(runtime: Runtime, owner: str, request_key: RequestKey | None) -> str | None:
+    if request_key is None:
+        return None
+    return await runtime.journal.replayed(owner, request_key, runtime.clock.now())
+
+
+def _content(given: str | Sequence[InputPart]) -> tuple[InputPart, ...]:
+    """The parts of the input, cleaned and checked."""
+    if json_size(_plain(given)) > MAX_INPUT:
+        raise TooLarge(f"the input is larger than {MAX_INPUT} bytes of JSON")
+    if isinstance(given, str):
+        parts: list[InputPart] = [TextPart(text=cleaned(given))]
+    else:
+        parts = _PARTS.validate_python(cleaned(_plain(given)))
+    if not any(not isinstance(part, TextPart) or part.text for part in parts):
+        raise _invalid((), "the input is empty", "empty")
+    for index, part in enumerate(parts):
+        if isinstance(part, FilePart):
+            _check_file(index, part)
+    return tuple(parts)
+
+
+_PARTS: TypeAdapter[list[InputPart]] = TypeAdapter(list[InputPart], config={"defer_build": True})
+
+
+def _plain(given: str | Sequence[InputPart]) -> Any:
+    return given if isinstance(given, str) else [p.model_dump(mode="python") for p in given]
+
+
+def _check_file(index: int, part: FilePart) -> None:
+    """A file has one source: a `url` (https) or a `file_id`; no file was uploaded yet."""
+    if (part.file_id is None) == (part.url is None):
+        raise _invalid((index,), "a file part needs either file_id or url", "file_source")
+    if part.file_id is not None:
+        raise _invalid((index, "file_id"), "no such file", "unknown_file")
+    if not _is_https(part.url or ""):
+        raise _invalid((index, "url"), "a URL has to be https, with a host", "https_url")
+
+
+def _is_https(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme == "https" and bool(parts.hostname) and len(url) <= _MAX_URL
+    except ValueError:
+        return False
+
+
+def _invalid(at: tuple[str | int, ...], message: str, kind: str) -> InvalidRequest:
+    return InvalidRequest(message, [{"loc": ["body", "input", *at], "msg": message, "type": kind}])

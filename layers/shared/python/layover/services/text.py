@@ -1,0 +1,45 @@
+"""What callers send, made safe to store: no NUL, no lone surrogates, bounded size and depth."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from layover.errors import InvalidRequest
+
+REPLACEMENT = "\ufffd"
+MAX_DEPTH = 100
+"""Levels of nesting; every reader of the stored JSON has to walk them again."""
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+T = TypeVar("T")
+
+
+def cleaned(value: T) -> T:
+    """The same JSON value with U+FFFD for NUL and lone surrogates, in keys as well.
+
+    Postgres stores neither of them. Raises InvalidRequest above 100 levels."""
+    result: T = _cleaned(value, 0)
+    return result
+
+
+def json_size(value: Any) -> int:
+    """Bytes of the value as compact JSON in UTF-8."""
+    return len(compact_json(value).encode("utf-8", "replace"))
+
+
+def compact_json(value: Any) -> str:
+    """One text for equal values: keys sorted, no blanks."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+def _cleaned(value: Any, depth: int) -> Any:
+    if isinstance(value, str):
+        return _UNSTORABLE.sub(REPLACEMENT, value)
+    if depth > MAX_DEPTH:
+        raise InvalidRequest(f"the JSON is nested deeper than {MAX_DEPTH} levels")
+    if isinstance(value, Mapping):
+        return {_cleaned(k, depth): _cleaned(v, depth + 1) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_cleaned(v, depth + 1) for v in value]
+    return value

@@ -1,0 +1,137 @@
+"""Threads: make, read, change, delete."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from layover.errors import InvalidRequest, NotFound, RetryableError, TooLarge
+from layover.ports import Runtime
+from layover.services.cursors import seal, unseal_one
+from layover.services.text import cleaned, json_size
+from layover.services.views import thread_view
+from layover.values.page import Page
+from layover.values.thread import Thread, ThreadHead
+
+MAX_TITLE = 500
+"""Characters."""
+MAX_METADATA = 64 * 1024
+"""Bytes of JSON: the head of a thread is one item of at most 400 kB."""
+_CURSOR = "threads"
+_log = logging.getLogger("layover")
+
+
+async def create(
+    runtime: Runtime, owner: str, agent: str, title: str | None, metadata: Mapping[str, Any]
+) -> Thread:
+    """A new, empty thread. Raises InvalidRequest for an agent that is not there."""
+    if agent not in runtime.agents():
+        error = {"loc": ["body", "agent"], "msg": "no such agent", "type": "unknown_agent"}
+        raise InvalidRequest("there is no such agent", [error])
+    now = runtime.clock.now()
+    head = ThreadHead(
+        id=runtime.ids.new("thread"),
+        owner=owner,
+        agent=agent,
+        title=_title(title) or None,
+        metadata=_metadata(metadata),
+        created_at=now,
+        updated_at=now,
+    )
+    await runtime.journal.put_thread(head)
+    return thread_view(head, None)
+
+
+async def head_of(runtime: Runtime, owner: str, thread_id: str) -> ThreadHead:
+    """The head of a thread that is there. Raises NotFound for a foreign or deleted one.
+
+    One that the journal has lost (a restored table, a restarted runner) is made again from Postgres."""
+    head = await runtime.journal.thread(owner, thread_id)
+    if head is None:
+        known = await runtime.threads.head(owner, thread_id)
+        if known is not None and not known.deleted:
+            await runtime.journal.put_thread(known)
+            head = await runtime.journal.thread(owner, thread_id)
+    if head is None or head.deleted:
+        raise NotFound("there is no such thread", thread_id=thread_id)
+    return head
+
+
+async def get(runtime: Runtime, owner: str, thread_id: str) -> Thread:
+    """One thread. Raises NotFound."""
+    return await _view(runtime, await head_of(runtime, owner, thread_id))
+
+
+async def list_threads(
+    runtime: Runtime, owner: str, limit: int, cursor: str | None
+) -> Page[Thread]:
+    """The owner's threads, newest change first."""
+    page = await runtime.journal.threads(owner, limit, unseal_one(_CURSOR, cursor))
+    views = await asyncio.gather(*(_view(runtime, head) for head in page.items))
+    return Page(items=tuple(views), next_cursor=seal(_CURSOR, page.next_cursor))
+
+
+async def edit(
+    runtime: Runtime,
+    owner: str,
+    thread_id: str,
+    title: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> Thread:
+    """Replace the title ("" takes it away) and the metadata, whole; None leaves it. Raises NotFound."""
+    head = await head_of(runtime, owner, thread_id)
+    if title is None and metadata is None:
+        return await _view(runtime, head)
+    edited = await runtime.journal.edit_thread(
+        owner,
+        thread_id,
+        title=None if title is None else _title(title),
+        metadata=None if metadata is None else _metadata(metadata),
+    )
+    if edited is None:
+        raise NotFound("there is no such thread", thread_id=thread_id)
+    return await _view(runtime, edited)
+
+
+async def delete(runtime: Runtime, owner: str, thread_id: str) -> None:
+    """From now on the thread is gone for its owner; its run is cancelled. Raises NotFound.
+
+    Erasing may fail for the moment (the database sleeps): the head stays deleted, which is what the
+    sweeper looks for, and late writers find it so."""
+    await head_of(runtime, owner, thread_id)
+    head = await runtime.journal.mark_deleted(owner, thread_id)
+    try:
+        for run_id in _runs_to_stop(head):
+            await runtime.journal.request_cancel(owner, run_id)
+        await runtime.threads.erase(owner, thread_id)
+    except RetryableError as error:
+        _log.warning(
+            "a deleted thread is not erased yet",
+            extra={"thread_id": thread_id, "cause": type(error).__name__},
+        )
+
+
+def _runs_to_stop(head: ThreadHead | None) -> tuple[str, ...]:
+    if head is None:
+        return ()
+    return (*([head.active_run] if head.active_run else []), *head.queue)
+
+
+async def _view(runtime: Runtime, head: ThreadHead) -> Thread:
+    active = await runtime.journal.run(head.owner, head.active_run) if head.active_run else None
+    return thread_view(head, active)
+
+
+def _title(title: str | None) -> str:
+    text = cleaned(title or "").strip()
+    if len(text) > MAX_TITLE:
+        error = {"loc": ["body", "title"], "msg": f"longer than {MAX_TITLE} characters"}
+        raise InvalidRequest("the title is too long", [{**error, "type": "too_long"}])
+    return text
+
+
+def _metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    clean = dict(cleaned(metadata))
+    if json_size(clean) > MAX_METADATA:
+        raise TooLarge(f"metadata is larger than {MAX_METADATA} bytes of JSON")
+    return clean

@@ -1,0 +1,88 @@
+"""Turn: take a run and advance it until it ends, suspends, or has to yield."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from layover.context.assembly import window_size
+from layover.declare.agent import Agent
+from layover.engine.loop import Loop, failed
+from layover.engine.progress import Over, Suspended
+from layover.engine.state import RunState
+from layover.errors import DefinitionError, Fenced, RunFailed
+from layover.ports import Deadline, RunLog, Runtime
+from layover.services.ending import end_run
+from layover.services.payloads import RunPayload
+from layover.services.waiting import waiting_call
+from layover.values.context import TurnQuery
+from layover.values.run import RunMeta
+from layover.values.thread import ThreadHead
+
+logger = logging.getLogger("layover")
+
+Answer = Mapping[str, Any]
+"""`status`: suspended | yielded | over | left; `waiting`: the Map's items."""
+
+
+async def turn(runtime: Runtime, payload: RunPayload, deadline: Deadline) -> Answer:
+    """One invocation's worth of a run. Raises RetryableError, AttemptsUsedUp."""
+    log = await runtime.journal.take(payload.owner, payload.run_id, payload.execution)
+    if log is None:
+        return _answer("left")
+    try:
+        return await _turn(runtime, log, deadline)
+    except Fenced:
+        logger.info("another attempt holds the run", extra={"run_id": payload.run_id})
+        return _answer("left")
+
+
+async def _turn(runtime: Runtime, log: RunLog, deadline: Deadline) -> Answer:
+    meta = log.snapshot.meta
+    head = await head_of(runtime, meta)
+    try:
+        agent = agent_of(runtime, meta)
+    except RunFailed as failure:
+        await end_run(runtime, log, RunState(log.snapshot), head, failed(failure))
+        return _answer("over")
+    context = await runtime.threads.open_turn(
+        TurnQuery(
+            head=head,
+            run_id=meta.id,
+            input=meta.input,
+            window=window_size(agent, runtime.settings),
+        )
+    )
+    loop = Loop(runtime, log, agent, context.history, deadline)
+    progress = await loop.advance()
+    if isinstance(progress, Suspended):
+        now = runtime.clock.now()
+        waiting = [waiting_call(c, now).model_dump() for c in progress.waiting]
+        return _answer("suspended", waiting)
+    if isinstance(progress, Over):
+        await end_run(runtime, log, loop.state, head, progress)
+        return _answer("over")
+    return _answer("yielded")
+
+
+def agent_of(runtime: Runtime, meta: RunMeta) -> Agent:
+    """The run's agent. An agents' module that cannot be imported, or an agent that is gone, ends the
+    run with an error that names it."""
+    try:
+        agent = runtime.agents().get(meta.agent)
+    except DefinitionError as error:
+        raise RunFailed(error.message, type=type(error).__name__, run_id=meta.id) from error
+    if agent is None:
+        raise RunFailed(f"there is no agent {meta.agent!r}", type="UnknownAgent", run_id=meta.id)
+    return agent
+
+
+async def head_of(runtime: Runtime, meta: RunMeta) -> ThreadHead:
+    """The thread's head; a run without one belongs to a thread that is gone for good."""
+    head = await runtime.journal.thread(meta.owner, meta.thread_id)
+    if head is None:
+        raise Fenced("the thread is gone", run_id=meta.id, thread_id=meta.thread_id)
+    return head
+
+
+def _answer(status: str, waiting: list[dict[str, Any]] | None = None) -> Answer:
+    return {"status": status, "waiting": waiting or []}

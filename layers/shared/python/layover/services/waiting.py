@@ -1,0 +1,17 @@
+"""How long a branch waits for its call."""
+
+import math
+from datetime import datetime
+
+from layover.services.payloads import WaitingCall
+from layover.values.run import CallRecord
+
+A_YEAR = 365 * 24 * 3600
+"""Seconds; an execution lives no longer."""
+
+
+def waiting_call(call: CallRecord, now: datetime) -> WaitingCall:
+    """The Map item of a call that waits: what is left until it expires, at least 1 s."""
+    expires_at = call.suspension.expires_at if call.suspension else None
+    left = A_YEAR if expires_at is None else math.ceil((expires_at - now).total_seconds())
+    return WaitingCall(key=call.key, attempt=call.attempt, timeout_s=max(1, min(left, A_YEAR)))

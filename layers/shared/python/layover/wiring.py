@@ -1,0 +1,265 @@
+"""Environment -> Runtime. The only reader of `os.environ`; nothing is made before it is asked for."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import BaseModel, Field
+
+from layover.clock import SystemClock
+from layover.errors import RetryableError
+from layover.ids import RandomIds
+from layover.ports import Runtime
+from layover.values.settings import Settings
+
+if TYPE_CHECKING:
+    from layover.declare.agent import Agent
+    from layover.services.migrate import Migrator
+
+T = TypeVar("T")
+
+
+class Environment(BaseModel):
+    """Every variable that the functions read, by its name."""
+
+    table: str = Field(default="", alias="LAYOVER_TABLE")
+    bucket: str = Field(default="", alias="LAYOVER_BUCKET")
+    state_machine_arn: str = Field(default="", alias="LAYOVER_STATE_MACHINE_ARN")
+    event_bus: str = Field(default="default", alias="LAYOVER_EVENT_BUS")
+    database_url: str = Field(default="", alias="LAYOVER_DATABASE_URL")
+    database_admin_url: str = Field(default="", alias="LAYOVER_DATABASE_ADMIN_URL")
+    agents: str = Field(default="user_agents", alias="LAYOVER_AGENTS")
+    openai_api_key: str | None = Field(default=None, alias="OPENAI_API_KEY")
+    openai_base_url: str | None = Field(default=None, alias="OPENAI_BASE_URL")
+    model: str = Field(default="openai/gpt-5-mini", alias="LAYOVER_MODEL")
+    last_messages: int = Field(default=20, ge=1, alias="LAYOVER_LAST_MESSAGES")
+    embedder_model: str | None = Field(default=None, alias="LAYOVER_EMBEDDER_MODEL")
+    top_k: int = Field(default=5, ge=1, alias="LAYOVER_SEMANTIC_RECALL_TOP_K")
+    observer_model: str | None = Field(default=None, alias="LAYOVER_OBSERVER_MODEL")
+    observer_tokens: int = Field(default=30_000, ge=1, alias="LAYOVER_OBSERVER_MESSAGE_TOKENS")
+    reflector_tokens: int = Field(
+        default=40_000, ge=1, alias="LAYOVER_REFLECTOR_OBSERVATION_TOKENS"
+    )
+    extractor_model: str | None = Field(default=None, alias="LAYOVER_EXTRACTOR_MODEL")
+    title_model: str | None = Field(default=None, alias="LAYOVER_TITLE_MODEL")
+    log_level: str = Field(default="INFO", alias="LAYOVER_LOG_LEVEL")
+
+    @property
+    def settings(self) -> Settings:
+        """The part that the engine and the services know."""
+        return Settings(
+            model=self.model,
+            last_messages=self.last_messages,
+            embedder_model=self.embedder_model,
+            semantic_recall_top_k=self.top_k,
+            observer_model=self.observer_model,
+            observer_message_tokens=self.observer_tokens,
+            reflector_observation_tokens=self.reflector_tokens,
+            extractor_model=self.extractor_model,
+            title_model=self.title_model,
+            log_level=self.log_level,
+        )
+
+
+@cache
+def environment() -> Environment:
+    """The process's environment, read once; an empty variable counts as not set."""
+    names = {f.alias for f in Environment.model_fields.values() if f.alias}
+    given = {k: v for k, v in os.environ.items() if k in names and v}
+    return Environment.model_validate(given)
+
+
+class _Lazy:
+    """Stands for a port whose adapter is imported and made when it is first used."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+
+    def __getattr__(self, name: str) -> Any:
+        adapter = self._make()
+        # The next access finds the attribute itself and does not come here.
+        value = getattr(adapter, name)
+        setattr(self, name, value)
+        return value
+
+
+@cache
+def runtime() -> Runtime:
+    """The ports on AWS (or on what `AWS_ENDPOINT_URL` names)."""
+    clock = SystemClock()
+    return Runtime(
+        journal=_Lazy(_journal),
+        threads=_Lazy(_threads),
+        memory=_Lazy(_memory),
+        blobs=_Lazy(_blobs),
+        model=_Lazy(_model),
+        callbacks=_Lazy(_callbacks),
+        clock=clock,
+        ids=RandomIds(),
+        settings=environment().settings,
+        agents=_agents,
+        price=_price,
+    )
+
+
+@cache
+def _journal() -> Any:
+    from layover.adapters.aws import client
+    from layover.adapters.journal.dynamodb import DynamoTable
+    from layover.adapters.journal.journal import TableJournal
+
+    table = DynamoTable(lambda: client("dynamodb"), environment().table)
+    return TableJournal(table, _Lazy(_blobs), SystemClock())
+
+
+@cache
+def _blobs() -> Any:
+    from layover.adapters.aws import client
+    from layover.adapters.blobs.s3 import S3Blobs
+
+    return S3Blobs(lambda: client("s3"), environment().bucket)
+
+
+@cache
+def _callbacks() -> Any:
+    from layover.adapters.aws import client
+    from layover.adapters.callbacks.stepfunctions import StepFunctions
+
+    env = environment()
+    return StepFunctions(
+        lambda: client("stepfunctions"),
+        lambda: client("events"),
+        env.state_machine_arn,
+        env.event_bus,
+    )
+
+
+@cache
+def _database() -> Any:
+    from layover.adapters.store.postgres.database import Database
+
+    return Database(environment().database_url)
+
+
+@cache
+def _threads() -> Any:
+    from layover.adapters.store.postgres.threads import PostgresThreads
+
+    return PostgresThreads(_database())
+
+
+@cache
+def _memory() -> Any:
+    from layover.adapters.store.postgres.memory import PostgresMemory
+
+    return PostgresMemory(_database())
+
+
+@cache
+def _model() -> Any:
+    from layover.adapters.models.openai_chat import OpenAIChat
+
+    env = environment()
+    return OpenAIChat(env.openai_api_key, env.openai_base_url)
+
+
+@cache
+def _agents() -> "Mapping[str, Agent]":
+    from layover.declare.registry import load_agents
+
+    return load_agents(environment().agents)
+
+
+def _price(model: str, usage: Any) -> Any:
+    from layover.adapters.prices import cost
+
+    return cost(model, usage)
+
+
+def migrator() -> "Migrator":
+    """What brings the database to this release's schema, as the owner of the tables."""
+    from layover.adapters.store.postgres.migrate import PostgresMigrations
+
+    return PostgresMigrations(environment().database_admin_url)
+
+
+@dataclass
+class _Loop:
+    """The event loop of an execution environment: one, kept between invocations."""
+
+    loop: asyncio.AbstractEventLoop | None = field(default=None)
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        if self.loop is None:
+            self.loop = asyncio.new_event_loop()
+        return self.loop.run_until_complete(work)
+
+
+_loop = _Loop()
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run on the environment's loop. A passing fault leaves as `RetryableError`, under exactly that
+    name: the state machine retries what is called so."""
+    _logging()
+    try:
+        return _loop.run(work)
+    except RetryableError as error:
+        if type(error) is RetryableError:
+            raise
+        raise RetryableError(f"{type(error).__name__}: {error}") from error
+
+
+@cache
+def _logging() -> logging.Logger:
+    """JSON lines on stdout, for everything that logs to `layover`."""
+    from aws_lambda_powertools import Logger
+
+    return Logger(service="layover", level=environment().log_level)  # type: ignore[return-value]
+
+
+def in_process(agent: "Agent") -> Any:
+    """The driver of an agent that runs in this process: `Agent(runtime=...)`, else stores in memory
+    and the model that the environment names."""
+    from layover.services.inprocess import InProcess
+
+    bell = asyncio.Event()
+    ports = agent.runtime or in_memory_runtime(agent, changed=bell.set)
+    return InProcess(ports, agent, bell)
+
+
+def in_memory_runtime(
+    *agents: "Agent",
+    model: Any = None,
+    clock: Any = None,
+    ids: Any = None,
+    changed: Callable[[], None] | None = None,
+) -> Runtime:
+    """A runtime whose stores forget when the process ends. `model`: a ChatModel, for example
+    `layover.testing.ScriptedModel`; without one, the provider of the environment."""
+    from layover.adapters.inmemory.blobs import MemoryBlobs
+    from layover.adapters.inmemory.callbacks import MemoryCallbacks
+    from layover.adapters.inmemory.journal import in_memory_journal
+    from layover.adapters.inmemory.memory import InMemoryMemory
+    from layover.adapters.inmemory.threads import InMemoryThreads
+
+    clock = clock or SystemClock()
+    blobs, threads = MemoryBlobs(), InMemoryThreads()
+    named = {a.name: a for a in agents}
+    return Runtime(
+        journal=in_memory_journal(clock, blobs, changed),
+        threads=threads,
+        memory=InMemoryMemory(threads),
+        blobs=blobs,
+        model=model or _Lazy(_model),
+        callbacks=MemoryCallbacks(),
+        clock=clock,
+        ids=ids or RandomIds(),
+        settings=environment().settings,
+        agents=lambda: named,
+        price=_price,
+    )

@@ -1,0 +1,3 @@
+"""Fixtures of every folder."""
+
+pytest_plugins = ("postgres_fixture",)

@@ -1,0 +1,77 @@
+"""One runner a module, serving toy functions: everything else in it is the real thing."""
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from layover.local.interpreter import make_client
+from layover.local.runner import Runner
+from layover.local.settings import Settings
+
+TOYS = Path(__file__).parent / "toys"
+
+
+@dataclass(frozen=True)
+class Served:
+    """A running system, and where its toys write down what happened to them."""
+
+    runner: Runner
+    notes: Path
+
+    def client(self, service: str) -> Any:
+        """A boto3 client of the local services."""
+        return make_client(service, self.runner.aws.endpoint_url)
+
+    def lines(self, run_id: str) -> list[str]:
+        """What the toys wrote down for `run_id`, in order."""
+        path = self.notes / run_id
+        return path.read_text().splitlines() if path.exists() else []
+
+
+def settings_for(folder: Path, **changes: Any) -> Settings:
+    """Settings of a runner over the toys, on a free port."""
+    limits = {"turn": timedelta(seconds=5), "api": timedelta(seconds=2)}
+    quick = timedelta(milliseconds=200)
+    standard = {"port": 0, "data": folder / "data", "functions": TOYS, "timeouts": limits}
+    return Settings(**{**standard, "sweep_every": quick, "concurrency": 3, **changes})
+
+
+def variables_for(folder: Path) -> dict[str, str]:
+    """The runner's environment; a key, so that no stand-in is started."""
+    notes = folder / "notes"
+    notes.mkdir(exist_ok=True)
+    return {**os.environ, "LAYOVER_TOYS": str(notes), "OPENAI_API_KEY": "none"}
+
+
+@pytest.fixture(scope="module")
+async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Served]:
+    """The module's runner."""
+    folder = tmp_path_factory.mktemp("runner")
+    async with Runner(settings_for(folder), variables_for(folder)) as runner:
+        yield Served(runner, folder / "notes")
+
+
+@pytest.fixture
+def restless() -> Iterator[None]:
+    """Threads are switched a thousand times as often: what can race does."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+async def eventually(check: Callable[[], Any], within: float = 10.0) -> Any:
+    """The first true answer of `check`; fails after `within` seconds."""
+    deadline = time.monotonic() + within
+    while not (answer := await asyncio.to_thread(check)):
+        assert time.monotonic() < deadline, "it did not happen in time"
+        await asyncio.sleep(0.02)
+    return answer

@@ -1,0 +1,224 @@
+"""The front: API Gateway's events and answers, its authorizer, and the runner's own routes."""
+
+import asyncio
+import base64
+import json
+import socket
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+import pytest
+
+from .conftest import Served, eventually
+
+ANN = {"Authorization": "Bearer dev:ann"}
+
+
+@pytest.fixture
+async def http(served: Served) -> AsyncIterator[httpx2.AsyncClient]:
+    async with httpx2.AsyncClient(base_url=served.runner.url, timeout=10) as client:
+        yield client
+
+
+def answering(answer: object) -> str:
+    return f"/x?answer={quote(json.dumps(answer))}"
+
+
+@pytest.mark.parametrize(
+    "header", [None, "", "Bearer", "Bearer x", "Bearer dev:", "Basic dev:ann", "dev:ann"]
+)
+async def test_request_without_a_token_is_refused(
+    http: httpx2.AsyncClient, header: str | None
+) -> None:
+    headers = {} if header is None else {"Authorization": header}
+    answer = await http.get("/threads", headers=headers)
+    assert answer.status_code == 401
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["www-authenticate"] == "Bearer"
+    assert answer.json().keys() >= {"type", "title", "status", "detail"}
+
+
+@pytest.mark.parametrize("path", ["/", "/healthz", "/docs", "/openapi.json"])
+async def test_open_routes_need_no_token(http: httpx2.AsyncClient, path: str) -> None:
+    answer = await http.get(path)
+    assert answer.status_code == 200
+    assert "authorizer" not in answer.json()["requestContext"]
+
+
+async def test_body_above_the_limit_is_refused(http: httpx2.AsyncClient) -> None:
+    answer = await http.post("/x", headers=ANN, content=b"x" * (6 * 1024 * 1024 + 1))
+    assert answer.status_code == 413
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_body_that_is_too_large_only_as_an_event_is_refused(
+    http: httpx2.AsyncClient,
+) -> None:
+    answer = await http.post("/x", headers=ANN, content=b'"' * (4 * 1024 * 1024))
+    assert answer.status_code == 413
+
+
+@pytest.mark.parametrize("do", ["raise", "exit"])
+async def test_failing_function_is_a_bad_gateway(http: httpx2.AsyncClient, do: str) -> None:
+    answer = await http.get(f"/x?do={do}", headers=ANN)
+    assert answer.status_code == 502
+    assert answer.json()["type"] == "function-error"
+
+
+async def test_function_that_does_not_answer_is_a_gateway_timeout(
+    http: httpx2.AsyncClient,
+) -> None:
+    answer = await http.get("/x?do=hang", headers=ANN)
+    assert answer.status_code == 504
+    assert answer.json()["type"] == "function-timeout"
+
+
+@pytest.mark.parametrize(
+    "result", [{"statusCode": "x"}, {"statusCode": 99}, {"statusCode": 200, "headers": "no"}]
+)
+async def test_answer_that_is_no_http_response_is_a_bad_gateway(
+    http: httpx2.AsyncClient, result: object
+) -> None:
+    assert (await http.get(answering(result), headers=ANN)).status_code == 502
+
+
+async def test_malformed_bytes_do_not_stop_the_front(
+    served: Served, http: httpx2.AsyncClient
+) -> None:
+    host, port = served.runner.url.removeprefix("http://").split(":")
+    garbage = [
+        b"\x00\xff\xfe\r\n\r\n",
+        b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /%ff%00?%ff=%fe&& HTTP/1.1\r\nHost: \xff\r\nAuthorization: Bearer dev:\xff\r\n\r\n",
+        b"POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n",
+        b"POST /x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    ]
+    for line in garbage:
+        await asyncio.to_thread(_send_and_hang_up, host, int(port), line)
+    assert (await http.get("/healthz")).status_code == 200
+
+
+def _send_and_hang_up(host: str, port: int, data: bytes) -> None:
+    with socket.create_connection((host, port), timeout=5) as connection:
+        connection.sendall(data)
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(65536):
+            pass
+
+
+async def test_body_that_is_no_text_arrives_as_base64(http: httpx2.AsyncClient) -> None:
+    body = b'{"a": "\xff\xfe"}'
+    headers = ANN | {"Content-Type": "application/json"}
+    event = (await http.post("/x", headers=headers, content=body)).json()
+    assert event["isBase64Encoded"] is True
+    assert base64.b64decode(event["body"]) == body
+
+
+async def test_unknown_local_route_is_not_found(http: httpx2.AsyncClient) -> None:
+    answer = await http.get("/_local/nothing")
+    assert answer.status_code == 404
+    assert answer.json()["type"] == "not-found"
+
+
+@pytest.mark.parametrize("body", ["", "{}", '{"advance_s": "soon"}', '{"advance_s": 1e300}', "[1]"])
+async def test_clock_is_moved_by_numbers_only(http: httpx2.AsyncClient, body: str) -> None:
+    assert (await http.post("/_local/clock", content=body)).status_code == 422
+
+
+async def test_event_has_the_shape_of_payload_version_two(http: httpx2.AsyncClient) -> None:
+    headers = [*ANN.items(), ("X-Twice", "1"), ("X-Twice", "2"), ("Cookie", "a=1; b=2")]
+    url = "/a%20b/c?x=1&x=2&y="
+    event = (await http.request("PATCH", url, headers=headers, json={"k": "é"})).json()
+    assert event["version"] == "2.0"
+    assert event["rawPath"] == "/a b/c"
+    assert event["rawQueryString"] == "x=1&x=2&y="
+    assert event["queryStringParameters"] == {"x": "1,2", "y": ""}
+    assert event["headers"]["x-twice"] == "1,2"
+    assert event["cookies"] == ["a=1", "b=2"]
+    assert "cookie" not in event["headers"]
+    assert json.loads(event["body"]) == {"k": "é"}
+    assert event["isBase64Encoded"] is False
+
+
+async def test_event_names_the_verified_caller(http: httpx2.AsyncClient) -> None:
+    headers = {"Authorization": "bearer dev:ann@example.com/x"}
+    context = (await http.get("/a", headers=headers)).json()["requestContext"]
+    claims = {"sub": "ann@example.com/x"}
+    assert context["authorizer"] == {"jwt": {"claims": claims, "scopes": None}}
+    assert context["http"].keys() == {"method", "path", "protocol", "sourceIp", "userAgent"}
+    assert context["stage"] == context["routeKey"] == "$default"
+    assert isinstance(context["timeEpoch"], int)
+
+
+async def test_answer_keeps_status_headers_cookies_and_binary_bodies(
+    http: httpx2.AsyncClient,
+) -> None:
+    body = base64.b64encode(b"\x00\xff").decode()
+    headers = {"Content-Type": "image/png", "X-Note": "a\r\nb"}
+    result = {"statusCode": 201, "headers": headers, "body": body, "isBase64Encoded": True}
+    answer = await http.get(answering(result | {"cookies": ["a=1", "b=2"]}), headers=ANN)
+    assert answer.status_code == 201
+    assert answer.content == b"\x00\xff"
+    assert answer.headers["content-type"] == "image/png"
+    assert answer.headers["x-note"] == "a b"
+    assert answer.headers.get_list("set-cookie") == ["a=1", "b=2"]
+
+
+async def test_answer_that_is_only_a_document_is_a_body(http: httpx2.AsyncClient) -> None:
+    answer = await http.get(answering({"hello": 1}), headers=ANN)
+    assert answer.status_code == 200
+    assert answer.json() == {"hello": 1}
+
+
+async def test_empty_answer_has_no_body(http: httpx2.AsyncClient) -> None:
+    answer = await http.get(answering({"statusCode": 204}), headers=ANN)
+    assert answer.status_code == 204
+    assert answer.content == b""
+
+
+async def test_advanced_clock_is_what_functions_read(
+    served: Served, http: httpx2.AsyncClient
+) -> None:
+    before = await _now(served)
+    answer = await http.post("/_local/clock", json={"advance_s": 3600})
+    assert answer.json()["offset_s"] == pytest.approx(3600)
+    assert 3600 <= await _now(served) - before < 3660
+
+
+async def _now(served: Served) -> float:
+    result = await served.runner.functions.invoke("turn", b"{}")
+    return float(json.loads(result.payload)["now"])
+
+
+async def test_published_events_are_listed(served: Served, http: httpx2.AsyncClient) -> None:
+    detail = {"run_id": "r", "n": 1}
+    entry = {"Source": "layover", "DetailType": "ApprovalRequested", "Detail": json.dumps(detail)}
+    put = served.client("events").put_events
+    bad = entry | {"Detail": "{no"}
+    answer = await asyncio.to_thread(lambda: put(Entries=[entry, bad]))
+    assert answer["FailedEntryCount"] == 1
+    assert answer["Entries"][1]["ErrorCode"] == "MalformedDetail"
+    [event] = (await http.get("/_local/events")).json()
+    assert event["source"] == "layover"
+    assert event["detail_type"] == "ApprovalRequested"
+    assert event["detail"] == detail
+
+
+async def test_services_and_environments_are_listed(
+    served: Served, http: httpx2.AsyncClient
+) -> None:
+    services: dict[str, Any] = (await http.get("/_local/services")).json()
+    assert services.keys() == {
+        *("endpoint_url", "region", "table", "bucket", "state_machine_arn"),
+        *("postgres", "postgres_admin", "events"),
+    }
+    await http.get("/healthz")
+    environments = (await http.get("/_local/environments")).json()
+    assert {"api"} <= {each["function"] for each in environments}
+    assert all(each.keys() == {"function", "pid", "busy"} for each in environments)
+
+
+async def test_sweeper_is_called_again_and_again(served: Served) -> None:
+    await eventually(lambda: len(served.lines("sweeps")) > 2)

@@ -1,0 +1,158 @@
+"""Environments: what ends one, what a caller sees then, and when one is used again."""
+
+import asyncio
+import json
+import os
+import signal
+from typing import Any
+
+import psutil
+import pytest
+
+from layover.local.invocation import FunctionNotFound, InvokeResult, RequestTooLarge
+
+from .conftest import Served, eventually
+
+
+async def turn(served: Served, **event: Any) -> InvokeResult:
+    return await served.runner.functions.invoke("turn", json.dumps(event).encode())
+
+
+async def pid_of_turn(served: Served) -> int:
+    return int(json.loads((await turn(served)).payload)["pid"])
+
+
+async def test_unknown_function_is_refused(served: Served) -> None:
+    with pytest.raises(FunctionNotFound):
+        await served.runner.functions.invoke("nobody", b"{}")
+
+
+async def test_event_above_six_megabytes_is_refused(served: Served) -> None:
+    with pytest.raises(RequestTooLarge):
+        await turn(served, filler="x" * 6 * 1024 * 1024)
+
+
+async def test_answer_above_six_megabytes_is_an_error(served: Served) -> None:
+    result = await turn(served, size=6 * 1024 * 1024 + 1)
+    assert result.error_type == "Function.ResponseSizeTooLarge"
+
+
+async def test_exception_is_an_error_object_and_keeps_the_environment(served: Served) -> None:
+    await turn(served)
+    before = environments(served)
+    result = await turn(served, fail=True)
+    assert result.function_error == "Unhandled"
+    assert json.loads(result.payload)["errorType"] == "ValueError"
+    assert pids(environments(served)) == pids(before)
+
+
+async def test_process_that_exits_under_an_event_is_an_exit_error(served: Served) -> None:
+    await turn(served)
+    before = environments(served)
+    result = await turn(served, exit=7)
+    assert result.error_type == "Runtime.ExitError"
+    assert "exit status 7" in json.loads(result.payload)["errorMessage"]
+    assert len(pids(before) - pids(environments(served))) == 1
+
+
+async def test_process_killed_under_an_event_is_an_exit_error(served: Served) -> None:
+    call = asyncio.create_task(turn(served, sleep=4))
+    [busy] = await eventually(lambda: [each for each in environments(served) if each["busy"]])
+    os.kill(int(str(busy["pid"])), signal.SIGKILL)
+    result = await asyncio.wait_for(call, 3)
+    assert result.error_type == "Runtime.ExitError"
+    assert "SIGKILL" in json.loads(result.payload)["errorMessage"]
+
+
+async def test_environment_killed_while_idle_costs_no_event(served: Served) -> None:
+    for _ in range(3):
+        pid = await pid_of_turn(served)
+        os.kill(pid, signal.SIGKILL)
+        await eventually(lambda pid=pid: pid not in pids(environments(served)))
+        assert (await turn(served)).function_error is None
+
+
+async def test_function_that_takes_too_long_is_killed_with_what_it_started(
+    served: Served,
+) -> None:
+    call = asyncio.create_task(turn(served, child="child", sleep=30))
+    [child] = await eventually(lambda: served.lines("child"))
+    process = psutil.Process(int(child))
+    result = await asyncio.wait_for(call, 8)
+    assert result.error_type == "Sandbox.Timedout"
+    assert json.loads(result.payload)["errorMessage"].endswith("Task timed out after 5.00 seconds")
+    await eventually(lambda: not process.is_running() or process.status() == "zombie")
+
+
+async def test_handler_that_cannot_be_loaded_says_so_to_every_caller(served: Served) -> None:
+    results = await asyncio.gather(
+        *(served.runner.functions.invoke("broken", b"{}") for _ in range(2))
+    )
+    assert [each.error_type for each in results] == ["Runtime.ImportModuleError"] * 2
+    assert "there_is_no_such_module" in json.loads(results[0].payload)["errorMessage"]
+    assert not [each for each in environments(served) if each["function"] == "broken"]
+
+
+async def test_asynchronous_event_is_tried_three_times(served: Served) -> None:
+    lambdas = served.client("lambda")
+    answer = await asyncio.to_thread(
+        lambdas.invoke,
+        FunctionName="turn",
+        InvocationType="Event",
+        Payload=b'{"record":"asynchronous"}',
+    )
+    assert answer["StatusCode"] == 202
+    await eventually(lambda: served.lines("asynchronous") == ["called"] * 3)
+
+
+async def test_warm_environment_is_used_again(served: Served) -> None:
+    before = pids(environments(served)) or {await pid_of_turn(served)}
+    answers = [json.loads((await turn(served)).payload) for _ in range(6)]
+    assert {each["pid"] for each in answers} <= before
+    assert max(each["calls"] for each in answers) > 2
+
+
+async def test_simultaneous_events_get_environments_of_their_own_up_to_the_maximum(
+    served: Served,
+) -> None:
+    calls = [asyncio.create_task(turn(served, sleep=0.3, number=n)) for n in range(7)]
+    results = [json.loads((await call).payload) for call in calls]
+    assert [each["number"] for each in results] == list(range(7))
+    assert 2 <= len({each["pid"] for each in results}) <= 3
+
+
+async def test_context_tells_the_time_that_is_left_and_the_arn(served: Served) -> None:
+    context = json.loads((await turn(served)).payload)
+    assert 4_000 < context["left_ms"] <= 5_000
+    assert context["arn"] == "arn:aws:lambda:us-east-1:123456789012:function:turn"
+
+
+async def test_functions_get_no_credentials_of_the_developer(served: Served) -> None:
+    variables = json.loads((await turn(served, variables=True)).payload)
+    assert variables["AWS_ACCESS_KEY_ID"] == "local"
+    assert variables["AWS_ENDPOINT_URL"] == served.runner.aws.endpoint_url
+    assert "LAYOVER_DATABASE_ADMIN_URL" not in variables
+    assert "AWS_PROFILE" not in variables
+
+
+async def test_invoke_api_reports_a_function_error_like_lambda(served: Served) -> None:
+    invoke = served.client("lambda").invoke
+    arn = "arn:aws:lambda:us-east-1:123456789012:function:turn"
+    answer = await asyncio.to_thread(invoke, FunctionName=arn, Payload=b'{"fail":true}')
+    assert answer["FunctionError"] == "Unhandled"
+    assert json.loads(answer["Payload"].read())["errorType"] == "ValueError"
+
+
+async def test_invoke_api_names_an_unknown_function_like_lambda(served: Served) -> None:
+    lambdas = served.client("lambda")
+    with pytest.raises(lambdas.exceptions.ResourceNotFoundException):
+        await asyncio.to_thread(lambdas.invoke, FunctionName="nobody")
+
+
+def environments(served: Served) -> list[dict[str, object]]:
+    every = served.runner.functions.environments()
+    return [each for each in every if each["function"] in ("turn", "broken")]
+
+
+def pids(listed: list[dict[str, object]]) -> set[object]:
+    return {each["pid"] for each in listed}

@@ -1,0 +1,195 @@
+"""The whole runner as a process: what it prints, what it leaves behind, what survives."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx2
+import psutil
+import psycopg
+import pytest
+from typer.testing import CliRunner
+
+from layover.cli import app
+from layover.local.postgres import Postgres
+from layover.local.runner import Runner, RunnerFailed
+
+from .conftest import TOYS, eventually, settings_for, variables_for
+
+SERVE = f"""
+import asyncio, logging, sys
+from pathlib import Path
+from layover.local.runner import serve
+from layover.local.settings import Settings
+settings = Settings(port=int(sys.argv[2]), data=Path(sys.argv[1]), functions=Path({str(TOYS)!r}))
+sys.exit(asyncio.run(serve(settings)))
+"""
+
+
+@asynccontextmanager
+async def serving(folder: Path, port: int = 0) -> AsyncIterator[asyncio.subprocess.Process]:
+    process = await asyncio.create_subprocess_exec(
+        *[sys.executable, "-c", SERVE, str(folder / "data"), str(port)],
+        env=variables_for(folder),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await asyncio.wait_for(process.communicate(), 10)
+
+
+async def url_of(process: asyncio.subprocess.Process) -> str:
+    assert process.stdout is not None
+    async with asyncio.timeout(20):
+        while line := (await process.stdout.readline()).decode():
+            if line.startswith("ready "):
+                return line.removeprefix("ready ").strip()
+    raise AssertionError("it did not become ready")
+
+
+async def services_of(process: asyncio.subprocess.Process) -> dict[str, str]:
+    async with httpx2.AsyncClient(base_url=await url_of(process)) as http:
+        services: dict[str, str] = (await http.get("/_local/services")).json()
+        assert (await http.get("/healthz")).status_code == 200
+        return services
+
+
+def scalar(dsn: str, query: str) -> object:
+    with psycopg.connect(dsn) as connection:
+        row = connection.execute(query).fetchone()  # type: ignore[call-overload]
+    return row[0] if row else None
+
+
+async def test_port_in_use_is_said_and_ends_with_one(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        async with serving(tmp_path, port) as process:
+            _, errors = await asyncio.wait_for(process.communicate(), 20)
+    assert process.returncode == 1
+    assert f"port {port} is in use" in errors.decode()
+
+
+async def test_data_of_another_runner_is_not_touched(tmp_path: Path) -> None:
+    async with serving(tmp_path) as first:
+        await url_of(first)
+        with pytest.raises(RunnerFailed, match="another runner uses"):
+            async with Runner(settings_for(tmp_path), variables_for(tmp_path)):
+                pass
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_signal_stops_everything_that_was_started(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    async with serving(tmp_path) as process:
+        await services_of(process)
+        children = psutil.Process(process.pid).children(recursive=True)
+        assert len(children) >= 3
+        process.send_signal(number)
+        output, errors = await asyncio.wait_for(process.communicate(), 10)
+    assert process.returncode == 0, errors.decode()
+    assert "0 executions were still open" in output.decode()
+    assert not [each for each in children if each.is_running()]
+    assert errors == b""
+
+
+async def test_killed_runner_leaves_no_process_and_its_data_opens_again(tmp_path: Path) -> None:
+    async with serving(tmp_path) as process:
+        dsn = (await services_of(process))["postgres_admin"]
+        await asyncio.to_thread(_commit, dsn)
+        children = psutil.Process(process.pid).children(recursive=True)
+        process.kill()
+        await process.wait()
+    await eventually(lambda: not any(_lives(each) for each in children))
+    async with serving(tmp_path) as again:
+        dsn = (await services_of(again))["postgres"]
+        query = "SELECT sum(times) FROM migrated"
+        assert await asyncio.to_thread(scalar, dsn, query) == 102
+
+
+def _commit(dsn: str) -> None:
+    with psycopg.connect(dsn) as connection:
+        connection.execute("UPDATE migrated SET times = 101")
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+async def test_server_left_behind_by_a_killed_runner_is_replaced(tmp_path: Path) -> None:
+    """Where the kernel does not end it with its runner."""
+    data, log = tmp_path / "postgres", tmp_path / "log"
+    left_behind = Postgres(data, log)
+    await left_behind.start()
+    second = Postgres(data, log)
+    await second.start()
+    assert await asyncio.to_thread(scalar, second.dsn("postgres"), "SELECT 1") == 1
+    await second.stop()
+    await left_behind.stop()
+
+
+async def test_long_data_path_still_gets_a_socket(tmp_path: Path) -> None:
+    folder = tmp_path / ("x" * 100)
+    folder.mkdir()
+    server = Postgres(folder / "postgres", folder / "log")
+    await server.start()
+    dsn = server.dsn("postgres")
+    version = await asyncio.to_thread(scalar, dsn, "SHOW server_version")
+    assert str(version).startswith("18.")
+    await server.stop()
+    with pytest.raises(psycopg.OperationalError):
+        await asyncio.to_thread(scalar, dsn, "SELECT 1")
+
+
+async def test_migration_that_fails_ends_the_start(tmp_path: Path) -> None:
+    functions = tmp_path / "functions" / "migrate"
+    functions.mkdir(parents=True)
+    (functions / "handler.py").write_text("def handler(event, context): raise ValueError('bad')")
+    settings = settings_for(tmp_path, functions=functions.parent, timeouts={})
+    with pytest.raises(RunnerFailed, match="migrations failed: bad"):
+        async with Runner(settings, variables_for(tmp_path)):
+            pass
+
+
+async def test_missing_functions_are_said(tmp_path: Path) -> None:
+    settings = settings_for(tmp_path, functions=tmp_path, timeouts={})
+    with pytest.raises(RunnerFailed, match="no functions"):
+        async with Runner(settings, variables_for(tmp_path)):
+            pass
+
+
+@pytest.mark.parametrize("text", ["turn", "turn=", "turn=x", "=5", "turn=0", "turn=901"])
+def test_timeout_is_function_and_seconds(text: str) -> None:
+    answer = CliRunner().invoke(app, ["dev", "--timeout", text])
+    assert answer.exit_code == 2
+
+
+def test_environment_variables_of_a_real_account_stay_outside(tmp_path: Path) -> None:
+    from layover.local.settings import child_variables
+
+    inherited = {
+        "AWS_PROFILE": "prod",
+        "AWS_SESSION_TOKEN": "secret",
+        "AWS_ENDPOINT_URL_DYNAMODB": "https://prod",
+        "AWS_MAX_ATTEMPTS": "3",
+        "MY_TOOL_KEY": "k",
+        "LAYOVER_MODEL": "m",
+        "PATH": os.environ["PATH"],
+    }
+    given = child_variables(settings_for(tmp_path, agents="mine"), inherited, {})
+    assert given.keys() & inherited.keys() == {
+        *("AWS_MAX_ATTEMPTS", "MY_TOOL_KEY", "LAYOVER_MODEL", "PATH")
+    }
+    assert given["LAYOVER_AGENTS"] == "mine"

@@ -1,0 +1,139 @@
+"""The real run.asl.json on the real interpreter, with toy functions behind it."""
+
+import asyncio
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from layover.local.aws import STATE_MACHINE_ARN
+
+from .conftest import Served, eventually
+
+
+async def start(served: Served, scenario: str, run_id: str) -> str:
+    states = served.client("stepfunctions")
+    answer = await asyncio.to_thread(
+        states.start_execution,
+        stateMachineArn=STATE_MACHINE_ARN,
+        name=f"{run_id}-1",
+        input=json.dumps({"v": 1, "owner": scenario, "run_id": run_id, "n": 1}),
+    )
+    return str(answer["executionArn"])
+
+
+async def end_of(served: Served, arn: str, within: float = 15.0) -> str:
+    states = served.client("stepfunctions")
+
+    def closed() -> str | None:
+        status = str(states.describe_execution(executionArn=arn)["status"])
+        return None if status == "RUNNING" else status
+
+    return str(await eventually(closed, within))
+
+
+async def token(served: Served, run_id: str, key: str) -> str:
+    path = served.notes / f"{run_id}-token-{key}"
+    return str(await eventually(lambda: path.exists() and path.read_text()))
+
+
+def outputs(served: Served, run_id: str) -> list[Any]:
+    return [json.loads(line) for line in served.lines(f"{run_id}-outputs")]
+
+
+async def test_turn_that_fails_for_good_is_settled(served: Served) -> None:
+    arn = await start(served, "never-heals", "hopeless")
+    assert await end_of(served, arn) == "FAILED"
+    assert served.lines("hopeless")[-1] == "settle ValueError"
+
+
+async def test_turn_that_crashes_is_tried_again(served: Served) -> None:
+    arn = await start(served, "crash-once", "crashing")
+    assert await end_of(served, arn) == "SUCCEEDED"
+    assert served.lines("crashing").count("turn") == 2
+
+
+async def test_cause_of_a_task_failure_arrives(served: Served) -> None:
+    arn = await start(served, "walk", "denied")
+    states = served.client("stepfunctions")
+    for key in ("c1", "c2"):
+        await asyncio.to_thread(
+            states.send_task_failure,
+            taskToken=await token(served, "denied", key),
+            error="Denied",
+            cause="too expensive",
+        )
+    assert await end_of(served, arn) == "SUCCEEDED"
+    assert outputs(served, "denied") == [{"Error": "Denied", "Cause": "too expensive"}] * 2
+
+
+async def test_task_output_that_is_no_json_is_refused(served: Served) -> None:
+    arn = await start(served, "walk", "garbled")
+    states = served.client("stepfunctions")
+    first = await token(served, "garbled", "c1")
+    with pytest.raises(states.exceptions.InvalidOutput):
+        await asyncio.to_thread(states.send_task_success, taskToken=first, output="{no")
+    for key in ("c1", "c2"):
+        answer = {"taskToken": await token(served, "garbled", key), "output": "{}"}
+        await asyncio.to_thread(lambda answer=answer: states.send_task_success(**answer))
+    assert await end_of(served, arn) == "SUCCEEDED"
+
+
+async def test_token_answered_before_the_function_returns_is_not_lost(served: Served) -> None:
+    arn = await start(served, "answered-at-once", "early")
+    assert await end_of(served, arn) == "SUCCEEDED"
+    assert outputs(served, "early") == [{"layover": "decided"}] * 2
+
+
+@pytest.mark.usefixtures("restless")
+async def test_same_start_at_once_is_one_execution(served: Served) -> None:
+    states = served.client("stepfunctions")
+    wanted = {"v": 1, "owner": "walk", "run_id": "twice", "n": 1}
+    request = {"stateMachineArn": STATE_MACHINE_ARN, "name": "twice-1"}
+    gate = threading.Barrier(8)
+
+    def start_it() -> str:
+        gate.wait(10)
+        return str(states.start_execution(**request, input=json.dumps(wanted))["executionArn"])
+
+    with ThreadPoolExecutor(8) as pool:
+        arns = {each.result(20) for each in [pool.submit(start_it) for _ in range(8)]}
+    assert len(arns) == 1
+    await token(served, "twice", "c2")
+    assert served.lines("twice").count("turn") == 1
+
+
+async def test_unknown_token_is_called_so_while_executions_start(served: Served) -> None:
+    states = served.client("stepfunctions")
+    crowd = [asyncio.create_task(start(served, "plain", f"crowd-{n}")) for n in range(6)]
+
+    def late() -> None:
+        with pytest.raises(states.exceptions.InvalidToken):
+            states.send_task_success(taskToken="of-an-execution-that-is-over", output="{}")
+
+    while not all(each.done() for each in crowd):
+        await asyncio.to_thread(late)
+    for each in crowd:
+        assert await end_of(served, await each) == "SUCCEEDED"
+
+
+async def test_execution_can_be_stopped_as_soon_as_it_is_started(served: Served) -> None:
+    arn = await start(served, "walk", "stopped")
+    states = served.client("stepfunctions")
+    await asyncio.to_thread(states.stop_execution, executionArn=arn)
+
+
+async def test_run_walks_turn_await_resume_turn_and_remember(served: Served) -> None:
+    arn = await start(served, "walk", "whole")
+    send = served.client("stepfunctions").send_task_success
+    for key in ("c1", "c2"):
+        name = await token(served, "whole", key)
+        await asyncio.to_thread(lambda name=name: send(taskToken=name, output='{"x":1}'))
+    assert await end_of(served, arn) == "SUCCEEDED"
+    lines = served.lines("whole")
+    assert lines[0] == "turn"
+    assert sorted(lines[1:5]) == ["await", "await", "resume", "resume"]
+    assert lines[5] == "turn"
+    assert sorted(lines[6:]) == ["compact", "extract"]

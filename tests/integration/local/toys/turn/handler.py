@@ -1,0 +1,63 @@
+"""Does what its event says; as the state machine's Turn it suspends once and is then over."""
+
+import os
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from layover.clock import SystemClock
+
+CALLS = []
+
+
+def handler(event: dict[str, Any], context: Any) -> Any:
+    """Answers of the tests' own making."""
+    CALLS.append(event)
+    if event.get("op") == "turn":
+        return _turn(event)
+    if event.get("child"):
+        _record(event["child"], str(subprocess.Popen(["sleep", "60"]).pid))
+    if "sleep" in event:
+        time.sleep(event["sleep"])
+    if event.get("exit") is not None:
+        os._exit(event["exit"])
+    if event.get("fail"):
+        raise ValueError("no")
+    if event.get("record"):
+        _record(event["record"], "called")
+        raise ValueError("again")
+    if event.get("variables"):
+        return dict(os.environ)
+    if event.get("size"):
+        return "x" * event["size"]
+    return event | {
+        "pid": os.getpid(),
+        "calls": len(CALLS),
+        "left_ms": context.get_remaining_time_in_millis(),
+        "now": SystemClock().now().timestamp(),
+        "arn": context.invoked_function_arn,
+    }
+
+
+def _turn(event: dict[str, Any]) -> dict[str, Any]:
+    seen = _record(event["run_id"], "turn")
+    scenario = event["owner"]
+    if scenario == "crash-once" and seen == 1:
+        os._exit(1)
+    if scenario == "never-heals":
+        raise ValueError("broken for good")
+    if scenario in ("walk", "answered-at-once") and seen == 1:
+        waiting = [
+            {"key": f"c{n}", "attempt": 1, "timeout_s": 30, "status": "waiting"} for n in (1, 2)
+        ]
+        return {"status": "suspended", "waiting": waiting}
+    return {"status": "over", "waiting": []}
+
+
+def _record(run_id: str, line: str) -> int:
+    """Write down that it was called; answers how often `line` has been."""
+    path = Path(os.environ["LAYOVER_TOYS"]) / run_id
+    with path.open("a") as file:
+        file.write(f"{line}\n")
+    return path.read_text().splitlines().count(line)

@@ -1,0 +1,276 @@
+"""The connection: one round trip a pipeline, opened again once when it was dropped."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from layover.adapters.store.postgres.database import Database
+from layover.adapters.store.postgres.queries import Query
+from layover.adapters.store.postgres.threads import PostgresThreads
+from layover.errors import DatabaseWaking, RetryableError
+from layover.values.context import StepUsage
+from layover.values.message import Role
+from layover.values.usage import Usage
+from postgres_fixture import TestPostgres
+from thread_kit import START, Conversation
+
+
+@dataclass
+class Proxy:
+    """Stands between client and server, and counts how often the client speaks after the server did."""
+
+    target: str
+    connections: int = 0
+    round_trips: int = 0
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    _client_spoke: bool = False
+    _writers: set[asyncio.StreamWriter] = field(default_factory=set)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    silent: bool = False
+    """The server's answers are kept back."""
+
+    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        upstream_reader, upstream_writer = await asyncio.open_unix_connection(self.target)
+        self._writers |= {writer, upstream_writer}
+        for copying in (
+            self._copy(reader, upstream_writer, from_client=True),
+            self._copy(upstream_reader, writer, from_client=False),
+        ):
+            task = asyncio.create_task(copying)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _copy(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, from_client: bool
+    ) -> None:
+        with suppress(ConnectionError):
+            while data := await reader.read(65536):
+                if from_client and not self._client_spoke:
+                    self.round_trips += 1
+                self._client_spoke = from_client
+                if from_client:
+                    self.asked.set()
+                if from_client or not self.silent:
+                    writer.write(data)
+                    await writer.drain()
+        writer.close()
+
+    async def drop(self) -> None:
+        """Cut all connections."""
+        for writer in self._writers:
+            writer.close()
+        self._writers.clear()
+        await asyncio.gather(*self._tasks)
+
+
+@asynccontextmanager
+async def proxied(postgres: TestPostgres, folder: Path) -> AsyncIterator[tuple[Proxy, Database]]:
+    proxy = Proxy(f"{postgres.socket_dir}/.s.PGSQL.5432")
+    server = await asyncio.start_unix_server(proxy.accept, folder / ".s.PGSQL.5432")
+    dsn = f"host={folder} dbname={postgres.database} user=layover_runtime"
+    database = Database(dsn, patience=timedelta(seconds=10))
+    try:
+        yield proxy, database
+    finally:
+        await database.close()
+        await proxy.drop()
+        server.close()
+        await server.wait_closed()
+
+
+@pytest.fixture
+async def line(postgres: TestPostgres, tmp_path: Path) -> AsyncIterator[tuple[Proxy, Database]]:
+    async with proxied(postgres, tmp_path) as pair:
+        yield pair
+
+
+async def test_a_turn_is_two_round_trips_on_a_warm_connection(
+    line: tuple[Proxy, Database], owner: str
+) -> None:
+    proxy, database = line
+    talk = Conversation(PostgresThreads(database), owner)
+    await talk.say(None, "q", "a")
+    question = talk.message("q2", "a")
+    before = proxy.round_trips
+    await talk.open(question)
+    assert proxy.round_trips == before + 1
+    usage = StepUsage(step="STEP#0001", agent="support", model="m", usage=Usage(), at=START)
+    answers = [talk.message(f"a{n}", "q2", Role.ASSISTANT) for n in range(3)]
+    await talk.save(question, *answers, usage=(usage,), snapshot={"id": "run"})
+    assert proxy.round_trips == before + 2
+    assert proxy.connections == 1
+
+
+async def test_the_first_turn_needs_nothing_between_connecting_and_its_pipeline(
+    line: tuple[Proxy, Database], owner: str
+) -> None:
+    proxy, database = line
+    talk = Conversation(PostgresThreads(database), owner)
+    await talk.open(talk.message("q", None))
+    assert proxy.round_trips <= 3  # encryption asked for, start-up, the pipeline
+    assert proxy.connections == 1
+
+
+async def test_a_message_of_a_megabyte_is_written_whole(
+    line: tuple[Proxy, Database], owner: str
+) -> None:
+    _, database = line
+    talk = Conversation(PostgresThreads(database), owner)
+    big = talk.message("q", None, model_output="x" * 3_000_000)
+    await talk.save(big)
+    assert await talk.store.message(owner, talk.id, "q") == big
+
+
+async def test_a_dropped_connection_is_opened_again_and_the_pipeline_repeated(
+    line: tuple[Proxy, Database], owner: str
+) -> None:
+    proxy, database = line
+    talk = Conversation(PostgresThreads(database), owner)
+    await talk.say(None, "q", "a")
+    await proxy.drop()
+    assert await talk.open(talk.message("q2", "a")) == ["q", "a"]
+    assert proxy.connections == 2
+
+
+async def test_a_connection_that_the_server_closed_for_idleness_is_opened_again(
+    line: tuple[Proxy, Database], owner: str, postgres: TestPostgres
+) -> None:
+    proxy, database = line
+    talk = Conversation(PostgresThreads(database), owner)
+    await talk.say(None, "q", "a")
+    async with await psycopg.AsyncConnection.connect(postgres.superuser) as admin:
+        await admin.execute(
+            "select pg_terminate_backend(pid, 5000) from pg_stat_activity "
+            "where usename = 'layover_runtime' and state = 'idle'"
+        )
+    assert await talk.path("a") == ["q", "a"]
+    assert proxy.connections == 2
+
+
+async def test_an_answer_that_never_comes_is_a_passing_fault(
+    line: tuple[Proxy, Database], owner: str
+) -> None:
+    proxy, database = line
+    talk = Conversation(PostgresThreads(database), owner)
+    await talk.say(None, "q", "a")
+    proxy.silent = True
+    database._patience = timedelta(milliseconds=50)
+    with pytest.raises(RetryableError):
+        await talk.path("a")
+    proxy.silent = False
+    database._patience = timedelta(seconds=10)
+    assert await talk.path("a") == ["q", "a"]
+
+
+async def test_a_cancelled_pipeline_does_not_spoil_the_next(
+    line: tuple[Proxy, Database], owner: str
+) -> None:
+    proxy, database = line
+    talk = Conversation(PostgresThreads(database), owner)
+    await talk.say(None, "q", "a")
+    proxy.silent = True
+    proxy.asked.clear()
+    reading = asyncio.create_task(talk.path("a"))
+    await asyncio.wait_for(proxy.asked.wait(), 10)
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    proxy.silent = False
+    assert await talk.path("a") == ["q", "a"]
+
+
+async def test_a_refused_statement_leaves_the_connection_usable(
+    line: tuple[Proxy, Database], owner: str
+) -> None:
+    proxy, database = line
+    talk = Conversation(PostgresThreads(database), owner)
+    await talk.say(None, "q", "a")
+    for _ in range(2):
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            await database.run(owner, Query("broken", b"select 1 / 0", ())())
+        with pytest.raises(psycopg.errors.UndefinedTable):
+            await database.run(owner, Query("absent", b"select * from nowhere", ())())
+    assert await talk.path("a") == ["q", "a"]
+    assert proxy.connections == 1
+
+
+async def test_several_callers_share_the_connection(
+    line: tuple[Proxy, Database], owner: str
+) -> None:
+    proxy, database = line
+    talk = Conversation(PostgresThreads(database), owner)
+    await talk.say(None, "q", "a")
+    paths = await asyncio.gather(*(talk.path("a") for _ in range(20)))
+    assert paths == [["q", "a"]] * 20
+    assert proxy.connections == 1
+
+
+async def test_a_database_that_nobody_answers_for_is_waking(tmp_path: Path, owner: str) -> None:
+    database = Database(f"host={tmp_path} dbname=layover user=layover_runtime")
+    with pytest.raises(DatabaseWaking):
+        await PostgresThreads(database).head(owner, "t")
+
+
+async def test_a_database_that_says_that_it_starts_is_waking(tmp_path: Path, owner: str) -> None:
+    async def start(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(8)  # may encryption be used? (a unix socket does not ask)
+        body = b"SFATAL\0VFATAL\0C57P03\0Mthe database system is starting up\0\0"
+        writer.write(b"E" + (len(body) + 4).to_bytes(4, "big") + body)
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_unix_server(start, tmp_path / ".s.PGSQL.5432")
+    try:
+        database = Database(f"host={tmp_path} dbname=layover user=layover_runtime")
+        with pytest.raises(DatabaseWaking):
+            await PostgresThreads(database).head(owner, "t")
+    finally:
+        server.close()
+        await server.wait_closed()
+
+
+async def test_a_wrong_role_is_no_sleep(postgres: TestPostgres, owner: str) -> None:
+    with pytest.raises(RetryableError) as caught:
+        await PostgresThreads(Database(postgres.dsn("nobody"))).head(owner, "t")
+    assert not isinstance(caught.value, DatabaseWaking)
+
+
+async def test_each_connection_asks_for_a_fresh_password(
+    postgres: TestPostgres, owner: str
+) -> None:
+    tokens = iter(["first", "second"])
+    asked: list[str] = []
+
+    def password() -> str:
+        asked.append(next(tokens))
+        return asked[-1]
+
+    database = Database(postgres.runtime, password=password)
+    await PostgresThreads(database).head(owner, "t")
+    await PostgresThreads(database).head(owner, "t")
+    await database.close()
+    await PostgresThreads(database).head(owner, "t")
+    await database.close()
+    assert asked == ["first", "second"]
+
+
+def test_another_event_loop_gets_a_connection_of_its_own(
+    postgres: TestPostgres, owner: str
+) -> None:
+    database = Database(postgres.runtime)
+    talk = Conversation(PostgresThreads(database), owner)
+
+    async def again() -> list[str] | None:
+        found = await talk.path("q")
+        await database.close()
+        return found
+
+    asyncio.run(talk.save(talk.message("q", None)))
+    assert asyncio.run(again()) == ["q"]

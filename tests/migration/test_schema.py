@@ -1,0 +1,201 @@
+"""The schema as it is after all migrations: what holds for every table, also for those to come."""
+
+from typing import Any
+
+import psycopg
+import pytest
+
+from layover.adapters.store.postgres.faults import CONSTRAINTS
+from postgres_fixture import OWNER_ROLE, TestPostgres
+
+TABLES = {
+    "branches",
+    "compactions",
+    "extractions",
+    "files",
+    "iteration_log",
+    "memory_entries",
+    "message_embeddings",
+    "messages",
+    "observations",
+    "run_snapshots",
+    "thread_state",
+    "threads",
+    "usage",
+    "working_memory",
+}
+_SETTING = "NULLIF(current_setting('app.resource_id'::text, true), ''::text)"
+_POLICY = f"(resource_id = {_SETTING})"
+
+
+def _rows(postgres: TestPostgres, query: str) -> list[tuple[Any, ...]]:
+    with psycopg.connect(postgres.superuser) as connection:
+        return connection.execute(query).fetchall()  # type: ignore[call-overload, no-any-return]
+
+
+def test_every_table_is_there(postgres: TestPostgres) -> None:
+    rows = _rows(postgres, "select tablename from pg_tables where schemaname = 'public'")
+    assert {name for (name,) in rows} == TABLES
+
+
+def test_row_security_is_enabled_and_forced_on_every_table(postgres: TestPostgres) -> None:
+    rows = _rows(
+        postgres,
+        "select relname, relrowsecurity and relforcerowsecurity from pg_class "
+        "where relkind in ('r', 'p') and relnamespace = 'public'::regnamespace",
+    )
+    assert len(rows) == len(TABLES)
+    assert [name for name, secure in rows if not secure] == []
+
+
+def test_every_table_has_one_policy_for_everybody_on_its_owner(postgres: TestPostgres) -> None:
+    rows = _rows(
+        postgres,
+        "select tablename, permissive, roles::text, cmd, qual, with_check from pg_policies "
+        "where schemaname = 'public'",
+    )
+    assert {name for name, *_ in rows} == TABLES
+    assert len(rows) == len(TABLES)
+    for name, *policy in rows:
+        assert policy == ["PERMISSIVE", "{public}", "ALL", _POLICY, _POLICY], name
+
+
+def test_the_owner_is_in_every_primary_unique_and_foreign_key(postgres: TestPostgres) -> None:
+    rows = _rows(
+        postgres,
+        """
+        select c.conname, bool_or(a.attname = 'resource_id'),
+               bool_or(f.attname = 'resource_id') or c.contype <> 'f'
+        from pg_constraint c
+        cross join unnest(c.conkey, coalesce(c.confkey, c.conkey)) k (here, there)
+        join pg_attribute a on a.attrelid = c.conrelid and a.attnum = k.here
+        left join pg_attribute f on f.attrelid = c.confrelid and f.attnum = k.there
+        where c.connamespace = 'public'::regnamespace and c.contype in ('p', 'u', 'f')
+        group by c.oid, c.conname, c.contype
+        """,
+    )
+    assert len(rows) >= 2 * len(TABLES)
+    assert [row for row in rows if row[1:] != (True, True)] == []
+
+
+def test_the_owner_leads_every_index_and_every_unique_index_has_it(postgres: TestPostgres) -> None:
+    rows = _rows(
+        postgres,
+        """
+        select i.indexrelid::regclass::text, a.attname
+        from pg_index i
+        join pg_class c on c.oid = i.indrelid and c.relnamespace = 'public'::regnamespace
+        join pg_attribute a on a.attrelid = i.indrelid and a.attnum = i.indkey[0]
+        """,
+    )
+    assert [name for name, first in rows if first != "resource_id"] == []
+
+
+def test_every_table_has_a_primary_key_and_a_required_owner(postgres: TestPostgres) -> None:
+    keys = _rows(
+        postgres,
+        "select conrelid::regclass::text from pg_constraint "
+        "where contype = 'p' and connamespace = 'public'::regnamespace",
+    )
+    assert {name for (name,) in keys} == TABLES
+    required = _rows(
+        postgres,
+        "select table_name from information_schema.columns where table_schema = 'public' "
+        "and column_name = 'resource_id' and is_nullable = 'NO' and data_type = 'text'",
+    )
+    assert {name for (name,) in required} == TABLES
+
+
+def test_the_functions_role_can_bypass_nothing(postgres: TestPostgres) -> None:
+    rows = _rows(
+        postgres,
+        "select rolcanlogin, rolsuper, rolbypassrls, rolcreaterole, rolcreatedb, rolreplication "
+        "from pg_roles where rolname = 'layover_runtime'",
+    )
+    assert rows == [(True, False, False, False, False, False)]
+    memberships = _rows(
+        postgres, "select 1 from pg_auth_members where member = 'layover_runtime'::regrole"
+    )
+    assert memberships == []
+
+
+def test_the_functions_role_owns_nothing(postgres: TestPostgres) -> None:
+    owned = _rows(
+        postgres,
+        "select 1 from pg_shdepend where refobjid = 'layover_runtime'::regrole and deptype = 'o'",
+    )
+    assert owned == []
+    owners = _rows(
+        postgres, "select distinct tableowner from pg_tables where schemaname = 'public'"
+    )
+    assert owners == [(OWNER_ROLE,)]
+
+
+def test_the_functions_role_may_read_and_write_rows_and_nothing_else(
+    postgres: TestPostgres,
+) -> None:
+    rows = _rows(
+        postgres,
+        "select table_schema, table_name, array_agg(privilege_type::text order by privilege_type) "
+        "from information_schema.role_table_grants where grantee = 'layover_runtime' group by 1, 2",
+    )
+    granted = {(schema, name): privileges for schema, name, privileges in rows}
+    expected = ["DELETE", "INSERT", "SELECT", "UPDATE"]
+    assert granted == {("public", name): expected for name in TABLES}
+    schemas = _rows(
+        postgres,
+        "select has_schema_privilege('layover_runtime', 'public', 'create'), "
+        "has_schema_privilege('layover_runtime', 'layover_meta', 'usage')",
+    )
+    assert schemas == [(False, False)]
+
+
+def test_an_idle_connection_is_given_up_so_that_the_database_can_pause(
+    postgres: TestPostgres,
+) -> None:
+    with psycopg.connect(postgres.runtime) as connection:
+        row = connection.execute("show idle_session_timeout").fetchone()
+    assert row == ("1min",)
+
+
+def test_vectors_are_halves_and_stored_plain(postgres: TestPostgres) -> None:
+    rows = _rows(
+        postgres,
+        "select attrelid::regclass::text, attstorage::text from pg_attribute "
+        "where atttypid = 'halfvec'::regtype and attrelid::regclass::text in "
+        "('message_embeddings', 'memory_entries')",
+    )
+    assert sorted(rows) == [("memory_entries", "p"), ("message_embeddings", "p")]
+
+
+def test_the_longest_vector_fits_into_a_row(postgres: TestPostgres) -> None:
+    with psycopg.connect(postgres.runtime) as connection:
+        connection.execute("select set_config('app.resource_id', %s, true)", ("o" * 64,))
+        connection.execute(
+            "insert into threads (id, agent, created_at, updated_at) values ('t', 'a', now(), now())"
+        )
+        insert = (
+            "insert into memory_entries (id, agent, thread_id, content, source, evidence, hash, "
+            "created_at, embedding, words) select %s, 'agent', 't', repeat('x', 2000), 'user', "
+            "repeat('y', 2000), %s, now(), array_agg(n::real)::real[]::vector::halfvec, 'word' "
+            "from generate_series(1, %s) n"
+        )
+        connection.execute(insert, ("e" * 30, "h" * 64, 3900))
+        with pytest.raises(psycopg.errors.CheckViolation):
+            connection.execute(insert, ("f" * 30, "g" * 64, 3901))
+
+
+def test_every_constraint_with_a_meaning_exists(postgres: TestPostgres) -> None:
+    rows = _rows(
+        postgres, "select conname from pg_constraint where connamespace = 'public'::regnamespace"
+    )
+    assert set(CONSTRAINTS) - {name for (name,) in rows} == set()
+
+
+def test_every_foreign_key_has_a_meaning(postgres: TestPostgres) -> None:
+    rows = _rows(
+        postgres,
+        "select conname from pg_constraint "
+        "where connamespace = 'public'::regnamespace and contype = 'f'",
+    )
+    assert {name for (name,) in rows} - set(CONSTRAINTS) == set()

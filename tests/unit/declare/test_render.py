@@ -1,0 +1,105 @@
+"""Anything that a tool may return or raise becomes JSON and text that every store takes."""
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel, ValidationError
+
+from layover.declare.render import as_text, format_error, jsonable
+
+
+@dataclass
+class Point:
+    x: int
+
+
+class Odd:
+    def __str__(self) -> str:
+        return "odd one"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("a\0b", "a\ufffdb"),
+        ("\ud800 alone", "\ufffd alone"),
+        ({"k\0": ["\udfff"]}, {"k\ufffd": ["\ufffd"]}),
+        (float("nan"), None),
+        ([float("inf")], [None]),
+        (b"\xff", "_w=="),
+        (Odd(), "odd one"),
+        ({1: "a", (2, 3): "b"}, {"1": "a", "2,3": "b"}),
+        (Point(1), {"x": 1}),
+        (datetime(2026, 1, 1, tzinfo=UTC), "2026-01-01T00:00:00Z"),
+        ("\U0001f600", "\U0001f600"),
+        (None, None),
+    ],
+)
+def test_any_value_becomes_json(value: Any, expected: Any) -> None:
+    assert jsonable(value) == expected
+
+
+def test_a_value_that_contains_itself_is_an_error() -> None:
+    loop: list[Any] = []
+    loop.append(loop)
+    with pytest.raises(ValueError, match=r"[Cc]ircular"):
+        jsonable(loop)
+
+
+ANYTHING = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters())
+    | st.text(st.sampled_from("\0a\ud800\udc00"))
+    | st.binary(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+
+
+@settings(deadline=None)
+@given(ANYTHING)
+def test_json_text_holds_neither_nul_nor_surrogates(value: Any) -> None:
+    text = json.dumps(jsonable(value), allow_nan=False, ensure_ascii=False)
+    assert "\\u0000" not in text.replace("\\\\", "")
+    text.encode()
+    as_text(value).encode()
+    assert jsonable(jsonable(value)) == jsonable(value)
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ValueError("too much"), "ValueError: too much"),
+        (KeyError("id"), "KeyError: 'id'"),
+        (TimeoutError(), "TimeoutError: (no message)"),
+        (Mute(), "Mute: (no message)"),
+        (ValueError("\ud800\0"), "ValueError: \ufffd\ufffd"),
+    ],
+)
+def test_errors_have_a_name_and_a_message(error: Exception, said: str) -> None:
+    assert format_error(error) == said
+
+
+def test_a_validation_error_inside_a_tool_has_no_link_and_no_value() -> None:
+    class Model(BaseModel):
+        password: int
+
+    with pytest.raises(ValidationError) as caught:
+        Model.model_validate({"password": "hunter2"})
+    said = format_error(caught.value)
+    assert said.startswith("ValidationError: password: ")
+    assert "hunter2" not in said
+    assert "http" not in said

@@ -1,0 +1,117 @@
+"""Which faults pass, and what the caller reads of them."""
+
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+
+from layover.adapters.models.faults import from_event, from_status, retry_after
+from layover.errors import ContextLengthExceeded
+
+
+@pytest.mark.parametrize(
+    ("status", "passes", "type"),
+    [
+        (400, False, "BadRequestError"),
+        (401, False, "AuthenticationError"),
+        (403, False, "PermissionDeniedError"),
+        (404, False, "NotFoundError"),
+        (422, False, "UnprocessableEntityError"),
+        (418, False, "APIStatusError"),
+        (408, True, "APITimeoutError"),
+        (409, True, "ConflictError"),
+        (429, True, "RateLimitError"),
+        (500, True, "InternalServerError"),
+        (529, True, "InternalServerError"),
+    ],
+)
+def test_a_status_says_whether_the_fault_passes(status: int, passes: bool, type: str) -> None:
+    fault = from_status(status, {"error": {"message": "no"}}, {})
+    assert (fault.passing, fault.error.type, fault.error.status) == (passes, type, status)
+    assert fault.error.message == "no"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"error": {"message": " m "}}, "m"),
+        ({"error": "m"}, "m"),
+        ({"message": "m"}, "m"),
+        ({"detail": "m"}, "m"),
+        ([{"error": {"message": "m"}}], "m"),
+    ],
+)
+def test_the_providers_message_is_found_in_every_shape(body: Any, message: str) -> None:
+    assert from_status(400, body, {}).error.message == message
+
+
+def test_a_page_is_told_by_its_words() -> None:
+    page = "<html><head><title>t</title><style>b{}</style></head><h1>Bad gateway</h1></html>"
+    assert from_status(502, page, {}).error.message.endswith("HTTP 502: Bad gateway")
+
+
+@pytest.mark.parametrize("body", [None, {}, "", [], {"error": {}}])
+def test_a_fault_without_words_has_a_message_all_the_same(body: Any) -> None:
+    assert "HTTP 500" in from_status(500, body, {}).error.message
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "This model's maximum context length is 128000 tokens. However, you requested 130000.",
+        "prompt is too long: 210000 tokens > 200000 maximum",
+        "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+        "Please reduce the length of the messages or completion.",
+        "input length and max_tokens exceed context limit: the context window was exceeded",
+        "Your input exceeds the context window of this model.",
+    ],
+)
+def test_a_prompt_that_is_too_long_has_its_own_error(message: str) -> None:
+    error = from_status(400, {"error": {"message": message}}, {}).error
+    assert isinstance(error, ContextLengthExceeded)
+    assert error.status == 400
+
+
+def test_the_code_alone_says_that_a_prompt_is_too_long() -> None:
+    body = {"error": {"message": "no", "code": "context_length_exceeded"}}
+    assert isinstance(from_status(400, body, {}).error, ContextLengthExceeded)
+    assert isinstance(from_event(body).error, ContextLengthExceeded)
+
+
+def test_a_rate_limit_on_tokens_is_no_prompt_that_is_too_long() -> None:
+    body = {"error": {"message": "Rate limit: too many tokens per minute, maximum context length"}}
+    assert from_status(429, body, {}).passing
+
+
+@pytest.mark.parametrize(
+    ("error", "passes", "status"),
+    [
+        ({"code": 502}, True, 502),
+        ({"code": "429"}, True, 429),
+        ({"code": "rate_limit_exceeded"}, True, 429),
+        ({"type": "overloaded_error"}, True, 503),
+        ({"type": "server_error"}, True, 500),
+        ({"message": "hm"}, True, None),
+        ({"type": "invalid_request_error"}, False, 400),
+        ({"code": "invalid_api_key", "type": "invalid_request_error"}, False, 401),
+        ({"code": "tool_use_failed", "status_code": 400}, False, 400),
+        ({"type": "server_error", "status_code": 400}, False, 400),
+    ],
+)
+def test_an_error_inside_a_stream_counts_by_its_code(
+    error: dict[str, Any], passes: bool, status: int | None
+) -> None:
+    fault = from_event({"error": error})
+    assert (fault.passing, fault.error.status) == (passes, status)
+
+
+def test_retry_after_is_read_in_each_of_its_forms() -> None:
+    soon = format_datetime(datetime.now(UTC) + timedelta(seconds=20), usegmt=True)
+    assert retry_after({"retry-after": "3"}) == 3
+    assert retry_after({"retry-after-ms": "250", "retry-after": "3"}) == 0.25
+    assert 15 < (retry_after({"retry-after": soon}) or 0) <= 20
+    assert retry_after({"retry-after": "Mon, 01 Jan 2024 00:00:00 GMT"}) == 0
+    assert retry_after({"retry-after": "soon"}) is None
+    assert retry_after({"retry-after": "nan"}) == 0
+    assert retry_after({}) is None

@@ -1,0 +1,314 @@
+"""The adapter against a provider on loopback: faults, retries, streams, connections."""
+
+import asyncio
+import re
+import threading
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from fake_openai import FakeOpenAI, calls, delta, document, fail, say, stream
+from layover.adapters.models.openai_chat import OpenAIChat
+from layover.errors import ContextLengthExceeded, ModelError
+from layover.ids import SequentialIds
+from layover.values.message import Message, Role, TextPart
+from layover.values.prompt import Delta, Prompt, Reply, ToolSpec
+
+HELLO = Message(
+    id="m",
+    thread_id="t",
+    role=Role.USER,
+    content=(TextPart(text="hi"),),
+    created_at=datetime(2026, 1, 1, tzinfo=UTC),
+)
+PLAIN = Prompt(model="openai/gpt-5-mini", messages=(HELLO,), run_id="run_1")
+STREAM = PLAIN.model_copy(update={"stream": True})
+
+
+@pytest.fixture
+def server() -> Iterator[FakeOpenAI]:
+    with FakeOpenAI() as fake:
+        yield fake
+
+
+class Chat(OpenAIChat):
+    """Sleeps that are written down, not slept."""
+
+    def __init__(self, base_url: str, **more: Any) -> None:
+        self.slept: list[float] = []
+        super().__init__("sk-test", base_url, ids=SequentialIds(), sleep=self._note, **more)
+
+    async def _note(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+
+@pytest.fixture
+async def chat(server: FakeOpenAI) -> AsyncIterator[Chat]:
+    made = Chat(server.base_url)
+    yield made
+    await made.aclose()
+
+
+async def told(chat: OpenAIChat, prompt: Prompt = STREAM) -> tuple[Reply, list[Delta]]:
+    deltas: list[Delta] = []
+    async with asyncio.timeout(20):
+        return await chat.complete(prompt, deltas.append), deltas
+
+
+def text(deltas: list[Delta]) -> str:
+    return "".join("|" if d.kind == "restart" else d.text for d in deltas)
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
+@pytest.mark.parametrize("prompt", [PLAIN, STREAM], ids=["plain", "stream"])
+async def test_a_refusal_fails_at_once_with_the_providers_message(
+    server: FakeOpenAI, chat: Chat, status: int, prompt: Prompt
+) -> None:
+    server.script([fail(status, "Not like this")])
+    with pytest.raises(ModelError, match=re.escape("Not like this")) as caught:
+        await chat.complete(prompt)
+    assert caught.value.status == status
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 503, 529])
+async def test_a_provider_that_stays_down_is_asked_six_times(
+    server: FakeOpenAI, chat: Chat, status: int
+) -> None:
+    server.respond_with(lambda _: fail(status, "down"))
+    with pytest.raises(ModelError, match=r"down \(attempt 6\)") as caught:
+        await chat.complete(PLAIN)
+    assert caught.value.status == status
+    assert len(server.requests) == 6
+    assert len(chat.slept) == 5
+    assert all(1 / 2 * 2**n <= s <= 2**n for n, s in enumerate(chat.slept))
+    assert sum(chat.slept) < 60
+
+
+async def test_a_wait_that_does_not_fit_in_the_minute_ends_the_call(
+    server: FakeOpenAI, chat: Chat
+) -> None:
+    server.script([fail(429, "slow down", retry_after="40")] * 3)
+    with pytest.raises(ModelError, match="slow down"):
+        await chat.complete(PLAIN)
+    assert chat.slept == [40]
+    assert len(server.requests) == 2
+
+
+async def test_nobody_listening_is_a_connection_error() -> None:
+    with FakeOpenAI() as gone:
+        chat = Chat(gone.base_url)
+    with pytest.raises(ModelError) as caught:
+        await chat.complete(PLAIN)
+    await chat.aclose()
+    assert caught.value.type == "APIConnectionError"
+    assert len(chat.slept) == 5
+
+
+async def test_a_page_instead_of_an_answer_is_tried_again_and_told_in_the_end(
+    server: FakeOpenAI, chat: Chat
+) -> None:
+    server.respond_with(lambda _: document("<html><body>Please log in</body></html>"))
+    for prompt in (PLAIN, STREAM):
+        with pytest.raises(ModelError, match="invalid JSON: Please log in"):
+            await chat.complete(prompt)
+    assert len(server.requests) == 12
+
+
+async def test_a_prompt_that_is_too_long_has_its_own_error(server: FakeOpenAI, chat: Chat) -> None:
+    server.script([fail(400, "no", code="context_length_exceeded")])
+    with pytest.raises(ContextLengthExceeded):
+        await chat.complete(PLAIN)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        stream(delta("Hel"), done=False, breaks=True),
+        stream(delta("Hel"), done=False),
+        stream(delta("Hel"), "data: {oops\n\n"),
+        stream(delta("Hel"), {"error": {"message": "busy", "code": "overloaded"}}),
+        stream(delta("Hel"), 'event: error\ndata: {"error": {"code": 502}}\n\n'),
+    ],
+    ids=["cut", "ended", "garbled", "error", "event-error"],
+)
+async def test_a_stream_that_breaks_half_way_begins_again(
+    server: FakeOpenAI, chat: Chat, broken: Any
+) -> None:
+    server.script([broken, say("Hello you")])
+    reply, deltas = await told(chat)
+    assert reply.text == "Hello you"
+    assert text(deltas) == "Hel|Hello you"
+
+
+async def test_a_fault_before_the_stream_is_no_restart(server: FakeOpenAI, chat: Chat) -> None:
+    server.script([fail(500), say("Hello")])
+    _, deltas = await told(chat)
+    assert text(deltas) == "Hello"
+
+
+async def test_an_error_event_that_does_not_pass_fails_at_once(
+    server: FakeOpenAI, chat: Chat
+) -> None:
+    server.script([stream(delta("Hel"), {"error": {"message": "no", "code": 400}})])
+    with pytest.raises(ModelError, match="no") as caught:
+        await told(chat)
+    assert caught.value.status == 400
+    assert len(server.requests) == 1
+
+
+async def test_a_stream_without_a_reason_but_with_done_is_stop(
+    server: FakeOpenAI, chat: Chat
+) -> None:
+    server.script([stream(delta("Hello"))])
+    reply, _ = await told(chat)
+    assert (reply.text, reply.finish_reason) == ("Hello", "stop")
+
+
+async def test_a_stream_with_a_reason_but_without_done_is_whole(
+    server: FakeOpenAI, chat: Chat
+) -> None:
+    whole = (delta("Hello"), delta(finish="length"))
+    server.script([stream(*whole, done=False), stream(*whole, done=False, breaks=True)])
+    for _ in range(2):
+        reply, _ = await told(chat)
+        assert (reply.text, reply.finish_reason) == ("Hello", "length")
+    assert len(server.requests) == 2
+
+
+async def test_a_stream_that_stays_open_after_done_holds_nobody(
+    server: FakeOpenAI, chat: Chat
+) -> None:
+    never = threading.Event()
+    server.script([stream(delta("Hello"), "data: [DONE]\n\n", b"", done=False, hold=never)])
+    reply, _ = await told(chat)
+    assert reply.text == "Hello"
+    await asyncio.to_thread(server.wait_for, lambda s: s.abandoned == 1)
+
+
+async def test_a_cancelled_call_closes_its_stream_at_once(server: FakeOpenAI, chat: Chat) -> None:
+    never = threading.Event()
+    server.script([stream(delta("Hel"), delta("lo"), hold=never)])
+    begun = asyncio.Event()
+    running = asyncio.create_task(chat.complete(STREAM, lambda _: begun.set()))
+    async with asyncio.timeout(20):
+        await begun.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    await asyncio.to_thread(server.wait_for, lambda s: s.abandoned == 1, 5)
+
+
+async def test_a_cancelled_plain_call_closes_its_connection(server: FakeOpenAI, chat: Chat) -> None:
+    server.script([say("late", delay_s=20)])
+    running = asyncio.create_task(chat.complete(PLAIN))
+    await asyncio.to_thread(server.wait_for, lambda s: len(s.requests) == 1)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    await asyncio.to_thread(server.wait_for, lambda s: s.abandoned == 1, 5)
+
+
+async def test_what_a_listener_raises_is_its_own_and_tried_only_once(
+    server: FakeOpenAI, chat: Chat
+) -> None:
+    def listener(_: Delta) -> None:
+        raise ZeroDivisionError
+
+    server.script([say("Hello")])
+    with pytest.raises(ZeroDivisionError):
+        await chat.complete(STREAM, listener)
+    assert len(server.requests) == 1
+
+
+async def test_retry_after_is_honoured(server: FakeOpenAI, chat: Chat) -> None:
+    server.script([fail(429, retry_after="7"), fail(503, retry_after_ms="250"), say("Hello")])
+    reply = await chat.complete(PLAIN)
+    assert reply.text == "Hello"
+    assert chat.slept == [7, 0.25]
+
+
+async def test_streamed_calls_use_one_connection(server: FakeOpenAI, chat: Chat) -> None:
+    server.respond_with(lambda _: say("Hello you there"))
+    for _ in range(5):
+        await told(chat)
+    await chat.complete(PLAIN)
+    assert len(server.requests) == 6
+    assert server.connections == 1
+
+
+async def test_a_stream_whose_server_forgot_to_stream_is_told_whole(
+    server: FakeOpenAI, chat: Chat
+) -> None:
+    body = {"choices": [{"message": {"content": "Hello"}, "finish_reason": "stop"}]}
+    server.script([document(body)])
+    reply, deltas = await told(chat)
+    assert (reply.text, text(deltas)) == ("Hello", "Hello")
+
+
+@pytest.mark.parametrize("prompt", [PLAIN, STREAM], ids=["plain", "stream"])
+async def test_text_calls_reasoning_and_usage_arrive(
+    server: FakeOpenAI, chat: Chat, prompt: Prompt
+) -> None:
+    usage = {"prompt_tokens": 7, "completion_tokens": 3}
+    asked = calls(("refund", {"amount": 40}, "c_1"), ("look", {}))
+    server.script([say("Hello", reasoning="hm hm", usage=usage), asked])
+    reply = await chat.complete(prompt)
+    assert (reply.text, reply.reasoning, reply.finish_reason) == ("Hello", "hm hm", "stop")
+    assert (reply.usage.input_tokens, reply.usage.output_tokens) == (7, 3)
+    assert reply.model == "gpt-5-mini"
+    reply = await chat.complete(prompt)
+    assert [(c.id, c.name, c.args) for c in reply.calls] == [
+        ("c_1", "refund", '{"amount": 40}'),
+        ("call_1", "look", "{}"),
+    ]
+    assert reply.finish_reason == "tool-calls"
+
+
+async def test_the_request_says_who_asks_and_what(server: FakeOpenAI, chat: Chat) -> None:
+    server.script([say("x")] * 2)
+    tool = ToolSpec(name="f", description="F", parameters={"type": "object"})
+    more = {"tools": (tool,), "cache_key": "k", "system": "größe"}
+    await chat.complete(STREAM.model_copy(update=more))
+    request = server.requests[0]
+    assert request.headers["x-layover-task"] == "turn"
+    assert request.headers["x-layover-run"] == "run_1"
+    assert request.headers["authorization"] == "Bearer sk-test"
+    assert request.headers["content-type"] == "application/json"
+    assert request.body["stream_options"] == {"include_usage": True}
+    assert request.body["messages"][0]["content"] == "größe"
+    assert "prompt_cache_key" not in request.body  # another host may refuse it
+
+
+async def test_the_cache_key_is_sent_where_the_provider_knows_it(server: FakeOpenAI) -> None:
+    server.script([say("x")])
+    chat = Chat(server.base_url, prompt_cache_key=True)
+    await chat.complete(PLAIN.model_copy(update={"cache_key": "k"}))
+    await chat.aclose()
+    assert server.requests[0].body["prompt_cache_key"] == "k"
+
+
+async def test_a_listener_may_be_async(server: FakeOpenAI, chat: Chat) -> None:
+    heard: list[str] = []
+
+    async def listener(delta: Delta) -> None:
+        await asyncio.sleep(0)
+        heard.append(delta.text)
+
+    server.script([say("Hello you")])
+    await chat.complete(STREAM, listener)
+    assert heard == ["Hello ", "you"]
+
+
+def test_each_event_loop_has_a_client_of_its_own(server: FakeOpenAI) -> None:
+    server.respond_with(lambda _: say("Hello"))
+    chat = Chat(server.base_url)
+
+    async def once() -> str:
+        reply = await chat.complete(PLAIN)
+        await chat.aclose()
+        return reply.text
+
+    assert [asyncio.run(once()), asyncio.run(once())] == ["Hello", "Hello"]

@@ -1,0 +1,53 @@
+"""What a model call costs."""
+
+from decimal import Decimal
+
+import pytest
+
+from layover.adapters.prices import cost
+from layover.values.usage import Usage
+
+USAGE = Usage(input_tokens=1_000_000, output_tokens=100_000)
+
+
+@pytest.mark.parametrize("model", ["", "mystery", "layover-stand-in", "a/b", "a/b/c", "openai/"])
+def test_an_unknown_model_has_no_price(model: str) -> None:
+    assert cost(model, USAGE) is None
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        Usage(input_tokens=-1),
+        Usage(input_tokens=1, cached_input_tokens=5),
+        Usage(output_tokens=1, reasoning_tokens=9),
+    ],
+)
+def test_senseless_usage_never_raises(usage: Usage) -> None:
+    cost("gpt-4o-mini", usage)
+
+
+def test_nothing_used_costs_nothing() -> None:
+    assert cost("gpt-4o-mini", Usage()) == 0
+
+
+def test_input_and_output_have_their_own_rates() -> None:
+    # gpt-4o-mini has had the same list price since 2024: 0.15 and 0.60 USD a million.
+    assert cost("gpt-4o-mini", USAGE) == Decimal("0.21")
+
+
+def test_cached_input_has_a_rate_of_its_own() -> None:
+    cached = USAGE.model_copy(update={"cached_input_tokens": 1_000_000})
+    assert cost("gpt-4o-mini", cached) == Decimal("0.135")
+
+
+def test_reasoning_is_part_of_the_output_already() -> None:
+    thought = USAGE.model_copy(update={"reasoning_tokens": 50_000})
+    assert cost("gpt-4o-mini", thought) == cost("gpt-4o-mini", USAGE)
+
+
+@pytest.mark.parametrize(
+    "model", ["openai/gpt-4o-mini", "openai/openai/gpt-4o-mini", "gpt-4o-mini-2024-07-18"]
+)
+def test_prefixes_and_dated_names_find_the_same_price(model: str) -> None:
+    assert cost(model, USAGE) == Decimal("0.21")

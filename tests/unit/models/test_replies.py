@@ -1,0 +1,219 @@
+"""What providers answer, in this project's words."""
+
+from typing import Any
+
+import pytest
+
+from layover.adapters.models.faults import ProviderFault
+from layover.adapters.models.replies import Assembly, decoded, usage_of
+from layover.ids import SequentialIds
+from layover.values.prompt import Delta, Reply
+from layover.values.usage import Usage
+
+
+def assembled(*chunks: Any) -> tuple[Reply, list[Delta]]:
+    assembly = Assembly(SequentialIds(), "asked")
+    deltas = [delta for chunk in chunks for delta in assembly.add(chunk)]
+    return assembly.reply(), deltas
+
+
+def reply(*chunks: Any) -> Reply:
+    return assembled(*chunks)[0]
+
+
+def chunk(finish: str | None = None, **delta: Any) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+
+def piece(args: Any = None, **more: Any) -> dict[str, Any]:
+    function = {key: more.pop(key) for key in ("name",) if key in more}
+    return chunk(tool_calls=[{**more, "function": {**function, "arguments": args}}])
+
+
+def called(*chunks: Any) -> list[tuple[str, str, str]]:
+    return [(c.id, c.name, c.args) for c in reply(*chunks).calls]
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"choices": []}, {"choices": None}, {"choices": [None]}, {"choices": [{}]}]
+)
+def test_an_answer_without_choices_is_none(body: Any) -> None:
+    with pytest.raises(ProviderFault, match="without any choices") as caught:
+        reply(body)
+    assert caught.value.passing
+
+
+@pytest.mark.parametrize("body", [[], "x", 3, None])
+def test_an_answer_that_is_no_object_is_none(body: Any) -> None:
+    with pytest.raises(ProviderFault, match="no JSON object"):
+        reply(body)
+
+
+def test_invalid_json_is_quoted() -> None:
+    with pytest.raises(ProviderFault, match="invalid JSON: Oops") as caught:
+        decoded("<html><body>Oops</body></html>")
+    assert caught.value.passing
+
+
+def test_an_error_in_a_plain_answer_with_status_200_is_an_error() -> None:
+    with pytest.raises(ProviderFault, match="bad key"):
+        reply({"error": {"message": "bad key", "code": 401}})
+
+
+def test_a_choice_that_ends_in_an_error_is_one() -> None:
+    with pytest.raises(ProviderFault, match="upstream"):
+        reply({"choices": [{"finish_reason": "error", "error": {"message": "upstream"}}]})
+
+
+def test_a_refusal_is_text_that_was_filtered() -> None:
+    said = reply(chunk(refusal="I can"), chunk("stop", refusal="not"))
+    assert (said.text, said.finish_reason) == ("I cannot", "content-filter")
+
+
+@pytest.mark.parametrize(
+    ("told", "means"),
+    [
+        ("stop", "stop"),
+        ("end_turn", "stop"),
+        (None, "stop"),
+        ("tool_calls", "stop"),
+        ("length", "length"),
+        ("MAX_TOKENS", "length"),
+        ("content_filter", "content-filter"),
+    ],
+)
+def test_reasons_to_stop_without_calls(told: str | None, means: str) -> None:
+    assert reply(chunk(told, content="x")).finish_reason == means
+
+
+@pytest.mark.parametrize("told", ["stop", "tool_calls", "function_call", "end_turn", None])
+def test_calls_are_calls_whatever_the_reason_to_stop(told: str | None) -> None:
+    assert reply(piece("{}", id="a", name="f"), chunk(told)).finish_reason == "tool-calls"
+
+
+def test_arguments_in_pieces_are_put_together_by_index() -> None:
+    assert called(
+        piece("", index=0, id="a", name="f"),
+        piece("", index=1, id="b", name="g"),
+        piece('{"x"', index=0),
+        piece('{"y"', index=1),
+        piece(":1}", index=0),
+        piece(":2}", index=1),
+    ) == [("a", "f", '{"x":1}'), ("b", "g", '{"y":2}')]
+
+
+def test_an_id_and_a_name_that_are_repeated_open_no_new_call() -> None:
+    assert called(
+        piece('{"x"', index=0, id="a", name="f"), piece(":1}", index=0, id="a", name="f")
+    ) == [("a", "f", '{"x":1}')]
+    assert called(piece('{"x"', id="a", name="f"), piece(":1}", id="a")) == [("a", "f", '{"x":1}')]
+
+
+def test_whole_calls_that_all_have_index_0_are_several() -> None:
+    assert called(
+        piece('{"x":1}', index=0, id="a", name="f"), piece('{"x":2}', index=0, id="b", name="f")
+    ) == [("a", "f", '{"x":1}'), ("b", "f", '{"x":2}')]
+
+
+def test_pieces_without_index_and_id_belong_to_the_last_call() -> None:
+    assert called(piece('{"x"', name="f"), piece(":1}"), piece("{}", name="g")) == [
+        ("call_1", "f", '{"x":1}'),
+        ("call_2", "g", "{}"),
+    ]
+
+
+@pytest.mark.parametrize("args", [None, "", "  "])
+def test_a_call_without_arguments_has_empty_ones(args: str | None) -> None:
+    assert called(piece(args, index=0, id="a", name="f")) == [("a", "f", "{}")]
+
+
+def test_arguments_that_are_no_text_become_json() -> None:
+    assert called(piece({"x": 1}, index=0, id="a", name="f")) == [("a", "f", '{"x": 1}')]
+
+
+def test_the_legacy_function_call_is_a_call() -> None:
+    chunks = [{"name": "f", "arguments": '{"x"'}, {"arguments": ":1}"}]
+    assert called(*(chunk(function_call=c) for c in chunks)) == [("call_1", "f", '{"x":1}')]
+
+
+def test_every_piece_of_a_call_is_told_with_its_id_and_name() -> None:
+    _, deltas = assembled(piece("", index=0, id="a", name="f"), piece("{}", index=0))
+    assert [(d.kind, d.tool_call_id, d.tool_name, d.text) for d in deltas] == [
+        ("tool-call", "a", "f", ""),
+        ("tool-call", "a", "f", "{}"),
+    ]
+
+
+def test_an_emoji_cut_in_two_escapes_is_whole_again() -> None:
+    said, deltas = assembled(chunk(content="a\ud83d"), chunk(content="\ude00b"))
+    assert said.text == "a😀b"
+    assert [d.text for d in deltas] == ["a", "😀b"]
+
+
+def test_text_that_no_store_can_hold_is_replaced() -> None:
+    assert reply(chunk(content="a\0b\ude00c\ud83d")).text == "a\ufffdb\ufffdc\ufffd"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"reasoning_content": "hm"},
+        {"reasoning": "hm"},
+        {"reasoning": "hm", "reasoning_content": "hm"},
+        {"reasoning_details": [{"type": "reasoning.text", "text": "hm"}]},
+        {"reasoning_details": [{"type": "reasoning.summary", "summary": "hm"}]},
+        {"reasoning": "hm", "reasoning_details": [{"type": "reasoning.text", "text": "hm"}]},
+        {"thinking_blocks": [{"type": "thinking", "thinking": "hm"}]},
+        {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]},
+    ],
+)
+def test_reasoning_is_found_in_each_of_its_shapes(message: dict[str, Any]) -> None:
+    said, deltas = assembled(chunk(**message))
+    assert (said.reasoning, said.text) == ("hm", "")
+    assert [(d.kind, d.text) for d in deltas] == [("reasoning", "hm")]
+
+
+def test_text_and_thoughts_in_one_list_are_kept_apart() -> None:
+    blocks = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "hi"}]
+    assert (reply(chunk(content=blocks)).reasoning, reply(chunk(content=blocks)).text) == (
+        "hm",
+        "hi",
+    )
+
+
+def test_encrypted_reasoning_says_nothing() -> None:
+    details = [{"type": "reasoning.encrypted", "data": "gAAA"}]
+    assert reply(chunk(reasoning_details=details, content="x")).reasoning == ""
+
+
+def test_a_second_alternative_is_not_mixed_in() -> None:
+    other = {"choices": [{"index": 1, "delta": {"content": "no"}}]}
+    assert reply(chunk(content="yes"), other).text == "yes"
+
+
+def test_the_last_usage_counts_and_the_model_is_the_providers() -> None:
+    said = reply(
+        {**chunk(content="x"), "usage": {"prompt_tokens": 1}},
+        {"choices": [], "model": "m-2", "usage": {"prompt_tokens": 2, "completion_tokens": 1}},
+        {"choices": [], "usage": None},
+    )
+    assert (said.usage.input_tokens, said.usage.output_tokens) == (2, 1)
+    assert said.model == "m-2"
+    assert reply(chunk(content="x")).model == "asked"
+    assert reply(chunk(content="x")).usage == Usage()
+
+
+def test_usage_is_read_with_its_details() -> None:
+    assert usage_of(
+        {
+            "prompt_tokens": 10,
+            "completion_tokens": 5.0,
+            "prompt_tokens_details": {"cached_tokens": 4},
+            "completion_tokens_details": {"reasoning_tokens": 3},
+        }
+    ) == Usage(input_tokens=10, output_tokens=5, cached_input_tokens=4, reasoning_tokens=3)
+
+
+@pytest.mark.parametrize("bad", [None, "7", -1, float("nan"), {}])
+def test_senseless_counts_are_zero(bad: Any) -> None:
+    assert usage_of({"prompt_tokens": bad, "prompt_tokens_details": bad}) == Usage()

@@ -1,0 +1,218 @@
+"""A prompt on the wire of Chat Completions."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from layover.adapters.models import wire
+from layover.values.message import (
+    DataPart,
+    FilePart,
+    Message,
+    ReasoningPart,
+    Role,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+)
+from layover.values.prompt import OutputSpec, Prompt, ToolSpec
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def message(role: Role, *parts: Any, model_output: str | None = None) -> Message:
+    content = tuple(TextPart(text=p) if isinstance(p, str) else p for p in parts)
+    return Message(
+        id="m", thread_id="t", role=role, content=content, created_at=NOW, model_output=model_output
+    )
+
+
+def user(*parts: Any) -> Message:
+    return message(Role.USER, *parts)
+
+
+def assistant(*parts: Any) -> Message:
+    return message(Role.ASSISTANT, *parts)
+
+
+def asks(call_id: str, args: Any = None, name: str = "refund") -> ToolCallPart:
+    return ToolCallPart(tool_call_id=call_id, tool_name=name, args={} if args is None else args)
+
+
+def answer(call_id: str, result: Any = "ok", model_output: str | None = None) -> Message:
+    part = ToolResultPart(tool_call_id=call_id, tool_name="refund", result=result)
+    return message(Role.TOOL, part, model_output=model_output)
+
+
+def sent(*thread: Message) -> list[dict[str, Any]]:
+    return wire.messages(thread)
+
+
+def roles(messages: Sequence[dict[str, Any]]) -> list[str]:
+    return [m["role"] for m in messages]
+
+
+def test_a_call_without_a_result_is_left_out_and_its_text_stays() -> None:
+    messages = sent(user("hi"), assistant("wait", asks("a"), asks("b")), answer("b"), user("so?"))
+    assert roles(messages) == ["user", "assistant", "tool", "user"]
+    assert [c["id"] for c in messages[1]["tool_calls"]] == ["b"]
+    assert messages[1]["content"] == "wait"
+
+
+def test_a_message_left_empty_is_dropped() -> None:
+    assert roles(sent(user("hi"), assistant(asks("a")), user("again"))) == ["user", "user"]
+    assert sent(user(DataPart(name="x", data=1)), assistant(ReasoningPart(text="hm"))) == []
+
+
+def test_a_result_without_its_call_right_before_it_is_left_out() -> None:
+    assert roles(sent(answer("a"), user("hi"))) == ["user"]
+    assert roles(sent(assistant("x", asks("a")), user("hi"), answer("a"))) == ["assistant", "user"]
+
+
+def test_results_stand_in_the_order_of_their_calls() -> None:
+    messages = sent(assistant(asks("a"), asks("b")), answer("b", "2"), answer("a", "1"))
+    assert [m.get("content") for m in messages] == [None, "1", "2"]
+
+
+def test_the_same_id_in_two_steps_meets_its_own_result() -> None:
+    messages = sent(assistant(asks("0")), answer("0", "x"), assistant(asks("0")), answer("0", "y"))
+    assert [m["content"] for m in messages if m["role"] == "tool"] == ["x", "y"]
+
+
+def test_custom_messages_are_never_sent_and_split_no_pair() -> None:
+    custom = message(Role.CUSTOM, DataPart(name="card", data={}))
+    messages = sent(assistant(asks("a")), custom, answer("a"), custom, user("hi"))
+    assert roles(messages) == ["assistant", "tool", "user"]
+
+
+@pytest.mark.parametrize("bad", ["a.b", "x" * 41, "", "ü", "call 1", "functions.refund:0"])
+def test_an_id_that_a_provider_would_refuse_is_mapped_the_same_way_every_time(bad: str) -> None:
+    first = sent(assistant(asks(bad)), answer(bad))
+    call_id = first[0]["tool_calls"][0]["id"]
+    assert call_id != bad
+    assert len(call_id) <= 40
+    assert call_id.replace("_", "").isalnum()
+    assert first[1]["tool_call_id"] == call_id
+    assert sent(assistant(asks(bad)), answer(bad)) == first
+
+
+def test_a_good_id_stays_as_it_is() -> None:
+    assert wire.safe_id("call_s7oT9jaLAsEqTgvxZTmFh0wB") == "call_s7oT9jaLAsEqTgvxZTmFh0wB"
+
+
+@pytest.mark.parametrize(
+    ("name", "safe"), [("functions.refund", "functions_refund"), ("", "unnamed")]
+)
+def test_a_made_up_name_is_sent_back_in_a_form_that_is_accepted(name: str, safe: str) -> None:
+    assert (
+        sent(assistant(asks("a", name=name)), answer("a"))[0]["tool_calls"][0]["function"]["name"]
+        == safe
+    )
+
+
+@pytest.mark.parametrize("args", ['{"amount": 4', [1], 3])
+def test_arguments_that_are_no_object_go_out_as_one(args: Any) -> None:
+    function = sent(assistant(asks("a", args)), answer("a"))[0]["tool_calls"][0]["function"]
+    assert json.loads(function["arguments"]) == {"invalid_arguments": args}
+
+
+def test_the_order_of_keys_in_the_store_changes_no_byte() -> None:
+    one = sent(assistant(asks("a", {"x": 1, "b": {"d": 1, "c": 2}})), answer("a"))
+    other = sent(assistant(asks("a", {"b": {"c": 2, "d": 1}, "x": 1})), answer("a"))
+    assert one == other
+
+
+def test_a_tool_message_says_what_the_model_saw_the_first_time() -> None:
+    assert sent(assistant(asks("a")), answer("a", {"n": 1}, "short"))[1]["content"] == "short"
+    assert sent(assistant(asks("a")), answer("a", {"n": "ü"}))[1]["content"] == '{"n": "ü"}'
+
+
+def test_a_lone_surrogate_does_not_stop_a_request() -> None:
+    encoded = wire.encoded(wire.body(prompt(user("a\ud83d")), cache_key=False))
+    assert json.loads(encoded)["messages"][0]["content"] == "a?"
+
+
+@pytest.mark.parametrize(
+    ("file", "part"),
+    [
+        (
+            FilePart(url="https://x.test/a", mime_type="image/png"),
+            {"type": "image_url", "image_url": {"url": "https://x.test/a"}},
+        ),
+        (
+            FilePart(url="data:image/png;base64,AA", name="a.png"),
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}},
+        ),
+        (
+            FilePart(url="data:application/pdf;base64,AA", name="a.pdf"),
+            {
+                "type": "file",
+                "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,AA"},
+            },
+        ),
+    ],
+)
+def test_files_that_a_model_takes_are_parts_of_their_own(
+    file: FilePart, part: dict[str, Any]
+) -> None:
+    assert sent(user(file, "look"))[0]["content"] == [part, {"type": "text", "text": "look"}]
+
+
+def test_any_other_file_is_a_note_with_name_and_type() -> None:
+    file = FilePart(file_id="f1", name="a.pdf", mime_type="application/pdf")
+    assert sent(user(file, "read"))[0]["content"] == "[file: a.pdf, application/pdf]\n\nread"
+    linked = FilePart(url="https://x.test/a.pdf", mime_type="application/pdf")
+    assert "https://x.test/a.pdf" in sent(user(linked))[0]["content"]
+    plain = FilePart(url="http://x.test/a.png", mime_type="image/png")
+    assert isinstance(sent(user(plain))[0]["content"], str)
+
+
+def prompt(*thread: Message, **more: Any) -> Prompt:
+    return Prompt(**{"model": "openai/gpt-5-mini", "messages": thread, **more})
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("openai/gpt-5-mini", "gpt-5-mini"),
+        ("openai/openai/gpt-5", "openai/gpt-5"),
+        ("anthropic/claude", "anthropic/claude"),
+    ],
+)
+def test_a_leading_openai_is_cut_once(model: str, name: str) -> None:
+    assert wire.body(prompt(model=model), cache_key=False)["model"] == name
+
+
+def test_a_plain_request_has_no_field_that_was_not_asked_for() -> None:
+    body = wire.body(prompt(user("hi"), cache_key="k"), cache_key=False)
+    assert body == {"model": "gpt-5-mini", "messages": [{"role": "user", "content": "hi"}]}
+
+
+def test_a_full_request_says_everything() -> None:
+    schema = {"type": "object"}
+    full = prompt(
+        user("hi"),
+        system="Be kind.",
+        tools=(
+            ToolSpec(name="a", description="A", parameters=schema, strict=True),
+            ToolSpec(name="b", description="B", parameters=schema),
+        ),
+        output=OutputSpec(name="My Out", json_schema=schema, strict=True),
+        stream=True,
+        cache_key="k",
+    )
+    body = wire.body(full, cache_key=True)
+    assert body["messages"][0] == {"role": "system", "content": "Be kind."}
+    assert [t["function"].get("strict") for t in body["tools"]] == [True, None]
+    assert body["response_format"]["json_schema"]["name"] == "My_Out"
+    assert body["stream"] is True
+    assert body["stream_options"] == {"include_usage": True}
+    assert body["prompt_cache_key"] == "k"
+
+
+def test_the_headers_name_the_task_and_the_run() -> None:
+    assert wire.headers(prompt(task="title")) == {"X-Layover-Task": "title"}
+    assert wire.headers(prompt(run_id="run_1"))["X-Layover-Run"] == "run_1"

@@ -1,0 +1,169 @@
+"""Reading, waiting for, cancelling and following runs."""
+
+from typing import Any
+
+import pytest
+
+from layover import keys
+from layover.errors import InvalidRequest, NotFound
+from layover.services import runs
+from layover.values.event import AgentStart, TextDelta
+from layover.values.run import CallRecord, CallState, OnBusy, Status
+from service_kit import ANN, BOB, ManualPace, World
+
+
+async def test_a_foreign_run_is_not_there(world: World) -> None:
+    run = await world.run((await world.thread()).id)
+    for attempt in (
+        runs.get(world.runtime, BOB, run.id),
+        runs.cancel(world.runtime, BOB, run.id),
+        runs.events(world.runtime, BOB, run.id, 0, 10),
+        runs.list_runs(world.runtime, BOB, run.thread_id, 20, None),
+    ):
+        with pytest.raises(NotFound):
+            await attempt
+
+
+async def test_a_cursor_that_is_none_is_refused(world: World) -> None:
+    thread = await world.thread()
+    with pytest.raises(InvalidRequest):
+        await runs.list_runs(world.runtime, ANN, thread.id, 20, "zzz")
+
+
+async def test_waiting_gives_up_after_the_time_that_was_asked_for(world: World) -> None:
+    run = await world.run((await world.thread()).id)
+    paced = ManualPace()
+    found = await runs.get(world.runtime, ANN, run.id, 3, paced.pace)
+    assert found.status is Status.RUNNING
+    assert sum(paced.slept) == pytest.approx(3)
+    assert paced.slept[0] == 0.05
+    assert max(paced.slept) <= 0.5
+
+
+@pytest.mark.parametrize("wait", [100, 1e9, float("inf")])
+async def test_nobody_waits_longer_than_25_seconds(world: World, wait: float) -> None:
+    run = await world.run((await world.thread()).id)
+    paced = ManualPace()
+    await runs.get(world.runtime, ANN, run.id, wait, paced.pace)
+    assert sum(paced.slept) == pytest.approx(25)
+
+
+async def test_a_run_that_waits_for_a_person_is_not_waited_for(world: World) -> None:
+    run, _ = await world.suspended()
+    paced = ManualPace()
+    found = await runs.get(world.runtime, ANN, run.id, 20, paced.pace)
+    assert found.status is Status.SUSPENDED
+    assert paced.slept == []
+
+
+async def test_waiting_ends_when_the_run_does(world: World) -> None:
+    run = await world.run((await world.thread()).id)
+
+    async def finish_it(_: float) -> None:
+        await world.finish(run.id, "there you are")
+
+    pace = runs.Pace(sleep=finish_it, now=lambda: 0.0)
+    found = await runs.get(world.runtime, ANN, run.id, 20, pace)
+    assert (found.status, found.text) == (Status.SUCCESS, "there you are")
+    assert [m.text for m in found.messages] == ["there you are"]
+
+
+async def test_reading_runs_and_events_never_needs_the_database(world: World) -> None:
+    run = await world.run((await world.thread()).id)
+    world.threads.asleep = True
+    await runs.get(world.runtime, ANN, run.id)
+    await runs.events(world.runtime, ANN, run.id, 0, 10)
+    await runs.list_runs(world.runtime, ANN, run.thread_id, 20, None)
+    await runs.cancel(world.runtime, ANN, run.id)
+    assert world.threads.asked == 0
+
+
+async def test_a_run_shows_what_waits_and_what_has_not_begun(world: World) -> None:
+    run = await world.run((await world.thread()).id)
+    log = await world.take(run.id)
+    calls: list[tuple[str, str, Any]] = [
+        ("c1", "look_up", {"order_id": "o"}),
+        ("c2", "refund", {"order_id": "o", "amount": 80}),
+        ("c3", "look_up", {"order_id": "p"}),
+    ]
+    step = await world.step(log, "let me see", *calls)
+    opened = CallRecord(
+        key=keys.call_key(step.key, "c1"),
+        run_id=run.id,
+        tool_call_id="c1",
+        tool_name="look_up",
+        args={"order_id": "o"},
+    )
+    await log.open_calls([opened])
+    settled = {
+        "state": CallState.OPEN,
+        "opener": log.opener,
+        "result": {"n": 1},
+        "model_output": "n is 1",
+    }
+    await log.close_call(opened.model_copy(update=settled))
+    await world.suspend(log, step, "c2")
+    found = await runs.get(world.runtime, ANN, run.id)
+    assert found.status is Status.SUSPENDED
+    assert [m.role for m in found.messages] == ["assistant", "tool"]
+    assert [(p.tool_call_id, p.attempt, p.agent_path) for p in found.pending] == [
+        ("c2", 1, ("support",))
+    ]
+    assert [u.tool_call_id for u in found.unexecuted] == ["c3"]
+    assert (found.usage.total_tokens, found.model, found.text) == (12, "gpt-5-mini", "let me see")
+
+
+async def test_runs_are_listed_newest_first_page_by_page(world: World) -> None:
+    thread = await world.thread()
+    made = [await world.run(thread.id, on_busy=OnBusy.ENQUEUE) for _ in range(3)]
+    first = await runs.list_runs(world.runtime, ANN, thread.id, 2, None)
+    second = await runs.list_runs(world.runtime, ANN, thread.id, 2, first.next_cursor)
+    assert [r.id for r in (*first.items, *second.items)] == [r.id for r in reversed(made)]
+    assert [r.status for r in second.items] == [Status.RUNNING]
+
+
+async def test_cancelling_asks_the_run_to_stop(world: World) -> None:
+    run = await world.run((await world.thread()).id)
+    assert (await runs.cancel(world.runtime, ANN, run.id)).id == run.id
+    assert await (await world.take(run.id)).cancel_requested()
+
+
+async def test_a_finished_run_stays_as_it_is_when_cancelled(world: World) -> None:
+    run = await world.run((await world.thread()).id)
+    await world.finish(run.id)
+    assert (await runs.cancel(world.runtime, ANN, run.id)).status is Status.SUCCESS
+
+
+async def test_events_beyond_the_end_are_none_and_keep_their_place(world: World) -> None:
+    run = await world.run((await world.thread()).id)
+    page = await runs.events(world.runtime, ANN, run.id, 10**15, 10)
+    assert (page.items, page.last_seq, page.done) == ((), 10**15, False)
+
+
+async def test_events_are_waited_for(world: World) -> None:
+    run = await world.run((await world.thread()).id)
+    log = await world.take(run.id)
+
+    async def write(_: float) -> None:
+        log.emit(AgentStart(at=world.clock.now()))
+        log.emit(TextDelta(at=world.clock.now(), step=1, text="hi"))
+        await log.flush()
+
+    page = await runs.events(
+        world.runtime, ANN, run.id, 0, 10, 5, runs.Pace(sleep=write, now=lambda: 0.0)
+    )
+    assert [(e.seq, e.type) for e in page.items] == [(1, "agent-start"), (2, "text-delta")]
+    assert (page.last_seq, page.done) == (2, False)
+
+
+async def test_events_are_done_when_the_run_is_over(world: World) -> None:
+    run = await world.run((await world.thread()).id)
+    await world.finish(run.id)
+    paced = ManualPace()
+    page = await runs.events(world.runtime, ANN, run.id, 0, 1, 20, paced.pace)
+    assert (page.last_seq, page.done) == (1, False)
+    page = await runs.events(world.runtime, ANN, run.id, 1, 10, 20, paced.pace)
+    assert [e.type for e in page.items] == ["agent-end"]
+    assert page.done
+    page = await runs.events(world.runtime, ANN, run.id, 2, 10, 20, paced.pace)
+    assert (page.items, page.done, paced.slept) == ((), True, [])

@@ -1,0 +1,220 @@
+"""Accepting a run."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from layover.errors import (
+    Conflict,
+    DatabaseWaking,
+    InvalidRequest,
+    LimitReached,
+    NotFound,
+    ThreadBusy,
+    TooLarge,
+)
+from layover.services import runs, threads
+from layover.services.start_run import StartRun, keyed, start_run
+from layover.values.message import DataPart, FilePart, InputPart, TextPart
+from layover.values.run import OnBusy, Status
+from service_kit import ANN, BOB, World
+
+
+async def test_a_foreign_thread_is_not_there(world: World) -> None:
+    thread = await world.thread()
+    with pytest.raises(NotFound):
+        await start_run(world.runtime, BOB, thread.id, StartRun("hi"))
+
+
+async def test_a_deleted_thread_takes_no_run(world: World) -> None:
+    thread = await world.thread()
+    await threads.delete(world.runtime, ANN, thread.id)
+    with pytest.raises(NotFound):
+        await world.run(thread.id)
+
+
+@pytest.mark.parametrize("empty", ["", [], [TextPart(text="")]])
+async def test_an_empty_input_is_refused(world: World, empty: Any) -> None:
+    thread = await world.thread()
+    with pytest.raises(InvalidRequest):
+        await start_run(world.runtime, ANN, thread.id, StartRun(empty))
+
+
+async def test_more_than_a_megabyte_of_input_is_refused(world: World) -> None:
+    thread = await world.thread()
+    with pytest.raises(TooLarge):
+        await world.run(thread.id, "x" * (1024 * 1024))
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        FilePart(url="http://example.com/a.png"),
+        FilePart(url="https://"),
+        FilePart(url="https://[broken"),
+        FilePart(url="file:///etc/passwd"),
+        FilePart(file_id="file_1"),
+        FilePart(file_id="file_1", url="https://example.com/a.png"),
+        FilePart(),
+    ],
+)
+async def test_a_file_part_needs_one_source_that_is_known(world: World, part: InputPart) -> None:
+    thread = await world.thread()
+    with pytest.raises(InvalidRequest):
+        await start_run(world.runtime, ANN, thread.id, StartRun([part]))
+
+
+async def test_an_unknown_parent_is_refused(world: World) -> None:
+    thread = await world.thread()
+    with pytest.raises(InvalidRequest):
+        await world.run(thread.id, parent_id="msg_elsewhere")
+
+
+async def test_another_threads_message_is_no_parent(world: World) -> None:
+    first, second = await world.thread(), await world.thread()
+    run = await world.run(first.id)
+    await world.finish(run.id)
+    with pytest.raises(InvalidRequest):
+        await world.run(second.id, parent_id=run.input.id)
+
+
+async def test_a_parent_needs_the_database_and_a_sleeping_one_says_so(world: World) -> None:
+    thread = await world.thread()
+    world.threads.asleep = True
+    with pytest.raises(DatabaseWaking):
+        await world.run(thread.id, parent_id="msg_old")
+
+
+async def test_a_second_run_is_refused_with_the_one_that_is_active(world: World) -> None:
+    thread = await world.thread()
+    run = await world.run(thread.id)
+    with pytest.raises(ThreadBusy) as refusal:
+        await world.run(thread.id)
+    assert refusal.value.ids["run_id"] == run.id
+
+
+async def test_one_of_many_runs_at_once_wins_the_thread(world: World) -> None:
+    thread = await world.thread()
+    results = await asyncio.gather(
+        *(world.run(thread.id, f"n {i}") for i in range(8)), return_exceptions=True
+    )
+    assert sum(not isinstance(r, BaseException) for r in results) == 1
+    assert sum(isinstance(r, ThreadBusy) for r in results) == 7
+
+
+async def test_the_queue_holds_a_hundred(world: World) -> None:
+    thread = await world.thread()
+    await world.run(thread.id)
+    for _ in range(100):
+        queued = await world.run(thread.id, on_busy=OnBusy.ENQUEUE)
+        assert queued.status is Status.QUEUED
+    with pytest.raises(LimitReached):
+        await world.run(thread.id, on_busy=OnBusy.ENQUEUE)
+
+
+async def test_a_key_with_another_request_is_refused(world: World) -> None:
+    thread, other = await world.thread(), await world.thread()
+    now = world.clock.now()
+    asked = StartRun("hi")
+    await start_run(world.runtime, ANN, thread.id, asked, keyed("k", thread.id, asked, now))
+    for thread_id, changed in ((thread.id, StartRun("ho")), (other.id, asked)):
+        key = keyed("k", thread_id, changed, now)
+        with pytest.raises(Conflict):
+            await start_run(world.runtime, ANN, thread_id, changed, key)
+
+
+async def test_a_key_gives_the_same_run_though_the_thread_is_busy(world: World) -> None:
+    thread = await world.thread()
+    asked = StartRun("hi")
+    key = keyed("k", thread.id, asked, world.clock.now())
+    answers = await asyncio.gather(
+        *(start_run(world.runtime, ANN, thread.id, asked, key) for _ in range(5))
+    )
+    assert len({run.id for run in answers}) == 1
+    assert len(world.callbacks.started) == 1
+
+
+async def test_a_key_is_forgotten_after_a_day(world: World) -> None:
+    thread = await world.thread()
+    asked = StartRun("hi", on_busy=OnBusy.ENQUEUE)
+    key = keyed("k", thread.id, asked, world.clock.now())
+    first = await start_run(world.runtime, ANN, thread.id, asked, key)
+    world.clock.advance(timedelta(hours=25))
+    key = keyed("k", thread.id, asked, world.clock.now())
+    assert (await start_run(world.runtime, ANN, thread.id, asked, key)).id != first.id
+
+
+async def test_a_run_is_accepted_though_its_execution_cannot_be_started(world: World) -> None:
+    thread = await world.thread()
+    world.callbacks.down = True
+    run = await world.run(thread.id)
+    assert (await runs.get(world.runtime, ANN, run.id)).status is Status.RUNNING
+
+
+async def test_accepting_never_needs_the_database(world: World) -> None:
+    world.threads.asleep = True
+    thread = await world.thread()
+    await world.run(thread.id)
+    assert world.threads.asked == 0
+
+
+async def test_a_run_is_started_with_its_input_behind_the_newest_message(world: World) -> None:
+    thread = await world.thread()
+    first = await world.run(thread.id, "one")
+    await world.finish(first.id)
+    second = await world.run(thread.id, "two")
+    assert second.input.parent_id == f"{first.id}.a1"
+    assert second.input.text == "two"
+    assert world.callbacks.started == [f"{first.id}-1", f"{second.id}-1"]
+
+
+async def test_an_inputs_time_is_after_everything_in_the_thread(world: World) -> None:
+    thread = await world.thread()
+    first = await world.run(thread.id, "one")
+    await world.finish(first.id)
+    world.clock.advance(timedelta(days=-1))
+    second = await world.run(thread.id, "two")
+    head = await world.journal.thread(ANN, thread.id)
+    assert head is not None
+    assert head.last_created_at is not None
+    assert second.input.created_at > head.last_created_at
+
+
+async def test_null_as_parent_begins_a_new_root(world: World) -> None:
+    thread = await world.thread()
+    first = await world.run(thread.id, "one")
+    await world.finish(first.id)
+    assert (await world.run(thread.id, "again", parent_id=None)).input.parent_id is None
+
+
+async def test_a_message_of_the_active_run_is_a_parent(world: World) -> None:
+    thread = await world.thread()
+    first = await world.run(thread.id)
+    queued = await world.run(thread.id, parent_id=first.input.id, on_busy=OnBusy.ENQUEUE)
+    assert queued.input.parent_id == first.input.id
+
+
+async def test_a_lost_head_is_made_again_from_the_database(world: World) -> None:
+    thread = await world.thread()
+    run = await world.run(thread.id)
+    await world.finish(run.id)
+    world.restart()
+    second = await world.run(thread.id, "still there?")
+    assert second.input.parent_id == f"{run.id}.a1"
+
+
+async def test_parts_are_cleaned_and_kept_in_order(world: World) -> None:
+    thread = await world.thread()
+    parts: list[InputPart] = [
+        DataPart(name="form", data={"a\x00": ["\ud800"]}),
+        FilePart(url="https://example.com/a.png", mime_type="image/png"),
+        TextPart(text="see\x00this"),
+    ]
+    run = await start_run(world.runtime, ANN, thread.id, StartRun(parts))
+    assert run.input.content == (
+        DataPart(name="form", data={"a�": ["�"]}),
+        FilePart(url="https://example.com/a.png", mime_type="image/png"),
+        TextPart(text="see�this"),
+    )

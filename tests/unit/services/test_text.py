@@ -1,0 +1,27 @@
+"""What callers send is made safe to store."""
+
+import pytest
+
+from layover.errors import InvalidRequest
+from layover.services.text import cleaned, json_size
+
+
+def test_nesting_without_end_is_refused() -> None:
+    deep: object = "x"
+    for _ in range(200):
+        deep = [deep]
+    with pytest.raises(InvalidRequest):
+        cleaned(deep)
+
+
+def test_nul_and_lone_surrogates_become_the_replacement_character_everywhere() -> None:
+    dirty = {"a\x00": ["b\ud800c", {"d": "\udfff"}], "n": 1, "t": True, "z": None}
+    assert cleaned(dirty) == {"a�": ["b�c", {"d": "�"}], "n": 1, "t": True, "z": None}
+
+
+def test_text_beyond_the_basic_plane_stays_as_it_is() -> None:
+    assert cleaned("héllo 😀 漢字") == "héllo 😀 漢字"
+
+
+def test_size_counts_bytes_of_utf_8() -> None:
+    assert json_size("é") == 4
