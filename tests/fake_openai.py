@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from layover.adapters.inmemory.model import BACKGROUND
-from layover.local.standin import embed_text
+from layover.local.standin import embeddings
 
 Json = dict[str, Any]
 WAIT_S = 30.0
@@ -222,7 +222,10 @@ class FakeOpenAI:
             return False
         reply = await self._decide(request)
         raw = self._rendered(reply, request) if isinstance(reply, Answer) else reply
-        finished = await _write(raw, reader, writer)
+        try:
+            finished = await _write(raw, reader, writer)
+        except ConnectionError:
+            finished = False
         if not finished and not raw.breaks:
             with self._changed:
                 self.abandoned += 1
@@ -293,10 +296,15 @@ async def _pause(reader: asyncio.StreamReader, seconds: float) -> bool:
     """Wait; False as soon as the client is gone."""
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:
-        if reader.at_eof():
+        if _gone(reader):
             return False
         await asyncio.sleep(min(left, 0.01))
-    return not reader.at_eof()
+    return not _gone(reader)
+
+
+def _gone(reader: asyncio.StreamReader) -> bool:
+    """A client that closes with something unread resets the connection: an exception, no end."""
+    return reader.at_eof() or reader.exception() is not None
 
 
 async def _held(reader: asyncio.StreamReader, event: threading.Event) -> bool:
@@ -304,7 +312,7 @@ async def _held(reader: asyncio.StreamReader, event: threading.Event) -> bool:
     while not event.is_set() and time.monotonic() < until:
         if not await _pause(reader, 0.005):
             return False
-    return not reader.at_eof()
+    return not _gone(reader)
 
 
 def _usage(answer: Answer, body: Json) -> Json:
@@ -378,18 +386,7 @@ def _words(text: str) -> list[str]:
 
 def _other(request: Request) -> Raw:
     if request.path.endswith("/embeddings"):
-        return document(_embeddings(request.body))
+        return document(embeddings(request.body))
     if request.path.endswith("/models"):
         return document({"object": "list", "data": []})
     return fail(404, f"no such path: {request.path}")
-
-
-def _embeddings(body: Json) -> Json:
-    texts = body["input"] if isinstance(body["input"], list) else [body["input"]]
-    data = [
-        {"object": "embedding", "index": at, "embedding": embed_text(text)}
-        for at, text in enumerate(texts)
-    ]
-    tokens = sum(len(text) for text in texts) // 4
-    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-    return {"object": "list", "model": body.get("model"), "data": data, "usage": usage}

@@ -50,7 +50,7 @@ class TestPostgres:
     def new_database(self, name: str) -> "TestPostgres":
         """An empty database, as an administrator finds it on a fresh cluster (vector allowed)."""
         with psycopg.connect(self.superuser, autocommit=True) as connection:
-            connection.execute(f"create database {name} owner {OWNER_ROLE}")  # type: ignore[call-overload]
+            connection.execute(f"create database {name} owner {OWNER_ROLE}")
         made = TestPostgres(self.socket_dir, name)
         with psycopg.connect(made.superuser, autocommit=True) as connection:
             connection.execute("create extension vector")
@@ -84,7 +84,7 @@ def running_postgres() -> Iterator[TestPostgres]:
         socket_dir = str(server.get_postmaster_info().socket_dir)
         cluster = TestPostgres(socket_dir, "postgres")
         with psycopg.connect(cluster.superuser, autocommit=True) as connection:
-            connection.execute(f"create role {OWNER_ROLE} login createrole")  # type: ignore[call-overload]
+            connection.execute(f"create role {OWNER_ROLE} login createrole")
         yield cluster
     finally:
         server.cleanup()

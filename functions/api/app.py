@@ -17,6 +17,9 @@ from api.problems import MethodNotAllowed, answer_error, expected, internal_erro
 from api.request import caller, parse_json, prepared
 from layover.errors import LayoverError, NotFound
 
+_FRAMES = 12
+"""Of a traceback, the innermost ones are logged."""
+
 
 class Resolver(APIGatewayHttpResolver):
     """Routes whose ids may hold anything: paths come percent-decoded, and providers choose call ids."""
@@ -88,13 +91,18 @@ def _told(error: LayoverError, request_id: str) -> Response[str]:
 
 
 def _unforeseen(error: Exception, request_id: str) -> Response[str]:
-    """Log where it happened. Not what the error says: that may hold somebody's text."""
+    """Log where it happened, and what our own errors say: others' may hold somebody's text."""
     _logger().error(
         "a request failed",
         extra={
             "request_id": request_id,
             "error": type(error).__name__,
-            "where": traceback.format_tb(error.__traceback__)[-8:],
+            "says": str(error) if isinstance(error, LayoverError) else None,
+            "cause": type(error.__cause__).__name__ if error.__cause__ else None,
+            "where": [
+                f"{frame.filename}:{frame.lineno} {frame.name}"
+                for frame in traceback.extract_tb(error.__traceback__)[-_FRAMES:]
+            ],
         },
     )
     return internal_error(request_id)

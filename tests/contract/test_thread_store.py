@@ -107,6 +107,14 @@ async def test_a_thread_erased_before_it_was_ever_stored_takes_no_late_turn(
     assert await talk.store.message(talk.owner, talk.id, "late") is None
 
 
+async def test_a_writer_who_knows_that_the_thread_is_deleted_writes_nothing(
+    talk: Conversation,
+) -> None:
+    assert await talk.open(talk.message("q", None), deleted=True) == []
+    await talk.save(talk.message("q", None), deleted=True)
+    assert await talk.store.head(talk.owner, talk.id) is None
+
+
 async def test_an_erased_thread_keeps_a_tombstone_without_words(talk: Conversation) -> None:
     await talk.save(talk.message("q", None), title="Secret", metadata={"secret": 1})
     await talk.store.erase(talk.owner, talk.id)
@@ -279,6 +287,20 @@ async def test_of_two_messages_of_one_moment_the_greater_id_is_newer(talk: Conve
     head = await talk.store.head(talk.owner, talk.id)
     assert head is not None
     assert head.leaf_id == "z"
+
+
+async def test_the_heads_of_a_user_are_listed_newest_first_without_erased_ones(
+    stores: Stores, talk: Conversation
+) -> None:
+    other, erased = (Conversation(talk.store, talk.owner, id=id) for id in ("other", "erased"))
+    for thread in (other, erased):
+        await thread.say(None, f"{thread.id}-q")
+    await talk.say(None, "q", "a")
+    await Conversation(talk.store, f"{talk.owner}-stranger", id="foreign").say(None, "q")
+    await talk.store.erase(talk.owner, "erased")
+    assert isinstance(stores.threads, InMemoryThreads | PostgresThreads)
+    heads = await stores.threads.heads(talk.owner)
+    assert [(h.id, h.leaf_id) for h in heads] == [("thread", "a"), ("other", "other-q")]
 
 
 async def test_a_title_is_not_overwritten_by_none(talk: Conversation) -> None:

@@ -76,6 +76,21 @@ async def test_a_lock_that_is_never_given_up_is_a_passing_fault(cluster: TestPos
             await impatient.apply()
 
 
+async def test_where_iam_signs_in_the_functions_role_may_use_it(cluster: TestPostgres) -> None:
+    database = cluster.new_database("iam")
+    with psycopg.connect(cluster.superuser, autocommit=True) as connection:
+        connection.execute("create role rds_iam nologin")
+        connection.execute("grant rds_iam to layover_owner with admin option, inherit false")
+        try:
+            await PostgresMigrations(database.admin).apply()
+            member = connection.execute(
+                "select pg_has_role('layover_runtime', 'rds_iam', 'member')"
+            ).fetchone()
+        finally:
+            connection.execute("drop role rds_iam")
+    assert member == (True,)
+
+
 async def test_the_functions_role_cannot_migrate(cluster: TestPostgres) -> None:
     database = cluster.new_database("forbidden")
     await PostgresMigrations(database.admin).apply()

@@ -30,7 +30,7 @@ _POLICY = f"(resource_id = {_SETTING})"
 
 def _rows(postgres: TestPostgres, query: str) -> list[tuple[Any, ...]]:
     with psycopg.connect(postgres.superuser) as connection:
-        return connection.execute(query).fetchall()  # type: ignore[call-overload, no-any-return]
+        return connection.execute(query).fetchall()
 
 
 def test_every_table_is_there(postgres: TestPostgres) -> None:

@@ -1,6 +1,7 @@
 """The whole runner as a process: what it prints, what it leaves behind, what survives."""
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -16,6 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from layover.cli import app
+from layover.local.interpreter import make_client
 from layover.local.postgres import Postgres
 from layover.local.runner import Runner, RunnerFailed
 
@@ -97,9 +99,43 @@ async def test_signal_stops_everything_that_was_started(
         process.send_signal(number)
         output, errors = await asyncio.wait_for(process.communicate(), 10)
     assert process.returncode == 0, errors.decode()
-    assert "0 executions were still open" in output.decode()
+    assert "still open: 0" in output.decode()
     assert not [each for each in children if each.is_running()]
     assert errors == b""
+
+
+async def test_stop_answers_open_requests_and_says_what_was_open(tmp_path: Path) -> None:
+    async with serving(tmp_path) as process:
+        services = await services_of(process)
+        states = make_client("stepfunctions", services["endpoint_url"])
+        wanted = json.dumps({"v": 1, "owner": "walk", "run_id": "open", "n": 1})
+        machine = services["state_machine_arn"]
+        await asyncio.to_thread(
+            lambda: states.start_execution(stateMachineArn=machine, name="open-1", input=wanted)
+        )
+        token = tmp_path / "notes" / "open-token-c1"
+        await eventually(token.exists)
+        url = services["events"].removesuffix("/_local/events")
+        async with httpx2.AsyncClient(base_url=url, timeout=20) as http:
+            headers = {"Authorization": "Bearer dev:ann"}
+            call = asyncio.create_task(http.get("/x?do=hang", headers=headers))
+            listed = f"{url}/_local/environments"
+            await eventually(lambda: '"busy": true' in httpx2.get(listed).text)
+            process.terminate()
+            assert (await call).status_code == 502
+        output, _ = await asyncio.wait_for(process.communicate(), 10)
+    assert process.returncode == 0
+    assert "still open: 1" in output.decode()
+
+
+async def test_signal_during_the_start_ends_it(tmp_path: Path) -> None:
+    async with serving(tmp_path) as process:
+        await eventually(lambda: (tmp_path / "data" / "postgres" / "postmaster.pid").exists(), 20)
+        children = psutil.Process(process.pid).children(recursive=True)
+        process.terminate()
+        await asyncio.wait_for(process.communicate(), 10)
+    assert process.returncode == 0
+    await eventually(lambda: not any(_lives(each) for each in children))
 
 
 async def test_killed_runner_leaves_no_process_and_its_data_opens_again(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def _become(connection: Connection[Any], owner: str) -> None:
 
 
 def _count(connection: Connection[Any], table: str) -> int:
-    row = connection.execute(f"select count(*) from {table}").fetchone()  # type: ignore[call-overload]
+    row = connection.execute(f"select count(*) from {table}").fetchone()
     assert row is not None
     return int(row[0])
 

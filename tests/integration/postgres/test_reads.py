@@ -43,7 +43,7 @@ def long_thread(postgres: TestPostgres) -> str:
         connection.execute("select set_config('app.resource_id', %s, true)", (owner,))
         for statement in _THREAD.split(";\n")[:-1]:
             values = {"last": MESSAGES - 1} if "%(last)s" in statement else None
-            connection.execute(statement, values)  # type: ignore[call-overload]
+            connection.execute(statement, values)
     return owner
 
 
@@ -69,7 +69,7 @@ async def _rows_read(connection: AsyncConnection[Any], query: Query, **values: o
     await connection.execute(b"prepare q as " + query.sql)
     arguments = ", ".join(f"'{v}'" for v in (values[p] for p in query.parameters))
     explain = f"explain (analyze, format json) execute q ({arguments})"
-    rows = await (await connection.execute(explain)).fetchall()  # type: ignore[call-overload]
+    rows = await (await connection.execute(explain)).fetchall()
     read = 0
     for node in _nodes(rows[0][0][0]["Plan"]):
         if node.get("Relation Name") == "messages" and node["Node Type"] != "ModifyTable":

@@ -121,3 +121,11 @@ async def test_a_smaller_limit_on_a_later_page_repeats_nothing(world: World) -> 
         page = await list_messages(world.runtime, ANN, thread.id, None, 1, page.next_cursor)
         ids += [m.id for m in page.items]
     assert len(ids) == len(set(ids)) == 6
+
+
+async def test_a_missing_ancestor_ends_the_branch(world: World) -> None:
+    thread = await world.thread()
+    await world.finish((await world.run(thread.id, "one")).id, "first answer")
+    await world.run(thread.id, "two")
+    await world.threads.erase(ANN, thread.id)
+    assert await texts(world, thread.id) == ["two"]

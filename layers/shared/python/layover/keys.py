@@ -14,6 +14,15 @@ STEP_PREFIX = "STEP#"
 EVENT_PREFIX = "EVENT#"
 
 
+WATCHES = 4
+"""Partitions of the watch index: a partition takes 1,000 writes a second."""
+
+
+def watch_partitions() -> list[str]:
+    """All of them, for the sweeper."""
+    return [f"WATCH#{n}" for n in range(WATCHES)]
+
+
 @dataclass(frozen=True)
 class Keys:
     """Keys of one owner (the verified token's `sub`, or the execution's input)."""
@@ -37,6 +46,10 @@ class Keys:
     def thread(self, thread_id: str) -> str:
         """Partition of a thread: HEAD."""
         return f"U#{self.hash}#THREAD#{thread_id}"
+
+    def watch(self, run_id: str) -> str:
+        """Partition of the watch index that a run belongs to."""
+        return watch_partitions()[int(hashlib.sha256(run_id.encode()).hexdigest(), 16) % WATCHES]
 
     def idempotency(self, key: str) -> str:
         """Partition of a request key; the caller's text is hashed, it may be long or odd."""

@@ -62,6 +62,17 @@ class Accepted:
     run_id: str
     started: bool
     replayed: bool = False
+    interrupts: str | None = None
+    """The active run that has to end for this one."""
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A run that is not over (or not saved), or (`run_id` None) a thread whose erasing has begun."""
+
+    owner: str
+    thread_id: str
+    run_id: str | None
 
 
 class StaleHead(Exception):
@@ -259,6 +270,34 @@ class Journal(Protocol):
         """End a run that never started. False: it is not queued (any more)."""
         ...
 
+    async def due(self, until: datetime, limit: int) -> list[Watched]:
+        """What the sweeper has to look at by then, of all owners; at most `limit` a partition of
+        the watch. For the sweeper alone."""
+        ...
+
+    async def erase_runs(self, owner: str, thread_id: str) -> None:
+        """Delete the records of a deleted thread's runs, and what they keep in S3."""
+        ...
+
+    async def erased(self, owner: str, thread_id: str) -> None:
+        """Nothing is left of a deleted thread but its tombstone: the sweeper need not look again."""
+        ...
+
+    async def look_again(
+        self, owner: str, run_id: str, at: datetime | None, lost_at: datetime | None = None
+    ) -> None:
+        """When the sweeper looks next (None: never), and since when nothing drives the run."""
+        ...
+
+    async def succeed(self, owner: str, run_id: str, execution: str | None) -> int | None:
+        """Name the run's next execution: its number, to be started. None: the run is over, or not
+        driven by `execution` any more."""
+        ...
+
+    async def saved(self, owner: str, run_id: str, thread_id: str) -> None:
+        """Record that a run that was over unsaved is in the database now."""
+        ...
+
     async def request_cancel(self, owner: str, run_id: str) -> RunMeta | None:
         """Set the cancel flag of a run that is not over; returns the run as it is now."""
         ...
@@ -342,6 +381,10 @@ class Callbacks(Protocol):
 
     async def start(self, owner: str, run_id: str, n: int) -> None:
         """Start the execution `{run_id}-{n}`; one that is there already is fine."""
+        ...
+
+    async def alive(self, execution: str) -> bool:
+        """Whether an execution of this name is running."""
         ...
 
     async def wake(self, token: str) -> None:

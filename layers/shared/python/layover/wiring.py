@@ -5,6 +5,7 @@ import logging
 import os
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -48,6 +49,8 @@ class Environment(BaseModel):
     title_model: str | None = Field(default=None, alias="LAYOVER_TITLE_MODEL")
     log_level: str = Field(default="INFO", alias="LAYOVER_LOG_LEVEL")
 
+    sweep_patience_s: float = Field(default=60, gt=0, alias="LAYOVER_SWEEP_PATIENCE_S")
+
     @property
     def settings(self) -> Settings:
         """The part that the engine and the services know."""
@@ -62,6 +65,7 @@ class Environment(BaseModel):
             extractor_model=self.extractor_model,
             title_model=self.title_model,
             log_level=self.log_level,
+            sweep_patience=timedelta(seconds=self.sweep_patience_s),
         )
 
 

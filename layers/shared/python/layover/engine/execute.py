@@ -1,6 +1,5 @@
 """One tool call: look up, validate, ask whether it needs a person, run, shape what the model sees."""
 
-import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +11,8 @@ from pydantic import ValidationError
 from layover.declare.context import SuspendRequest, ToolContext
 from layover.declare.render import format_error, invalid_input, invalid_suspend_payload
 from layover.declare.tool import APPROVAL_SCHEMA, Tool, ToolArgs
-from layover.errors import DefinitionError
+from layover.engine.apart import TimedOut, apart
+from layover.ports import Clock
 from layover.values.run import CallRecord, Suspension, SuspensionKind
 
 AnyTool = Tool[..., Any]
@@ -83,7 +83,7 @@ def prepare(tools: Mapping[str, AnyTool], name: str, args: Any) -> Ready | Settl
 async def approval(ready: Ready, ctx: ToolContext, now: datetime) -> Suspension | None:
     """The suspension of a call that a person has to approve first. Raises what a predicate raises:
     the call must not run then."""
-    if not await ready.tool.requires_approval(ready.args, ctx):
+    if not await apart(ready.tool.requires_approval(ready.args, ctx)):
         return None
     payload = {"type": "approval", "tool_name": ready.tool.name, "args": ready.args.as_dict()}
     return Suspension(
@@ -96,23 +96,18 @@ async def approval(ready: Ready, ctx: ToolContext, now: datetime) -> Suspension 
 
 
 async def run_tool(
-    ready: Ready, ctx: ToolContext, call: CallRecord, now: datetime
+    ready: Ready, ctx: ToolContext, call: CallRecord, clock: Clock
 ) -> Settled | Suspension:
     """Run the handler. Whatever it raises is a tool error (BEHAVIOUR 3.2)."""
     tool = ready.tool
     try:
-        async with asyncio.timeout(tool.timeout.total_seconds() if tool.timeout else None):
-            value = await tool.invoke(ready.args, ctx)
-    except TimeoutError as error:
-        if tool.timeout is None:
-            return failed(format_error(error))
-        return failed(
-            f"TimeoutError: {tool.name} took longer than {tool.timeout.total_seconds():g} s"
-        )
+        value = await apart(tool.invoke(ready.args, ctx), tool.timeout)
+    except TimedOut as late:
+        return failed(f"TimeoutError: {tool.name} took longer than {late.limit:g} s")
     except Exception as error:
         return failed(format_error(error))
     if isinstance(value, SuspendRequest):
-        return _suspension(tool, value, now)
+        return _suspension(tool, value, clock.now())
     return await shaped(ready, value, call)
 
 
@@ -120,10 +115,10 @@ def _suspension(tool: AnyTool, request: SuspendRequest, now: datetime) -> Settle
     try:
         payload = tool.suspension_payload(request.payload)
         schema = tool.resume_schema
-    except DefinitionError as error:
-        return failed(format_error(error))
     except ValidationError as error:
         return failed(invalid_suspend_payload(error))
+    except Exception as error:  # an author's validator or serializer may raise anything
+        return failed(format_error(error))
     return Suspension(
         kind=SuspensionKind.INPUT,
         payload=payload,
@@ -138,7 +133,7 @@ async def shaped(ready: Ready, value: Any, call: CallRecord) -> Settled:
     try:
         result = ready.tool.jsonable(value)
         output = ready.tool.model_output(value)
-        custom = await ready.tool.message(ready.args, value)
+        custom = await apart(ready.tool.message(ready.args, value))
     except Exception as error:
         return failed(format_error(error))
     return Settled(result=result, model_output=_limited(output, call), custom=custom)

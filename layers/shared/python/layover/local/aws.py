@@ -217,7 +217,7 @@ def substitute(definition: str, arn_of: Callable[[str], str]) -> str:
 
 
 def _executions() -> list[Any]:
-    from moto.stepfunctions.models import stepfunctions_backends
+    from moto.stepfunctions.parser.models import stepfunctions_parser_backends
 
-    machines = stepfunctions_backends[ACCOUNT][REGION].state_machines
+    machines = stepfunctions_parser_backends[ACCOUNT][REGION].state_machines
     return [execution for machine in machines for execution in machine.executions]

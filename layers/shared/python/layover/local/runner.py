@@ -120,6 +120,7 @@ class Runner:
         # The port first: nothing else is worth starting if it is taken.
         front = Front(_Late(self))
         self._front_server = HttpServer(front, self.settings.port)
+        self._stack.callback(self._front_server.close)
         self._start_clock()
         self._stack.push_async_callback(self._postgres.stop)
         await self._postgres.start()
@@ -173,6 +174,7 @@ class Runner:
             "LAYOVER_BUCKET": BUCKET_NAME,
             "LAYOVER_STATE_MACHINE_ARN": STATE_MACHINE_ARN,
             "LAYOVER_EVENT_BUS": "default",
+            "LAYOVER_SWEEP_PATIENCE_S": "2",
             "LAYOVER_DATABASE_URL": self._postgres.dsn(RUNTIME_ROLE),
         }
 
@@ -262,7 +264,9 @@ async def serve(settings: Settings) -> int:
     starting = asyncio.create_task(runner.__aenter__())
 
     def stop() -> None:
-        threading.Timer(_STOP_LIMIT_S, os._exit, [0]).start()
+        end = threading.Timer(_STOP_LIMIT_S, os._exit, [0])
+        end.daemon = True
+        end.start()
         stopped.set()
         starting.cancel()
 

@@ -58,6 +58,7 @@ class _Choice:
     tool: Json
     score: float
     at: int
+    described: int
 
 
 def think(body: Json, task: str, today: date) -> Thought:
@@ -69,12 +70,12 @@ def think(body: Json, task: str, today: date) -> Thought:
         return Thought(BACKGROUND.get(task, ""))
     scene = _Scene(messages, [t.get("function") or {} for t in body.get("tools") or []])
     called = scene.next_call(today)
-    if called is not None:
+    if called is not None and called.tool:
         return called
     wanted = (body.get("response_format") or {}).get("json_schema") or {}
     if wanted.get("schema"):
         return Thought(json.dumps(arguments(wanted["schema"], scene.words(), today).args))
-    text = scene.words()
+    text = scene.words() if called is None else called.text
     return Thought(text if scene.introduced else f"{text}\n\n({WHO})")
 
 
@@ -139,11 +140,12 @@ class _Scene:
         least = 1.0 if self._done else 0.5
         scored = [_scored(t, self._wish) for t in self._tools if t.get("name") not in self._done]
         fitting = [c for c in scored if c.score >= least]
-        return sorted(fitting, key=lambda c: (-c.score, c.at))
+        return sorted(fitting, key=lambda c: (-c.score, c.at, -c.described))
 
     def _remembered(self) -> str:
         if _KEEP.search(self._wish):
-            return f"I will keep that in mind: {_KEEP.sub('', self._wish).strip(' :,') or 'noted'}."
+            fact = _KEEP.sub("", self._wish).strip(" :,.!")
+            return f"I will keep that in mind: {fact.removeprefix('that ')}."
         facts = [f for f in self._facts() if f and f != self._wish]
         if not facts:
             return "I find nothing about that in what I can see of our conversations."
@@ -202,14 +204,14 @@ def _stems(text: str) -> set[str]:
 
 
 def _scored(tool: Json, wish: str) -> _Choice:
-    """How much of the tool's name the user said, and where; its description decides ties."""
+    """How much of the tool's name the user said, and where; the first comes first."""
     said = [m.group() for m in re.finditer(r"\w+", wish.lower())]
     names = [w for w in re.split(r"[_\W]+", str(tool.get("name")).lower()) if w]
     names = [w for w in names if w not in _EMPTY_WORDS] or names
     hits = [at for name in names if (at := _first(name, said)) is not None]
     described = _stems(str(tool.get("description") or "")) & _stems(wish)
-    score = len(hits) / len(names) + min(len(described), 9) / 100
-    return _Choice(tool, score, min(hits, default=len(said)))
+    at = min(hits, default=len(said))
+    return _Choice(tool, len(hits) / len(names), at, len(described))
 
 
 def _first(name: str, said: Sequence[str]) -> int | None:

@@ -77,7 +77,7 @@ async def _page(
     `stored_from` is the database's cursor of the page to begin with; where a page ends inside the
     overlay, the same stored page is read again and skipped."""
     while True:
-        stored = await _stored(runtime, head, base, limit, stored_from)
+        stored = await _stored(runtime, head, base, limit, stored_from, base == tip)
         if stored.next_cursor is None:
             break
         rest = _behind(stored.items, after)
@@ -96,11 +96,18 @@ async def _page(
 
 
 async def _stored(
-    runtime: Runtime, head: ThreadHead, base: str | None, limit: int, cursor: str | None
+    runtime: Runtime,
+    head: ThreadHead,
+    base: str | None,
+    limit: int,
+    cursor: str | None,
+    is_tip: bool,
 ) -> Page[Message]:
     if base is None:
         return Page(items=())
     page = await runtime.threads.messages(head.owner, head.id, base, limit, cursor)
+    if page is None and not is_tip:
+        return Page(items=())  # a missing ancestor ends the branch
     if page is None:
         raise NotFound("there is no such message", thread_id=head.id)
     return page

@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Any
 
 from layover.engine.calls import Calls
-from layover.engine.pump import watched
 from layover.engine.progress import Stopped
+from layover.engine.pump import watched
 from layover.engine.state import RunState
 from layover.errors import DecisionError, DecisionInvalid, Fenced, RunFailed
 from layover.ports import RunLog, Runtime

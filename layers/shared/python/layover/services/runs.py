@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from layover.errors import NotFound
 from layover.ports import Runtime
+from layover.services.cancel import cancel as end_cancelled
 from layover.services.cursors import seal, unseal_one
 from layover.services.threads import head_of
 from layover.services.views import run_view
@@ -64,9 +65,9 @@ async def list_runs(
 
 
 async def cancel(runtime: Runtime, owner: str, run_id: str) -> Run:
-    """Ask a run to stop; a finished one stays as it is. Raises NotFound."""
+    """End a run as cancelled, within 2 s; a finished one stays as it is. Raises NotFound."""
     await meta_of(runtime, owner, run_id)
-    await runtime.journal.request_cancel(owner, run_id)
+    await end_cancelled(runtime, owner, run_id)
     return run_view(await snapshot_of(runtime, owner, run_id))
 
 

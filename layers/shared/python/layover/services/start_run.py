@@ -20,6 +20,7 @@ from layover.errors import (
     TooLarge,
 )
 from layover.ports import Accepted, RequestKey, Runtime, StaleHead
+from layover.services.cancel import cancel
 from layover.services.messages import live_messages
 from layover.services.runs import snapshot_of
 from layover.services.text import cleaned, compact_json, json_size
@@ -95,6 +96,9 @@ async def start_run(
         return run_view(await snapshot_of(runtime, owner, accepted.run_id))
     if accepted.started:
         await _start(runtime, owner, meta)
+    if accepted.interrupts is not None:
+        await cancel(runtime, owner, accepted.interrupts)
+        return run_view(await snapshot_of(runtime, owner, accepted.run_id))
     status = Status.RUNNING if accepted.started else Status.QUEUED
     return run_view(RunSnapshot(meta=meta.model_copy(update={"status": status})))
 

@@ -7,7 +7,9 @@ from typing import Any
 
 from layover.errors import InvalidRequest, NotFound, RetryableError, TooLarge
 from layover.ports import Runtime
+from layover.services.cancel import cancel
 from layover.services.cursors import seal, unseal_one
+from layover.services.erase import erase
 from layover.services.text import cleaned, json_size
 from layover.services.views import thread_view
 from layover.values.page import Page
@@ -102,8 +104,8 @@ async def delete(runtime: Runtime, owner: str, thread_id: str) -> None:
     head = await runtime.journal.mark_deleted(owner, thread_id)
     try:
         for run_id in _runs_to_stop(head):
-            await runtime.journal.request_cancel(owner, run_id)
-        await runtime.threads.erase(owner, thread_id)
+            await cancel(runtime, owner, run_id, holder_has_s=0)
+        await erase(runtime, owner, thread_id)
     except RetryableError as error:
         _log.warning(
             "a deleted thread is not erased yet",
@@ -114,7 +116,7 @@ async def delete(runtime: Runtime, owner: str, thread_id: str) -> None:
 def _runs_to_stop(head: ThreadHead | None) -> tuple[str, ...]:
     if head is None:
         return ()
-    return (*([head.active_run] if head.active_run else []), *head.queue)
+    return (*head.queue, *([head.active_run] if head.active_run else []))
 
 
 async def _view(runtime: Runtime, head: ThreadHead) -> Thread:

@@ -11,14 +11,18 @@ from layover.engine.progress import Over, Suspended
 from layover.engine.state import RunState
 from layover.errors import DefinitionError, Fenced, RunFailed
 from layover.ports import Deadline, RunLog, Runtime
-from layover.services.ending import end_run
+from layover.services.ending import end_run, start_execution
 from layover.services.payloads import RunPayload
+from layover.services.unsaved import save_unsaved
 from layover.services.waiting import waiting_call
 from layover.values.context import TurnQuery
 from layover.values.run import RunMeta
 from layover.values.thread import ThreadHead
 
 logger = logging.getLogger("layover")
+
+MAX_TURNS = 1_000
+"""Of one execution: its history takes 25,000 events (DESIGN 1)."""
 
 Answer = Mapping[str, Any]
 """`status`: suspended | yielded | over | left; `waiting`: the Map's items."""
@@ -39,6 +43,8 @@ async def turn(runtime: Runtime, payload: RunPayload, deadline: Deadline) -> Ans
 async def _turn(runtime: Runtime, log: RunLog, deadline: Deadline) -> Answer:
     meta = log.snapshot.meta
     head = await head_of(runtime, meta)
+    if head.unsaved is not None:
+        await save_unsaved(runtime, meta.owner, meta.thread_id, head.unsaved)
     try:
         agent = agent_of(runtime, meta)
     except RunFailed as failure:
@@ -61,7 +67,17 @@ async def _turn(runtime: Runtime, log: RunLog, deadline: Deadline) -> Answer:
     if isinstance(progress, Over):
         await end_run(runtime, log, loop.state, head, progress)
         return _answer("over")
-    return _answer("yielded")
+    return await _yielded(runtime, meta)
+
+
+async def _yielded(runtime: Runtime, meta: RunMeta) -> Answer:
+    """Go on in a fresh invocation; after many, in a fresh execution (its history has a limit)."""
+    if meta.turns < MAX_TURNS:
+        return _answer("yielded")
+    n = await runtime.journal.succeed(meta.owner, meta.id, meta.execution)
+    if n is not None:
+        await start_execution(runtime, meta.owner, meta.id, n)
+    return _answer("left")
 
 
 def agent_of(runtime: Runtime, meta: RunMeta) -> Agent:

@@ -232,6 +232,12 @@ class RunMeta(Value):
     model: str | None = None
     saved: bool = True
     """False while the outcome is over but not in Postgres (DESIGN 2, the end)."""
+    decided: frozenset[str] = frozenset()
+    """Keys of the calls that are decided and not yet settled."""
+    turns: int = 0
+    """Turns of the present execution."""
+    lost_at: Time | None = None
+    """When the sweeper first found no execution that drives the run."""
 
     @property
     def shown_status(self) -> Status:

@@ -18,5 +18,8 @@ class Settings(Value):
     extractor_model: str | None = None
     title_model: str | None = None
     log_level: str = "INFO"
+    sweep_patience: timedelta = timedelta(seconds=60)
+    """Between two looks at a run before it gets a successor (DescribeExecution is eventually
+    consistent)."""
     run_retention: timedelta = timedelta(days=30)
     """How long the records of a finished run live in the journal (BEHAVIOUR 5.7)."""

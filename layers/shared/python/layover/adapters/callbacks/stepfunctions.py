@@ -44,6 +44,15 @@ class StepFunctions:
             ignore={"ExecutionAlreadyExists"},
         )
 
+    async def alive(self, execution: str) -> bool:
+        """Whether it runs; DescribeExecution is eventually consistent, so look twice."""
+        arn = self._execution_arn(execution)
+        found = await self._call(
+            lambda: self._states().describe_execution(executionArn=arn),
+            ignore={"ExecutionDoesNotExist"},
+        )
+        return bool(found and found["status"] in ("RUNNING", "PENDING_REDRIVE"))
+
     async def wake(self, token: str) -> None:
         """Tell a waiting branch to look at its call's record."""
         output = json.dumps({"layover": "decided"})
@@ -53,7 +62,7 @@ class StepFunctions:
 
     async def stop(self, execution: str, reason: str) -> None:
         """Stop an execution; one that is over already is fine."""
-        arn = f"{self._arn.replace(':stateMachine:', ':execution:')}:{execution}"
+        arn = self._execution_arn(execution)
         await self._call(
             lambda: self._states().stop_execution(executionArn=arn, cause=reason),
             ignore={"ExecutionDoesNotExist"},
@@ -74,6 +83,9 @@ class StepFunctions:
         answer = await self._call(lambda: self._events().put_events(Entries=[entry]))
         if answer and answer.get("FailedEntryCount"):
             raise RetryableError("EventBridge did not take the event")
+
+    def _execution_arn(self, execution: str) -> str:
+        return f"{self._arn.replace(':stateMachine:', ':execution:')}:{execution}"
 
     async def _call(self, request: Callable[[], Any], ignore: set[str] | None = None) -> Any:
         return await asyncio.to_thread(_answered, request, ignore or set())

@@ -19,6 +19,11 @@ class MemoryCallbacks:
         if (owner, run_id, n) not in self.started:
             self.started.append((owner, run_id, n))
 
+    async def alive(self, execution: str) -> bool:
+        """Started, and not stopped."""
+        names = {f"{run_id}-{n}" for _, run_id, n in self.started}
+        return execution in names and execution not in self.stopped
+
     async def wake(self, token: str) -> None:
         """Write it down."""
         self.woken.append(token)

@@ -64,6 +64,15 @@ class MemoryTable:
         )
         return [copy.copy(i) for i in found if beyond(i)][:limit]
 
+    async def due(self, partition: str, until: str, limit: int) -> list[tuple[str, str]]:
+        """Keys in the watch index with a sort key <= `until`."""
+        found = sorted(
+            (str(i["gsi2sk"]), str(i["pk"]), str(i["sk"]))
+            for i in self._items.values()
+            if i.get("gsi2pk") == partition and str(i["gsi2sk"]) <= until
+        )
+        return [(pk, sk) for _, pk, sk in found[:limit]]
+
     async def write(self, action: Write) -> Item | None:
         """One conditional write."""
         old = self._items.get((action.pk, action.sk))

@@ -1,7 +1,7 @@
 """Threads in memory, with the semantics of the Postgres store and nothing that outlives the process."""
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from layover.adapters.store.cursor import decode_cursor, encode_cursor
@@ -9,6 +9,8 @@ from layover.values.context import StepUsage, TurnContext, TurnQuery, TurnRecord
 from layover.values.message import Message, Role
 from layover.values.page import Page
 from layover.values.thread import ThreadHead
+
+_UNKNOWN = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass
@@ -112,13 +114,19 @@ class InMemoryThreads:
             }
         )
 
+    async def heads(self, owner: str) -> tuple[ThreadHead, ...]:
+        """All heads of an owner, newest first."""
+        found = [await self.head(o, id) for o, id in list(self._threads) if o == owner]
+        heads = [h for h in found if h is not None and not h.deleted]
+        return tuple(sorted(heads, key=lambda h: h.updated_at, reverse=True))
+
     async def erase(self, owner: str, thread_id: str) -> None:
         """Leave a tombstone and nothing else."""
         thread = self._threads.get((owner, thread_id))
-        now = datetime.now().astimezone() if thread is None else thread.head.updated_at
         agent = "" if thread is None else thread.head.agent
+        at = _UNKNOWN if thread is None else thread.head.created_at
         tombstone = ThreadHead(
-            id=thread_id, owner=owner, agent=agent, created_at=now, updated_at=now, deleted=True
+            id=thread_id, owner=owner, agent=agent, created_at=at, updated_at=at, deleted=True
         )
         self._threads[owner, thread_id] = StoredThread(tombstone)
 
@@ -129,6 +137,8 @@ class InMemoryThreads:
             thread.head = thread.head.model_copy(update={"title": title})
 
     def _upsert(self, head: ThreadHead) -> StoredThread | None:
+        if head.deleted:
+            return None
         thread = self._threads.get((head.owner, head.id))
         if thread is None:
             thread = self._threads[head.owner, head.id] = StoredThread(_known(head))

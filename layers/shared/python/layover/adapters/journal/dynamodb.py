@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from types_boto3_dynamodb import DynamoDBClient
 
 _INDEX = "gsi1"
+_WATCH = "gsi2"
 _CONFLICTS = 12
 """A conflict with another transaction is no failed condition: try again with jitter."""
 
@@ -83,6 +84,16 @@ class DynamoTable:
             ScanIndexForward=forward,
         )
         return [i for i in found if i["gsi1sk"] != after][:limit]
+
+    async def due(self, partition: str, until: str, limit: int) -> list[tuple[str, str]]:
+        """Keys in the watch index with a sort key <= `until`; eventually consistent."""
+        found = await self._pages(
+            limit,
+            IndexName=_WATCH,
+            KeyConditionExpression="gsi2pk = :p AND gsi2sk <= :u",
+            ExpressionAttributeValues=_write({":p": partition, ":u": until}),
+        )
+        return [(i["pk"], i["sk"]) for i in found]
 
     async def write(self, action: Write) -> Item | None:
         """One conditional write."""

@@ -86,9 +86,19 @@ class Heads:
     async def mark_deleted(self, owner: str, thread_id: str) -> ThreadHead | None:
         """A tombstone: it leaves the index, takes no run, and stays."""
         before = await self.get(owner, thread_id)
-        changes = {"deleted": True, "gsi1pk": None, "gsi1sk": None}
+        changes = {
+            "deleted": True,
+            "gsi1pk": None,
+            "gsi1sk": None,
+            "gsi2pk": Keys(owner).watch(thread_id),
+            "gsi2sk": rfc3339(self._clock.now()),
+        }
         await self._change(owner, thread_id, changes, Exists("pk"))
         return before
+
+    async def erased(self, owner: str, thread_id: str) -> None:
+        """The tombstone is all that is left."""
+        await self._change(owner, thread_id, {"gsi2pk": None, "gsi2sk": None}, Exists("deleted"))
 
     async def _change(
         self, owner: str, thread_id: str, changes: Mapping[str, Any], when: Condition
@@ -161,6 +171,7 @@ class Handover:
                 "status": Status.RUNNING.value,
                 "execution": f"{run_id}-1",
                 "updated_at": rfc3339(self._clock.now()),
+                "gsi2sk": rfc3339(self._clock.now()),
             },
             when=Equals("status", Status.QUEUED.value),
         )

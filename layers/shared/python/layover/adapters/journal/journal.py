@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from layover.adapters.journal.codec import Bodies
+from layover.adapters.journal.erasure import Erasure
 from layover.adapters.journal.events import EventLog
 from layover.adapters.journal.heads import Handover, Heads
 from layover.adapters.journal.records import call_from, is_call, run_from, step_from
@@ -22,8 +23,8 @@ from layover.adapters.journal.table import (
 )
 from layover.clock import rfc3339
 from layover.errors import AttemptsUsedUp
-from layover.keys import META, STEP_PREFIX, Keys
-from layover.ports import Accepted, Blobs, Clock, Decided, RequestKey, RunLog
+from layover.keys import META, STEP_PREFIX, Keys, watch_partitions
+from layover.ports import Accepted, Blobs, Clock, Decided, RequestKey, RunLog, Watched
 from layover.values.event import Event, EventPage
 from layover.values.page import Page
 from layover.values.run import (
@@ -52,6 +53,7 @@ class TableJournal:
         self._heads = Heads(table, clock)
         self._handover = Handover(table, self._bodies, clock)
         self._requests = Requests(table, self._bodies, clock)
+        self._erasure = Erasure(table, blobs)
 
     async def put_thread(self, head: ThreadHead) -> None:
         """See `ports.Journal`."""
@@ -192,6 +194,40 @@ class TableJournal:
         """See `ports.Journal`."""
         return await self._requests.end_queued(owner, run_id, outcome, events)
 
+    async def due(self, until: datetime, limit: int) -> list[Watched]:
+        """See `ports.Journal`."""
+        found: list[Watched] = []
+        for partition in watch_partitions():
+            for pk, sk in await self._table.due(partition, rfc3339(until), limit):
+                item = await self._table.get(pk, sk)
+                if item is not None and sk == META:
+                    found.append(Watched(item["owner"], item["thread_id"], item["id"]))
+                elif item is not None:
+                    found.append(Watched(item["owner"], item["id"], None))
+        return found
+
+    async def erase_runs(self, owner: str, thread_id: str) -> None:
+        """See `ports.Journal`. From the index, a page at a time, until nothing is left."""
+        await self._erasure.erase_runs(Keys(owner), thread_id)
+
+    async def erased(self, owner: str, thread_id: str) -> None:
+        """See `ports.Journal`."""
+        await self._heads.erased(owner, thread_id)
+
+    async def look_again(
+        self, owner: str, run_id: str, at: datetime | None, lost_at: datetime | None = None
+    ) -> None:
+        """See `ports.Journal`."""
+        await self._requests.look_again(owner, run_id, at, lost_at)
+
+    async def succeed(self, owner: str, run_id: str, execution: str | None) -> int | None:
+        """See `ports.Journal`."""
+        return await self._requests.succeed(owner, run_id, execution)
+
+    async def saved(self, owner: str, run_id: str, thread_id: str) -> None:
+        """See `ports.Journal`."""
+        await self._requests.saved(owner, run_id, thread_id)
+
     async def request_cancel(self, owner: str, run_id: str) -> RunMeta | None:
         """See `ports.Journal`."""
         await self._requests.request_cancel(owner, run_id)
@@ -202,7 +238,13 @@ class TableJournal:
         parts = (Equals("status", "running"), *getattr(condition, "parts", ()))
         changes = {"updated_at": rfc3339(self._clock.now())}
         taken = await self._table.write(
-            Update(pk, META, set=changes, add={"epoch": 1, "attempts": 1}, when=all_of(*parts))
+            Update(
+                pk,
+                META,
+                set=changes,
+                add={"epoch": 1, "attempts": 1, "turns": 1},
+                when=all_of(*parts),
+            )
         )
         assert taken is not None
         meta = await self._meta(owner, taken)

@@ -29,6 +29,7 @@ def head_item(keys: Keys, head: ThreadHead) -> dict[str, Any]:
     """Attributes of `THREAD#id / HEAD`."""
     return {
         "id": head.id,
+        "owner": head.owner,
         "agent": head.agent,
         "title": head.title,
         "metadata": json.dumps(head.metadata),
@@ -83,6 +84,7 @@ def run_item(keys: Keys, run: RunMeta) -> dict[str, Any]:
     """Attributes of a new run's META, but for its body (`run_body`)."""
     return {
         "id": run.id,
+        "owner": run.owner,
         "thread_id": run.thread_id,
         "agent": run.agent,
         "fingerprint": run.fingerprint,
@@ -97,6 +99,8 @@ def run_item(keys: Keys, run: RunMeta) -> dict[str, Any]:
         "n": run.n,
         "execution": run.execution,
         **run_index(keys, run),
+        "gsi2pk": keys.watch(run.id),
+        "gsi2sk": rfc3339(run.updated_at),
     }
 
 
@@ -131,6 +135,9 @@ def run_from(owner: str, item: Item, body: str) -> RunMeta:
         usage=Usage.model_validate(outcome["usage"]) if outcome else Usage(),
         model=outcome.get("model"),
         saved=item.get("saved", True),
+        decided=frozenset(item.get("decided", ())),
+        turns=item.get("turns", 0),
+        lost_at=from_rfc3339(item["lost_at"]) if "lost_at" in item else None,
     )
 
 

@@ -1,6 +1,7 @@
 """What callers ask of the journal: accept a run, decide a call, store a token, cancel."""
 
 import secrets
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -75,7 +76,9 @@ class Requests:
             await self._table.transact(actions, secrets.token_hex(16))
         except TransactionFailed as failure:
             return self._refused(failure, request)
-        return Accepted(run.id, started=run.status is Status.RUNNING)
+        interrupts = head.active_run if on_busy is OnBusy.INTERRUPT else None
+        started = run.status is Status.RUNNING
+        return Accepted(run.id, started=started, interrupts=interrupts)
 
     def _claim(self, keys: Keys, run: RunMeta, head: ThreadHead, on_busy: OnBusy) -> Update:
         """The thread is this run's, or the run stands in its queue; only if the head is as it was read."""
@@ -134,7 +137,7 @@ class Requests:
     ) -> None:
         """Record a decision with its events; the first one wins."""
         keys = Keys(owner)
-        pk = keys.run(run_id)
+        pk, now = keys.run(run_id), rfc3339(self._clock.now())
         waits = all_of(
             Equals("state", CallState.WAITING.value),
             Equals("attempt", attempt),
@@ -150,7 +153,8 @@ class Requests:
             Update(
                 pk,
                 META,
-                set={"updated_at": rfc3339(self._clock.now())},
+                set={"updated_at": now, "gsi2sk": now},
+                include={"decided": key},
                 exclude={"waiting": key},
                 when=Equals("status", Status.RUNNING.value),
             ),
@@ -202,6 +206,8 @@ class Requests:
                 "status": outcome.status.value,
                 "outcome": outcome_text(outcome),
                 "updated_at": rfc3339(self._clock.now()),
+                "gsi2pk": None,
+                "gsi2sk": None,
             },
             when=Equals("status", Status.QUEUED.value),
         )
@@ -213,12 +219,64 @@ class Requests:
             return False
         return True
 
+    async def succeed(self, owner: str, run_id: str, execution: str | None) -> int | None:
+        """Name the execution that follows; None where another one drives the run by now."""
+        pk = Keys(owner).run(run_id)
+        item = await self._table.get(pk, META)
+        if item is None or item.get("execution") != execution:
+            return None
+        n = int(item["n"]) + 1
+        driven = all_of(
+            Equals("status", Status.RUNNING.value), same("execution", execution), Equals("n", n - 1)
+        )
+        changes: dict[str, Any] = {
+            "n": n,
+            "execution": f"{run_id}-{n}",
+            "turns": 0,
+            "lost_at": None,
+            "gsi2sk": rfc3339(self._clock.now()),
+        }
+        try:
+            await self._table.write(Update(pk, META, set=changes, when=driven))
+        except ConditionFailed:
+            return None
+        return n
+
+    async def look_again(
+        self, owner: str, run_id: str, at: datetime | None, lost_at: datetime | None
+    ) -> None:
+        """When the sweeper looks at the run next; None: never."""
+        watch = Keys(owner).watch(run_id) if at else None
+        changes = {
+            "gsi2pk": watch,
+            "gsi2sk": rfc3339(at) if at else None,
+            "lost_at": rfc3339(lost_at) if lost_at else None,
+        }
+        with suppress(ConditionFailed):
+            await self._table.write(
+                Update(Keys(owner).run(run_id), META, set=changes, when=Exists("pk"))
+            )
+
+    async def saved(self, owner: str, run_id: str, thread_id: str) -> None:
+        """The outcome of a run that was over unsaved is in the database now."""
+        keys = Keys(owner)
+        meta = Update(
+            keys.run(run_id),
+            META,
+            set={"saved": None, "gsi2pk": None, "gsi2sk": None},
+            when=Equals("saved", False),
+        )
+        head = Update(
+            keys.thread(thread_id), HEAD, set={"unsaved": None}, when=Equals("unsaved", run_id)
+        )
+        for write in (head, meta):
+            with suppress(ConditionFailed):
+                await self._table.write(write)
+
     async def request_cancel(self, owner: str, run_id: str) -> None:
         """Set the flag of a run that is not over."""
-        try:
+        with suppress(ConditionFailed):
             await self._table.write(_cancel(Keys(owner), run_id))
-        except ConditionFailed:
-            return
 
 
 def _placed(run: RunMeta, head: ThreadHead) -> RunMeta:

@@ -129,7 +129,10 @@ class TableRunLog:
 
     async def open_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
         """Open calls in one transaction, before they run. Each is given as it is journaled now."""
-        actions: list[Action] = [self._check()]
+        # Only `settle` opens decided calls, and it opens one at a time.
+        decided = next((c.key for c in calls if c.state is CallState.WAITING), None)
+        held = self._meta({}, decided) if decided else self._check()
+        actions: list[Action] = [held]
         for call in calls:
             actions.append(
                 Put(
@@ -161,8 +164,10 @@ class TableRunLog:
         progress: dict[str, Any] = {"attempts": 0}
         if ended_step is not None:
             progress["step_ended"] = ended_step
-        mine = self._is_mine(call)
-        meta = Update(self._pk, META, set=progress, when=Exists("pk") if mine else self._held())
+        if self._is_mine(call):
+            meta = Update(self._pk, META, set=progress, when=Exists("pk"))
+        else:
+            meta = self._meta(progress, call.key if call.state is CallState.WAITING else None)
         await self._write([Put(self._pk, call.key, item, when=self._journaled(call)), meta], events)
 
     async def suspend_call(self, call: CallRecord, *events: Event) -> None:
@@ -192,7 +197,7 @@ class TableRunLog:
 
     async def cancel_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
         """Settle calls as they are given; the epoch is the only condition."""
-        actions: list[Action] = [self._meta({"waiting": None})]
+        actions: list[Action] = [self._meta({"waiting": None, "decided": None})]
         for call in calls:
             item = {
                 **await self._body(call),
@@ -224,7 +229,10 @@ class TableRunLog:
                 "outcome": outcome_text(outcome),
                 "updated_at": now,
                 "waiting": None,
+                "decided": None,
                 "saved": None if outcome.saved else False,
+                "gsi2pk": None if outcome.saved else self._keys.watch(self._snapshot.meta.id),
+                "gsi2sk": None if outcome.saved else now,
             }
         )
         while True:
@@ -291,8 +299,10 @@ class TableRunLog:
     def _check(self) -> Check:
         return Check(self._pk, META, self._held())
 
-    def _meta(self, changes: dict[str, Any]) -> Update:
-        return Update(self._pk, META, set=changes, when=self._held())
+    def _meta(self, changes: dict[str, Any], settles: str | None = None) -> Update:
+        """A change of META under this epoch. `settles`: the key of a decided call that is taken up."""
+        taken_up = {"decided": settles} if settles else {}
+        return Update(self._pk, META, set=changes, exclude=taken_up, when=self._held())
 
     def _is_mine(self, call: CallRecord) -> bool:
         return call.state is CallState.OPEN and call.opener == self._opener

@@ -8,12 +8,18 @@ TTL_ATTRIBUTE = "expires"
 OWNER_INDEX = "gsi1"
 """One partition an owner: open approvals, threads by time."""
 
+WATCH_INDEX = "gsi2"
+"""Runs that are not over, by the time of the sweeper's next look. Sparse: a finished run leaves it.
+Keys alone, so a run's many writes never touch it."""
+
 TABLE: dict[str, Any] = {
     "AttributeDefinitions": [
         {"AttributeName": "pk", "AttributeType": "S"},
         {"AttributeName": "sk", "AttributeType": "S"},
         {"AttributeName": "gsi1pk", "AttributeType": "S"},
         {"AttributeName": "gsi1sk", "AttributeType": "S"},
+        {"AttributeName": "gsi2pk", "AttributeType": "S"},
+        {"AttributeName": "gsi2sk", "AttributeType": "S"},
     ],
     "KeySchema": [
         {"AttributeName": "pk", "KeyType": "HASH"},
@@ -27,7 +33,15 @@ TABLE: dict[str, Any] = {
                 {"AttributeName": "gsi1sk", "KeyType": "RANGE"},
             ],
             "Projection": {"ProjectionType": "ALL"},
-        }
+        },
+        {
+            "IndexName": WATCH_INDEX,
+            "KeySchema": [
+                {"AttributeName": "gsi2pk", "KeyType": "HASH"},
+                {"AttributeName": "gsi2sk", "KeyType": "RANGE"},
+            ],
+            "Projection": {"ProjectionType": "KEYS_ONLY"},
+        },
     ],
     "BillingMode": "PAY_PER_REQUEST",
 }

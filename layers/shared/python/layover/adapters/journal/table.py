@@ -164,6 +164,10 @@ class Table(Protocol):
         in the direction of reading."""
         ...
 
+    async def due(self, partition: str, until: str, limit: int) -> list[tuple[str, str]]:
+        """Keys (pk, sk) in the watch index with a sort key <= `until`, the oldest first."""
+        ...
+
     async def write(self, action: Write) -> Item | None:
         """One conditional write; an Update answers the new item. Raises ConditionFailed."""
         ...

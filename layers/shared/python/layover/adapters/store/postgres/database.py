@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Row = tuple[bytes | None, ...]
 """The values of a row in Postgres's text format."""
+_UNHEARD_MS = 10_000
 
 
 class Database:
@@ -87,6 +88,9 @@ class Database:
         try:
             async with asyncio.timeout(self._patience.total_seconds()):
                 return await session.exchange(pipeline)
+        except ConnectionLost:
+            await self.close()
+            raise
         except TimeoutError as error:
             raise RetryableError("the database did not answer in time") from error
         finally:
@@ -96,7 +100,11 @@ class Database:
     async def _connect(self) -> "_Session":
         from psycopg import AsyncConnection, OperationalError
 
-        options: dict[str, Any] = {"connect_timeout": int(self._connect_timeout.total_seconds())}
+        options: dict[str, Any] = {
+            "connect_timeout": int(self._connect_timeout.total_seconds()),
+            # A connection that died while the environment was frozen says nothing: writes notice.
+            "tcp_user_timeout": _UNHEARD_MS,
+        }
         if self._password is not None:
             options["password"] = self._password()
         try:

@@ -38,8 +38,9 @@ _ASLEEP = (
     "timed out",
     "No such file or directory",
 )
-_LOST = ("08", "57P")
-_PASSING = ("40", "53", "55P03", "57014", "25006")
+# 25006: after a failover the connection is one to a reader.
+_LOST = ("08", "57P", "25006")
+_PASSING = ("40", "53", "55P03", "57014")
 
 
 class ConnectionLost(Exception):

@@ -26,6 +26,8 @@ class PostgresThreads:
 
     async def open_turn(self, query: TurnQuery) -> TurnContext:
         """Write the thread and the input, read the history before it. Empty where the thread is gone."""
+        if query.head.deleted:
+            return TurnContext()
         thread_id = query.head.id
         *_, history = await self._database.run(
             query.head.owner,
@@ -39,6 +41,8 @@ class PostgresThreads:
 
     async def save_turn(self, record: TurnRecord) -> None:
         """Write input, response, usage and tree of a run. Nothing where the thread is gone."""
+        if record.head.deleted:
+            return
         thread_id = record.head.id
         statements = [
             _upsert_thread(record.head),
@@ -82,6 +86,14 @@ class PostgresThreads:
         """The thread's head, `deleted` where it was erased."""
         (rows,) = await self._database.run(owner, _query("thread_head")(thread_id=thread_id))
         return ThreadHead.model_validate_json(rows[0][0] or b"{}") if rows else None
+
+    async def heads(self, owner: str) -> tuple[ThreadHead, ...]:
+        """All heads of an owner, newest first: what makes the journal's heads again after its loss."""
+        (ids,) = await self._database.run(owner, _query("thread_ids")())
+        head = _query("thread_head")
+        found = await self._database.run(owner, *(head(thread_id=id) for (id,) in ids))
+        heads = [ThreadHead.model_validate_json(rows[0][0] or b"{}") for rows in found if rows]
+        return tuple(sorted(heads, key=lambda h: h.updated_at, reverse=True))
 
     async def erase(self, owner: str, thread_id: str) -> None:
         """Leave a tombstone and nothing else."""

@@ -213,6 +213,9 @@ left join lateral (
 ) leaf on true
 where t.id = %(thread_id)s
 
+-- name: thread_ids
+select id from threads where deleted_at is null
+
 -- name: insert_usage
 insert into usage (run_id, step, kind, agent, model, input_tokens, output_tokens, cached_input_tokens,
                    reasoning_tokens, cost_usd, at)

@@ -1,0 +1,11 @@
+"""Sweep: the watch over runs, on a schedule. Imports no user code."""
+
+from typing import Any
+
+from layover import wiring
+from layover.services.sweep import sweep
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, int]:
+    """`{}` -> what was done, counted."""
+    return wiring.run(sweep(wiring.runtime()))

@@ -1,0 +1,42 @@
+"""Deleting the records of a thread's runs."""
+
+from layover.adapters.journal.table import Delete, Table
+from layover.keys import Keys
+from layover.ports import Blobs
+
+_PAGE = 25
+_LOWEST, _HIGHEST = " ", "~"
+"""Every sort key of a run lies between: META, STEP#..., EVENT#..."""
+
+
+class Erasure:
+    """Empties the partitions of runs."""
+
+    def __init__(self, table: Table, blobs: Blobs) -> None:
+        self._table = table
+        self._blobs = blobs
+
+    async def erase_runs(self, keys: Keys, thread_id: str) -> None:
+        """Each run: what it has in S3, its items, META last (it keeps the run in the index)."""
+        after: str | None = None
+        while True:
+            found = await self._table.query_index(
+                keys.partition, f"R#{thread_id}#", limit=_PAGE, forward=True, after=after
+            )
+            for item in found:
+                await self._erase_run(keys, item["id"])
+            if len(found) < _PAGE:
+                return
+            # The index is eventually consistent: what was just deleted may still be in it.
+            after = found[-1]["gsi1sk"]
+
+    async def _erase_run(self, keys: Keys, run_id: str) -> None:
+        await self._blobs.delete_prefix(keys.blob("runs", run_id) + "/")
+        pk = keys.run(run_id)
+        while items := await self._table.query(pk, _LOWEST, _HIGHEST, limit=_PAGE, forward=False):
+            for item in items:
+                if item["sk"] != "META":
+                    await self._table.write(Delete(pk, item["sk"]))
+            if [i["sk"] for i in items] == ["META"]:
+                await self._table.write(Delete(pk, "META"))
+                return

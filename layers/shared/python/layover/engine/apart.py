@@ -1,0 +1,67 @@
+"""An author's code in a task of its own, so that its cancellations are not the engine's."""
+
+import asyncio
+from collections.abc import Coroutine
+from datetime import timedelta
+from typing import Any, TypeVar
+
+LAST_WORDS_S = 1.0
+"""Seconds that cancelled code has to clean up; after that it is left behind."""
+
+T = TypeVar("T")
+
+
+class TimedOut(Exception):
+    """The time that the engine gave is over (a tool's own TimeoutError is something else)."""
+
+    def __init__(self, limit: float) -> None:
+        super().__init__(f"it took longer than {limit:g} s")
+        self.limit = limit
+
+
+class Raised(Exception):
+    """Carries what is no `Exception`: a CancelledError of the author's own, an exit."""
+
+
+async def apart(work: Coroutine[Any, Any, T], limit: timedelta | None = None) -> T:
+    """The work's result. Raises what it raises (always an Exception), TimedOut, and CancelledError
+    only where the caller itself was cancelled; the work is cancelled in both cases."""
+    seconds = None if limit is None else limit.total_seconds()
+    task = asyncio.ensure_future(work)
+    task.add_done_callback(_seen)
+    try:
+        done, _ = await asyncio.wait({task}, timeout=seconds)
+    except asyncio.CancelledError:
+        await _stop(task)
+        raise
+    if not done:
+        await _stop(task)
+        raise TimedOut(seconds or 0)
+    return _result(task)
+
+
+def _result(task: asyncio.Future[T]) -> T:
+    try:
+        return task.result()
+    except Exception:
+        raise
+    except asyncio.CancelledError:
+        raise _named("CancelledError", "the tool cancelled itself") from None
+    except BaseException as error:
+        raise _named(type(error).__name__, str(error)) from error
+
+
+def _named(name: str, message: str) -> Exception:
+    """An exception that reads as the one it stands for (BEHAVIOUR 2.7 shows the type's name)."""
+    return type(name, (Raised,), {})(message)
+
+
+async def _stop(task: asyncio.Future[Any]) -> None:
+    task.cancel()
+    await asyncio.wait({task}, timeout=LAST_WORDS_S)
+
+
+def _seen(task: asyncio.Future[Any]) -> None:
+    """What nobody waits for any more is not reported as an error that was never looked at."""
+    if not task.cancelled():
+        task.exception()

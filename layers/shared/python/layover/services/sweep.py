@@ -1,0 +1,120 @@
+"""The watch over runs: the death of an execution is never the death of a run (DESIGN 1)."""
+
+import logging
+from collections import Counter
+from dataclasses import asdict
+from datetime import timedelta
+
+from layover.engine.loop import failed
+from layover.engine.state import RunState
+from layover.errors import LayoverError, RetryableError, RunFailed
+from layover.ports import Runtime, Watched
+from layover.services.ending import end_run, start_execution, wake
+from layover.services.erase import erase
+from layover.services.turn import head_of
+from layover.services.unsaved import save_unsaved
+from layover.values.run import MAX_ATTEMPTS, CallState, RunMeta, Status
+
+logger = logging.getLogger("layover")
+
+AT_ONCE = 100
+"""Runs looked at in one sweep, a partition of the watch; the rest waits for the next."""
+CALM = 60
+"""A suspended or queued run is looked at so many times more rarely: nothing may cost while it waits."""
+
+
+async def sweep(runtime: Runtime) -> dict[str, int]:
+    """Look at every run that is due. Answers what was done, counted; one run's trouble is its own."""
+    done: Counter[str] = Counter()
+    for watched in await runtime.journal.due(runtime.clock.now(), AT_ONCE):
+        try:
+            done[await _look(runtime, watched)] += 1
+        except LayoverError as error:
+            done["trouble"] += 1
+            logger.warning(
+                "the sweeper could not help",
+                extra={**asdict(watched), "owner": None, "cause": type(error).__name__},
+            )
+    return dict(done)
+
+
+async def _look(runtime: Runtime, watched: Watched) -> str:
+    if watched.run_id is None:
+        await erase(runtime, watched.owner, watched.thread_id)
+        return "erased"
+    run = await runtime.journal.run(watched.owner, watched.run_id)
+    if run is None:
+        return "gone"
+    if run.status.over:
+        return await _finish(runtime, run)
+    if run.status is Status.QUEUED:
+        return await _queued(runtime, run)
+    await _wake_decided(runtime, run)
+    if run.execution is not None and await runtime.callbacks.alive(run.execution):
+        calm = CALM if run.shown_status is Status.SUSPENDED and not run.decided else 1
+        await _later(runtime, run, runtime.settings.sweep_patience * calm)
+        return "driven"
+    if run.lost_at is None or run.lost_at + runtime.settings.sweep_patience > runtime.clock.now():
+        return await _lost(runtime, run)
+    return await succeed(runtime, run)
+
+
+async def succeed(runtime: Runtime, run: RunMeta) -> str:
+    """Start the execution that follows; at five attempts without a step the run has failed."""
+    if run.attempts >= MAX_ATTEMPTS:
+        return await _give_up(runtime, run)
+    n = await runtime.journal.succeed(run.owner, run.id, run.execution)
+    if n is None:
+        return "driven"
+    await start_execution(runtime, run.owner, run.id, n)
+    logger.warning("a run goes on in a new execution", extra={"run_id": run.id, "n": n})
+    return "succeeded"
+
+
+async def _finish(runtime: Runtime, run: RunMeta) -> str:
+    """A run that is over is watched only while the database has not got it."""
+    if not run.saved:
+        await save_unsaved(runtime, run.owner, run.thread_id, run.id)
+        return "saved"
+    await runtime.journal.look_again(run.owner, run.id, None)
+    return "over"
+
+
+async def _queued(runtime: Runtime, run: RunMeta) -> str:
+    """The end of the run before it starts it, or its successor does."""
+    await _later(runtime, run, runtime.settings.sweep_patience * CALM)
+    return "queued"
+
+
+async def _lost(runtime: Runtime, run: RunMeta) -> str:
+    """First look: nothing drives it, or so it seems."""
+    now, patience = runtime.clock.now(), runtime.settings.sweep_patience
+    lost_at = run.lost_at or now
+    await runtime.journal.look_again(run.owner, run.id, lost_at + patience, lost_at)
+    return "lost"
+
+
+async def _wake_decided(runtime: Runtime, run: RunMeta) -> None:
+    """Whoever decided may have died before the token was sent."""
+    for key in sorted(run.decided):
+        call = await runtime.journal.call(run.owner, run.id, key)
+        if call is not None and call.state is CallState.WAITING and call.token is not None:
+            await wake(runtime, call.token, run.id)
+
+
+async def _give_up(runtime: Runtime, run: RunMeta) -> str:
+    log = await runtime.journal.force(run.owner, run.id)
+    if log is None:
+        return "over"
+    problem = f"{MAX_ATTEMPTS} attempts made no step, and nothing drives the run any more"
+    over = failed(RunFailed(problem, type="AttemptsUsedUp", run_id=run.id))
+    head, state = await head_of(runtime, run), RunState(log.snapshot)
+    try:
+        await end_run(runtime, log, state, head, over)
+    except RetryableError:
+        await end_run(runtime, log, state, head, over, save=False)
+    return "failed"
+
+
+async def _later(runtime: Runtime, run: RunMeta, wait: timedelta) -> None:
+    await runtime.journal.look_again(run.owner, run.id, runtime.clock.now() + wait)

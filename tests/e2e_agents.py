@@ -1,0 +1,135 @@
+"""Agents of the end-to-end tests. Whatever a tool does to the world stands in a ledger on disk."""
+
+import asyncio
+import json
+import math
+import os
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from layover import Agent, ToolContext, tool
+
+GATE_LIMIT_S = 25.0
+
+
+def note(what: str, **facts: Any) -> None:
+    """Append one line to the ledger, in one write."""
+    line = json.dumps({"what": what, "pid": os.getpid(), **facts}) + "\n"
+    ledger = os.open(_folder() / "ledger.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    try:
+        os.write(ledger, line.encode())
+    finally:
+        os.close(ledger)
+
+
+def _folder() -> Path:
+    return Path(os.environ["E2E_FOLDER"])
+
+
+async def gate(key: str) -> None:
+    """Stay until the test opens the gate of this name."""
+    until = time.monotonic() + GATE_LIMIT_S
+    while not (_folder() / f"gate-{key}").exists() and time.monotonic() < until:
+        await asyncio.sleep(0.02)
+
+
+class SlotOffer(BaseModel):
+    """What a booking asks for."""
+
+    slots: list[str]
+
+
+class SlotChoice(BaseModel):
+    """What a person answers."""
+
+    slot: str
+
+
+@tool
+def look_up(key: str) -> dict[str, str]:
+    """What is known of an order."""
+    note("look_up", key=key)
+    return {"key": key, "state": "on its way"}
+
+
+@tool
+def breaks(key: str) -> str:
+    """A tool that fails."""
+    raise LookupError(f"no {key}")
+
+
+@tool
+def tells(ctx: ToolContext, key: str) -> str:
+    """Sends data while it runs."""
+    ctx.emit({"progress": 1})
+    ctx.emit({"progress": 2})
+    return key
+
+
+@tool(needs_approval=True)
+def refund(order_id: str, amount: float) -> str:
+    """Pay back."""
+    note("refund", key=order_id, amount=amount)
+    return f"paid {amount:g} for {order_id}"
+
+
+@tool(suspend=SlotOffer, resume=SlotChoice)
+def book(ctx: ToolContext, key: str) -> Any:
+    """Book a slot; the slot `other` makes it ask again."""
+    if ctx.resume is None:
+        return ctx.suspend(SlotOffer(slots=["10:00", "11:00"]))
+    if ctx.resume.slot == "other":
+        return ctx.suspend(SlotOffer(slots=["12:00"]))
+    note("book", key=key, slot=ctx.resume.slot)
+    return {"booked": ctx.resume.slot}
+
+
+@tool(needs_approval=True, expires_after=timedelta(seconds=1.5))
+def urgent(key: str) -> str:
+    """Has to be approved soon."""
+    note("urgent", key=key)
+    return "done"
+
+
+@tool
+async def slow(ctx: ToolContext, key: str) -> str:
+    """Takes as long as the test wants; must not be repeated."""
+    note("slow", key=key, idempotency_key=ctx.idempotency_key)
+    await gate(key)
+    note("slow-done", key=key)
+    return "slowly done"
+
+
+@tool(idempotent=True)
+async def slow_again(ctx: ToolContext, key: str) -> str:
+    """Takes as long as the test wants; may be repeated."""
+    note("slow_again", key=key, idempotency_key=ctx.idempotency_key)
+    await gate(key)
+    note("slow_again-done", key=key)
+    return "slowly done again"
+
+
+@tool(needs_approval=True)
+async def slow_refund(ctx: ToolContext, key: str) -> str:
+    """Approved first, then as long as the test wants; must not be repeated."""
+    note("slow_refund", key=key, idempotency_key=ctx.idempotency_key)
+    await gate(key)
+    note("slow_refund-done", key=key)
+    return "refunded"
+
+
+TOOLS = [look_up, breaks, tells, refund, book, urgent, slow, slow_again, slow_refund]
+
+support = Agent(name="support", model="openai/fake-1", instructions="You help.", tools=TOOLS)
+wide = Agent(
+    name="wide",
+    model="openai/fake-1",
+    instructions="You do much at once.",
+    tools=TOOLS,
+    tool_concurrency=math.inf,
+)
+plain = Agent(name="plain", model="openai/fake-1", instructions="You chat.")

@@ -1,0 +1,429 @@
+"""The whole system in a process of its own, a provider with a plan, and a caller that checks answers.
+
+    with System(folder, provider) as system:
+        ann = system.caller("ann")
+        text = system.brain.plan(call("refund", order_id="o1", amount=5), say("done"))
+        run = ann.ask(ann.thread(), text)
+
+Every answer of the HTTP API is held against /openapi.json."""
+
+import json
+import os
+import queue
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import count
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx2
+from fake_openai import FakeOpenAI, Reply, fail
+from jsonschema import Draft202012Validator
+from referencing import Registry, Resource
+from referencing.jsonschema import DRAFT202012
+
+TESTS = Path(__file__).parent
+LAYOVER = Path(sys.executable).parent / "layover"
+START_LIMIT_S = 60.0
+STOP_LIMIT_S = 15.0
+WAIT_S = 20.0
+"""No wait for something to happen is longer, unless it says so."""
+
+Json = dict[str, Any]
+T = TypeVar("T")
+_MARK = re.compile(r"\[\[(\w+)\]\]")
+_names = count(1)
+
+
+def unique(prefix: str = "k") -> str:
+    """A name that no other test uses."""
+    return f"{prefix}{next(_names)}"
+
+
+def eventually(
+    look: Callable[[], T], enough: Callable[[T], bool] = bool, within: float = WAIT_S
+) -> T:
+    """The first answer of `look` that is enough; fails with the last one."""
+    until = time.monotonic() + within
+    while not enough(found := look()):
+        assert time.monotonic() < until, f"not within {within:g} s; at last: {found!r:.1000}"
+        time.sleep(0.02)
+    return found
+
+
+def at_once(*actions: Callable[[], T]) -> list[T]:
+    """What the actions answer, all begun at the same instant."""
+    barrier = threading.Barrier(len(actions))
+    answers: list[Any] = [None] * len(actions)
+
+    def act(index: int, action: Callable[[], T]) -> None:
+        barrier.wait(WAIT_S)
+        answers[index] = action()
+
+    threads = [threading.Thread(target=act, args=pair) for pair in enumerate(actions)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    return answers
+
+
+Planned = Reply | Sequence[Reply]
+"""The answer of a step, or one for each attempt at it (the last is repeated)."""
+
+
+class Brain:
+    """What the provider answers to runs: the plan that the newest user message names, step by step.
+
+    A step asked for twice gets the same answer twice, so a plan survives crashes."""
+
+    def __init__(self, provider: FakeOpenAI) -> None:
+        self._plans: dict[str, Sequence[Planned]] = {}
+        self._asked: dict[tuple[str, int], int] = {}
+        self._lock = threading.Lock()
+        self.provider = provider
+        provider.respond_with(self._respond)
+
+    def plan(self, *steps: Planned, text: str = "please go on") -> str:
+        """An input that is answered by these steps."""
+        mark = unique("plan")
+        self._plans[mark] = steps
+        return f"[[{mark}]] {text}"
+
+    def requests(self, text: str) -> list[Any]:
+        """Requests of runs whose newest user message has this plan."""
+        mark = _MARK.findall(text)[0]
+        return [r for r in self.provider.turns if _position(r.body)[0] == mark]
+
+    def asked(self, text: str, times: int = 1) -> None:
+        """Block until the plan's model was asked so often."""
+        self.provider.wait_for(lambda _: len(self.requests(text)) >= times, WAIT_S)
+
+    def _respond(self, body: Any) -> Reply:
+        mark, step = _position(body)
+        plan = self._plans.get(mark, ())
+        if step >= len(plan):
+            return fail(400, f"no step {step} in the plan {mark!r}")
+        planned = plan[step]
+        if not isinstance(planned, Sequence):
+            return planned
+        with self._lock:
+            attempt = self._asked.get((mark, step), 0)
+            self._asked[mark, step] = attempt + 1
+        return planned[min(attempt, len(planned) - 1)]
+
+
+def _position(body: Any) -> tuple[str, int]:
+    """Plan and step (from 0) that a request is at."""
+    messages = body["messages"]
+    newest = max(i for i, m in enumerate(messages) if m["role"] == "user")
+    marks = _MARK.findall(json.dumps(messages[newest]["content"]))
+    return (marks[-1] if marks else ""), sum(m["role"] == "assistant" for m in messages[newest:])
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer of the HTTP API."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: Any
+    seconds: float
+
+    @property
+    def kind(self) -> str:
+        """The media type."""
+        return self.headers.get("content-type", "").partition(";")[0]
+
+
+class Documented:
+    """The OpenAPI document, as the judge of answers."""
+
+    def __init__(self, document: Json) -> None:
+        self.document = document
+        resource = Resource.from_contents(document, default_specification=DRAFT202012)
+        self._registry = Registry().with_resource("urn:openapi", resource)
+        self._paths = [
+            (re.compile(re.sub(r"\\{[^}]*\\}", "[^/]+", re.escape(path)) + r"\Z"), path)
+            for path in sorted(document["paths"], key=lambda p: p.count("{"))
+        ]
+        self.seen: set[tuple[str, str, int]] = set()
+
+    def check(self, method: str, path: str, answer: Answer) -> None:
+        """Fails for an answer that the document does not describe. Unknown operations pass."""
+        template = next((t for pattern, t in self._paths if pattern.match(path)), None)
+        if template is None:
+            return
+        operation = self.document["paths"][template].get(method.lower())
+        if operation is None:
+            return
+        described = operation["responses"].get(str(answer.status))
+        assert described, f"{method} {template} answers {answer.status}, undocumented: {answer}"
+        self.seen.add((method, template, answer.status))
+        content = described.get("content") or {}
+        if not content:
+            assert answer.body is None, f"{method} {template} has a body, undocumented"
+            return
+        assert answer.kind in content, f"{method} {template} {answer.status}: {answer.kind}"
+        at = ["paths", template, method.lower(), "responses", str(answer.status)]
+        pointer = "/".join(_escaped(p) for p in [*at, "content", answer.kind, "schema"])
+        schema = {"$ref": f"urn:openapi#/{pointer}"}
+        validator = Draft202012Validator(schema, registry=self._registry)
+        errors = [f"{e.json_path}: {e.message:.300}" for e in validator.iter_errors(answer.body)]
+        assert not errors, f"{method} {template} {answer.status}: {errors}"
+
+
+def _escaped(part: str) -> str:
+    quoted = part.replace("~", "~0").replace("/", "~1")
+    return quoted.replace("{", "%7B").replace("}", "%7D")
+
+
+class Caller:
+    """A user of the HTTP API."""
+
+    def __init__(self, url: str, name: str, documented: Documented | None) -> None:
+        self.name = name
+        self._documented = documented
+        headers = {"authorization": f"Bearer dev:{name}"} if name else {}
+        self._client = httpx2.Client(base_url=url, headers=headers, timeout=40.0, trust_env=False)
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._client.close()
+
+    def call(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
+        """Any request. Text and bytes go as they are; `idempotency_key=` is `idempotency-key`."""
+        named = {k.replace("_", "-"): v for k, v in headers.items()}
+        raw = body if isinstance(body, str | bytes) else json.dumps(body)
+        began = time.monotonic()
+        response = self._client.request(
+            method, path, content=None if body is None else raw, headers=named
+        )
+        took = time.monotonic() - began
+        kind = response.headers.get("content-type", "")
+        parsed = response.json() if "json" in kind else response.text or None
+        answer = Answer(response.status_code, response.headers, parsed, took)
+        if self._documented is not None:
+            self._documented.check(method, path.partition("?")[0], answer)
+        return answer
+
+    def want(self, status: int, method: str, path: str, body: Any = None, **headers: str) -> Any:
+        """The body of an answer that has to have this status."""
+        answer = self.call(method, path, body, **headers)
+        assert answer.status == status, f"{method} {path}: {answer}"
+        return answer.body
+
+    def get(self, path: str) -> Any:
+        """The body of a GET that has to work."""
+        return self.want(200, "GET", path)
+
+    def thread(self, agent: str = "support", **more: Any) -> str:
+        """A new thread's id."""
+        return str(self.want(201, "POST", "/threads", {"agent": agent, **more})["id"])
+
+    def start(self, thread: str, text: Any, **more: Any) -> Json:
+        """A run that was accepted just now."""
+        run: Json = self.want(202, "POST", f"/threads/{thread}/runs", {"input": text, **more})
+        return run
+
+    def ask(self, thread: str, text: Any, **more: Any) -> Json:
+        """A run that is suspended or over."""
+        body = {"input": text, **more}
+        run: Json = self.want(200, "POST", f"/threads/{thread}/runs", body, prefer="wait=25")
+        return run
+
+    def run(self, run_id: str, wait: float = 0) -> Json:
+        """The run, after waiting."""
+        found: Json = self.get(f"/runs/{run_id}?wait={wait:g}")
+        return found
+
+    def over(self, run_id: str, within: float = WAIT_S) -> Json:
+        """The run once it is over."""
+        return eventually(lambda: self.run(run_id, 5), _is_over, within)
+
+    def suspended(self, run_id: str, calls: int = 1) -> Json:
+        """The run once this many of its calls wait."""
+        return eventually(lambda: self.run(run_id, 5), lambda r: len(r["pending"]) >= calls)
+
+    def decide(self, run_id: str, call_id: str, verdict: str, **body: Any) -> Answer:
+        """`approve`, `deny` or `resume`."""
+        return self.call("POST", f"/runs/{run_id}/tool-calls/{call_id}/{verdict}", body)
+
+    def events(self, run_id: str, page: int = 500) -> list[Json]:
+        """All events of a run, followed to the end. Checks the numbers."""
+        found: list[Json] = []
+        until = time.monotonic() + WAIT_S
+        while time.monotonic() < until:
+            after = len(found)
+            answer = self.get(f"/runs/{run_id}/events?after={after}&wait=5&limit={page}")
+            found += answer["items"]
+            assert [e["seq"] for e in found] == list(range(1, len(found) + 1))
+            assert answer["last_seq"] == len(found)
+            if answer["done"]:
+                return found
+        raise AssertionError(f"no end of events: {[e['type'] for e in found]}")
+
+    def messages(self, thread: str, branch: str | None = None) -> list[Json]:
+        """All messages of a branch, through its pages."""
+        found: list[Json] = []
+        query = f"?limit=50&branch={branch}" if branch else "?limit=50"
+        more = ""
+        while True:
+            page = self.get(f"/threads/{thread}/messages{query}{more}")
+            found += page["items"]
+            if page["next_cursor"] is None:
+                return found
+            more = f"&cursor={page['next_cursor']}"
+
+
+def _is_over(run: Json) -> bool:
+    return run["status"] in ("success", "failed", "cancelled")
+
+
+@dataclass
+class System:
+    """`layover dev` in a process of its own, on a free port."""
+
+    folder: Path
+    brain: Brain
+    agents: str = "e2e_agents"
+    port: int = 0
+    options: Sequence[str] = ()
+    checked: bool = True
+    url: str = ""
+    lines: list[str] = field(default_factory=list)
+    _callers: list[Caller] = field(default_factory=list)
+
+    def __enter__(self) -> "System":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for caller in self._callers:
+            caller.close()
+        if self.process.poll() is None:
+            self.stop()
+
+    def start(self) -> None:
+        """Start, and wait for the line `ready URL`. Fails if it ends before."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        command = [str(LAYOVER), "dev", "--agents", self.agents, "--port", str(self.port)]
+        command += ["--data", str(self.folder / "data"), *self.options]
+        self.process = subprocess.Popen(
+            command,
+            cwd=TESTS,
+            env=self._variables(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._output: queue.Queue[str | None] = queue.Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        for line in self._until_end():
+            if line.startswith("ready "):
+                self.url = line.split()[1]
+                return
+        self._reap()
+        raise AssertionError(f"it did not start: {self.lines}")
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Send the signal; the exit code."""
+        self.process.send_signal(number)
+        self.process.wait(STOP_LIMIT_S)
+        return self._reap()
+
+    def _reap(self) -> int:
+        code = self.process.wait(STOP_LIMIT_S)
+        self._reader.join(STOP_LIMIT_S)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return code
+
+    def _variables(self) -> dict[str, str]:
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("OPENAI_", "LAYOVER_"))}
+        ours = {"OPENAI_BASE_URL": self.brain.provider.base_url, "OPENAI_API_KEY": "test"}
+        return kept | ours | {"E2E_FOLDER": str(self.folder)}
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip("\n"))
+            self._output.put(self.lines[-1])
+        self._output.put(None)
+
+    def _until_end(self) -> Iterator[str]:
+        until = time.monotonic() + START_LIMIT_S
+        while (line := self._output.get(timeout=max(0.1, until - time.monotonic()))) is not None:
+            yield line
+
+    @cached_property
+    def documented(self) -> Documented:
+        """The system's own description."""
+        caller = Caller(self.url, "", None)
+        try:
+            return Documented(caller.get("/openapi.json"))
+        finally:
+            caller.close()
+
+    def caller(self, name: str = "") -> Caller:
+        """A user; a new one if not named. Name `-` sends no token."""
+        name = "" if name == "-" else name or unique("user")
+        caller = Caller(self.url, name, self.documented if self.checked else None)
+        self._callers.append(caller)
+        return caller
+
+    def aws(self, service: str) -> Any:
+        """A boto3 client of the local services."""
+        from layover.local.interpreter import make_client
+
+        return make_client(service, self.services["endpoint_url"])
+
+    @cached_property
+    def services(self) -> dict[str, str]:
+        """`GET /_local/services`."""
+        return dict(self._local("GET", "/_local/services"))
+
+    def published(self, run_id: str) -> list[Json]:
+        """EventBridge events about this run."""
+        return [e for e in self._local("GET", "/_local/events") if e["detail"]["run_id"] == run_id]
+
+    def advance_clock(self, seconds: float) -> None:
+        """Move the clock that the system reads."""
+        self._local("POST", "/_local/clock", {"advance_s": seconds})
+
+    def environments(self, *functions: str) -> list[Json]:
+        """Processes of these functions."""
+        found = self._local("GET", "/_local/environments")
+        return [e for e in found if e["function"] in functions]
+
+    def kill(self, *functions: str) -> int:
+        """SIGKILL every environment of these functions; answers how many there were."""
+        found = self.environments(*functions)
+        for environment in found:
+            os.kill(environment["pid"], signal.SIGKILL)
+        return len(found)
+
+    def ledger(self, key: str) -> list[Json]:
+        """What tools did for this key, in order."""
+        path = self.folder / "ledger.jsonl"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [entry for entry in map(json.loads, lines) if entry.get("key") == key]
+
+    def open_gate(self, key: str) -> None:
+        """Let slow tools of this key end."""
+        (self.folder / f"gate-{key}").touch()
+
+    def _local(self, method: str, path: str, body: Any = None) -> Any:
+        response = httpx2.request(method, self.url + path, json=body, timeout=10, trust_env=False)
+        assert response.status_code == 200, response.text
+        return response.json()

@@ -1,0 +1,128 @@
+"""The API's function on in-memory ports, fed with API Gateway events (HTTP API, payload 2.0)."""
+
+import asyncio
+import json
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, unquote
+
+from api.app import answer
+from layover.ports import Runtime
+from service_kit import ANN, World
+
+T = TypeVar("T")
+
+
+class TestHost:
+    """Stands for `layover.wiring`: a world's ports, and a loop that lives as long as the test."""
+
+    __test__ = False
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._runner = asyncio.Runner()
+
+    def runtime(self) -> Runtime:
+        return self._world.runtime
+
+    def run(self, work: Coroutine[Any, Any, T], /) -> T:
+        return self._runner.run(work)
+
+    def close(self) -> None:
+        self._runner.close()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the function answered."""
+
+    status: int
+    headers: dict[str, str]
+    body: str
+    raw: dict[str, Any]
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    def problem(self, status: int, slug: str) -> dict[str, Any]:
+        """The problem document, which has to be this one."""
+        assert self.status == status, self.body
+        assert self.headers["content-type"] == "application/problem+json"
+        document: dict[str, Any] = self.json
+        assert document["status"] == status
+        assert document["type"].endswith(f":{slug}"), document
+        assert {"title", "detail"} <= document.keys()
+        return document
+
+
+def http_event(
+    method: str,
+    url: str,
+    body: str | None,
+    headers: Mapping[str, str],
+    sub: str | None,
+    is_base64: bool = False,
+) -> dict[str, Any]:
+    """As API Gateway makes it: the path decoded, headers in lower case."""
+    path, _, query = url.partition("?")
+    parameters: dict[str, str] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        parameters[name] = f"{parameters[name]},{value}" if name in parameters else value
+    context: dict[str, Any] = {
+        "requestId": "req-1",
+        "stage": "$default",
+        "http": {"method": method, "path": unquote(path)},
+    }
+    if sub is not None:
+        context["authorizer"] = {"jwt": {"claims": {"sub": sub}, "scopes": None}}
+    return {
+        "version": "2.0",
+        "routeKey": "$default",
+        "rawPath": unquote(path),
+        "rawQueryString": query,
+        "headers": {name.lower(): value for name, value in headers.items()},
+        "queryStringParameters": parameters,
+        "requestContext": context,
+        "body": body,
+        "isBase64Encoded": is_base64,
+    }
+
+
+class Api:
+    """A client of the function; `world` is behind it."""
+
+    def __init__(self, world: World, host: TestHost) -> None:
+        self.world = world
+        self.host = host
+
+    def send(
+        self,
+        method: str,
+        url: str,
+        body: Any = None,
+        *,
+        sub: str | None = ANN,
+        headers: Mapping[str, str] | None = None,
+        text: str | None = None,
+        is_base64: bool = False,
+    ) -> Answer:
+        """One request; `body` goes as JSON, `text` as it is."""
+        sent = text if text is not None else None if body is None else json.dumps(body)
+        given = {"Content-Type": "application/json", **(headers or {})}
+        event = http_event(method, url, sent, given, sub, is_base64)
+        result = answer(event, None, self.host)
+        assert json.loads(json.dumps(result)) == result
+        lowered = {name.lower(): value for name, value in result["headers"].items()}
+        return Answer(result["statusCode"], lowered, result["body"], result)
+
+    def get(self, url: str, **options: Any) -> Answer:
+        return self.send("GET", url, **options)
+
+    def post(self, url: str, body: Any = None, **options: Any) -> Answer:
+        return self.send("POST", url, body, **options)
+
+    def do(self, work: Coroutine[Any, Any, T]) -> T:
+        """Drive the world on the function's loop."""
+        return self.host.run(work)

@@ -1,0 +1,238 @@
+"""What the API refuses, and how it says so: always a problem document."""
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from integration.api.kit import Api
+from layover.ports import Runtime
+from service_kit import BOB
+
+
+@pytest.mark.parametrize(
+    ("method", "url"),
+    [("GET", "/agents"), ("GET", "/threads"), ("POST", "/threads"), ("GET", "/approvals")],
+)
+def test_without_a_verified_token_nothing_is_answered(api: Api, method: str, url: str) -> None:
+    for sub in (None, ""):
+        answer = api.send(method, url, sub=sub)
+        answer.problem(401, "unauthenticated")
+        assert answer.headers["www-authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize("path", ["/nope", "/threads/", "/runs", "/memory/entries", "/x" * 2000])
+def test_a_path_that_is_not_there_is_not_found(api: Api, path: str) -> None:
+    api.get(path).problem(404, "not-found")
+
+
+def test_a_method_that_a_path_does_not_have_is_named_with_those_it_has(api: Api) -> None:
+    answer = api.send("PUT", "/threads")
+    answer.problem(405, "method-not-allowed")
+    assert answer.headers["allow"] == "GET, POST"
+
+
+@pytest.mark.parametrize("text", ["{", '{"agent": NaN}', "\ufeff{}", '{"a":' * 100_000])
+def test_a_body_that_is_no_json_is_malformed(api: Api, text: str) -> None:
+    api.post("/threads", text=text).problem(400, "malformed-body")
+
+
+@pytest.mark.parametrize("text", [base64.b64encode(b'{"agent":"\xff"}').decode(), "###"])
+def test_a_body_that_is_no_utf_8_is_malformed(api: Api, text: str) -> None:
+    api.post("/threads", text=text, is_base64=True).problem(400, "malformed-body")
+
+
+@pytest.mark.parametrize("text", ["[]", '[{"agent": "support"}]', '"support"', "1", "null", ""])
+def test_a_body_that_is_no_object_has_the_wrong_shape(api: Api, text: str) -> None:
+    assert api.post("/threads", text=text).problem(422, "invalid-request")["errors"]
+
+
+@pytest.mark.parametrize(
+    ("body", "loc"),
+    [
+        ({}, ["body", "agent"]),
+        ({"agent": 1}, ["body", "agent"]),
+        ({"agent": "nobody"}, ["body", "agent"]),
+        ({"agent": "support", "titel": "secret"}, ["body", "titel"]),
+        ({"agent": "support", "metadata": ["secret"]}, ["body", "metadata"]),
+        ({"agent": "support", "title": "secret" * 100}, ["body", "title"]),
+    ],
+)
+def test_wrong_fields_are_named_and_not_repeated(api: Api, body: Any, loc: list[str]) -> None:
+    answer = api.post("/threads", body)
+    errors = answer.problem(422, "invalid-request")["errors"]
+    assert [e["loc"] for e in errors] == [loc]
+    assert all(e.keys() == {"loc", "msg", "type"} for e in errors)
+    assert "secret" not in answer.body
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"input": ""},
+        {"input": []},
+        {"input": 5},
+        {"input": None},
+        {"input": [{"type": "tool_call"}]},
+        {"input": [{"type": "text"}]},
+        {"input": [{"type": "file", "url": "http://example.com/a.png"}]},
+        {"input": [{"type": "file", "file_id": "file_1"}]},
+        {"input": "x", "stream": "yes"},
+        {"input": "x", "on_busy": "wait"},
+        {"input": "x", "max_iterations": 0},
+        {"input": "x", "parent_id": 5},
+        {"input": "x", "parent_id": "msg_elsewhere"},
+    ],
+)
+def test_a_run_that_is_asked_for_wrongly_is_not_started(api: Api, body: Any) -> None:
+    thread = api.post("/threads", {"agent": "support"}).json["id"]
+    assert api.post(f"/threads/{thread}/runs", body).problem(422, "invalid-request")["errors"]
+    assert api.get(f"/threads/{thread}/runs").json["items"] == []
+
+
+@pytest.mark.parametrize(
+    "query", ["limit=0", "limit=101", "limit=x", "limit=1&limit=2", "cursor=x"]
+)
+def test_a_page_that_cannot_be_is_refused(api: Api, query: str) -> None:
+    thread = api.post("/threads", {"agent": "support"}).json["id"]
+    for path in ("/threads", "/approvals", f"/threads/{thread}/runs", "/agents"):
+        api.get(f"{path}?{query}").problem(422, "invalid-request")
+    api.get(f"/threads/{thread}/messages?{query}").problem(422, "invalid-request")
+
+
+def test_a_wait_that_is_no_number_is_refused(api: Api) -> None:
+    api.get("/runs/run_1?wait=long").problem(422, "invalid-request")
+    api.get("/runs/run_1/events?wait=long").problem(422, "invalid-request")
+    api.get("/runs/run_1/events?after=-1").problem(422, "invalid-request")
+
+
+@pytest.mark.parametrize("key", ["", "k" * 256])
+def test_a_key_without_a_sensible_length_is_refused(api: Api, key: str) -> None:
+    thread = api.post("/threads", {"agent": "support"}).json["id"]
+    headers = {"Idempotency-Key": key}
+    answer = api.post(f"/threads/{thread}/runs", {"input": "x"}, headers=headers)
+    answer.problem(422, "invalid-request")
+
+
+def test_too_large_an_input_and_too_large_a_body_are_refused(api: Api) -> None:
+    thread = api.post("/threads", {"agent": "support"}).json["id"]
+    for size in (1_100_000, 5_300_000):
+        answer = api.post(f"/threads/{thread}/runs", {"input": "x" * size})
+        answer.problem(413, "too-large")
+    answer = api.post(f"/threads/{thread}/runs", {"input": "x" * 1_000_000})
+    assert answer.status == 202
+
+
+def test_somebody_elses_things_are_not_found(api: Api) -> None:
+    run, _ = api.do(api.world.suspended())
+    for url in (
+        f"/threads/{run.thread_id}",
+        f"/threads/{run.thread_id}/messages",
+        f"/threads/{run.thread_id}/runs",
+        f"/runs/{run.id}",
+        f"/runs/{run.id}?wait=5",
+        f"/runs/{run.id}/events?wait=5",
+        f"/approvals?thread_id={run.thread_id}",
+    ):
+        api.get(url, sub=BOB).problem(404, "not-found")
+    for url in (f"/runs/{run.id}/cancel", f"/runs/{run.id}/tool-calls/c1/approve"):
+        api.post(url, sub=BOB).problem(404, "not-found")
+    api.post(f"/threads/{run.thread_id}/runs", {"input": "x"}, sub=BOB).problem(404, "not-found")
+    api.send("PATCH", f"/threads/{run.thread_id}", {"title": "x"}, sub=BOB).problem(
+        404, "not-found"
+    )
+    api.send("DELETE", f"/threads/{run.thread_id}", sub=BOB).problem(404, "not-found")
+    assert api.get("/threads", sub=BOB).json == {"items": [], "next_cursor": None}
+
+
+def test_a_busy_thread_answers_with_its_active_run(api: Api) -> None:
+    thread = api.post("/threads", {"agent": "support"}).json["id"]
+    run = api.post(f"/threads/{thread}/runs", {"input": "one"}).json
+    answer = api.post(f"/threads/{thread}/runs", {"input": "two"})
+    assert answer.problem(409, "thread-busy")["active_run"] == run["id"]
+
+
+def test_a_full_queue_is_a_limit(api: Api) -> None:
+    thread = api.post("/threads", {"agent": "support"}).json["id"]
+    body = {"input": "x", "on_busy": "enqueue"}
+    answers = [api.post(f"/threads/{thread}/runs", body) for _ in range(102)]
+    assert [a.status for a in answers[:101]] == [202] * 101
+    answers[101].problem(429, "limit-reached")
+
+
+def test_a_sleeping_database_says_when_to_come_again(api: Api) -> None:
+    thread = api.post("/threads", {"agent": "support"}).json["id"]
+    run = api.post(f"/threads/{thread}/runs", {"input": "one"}).json
+    api.do(api.world.finish(run["id"]))
+    api.world.threads.asleep = True
+    answer = api.get(f"/threads/{thread}/messages")
+    answer.problem(503, "database-waking")
+    assert answer.headers["retry-after"] == "5"
+
+
+def test_a_passing_fault_may_be_tried_again(api: Api) -> None:
+    from layover.errors import RetryableError
+
+    def throttled() -> Runtime:
+        raise RetryableError("the journal did not answer")
+
+    api.host.runtime = throttled  # type: ignore[method-assign]
+    answer = api.get("/threads")
+    answer.problem(503, "try-again")
+    assert answer.headers["retry-after"] == "1"
+
+
+def test_a_failure_that_nobody_foresaw_tells_nothing_but_where_to_look(
+    api: Api, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken() -> Runtime:
+        raise ValueError("secret text of a user")
+
+    api.host.runtime = broken  # type: ignore[method-assign]
+    answer = api.get("/threads")
+    assert answer.problem(500, "internal-error")["request_id"] == "req-1"
+    assert "secret" not in answer.body
+    logged = capsys.readouterr()
+    assert "secret" not in logged.out + logged.err
+    line = json.loads(logged.out.strip().splitlines()[-1])
+    assert (line["request_id"], line["error"], line["level"]) == ("req-1", "ValueError", "ERROR")
+
+
+def test_an_event_that_api_gateway_would_not_send_is_answered_all_the_same(api: Api) -> None:
+    from api.app import answer
+
+    assert answer({}, None, api.host)["statusCode"] in (401, 404, 500)
+
+
+def test_an_attempt_that_does_not_wait_is_refused(api: Api) -> None:
+    run, _ = api.do(api.world.suspended())
+    url = f"/runs/{run.id}/tool-calls/c1"
+    api.post(f"{url}/approve", {"attempt": 2}).problem(409, "decision-already-made")
+    api.post(f"{url}/approve", {"attempt": "1"}).problem(422, "invalid-request")
+    api.post(f"{url}/resume", {"data": {}}).problem(422, "decision-invalid")
+    api.post(f"{url}/resume", {}).problem(422, "invalid-request")
+    answer = api.post(f"{url}/approve", {"args": {"amount": "secret"}})
+    errors = answer.problem(422, "decision-invalid")["errors"]
+    assert {tuple(e["loc"]) for e in errors} == {
+        ("body", "args", "order_id"),
+        ("body", "args", "amount"),
+    }
+    assert "secret" not in answer.body
+    assert api.post(f"{url}/approve", {"attempt": 1}).status == 202
+    api.post(f"{url}/deny").problem(409, "decision-already-made")
+
+
+def test_agents_that_cannot_be_loaded_are_explained_in_the_log(
+    api: Api, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from layover.errors import DefinitionError
+
+    def broken() -> Runtime:
+        raise DefinitionError("the module `my_agents` has no agents")
+
+    api.host.runtime = broken  # type: ignore[method-assign]
+    api.get("/agents").problem(500, "internal-error")
+    line = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
+    assert line["says"] == "the module `my_agents` has no agents"

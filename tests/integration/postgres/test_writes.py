@@ -1,0 +1,134 @@
+"""What a turn leaves in Postgres beside messages, and what erasing a thread leaves."""
+
+import asyncio
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+import pytest
+
+from layover.adapters.store.postgres.database import Database
+from layover.adapters.store.postgres.memory import PostgresMemory
+from layover.adapters.store.postgres.threads import PostgresThreads
+from layover.values.context import Extraction, StepUsage
+from layover.values.usage import Usage
+from postgres_fixture import TestPostgres
+from thread_kit import START, Conversation
+
+
+@pytest.fixture
+def talk(database: Database, owner: str) -> Conversation:
+    return Conversation(PostgresThreads(database), owner)
+
+
+def _rows(postgres: TestPostgres, owner: str, query: str) -> list[tuple[Any, ...]]:
+    with psycopg.connect(postgres.runtime) as connection:
+        connection.execute("select set_config('app.resource_id', %s, true)", (owner,))
+        return connection.execute(query).fetchall()
+
+
+def _usage(step: str, tokens: int, cost: str | None = None) -> StepUsage:
+    usage = Usage(input_tokens=tokens, cost_usd=None if cost is None else Decimal(cost))
+    return StepUsage(step=step, agent="support", model="m", usage=usage, at=START)
+
+
+async def test_a_step_is_paid_for_once(talk: Conversation, postgres: TestPostgres) -> None:
+    question = talk.message("q", None)
+    await talk.save(question, usage=(_usage("STEP#0001", 7, "0.000000123456789"),))
+    await talk.save(question, usage=(_usage("STEP#0001", 9), _usage("STEP#0002", 5)))
+    rows = _rows(
+        postgres, talk.owner, "select step, kind, input_tokens, cost_usd from usage order by step"
+    )
+    assert rows == [
+        ("STEP#0001", "run", 7, Decimal("0.000000123456789")),
+        ("STEP#0002", "run", 5, None),
+    ]
+
+
+async def test_the_last_tree_of_a_run_is_kept(talk: Conversation, postgres: TestPostgres) -> None:
+    question = talk.message("q", None)
+    await talk.save(question, snapshot={"z": 1, "a": "first"})
+    await talk.save(question, snapshot={"z": 1, "a": "last"})
+    rows = _rows(postgres, talk.owner, "select run_id, status, tree::text from run_snapshots")
+    assert rows == [("run", "success", '{"z":1,"a":"last"}')]
+
+
+async def test_a_late_outcome_of_an_erased_thread_leaves_no_trace(
+    talk: Conversation, postgres: TestPostgres
+) -> None:
+    question = talk.message("q", None)
+    await talk.store.erase(talk.owner, talk.id)
+    await talk.save(question, usage=(_usage("STEP#0001", 7),), snapshot={"id": "run"})
+    for table in ("messages", "branches", "usage", "run_snapshots"):
+        assert _rows(postgres, talk.owner, f"select * from {table}") == []
+
+
+# One row in every table that hangs on a thread.
+_ROWS = (
+    "insert into message_embeddings (thread_id, message_id, agent, branch_id, depth, created_at, words) "
+    "values ('thread', 'q', 'support', 0, 0, now(), 'word')",
+    "insert into memory_entries (id, agent, thread_id, content, source, evidence, hash, created_at, words) "
+    "values ('e', 'support', 'thread', 'secret', 'user', 'secret', 'h', now(), 'secret')",
+    "insert into compactions (thread_id, generation, kind, branch_id, after_depth, through_depth, "
+    "through_message_id, token_count, created_at) "
+    "values ('thread', 1, 'observations', 0, -1, 0, 'q', 1, now())",
+    "insert into observations (thread_id, generation, id, position, observed_at, marker, content) "
+    "values ('thread', 1, 'o', 0, now(), 'INFO', 'secret')",
+    "insert into working_memory (kind, scope, key, thread_id, value, updated_at) "
+    "values ('working', 'thread', 'thread', 'thread', '{}', now())",
+    "insert into thread_state (thread_id, session, updated_at) values ('thread', '{}', now())",
+    "insert into iteration_log (thread_id, task, attempt, action, created_at) "
+    "values ('thread', 'task', 1, 'secret', now())",
+    "insert into files (id, thread_id, name, mime_type, size, key, created_at) "
+    "values ('f', 'thread', 'secret', 'text/plain', 1, 'k', now())",
+)
+
+
+async def test_erasing_a_thread_leaves_only_its_tombstone(
+    talk: Conversation, database: Database, postgres: TestPostgres
+) -> None:
+    await talk.save(talk.message("q", None), snapshot={"id": "run"}, title="secret")
+    await PostgresMemory(database).record_extraction(
+        talk.owner, Extraction(run_id="run", thread_id=talk.id)
+    )
+    with psycopg.connect(postgres.runtime) as connection:
+        connection.execute("select set_config('app.resource_id', %s, true)", (talk.owner,))
+        for statement in _ROWS:
+            connection.execute(statement)
+    tables = _rows(
+        postgres,
+        talk.owner,
+        "select table_name from information_schema.columns "
+        "where table_schema = 'public' and column_name = 'thread_id'",
+    )
+    assert len(tables) == 12
+    for (table,) in tables:
+        assert len(_rows(postgres, talk.owner, f"select * from {table}")) == 1, table
+    await talk.store.erase(talk.owner, talk.id)
+    for (table,) in tables:
+        assert _rows(postgres, talk.owner, f"select * from {table}") == [], table
+    left = _rows(postgres, talk.owner, "select id, title, metadata::text from threads")
+    assert left == [("thread", None, "{}")]
+
+
+async def test_an_unchanged_thread_is_not_written_again(
+    talk: Conversation, postgres: TestPostgres
+) -> None:
+    question = talk.message("q", None)
+    await talk.save(question, metadata={"a": 1})
+    version = "select ctid::text from threads"
+    before = _rows(postgres, talk.owner, version)
+    await talk.save(question, metadata={"a": 1})
+    assert _rows(postgres, talk.owner, version) == before
+
+
+async def test_writers_of_one_thread_take_turns(talk: Conversation, postgres: TestPostgres) -> None:
+    databases = [Database(postgres.runtime) for _ in range(4)]
+    parent = (await talk.say(None, "q"))[0].id
+    chains = [talk.chain(parent, f"a{n}", f"b{n}") for n in range(8)]
+    talks = [Conversation(PostgresThreads(databases[n % 4]), talk.owner) for n in range(8)]
+    await asyncio.gather(*(t.save(*c) for t, c in zip(talks, chains, strict=True)))
+    for database in databases:
+        await database.close()
+    for n in range(8):
+        assert await talk.path(f"b{n}") == ["q", f"a{n}", f"b{n}"]
