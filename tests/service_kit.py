@@ -101,6 +101,7 @@ class RecordingCallbacks:
 
     started: list[str] = field(default_factory=list)
     woken: list[str] = field(default_factory=list)
+    stopped: list[str] = field(default_factory=list)
     down: bool = False
 
     def _check(self) -> None:
@@ -111,12 +112,16 @@ class RecordingCallbacks:
         self._check()
         self.started.append(f"{run_id}-{n}")
 
+    async def alive(self, execution: str) -> bool:
+        raise AssertionError("no service asks for executions")
+
     async def wake(self, token: str) -> None:
         self._check()
         self.woken.append(token)
 
     async def stop(self, execution: str, reason: str) -> None:
-        raise AssertionError("no service stops an execution")
+        self._check()
+        self.stopped.append(execution)
 
     async def publish_approval(self, detail: Mapping[str, Any]) -> None:
         raise AssertionError("no service publishes an approval")

@@ -235,10 +235,14 @@ def test_whatever_a_provider_calls_a_call_it_can_be_decided(api: Api, call_id: s
 
 
 def test_cancelling_answers_with_the_run(api: Api) -> None:
-    thread = new_thread(api)
-    run = api.post(f"/threads/{thread}/runs", {"input": "x"}).json
-    answer = api.post(f"/runs/{run['id']}/cancel")
-    assert (answer.status, answer.json["id"]) == (202, run["id"])
+    run, _ = api.do(api.world.suspended())
+    answer = api.post(f"/runs/{run.id}/cancel")
+    assert (answer.status, answer.json["status"]) == (202, "cancelled")
+    assert answer.json["finish_reason"] == "cancelled"
+    events = api.get(f"/runs/{run.id}/events").json
+    assert [e["type"] for e in events["items"]][-1] == "finish"
+    assert events["done"]
+    assert api.get("/approvals").json["items"] == []
 
 
 def test_events_follow_a_seq(api: Api) -> None:

@@ -1,7 +1,6 @@
 """What the API refuses, and how it says so: always a problem document."""
 
 import base64
-import json
 from typing import Any
 
 import pytest
@@ -185,7 +184,7 @@ def test_a_passing_fault_may_be_tried_again(api: Api) -> None:
 
 
 def test_a_failure_that_nobody_foresaw_tells_nothing_but_where_to_look(
-    api: Api, capsys: pytest.CaptureFixture[str]
+    api: Api, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken() -> Runtime:
         raise ValueError("secret text of a user")
@@ -194,10 +193,13 @@ def test_a_failure_that_nobody_foresaw_tells_nothing_but_where_to_look(
     answer = api.get("/threads")
     assert answer.problem(500, "internal-error")["request_id"] == "req-1"
     assert "secret" not in answer.body
-    logged = capsys.readouterr()
-    assert "secret" not in logged.out + logged.err
-    line = json.loads(logged.out.strip().splitlines()[-1])
-    assert (line["request_id"], line["error"], line["level"]) == ("req-1", "ValueError", "ERROR")
+    logged = vars(caplog.records[-1])
+    assert "secret" not in str(logged)
+    assert (logged["request_id"], logged["error"], logged["levelname"]) == (
+        "req-1",
+        "ValueError",
+        "ERROR",
+    )
 
 
 def test_an_event_that_api_gateway_would_not_send_is_answered_all_the_same(api: Api) -> None:
@@ -225,7 +227,7 @@ def test_an_attempt_that_does_not_wait_is_refused(api: Api) -> None:
 
 
 def test_agents_that_cannot_be_loaded_are_explained_in_the_log(
-    api: Api, capsys: pytest.CaptureFixture[str]
+    api: Api, caplog: pytest.LogCaptureFixture
 ) -> None:
     from layover.errors import DefinitionError
 
@@ -234,5 +236,4 @@ def test_agents_that_cannot_be_loaded_are_explained_in_the_log(
 
     api.host.runtime = broken  # type: ignore[method-assign]
     api.get("/agents").problem(500, "internal-error")
-    line = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
-    assert line["says"] == "the module `my_agents` has no agents"
+    assert vars(caplog.records[-1])["says"] == "the module `my_agents` has no agents"

@@ -55,7 +55,8 @@ async def url_of(process: asyncio.subprocess.Process) -> str:
         while line := (await process.stdout.readline()).decode():
             if line.startswith("ready "):
                 return line.removeprefix("ready ").strip()
-    raise AssertionError("it did not become ready")
+    assert process.stderr is not None
+    raise AssertionError((await process.stderr.read()).decode())
 
 
 async def services_of(process: asyncio.subprocess.Process) -> dict[str, str]:

@@ -74,7 +74,8 @@ async def test_reading_runs_and_events_never_needs_the_database(world: World) ->
     await runs.get(world.runtime, ANN, run.id)
     await runs.events(world.runtime, ANN, run.id, 0, 10)
     await runs.list_runs(world.runtime, ANN, run.thread_id, 20, None)
-    await runs.cancel(world.runtime, ANN, run.id)
+    suspended, _ = await world.suspended()
+    await runs.cancel(world.runtime, ANN, suspended.id)
     assert world.threads.asked == 0
 
 
@@ -122,10 +123,15 @@ async def test_runs_are_listed_newest_first_page_by_page(world: World) -> None:
     assert [r.status for r in second.items] == [Status.RUNNING]
 
 
-async def test_cancelling_asks_the_run_to_stop(world: World) -> None:
-    run = await world.run((await world.thread()).id)
-    assert (await runs.cancel(world.runtime, ANN, run.id)).id == run.id
-    assert await (await world.take(run.id)).cancel_requested()
+async def test_a_run_that_waits_or_is_queued_is_cancelled_at_once(world: World) -> None:
+    run, _ = await world.suspended()
+    queued = await world.run(run.thread_id, on_busy=OnBusy.ENQUEUE)
+    for run_id in (queued.id, run.id):
+        cancelled = await runs.cancel(world.runtime, ANN, run_id)
+        assert (cancelled.status, cancelled.pending) == (Status.CANCELLED, ())
+    head = await world.journal.thread(ANN, run.thread_id)
+    assert head is not None
+    assert (head.active_run, head.queue) == (None, ())
 
 
 async def test_a_finished_run_stays_as_it_is_when_cancelled(world: World) -> None:

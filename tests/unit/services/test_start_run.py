@@ -218,3 +218,14 @@ async def test_parts_are_cleaned_and_kept_in_order(world: World) -> None:
         FilePart(url="https://example.com/a.png", mime_type="image/png"),
         TextPart(text="see�this"),
     )
+
+
+async def test_an_interrupt_ends_a_run_that_waits_and_takes_its_place(world: World) -> None:
+    waiting, _ = await world.suspended()
+    run = await world.run(waiting.thread_id, "stop that", on_busy=OnBusy.INTERRUPT)
+    assert world.callbacks.started[-1] == f"{run.id}-1"
+    taken = await runs.get(world.runtime, ANN, run.id)
+    assert taken.status is Status.RUNNING
+    assert taken.input.parent_id is not None
+    found = await runs.get(world.runtime, ANN, waiting.id)
+    assert (found.status, found.pending) == (Status.CANCELLED, ())

@@ -181,6 +181,14 @@ class Journal(Protocol):
         """Newest first, without deleted ones."""
         ...
 
+    async def knows_threads(self, owner: str) -> bool:
+        """Whether this journal has had the owner's threads since it was made."""
+        ...
+
+    async def know_threads(self, owner: str, heads: Sequence[ThreadHead]) -> None:
+        """Make the heads that are missing (a restored table, a restarted runner), once."""
+        ...
+
     async def edit_thread(
         self,
         owner: str,
@@ -279,6 +287,11 @@ class Journal(Protocol):
         """Delete the records of a deleted thread's runs, and what they keep in S3."""
         ...
 
+    async def retire(self, owner: str, run_id: str, expires_at: datetime) -> None:
+        """Give the records of a run that is over (and saved) their time to live; the sweeper need
+        not look at it again. Repeatable."""
+        ...
+
     async def erased(self, owner: str, thread_id: str) -> None:
         """Nothing is left of a deleted thread but its tombstone: the sweeper need not look again."""
         ...
@@ -326,6 +339,10 @@ class ThreadStore(Protocol):
 
     async def head(self, owner: str, thread_id: str) -> ThreadHead | None:
         """The head of a thread as far as the database knows it (a restored table, a restarted runner)."""
+        ...
+
+    async def heads(self, owner: str) -> Sequence[ThreadHead]:
+        """All heads of an owner as far as the database knows them."""
         ...
 
     async def erase(self, owner: str, thread_id: str) -> None:

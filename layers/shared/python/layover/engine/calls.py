@@ -24,7 +24,8 @@ from layover.engine.execute import (
     prepare,
     run_tool,
 )
-from layover.engine.hooks import Hooks
+from layover.engine.hooks import Hooks, Stopping
+from layover.engine.progress import Stopped
 from layover.engine.state import RunState
 from layover.ids import derived
 from layover.ports import Clock, RunLog
@@ -57,11 +58,22 @@ class _Job:
 class Calls:
     """Runs and settles the calls of one run for one writer."""
 
-    def __init__(self, log: RunLog, state: RunState, agent: Agent, clock: Clock) -> None:
+    def __init__(
+        self,
+        log: RunLog,
+        state: RunState,
+        agent: Agent,
+        clock: Clock,
+        stopping: Stopping | None = None,
+    ) -> None:
         self._log = log
         self._state = state
         self._agent = agent
         self._clock = clock
+        self._stopping = stopping or Stopping()
+        # Calls of a window are closed one after another: the one that completes the step says so in
+        # its own transaction, and has to be the last.
+        self._closing = asyncio.Lock()
         self._tools: dict[str, AnyTool] = {t.name: t for t in agent.tools if isinstance(t, Tool)}
 
     async def advance(self, step: StepRecord) -> bool:
@@ -73,6 +85,8 @@ class Calls:
             planned = [c for c in self._state.calls_of(step) if c.state is CallState.PLANNED]
             if not planned:
                 break
+            if self._stopping.asked:
+                raise Stopped
             await self._window(step, planned[: self._agent.tool_concurrency])
         return self._state.settled(step)
 
@@ -90,7 +104,7 @@ class Calls:
             return await self._close(step, call, interrupted(call.tool_name))
         try:
             resumed = self._resumed(ready.tool, call)
-        except ValueError as error:
+        except Exception as error:  # new code may want other data, or none at all
             return await self._close(step, call, failed(format_error(error)))
         job = _Job(call, ready, self._context(call, resumed))
         return await self._run(step, [job])
@@ -125,22 +139,29 @@ class Calls:
             asyncio.ensure_future(self._one(step, j, j.call.model_copy(update=opened)))
             for j in jobs
         ]
-        try:
-            await asyncio.gather(*tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        # A window settles whole: what goes wrong with one call (its journal entry, for example)
+        # is raised when the others are through.
+        for ended in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(ended, BaseException):
+                raise ended
 
     async def _one(self, step: StepRecord, job: _Job, call: CallRecord) -> None:
         self._state.update(call)
-        outcome = await run_tool(job.ready, job.ctx, call, self._clock.now())
+        self._stopping.tools += 1
+        try:
+            outcome = await run_tool(job.ready, job.ctx, call, self._clock)
+        finally:
+            self._stopping.tools -= 1
         if isinstance(outcome, Suspension):
             await self._suspend(call, outcome)
         else:
             await self._close(step, call, outcome)
 
     async def _close(self, step: StepRecord, call: CallRecord, outcome: Settled) -> None:
+        async with self._closing:
+            await self._record(step, call, outcome)
+
+    async def _record(self, step: StepRecord, call: CallRecord, outcome: Settled) -> None:
         slot = self._state.slot(step, call)
         model_output = outcome.model_output
         if call.decision and call.decision.args is not None and not outcome.is_error:
@@ -250,5 +271,5 @@ class Calls:
             tool_call_id=call.tool_call_id,
             idempotency_key=derived("idem", meta.id, call.key),
             resume=resumed,
-            hooks=Hooks(self._log, self._clock, call.tool_call_id),
+            hooks=Hooks(self._log, self._clock, call.tool_call_id, self._stopping),
         )

@@ -1,5 +1,8 @@
 """What a running tool reaches through its context. Called from the tool's own thread as well."""
 
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from layover.declare.context import Attempt, NodeHistory
@@ -9,23 +12,37 @@ from layover.values.event import DataEvent
 from layover.values.message import FilePart
 
 
-class Hooks:
-    """`declare.context.ToolHooks` over the run's log."""
+@dataclass
+class Stopping:
+    """Whether this writer's work on the run is to stop, and how many tools run at the moment."""
 
-    def __init__(self, log: RunLog, clock: Clock, tool_call_id: str) -> None:
+    asked: bool = False
+    tools: int = 0
+
+
+class Hooks:
+    """`declare.context.ToolHooks` over the run's log. Made on the event loop."""
+
+    def __init__(self, log: RunLog, clock: Clock, tool_call_id: str, stopping: Stopping) -> None:
         self._log = log
         self._clock = clock
         self._tool_call_id = tool_call_id
-        self.stopping = False
+        self._stopping = stopping
+        self._loop = asyncio.get_running_loop()
 
     def cancelled(self) -> bool:
         """Whether the run is to be cancelled."""
-        return self.stopping
+        return self._stopping.asked
 
     def emit(self, data: Any) -> None:
-        """Add a `data` event. Appending to a list is atomic, whatever thread does it."""
-        now = self._clock.now()
-        self._log.emit(DataEvent(at=now, tool_call_id=self._tool_call_id, data=data))
+        """Add a `data` event. The log belongs to the loop: another thread hands the event over, and
+        its result, handed over the same way, comes after it."""
+        event = DataEvent(at=self._clock.now(), tool_call_id=self._tool_call_id, data=data)
+        if _running_loop() is self._loop:
+            return self._log.emit(event)
+        with suppress(RuntimeError):  # the loop is closed: nobody follows the run any more
+            self._loop.call_soon_threadsafe(self._log.emit, event)
+        return None
 
     async def save_file(self, name: str, mime_type: str, data: bytes) -> FilePart:
         """Not built yet: says so instead of losing the file."""
@@ -38,3 +55,10 @@ class Hooks:
     def node_memory(self, node_id: str) -> NodeHistory:
         """Not built yet: says so instead of losing messages."""
         raise ConfigurationError("node memory is not available in this release")
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

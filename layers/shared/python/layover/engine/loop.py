@@ -6,6 +6,7 @@ from datetime import timedelta
 from layover.declare.agent import Agent
 from layover.declare.render import jsonable
 from layover.engine.calls import Calls
+from layover.engine.hooks import Stopping
 from layover.engine.progress import Over, Progress, Stopped, Suspended, Yielded
 from layover.engine.pump import watched
 from layover.engine.state import RunState
@@ -13,6 +14,7 @@ from layover.engine.step import ModelStep
 from layover.errors import RunFailed
 from layover.ports import Deadline, RunLog, Runtime
 from layover.values.event import AgentStart
+from layover.values.base import Json
 from layover.values.message import Message
 from layover.values.run import ErrorInfo, FinishReason, Status, StepRecord
 
@@ -36,7 +38,8 @@ class Loop:
         self._agent = agent
         self._clock = runtime.clock
         self._deadline = deadline
-        self._calls = Calls(log, self.state, agent, runtime.clock)
+        self._stopping = Stopping()
+        self._calls = Calls(log, self.state, agent, runtime.clock, self._stopping)
         self._steps = ModelStep(runtime, log, self.state, agent, history)
 
     async def advance(self) -> Progress:
@@ -45,7 +48,7 @@ class Loop:
         try:
             if self.state.meta.cancel:
                 return _cancelled()
-            return await watched(self._log, self._run())
+            return await watched(self._log, self._run(), self._stopping)
         except Stopped:
             return _cancelled()
         except RunFailed as failure:
@@ -60,6 +63,8 @@ class Loop:
                 progress = await self._finish_step(step)
                 if progress is not None:
                     return progress
+            if self._stopping.asked:
+                raise Stopped
             if self._deadline.remaining() < SMALLEST_REST:
                 await self._log.flush()
                 return Yielded()
@@ -84,11 +89,17 @@ class Loop:
         return None
 
     def _answered(self, step: StepRecord) -> Over:
-        output = None
-        if self._agent.output is not None:
-            output = jsonable(self._agent.parse_output(step.message.text))
+        output = None if self._agent.output is None else self._parsed(step)
         reason = FinishReason(step.finish_reason) if step.finish_reason != "tool-calls" else None
         return Over(Status.SUCCESS, reason or FinishReason.STOP, output=output)
+
+    def _parsed(self, step: StepRecord) -> Json:
+        """The output as JSON. It did fit when the step was journaled, but code may be newer than that."""
+        try:
+            return jsonable(self._agent.parse_output(step.message.text))
+        except Exception as error:
+            problem = f"the model's answer does not fit the output's schema: {type(error).__name__}"
+            raise RunFailed(problem, type="OutputInvalid", run_id=self.state.meta.id) from error
 
     def _corrected_before(self, step: StepRecord) -> bool:
         """It was asked once more already: the step before this one was no answer either."""

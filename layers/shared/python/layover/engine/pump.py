@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from layover.engine.hooks import Stopping
 from layover.engine.progress import Stopped
 from layover.ports import RunLog
 
@@ -11,13 +12,16 @@ FLUSH_EVERY = 0.1
 """Seconds between two batches of deltas (DESIGN 2)."""
 POLL_CANCEL_EVERY = 0.5
 """Seconds between two looks at the cancel flag (DESIGN 1)."""
+TOOLS_HAVE_S = 0.9
+"""Seconds that running tools have to finish once the run is to be cancelled: with the look at the flag
+and the end itself less than the 2 s of BEHAVIOUR 5.5."""
 
 T = TypeVar("T")
 
 
-async def watched(log: RunLog, work: Coroutine[Any, Any, T]) -> T:
+async def watched(log: RunLog, work: Coroutine[Any, Any, T], stopping: Stopping) -> T:
     """The work's result. Raises Stopped when the run is to be cancelled, Fenced when another attempt
-    took it; the work is cancelled first in both cases."""
+    took it; the work is cancelled first in both cases, and tools are told through `stopping`."""
     task = asyncio.ensure_future(work)
     companions = [
         asyncio.create_task(_flush(log)),
@@ -26,6 +30,9 @@ async def watched(log: RunLog, work: Coroutine[Any, Any, T]) -> T:
     try:
         done, _ = await asyncio.wait([task, *companions], return_when=asyncio.FIRST_COMPLETED)
         if task not in done:
+            stopping.asked = True
+            if stopping.tools:
+                await asyncio.wait([task], timeout=TOOLS_HAVE_S)
             task.cancel()
             await asyncio.wait([task])
             for companion in companions:
@@ -33,6 +40,7 @@ async def watched(log: RunLog, work: Coroutine[Any, Any, T]) -> T:
                     companion.result()
         return task.result()
     finally:
+        stopping.asked = stopping.asked or not task.done()
         for companion in companions:
             companion.cancel()
         if not task.done():

@@ -7,6 +7,7 @@ from typing import Any
 from layover.clock import MICROSECOND
 from layover.context.assembly import build_prompt
 from layover.declare.agent import Agent
+from layover.declare.render import clean, jsonable
 from layover.engine.state import RunState
 from layover.ports import Clock, Ids, RunLog, Runtime
 from layover.values.event import (
@@ -110,9 +111,9 @@ class ModelStep:
         if self._agent.output is None:
             return None
         try:
-            self._agent.parse_output(reply.text)
-        except ValueError as error:
-            return (
+            self._agent.parse_output(clean(reply.text))
+        except Exception as error:  # an author's validator may raise anything
+            return clean(
                 "Your answer does not fit the required JSON schema. Answer again with JSON that "
                 f"fits it, and nothing else. What is wrong: {error}"
             )
@@ -144,16 +145,16 @@ def _event(delta: Delta, step: int, clock: Clock) -> Event:
     now = clock.now()
     match delta.kind:
         case "text":
-            return TextDelta(at=now, step=step, text=delta.text)
+            return TextDelta(at=now, step=step, text=clean(delta.text))
         case "reasoning":
-            return ReasoningDelta(at=now, step=step, text=delta.text)
+            return ReasoningDelta(at=now, step=step, text=clean(delta.text))
         case "tool-call":
             return ToolCallDelta(
                 at=now,
                 step=step,
-                tool_call_id=delta.tool_call_id,
-                tool_name=delta.tool_name,
-                args_delta=delta.text,
+                tool_call_id=clean(delta.tool_call_id),
+                tool_name=clean(delta.tool_name),
+                args_delta=clean(delta.text),
             )
         case "restart":
             return TurnStart(at=now, step=step)
@@ -163,31 +164,32 @@ def _named(reply: Reply, used: set[str], ids: Ids) -> list[ToolCallPart]:
     """The calls under ids that are new in the run: the provider's own wherever possible."""
     named: list[ToolCallPart] = []
     for call in reply.calls:
-        call_id = call.id or ids.new("call")
+        call_id = clean(call.id) or ids.new("call")
         if call_id in used:
             call_id = f"{call_id}-{ids.new('call')}"
         used.add(call_id)
         named.append(
-            ToolCallPart(tool_call_id=call_id, tool_name=call.name, args=_decoded(call.args))
+            ToolCallPart(tool_call_id=call_id, tool_name=clean(call.name), args=_decoded(call.args))
         )
     return named
 
 
 def _decoded(args: str) -> Any:
-    """The decoded arguments; what is no JSON object stays as the model wrote it."""
+    """The decoded arguments; what is no JSON object stays as the model wrote it. No store takes NUL
+    and lone surrogates, and JSON has neither NaN nor infinities."""
     if not args.strip():
         return {}
     try:
         value = json.loads(args)
-    except ValueError:
-        return args
-    return value if isinstance(value, dict) else args
+        return jsonable(value) if isinstance(value, dict) else clean(args)
+    except (ValueError, RecursionError):
+        return clean(args)
 
 
 def _content(reply: Reply, calls: list[ToolCallPart]) -> tuple[Part, ...]:
     parts: list[Part] = []
     if reply.reasoning:
-        parts.append(ReasoningPart(text=reply.reasoning))
+        parts.append(ReasoningPart(text=clean(reply.reasoning)))
     if reply.text:
-        parts.append(TextPart(text=reply.text))
+        parts.append(TextPart(text=clean(reply.text)))
     return (*parts, *calls)

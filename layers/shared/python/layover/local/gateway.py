@@ -108,7 +108,8 @@ async def _read(receive: Receive) -> bytes | None:
 async def _send(send: Send, answer: HttpAnswer, method: str) -> None:
     length = (b"content-length", str(len(answer.body)).encode())
     has_body = answer.status not in (204, 304)
-    headers = [*answer.headers, length] if has_body else answer.headers
+    bare = [pair for pair in answer.headers if pair[0] != b"content-type"]
+    headers = [*answer.headers, length] if has_body else bare
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     body = answer.body if has_body and method != "HEAD" else b""
     await send({"type": "http.response.body", "body": body})

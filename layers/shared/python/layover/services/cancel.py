@@ -30,8 +30,9 @@ async def cancel(
     run = await runtime.journal.request_cancel(owner, run_id)
     if run is None:
         raise NotFound("there is no such run", run_id=run_id)
-    if run.status is Status.QUEUED and await _drop(runtime, run):
-        return await _now(runtime, run)
+    if run.status is Status.QUEUED:
+        await _drop(runtime, run)
+        run = await _now(runtime, run)
     give_up = time.monotonic() + holder_has_s
     while run.shown_status is Status.RUNNING and time.monotonic() < give_up:
         await sleep(LOOK_EVERY_S)

@@ -92,12 +92,12 @@ async def _close_open_calls(runtime: Runtime, log: RunLog, state: RunState) -> l
 
 def _cancelled(call: CallRecord, now: datetime) -> CallRecord:
     """A call that ran is in doubt; one that waited never ran."""
+    ran = call.state is not CallState.WAITING
+    text = "may or may not have taken effect" if ran else "was not run"
+    text = f"Cancelled: {call.tool_name} {text}"
+    decision = call.decision
     if call.undecided:
-        text = f"Cancelled: {call.tool_name} was not run"
-        decision: Decision | None = Decision(kind=DecisionKind.CANCELLED, decided_by=SYSTEM, at=now)
-    else:
-        text = f"Cancelled: {call.tool_name} may or may not have taken effect"
-        decision = call.decision
+        decision = Decision(kind=DecisionKind.CANCELLED, decided_by=SYSTEM, at=now)
     return call.model_copy(
         update={
             "state": CallState.SETTLED,

@@ -6,6 +6,7 @@ from layover.errors import LayoverError
 from layover.memory import titles
 from layover.ports import Runtime
 from layover.services.payloads import RunPayload
+from layover.services.retire import retire
 from layover.values.context import Extraction
 from layover.values.run import RunSnapshot, Status
 
@@ -15,6 +16,8 @@ logger = logging.getLogger("layover")
 async def extract(runtime: Runtime, payload: RunPayload) -> dict[str, str]:
     """Title the thread after its first good run. A failing model costs the title, nothing else."""
     snapshot = await runtime.journal.snapshot(payload.owner, payload.run_id)
+    if snapshot is not None and snapshot.meta.status.over and snapshot.meta.saved:
+        await retire(runtime, snapshot.meta)
     if snapshot is None or snapshot.meta.status is not Status.SUCCESS:
         return {"status": "nothing"}
     title = await _title(runtime, snapshot)

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from layover.engine.calls import Calls
+from layover.engine.hooks import Stopping
 from layover.engine.progress import Stopped
 from layover.engine.pump import watched
 from layover.engine.state import RunState
@@ -140,7 +141,9 @@ async def _settle(runtime: Runtime, log: RunLog, call: CallRecord) -> WaitingCal
     except RunFailed:
         # The turn that follows ends the run with this error; nothing can be settled without code.
         return _done(_item(call))
-    await watched(log, Calls(log, state, agent, runtime.clock).settle(step, call))
+    stopping = Stopping()
+    calls = Calls(log, state, agent, runtime.clock, stopping)
+    await watched(log, calls.settle(step, call), stopping)
     settled = state.calls[call.key]
     if settled.undecided:
         return waiting_call(settled, runtime.clock.now())

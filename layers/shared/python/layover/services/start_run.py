@@ -97,7 +97,7 @@ async def start_run(
     if accepted.started:
         await _start(runtime, owner, meta)
     if accepted.interrupts is not None:
-        await cancel(runtime, owner, accepted.interrupts)
+        await _interrupt(runtime, owner, accepted.interrupts)
         return run_view(await snapshot_of(runtime, owner, accepted.run_id))
     status = Status.RUNNING if accepted.started else Status.QUEUED
     return run_view(RunSnapshot(meta=meta.model_copy(update={"status": status})))
@@ -186,6 +186,17 @@ async def _start(runtime: Runtime, owner: str, meta: RunMeta) -> None:
         _log.warning(
             "an accepted run waits for the sweeper",
             extra={"run_id": meta.id, "cause": type(error).__name__},
+        )
+
+
+async def _interrupt(runtime: Runtime, owner: str, run_id: str) -> None:
+    try:
+        await cancel(runtime, owner, run_id)
+    except RetryableError as error:
+        # The new run is accepted and the flag is set: whoever drives the old one ends it.
+        _log.warning(
+            "an interrupted run ends later",
+            extra={"run_id": run_id, "cause": type(error).__name__},
         )
 
 

@@ -11,6 +11,7 @@ from layover.errors import LayoverError, RetryableError, RunFailed
 from layover.ports import Runtime, Watched
 from layover.services.ending import end_run, start_execution, wake
 from layover.services.erase import erase
+from layover.services.retire import retire
 from layover.services.turn import head_of
 from layover.services.unsaved import save_unsaved
 from layover.values.run import MAX_ATTEMPTS, CallState, RunMeta, Status
@@ -72,12 +73,11 @@ async def succeed(runtime: Runtime, run: RunMeta) -> str:
 
 
 async def _finish(runtime: Runtime, run: RunMeta) -> str:
-    """A run that is over is watched only while the database has not got it."""
+    """A run that is over is watched until the database has it and its records are retired."""
     if not run.saved:
         await save_unsaved(runtime, run.owner, run.thread_id, run.id)
-        return "saved"
-    await runtime.journal.look_again(run.owner, run.id, None)
-    return "over"
+    await retire(runtime, run)
+    return "retired"
 
 
 async def _queued(runtime: Runtime, run: RunMeta) -> str:

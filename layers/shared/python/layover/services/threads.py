@@ -20,6 +20,8 @@ MAX_TITLE = 500
 MAX_METADATA = 64 * 1024
 """Bytes of JSON: the head of a thread is one item of at most 400 kB."""
 _CURSOR = "threads"
+_LOOK_UP_S = 2
+"""Seconds for the database, which may be asleep; the next listing tries again."""
 _log = logging.getLogger("layover")
 
 
@@ -67,10 +69,22 @@ async def get(runtime: Runtime, owner: str, thread_id: str) -> Thread:
 async def list_threads(
     runtime: Runtime, owner: str, limit: int, cursor: str | None
 ) -> Page[Thread]:
-    """The owner's threads, newest change first."""
+    """The owner's threads, newest change first. Never waits for the database."""
+    if cursor is None and not await runtime.journal.knows_threads(owner):
+        await _make_again(runtime, owner)
     page = await runtime.journal.threads(owner, limit, unseal_one(_CURSOR, cursor))
     views = await asyncio.gather(*(_view(runtime, head) for head in page.items))
     return Page(items=tuple(views), next_cursor=seal(_CURSOR, page.next_cursor))
+
+
+async def _make_again(runtime: Runtime, owner: str) -> None:
+    """A journal that has never listed this owner may have been lost: the database knows the threads."""
+    try:
+        async with asyncio.timeout(_LOOK_UP_S):
+            heads = await runtime.threads.heads(owner)
+        await runtime.journal.know_threads(owner, heads)
+    except (RetryableError, TimeoutError) as error:
+        _log.warning("threads not looked up", extra={"cause": type(error).__name__})
 
 
 async def edit(

@@ -24,6 +24,9 @@ from layover.adapters.journal.table import (
     Write,
 )
 
+MAX_ACTIONS = 100
+"""DynamoDB's limit of a transaction."""
+
 
 class MemoryTable:
     """`Table` as a dict. Single-threaded: every method runs without giving way to another task."""
@@ -35,7 +38,7 @@ class MemoryTable:
 
     async def get(self, pk: str, sk: str) -> Item | None:
         """One item."""
-        return copy.copy(self._items.get((pk, sk)))
+        return copy.deepcopy(self._items.get((pk, sk)))
 
     async def query(
         self, pk: str, low: str, high: str, *, limit: int | None = None, forward: bool = True
@@ -44,7 +47,7 @@ class MemoryTable:
         keys = sorted(
             (k for k in self._items if k[0] == pk and low <= k[1] <= high), reverse=not forward
         )
-        return [copy.copy(self._items[k]) for k in keys[:limit]]
+        return [copy.deepcopy(self._items[k]) for k in keys[:limit]]
 
     async def query_index(
         self, partition: str, prefix: str, *, limit: int, forward: bool, after: str | None
@@ -62,7 +65,7 @@ class MemoryTable:
         beyond: Callable[[Item], bool] = lambda i: (  # noqa: E731
             after is None or (i["gsi1sk"] > after if forward else i["gsi1sk"] < after)
         )
-        return [copy.copy(i) for i in found if beyond(i)][:limit]
+        return [copy.deepcopy(i) for i in found if beyond(i)][:limit]
 
     async def due(self, partition: str, until: str, limit: int) -> list[tuple[str, str]]:
         """Keys in the watch index with a sort key <= `until`."""
@@ -77,8 +80,8 @@ class MemoryTable:
         """One conditional write."""
         old = self._items.get((action.pk, action.sk))
         if action.when is not None and not holds(action.when, old):
-            raise ConditionFailed(copy.copy(old))
-        item = copy.copy(self._apply(action))
+            raise ConditionFailed(copy.deepcopy(old))
+        item = copy.deepcopy(self._apply(action))
         self._changed()
         return item
 
@@ -86,8 +89,10 @@ class MemoryTable:
         """Check all, then apply all."""
         if token in self._done:
             return
+        if len({(a.pk, a.sk) for a in actions}) < len(actions) or len(actions) > MAX_ACTIONS:
+            raise ValueError("a transaction takes 100 actions at most, one an item")
         failed = {
-            index: copy.copy(self._items.get((a.pk, a.sk)))
+            index: copy.deepcopy(self._items.get((a.pk, a.sk)))
             for index, a in enumerate(actions)
             if a.when is not None and not holds(a.when, self._items.get((a.pk, a.sk)))
         }
@@ -105,7 +110,7 @@ class MemoryTable:
             self._items.pop(key, None)
             return None
         if isinstance(action, Put):
-            item = {k: v for k, v in action.item.items() if v is not None}
+            item = {k: copy.deepcopy(v) for k, v in action.item.items() if v is not None}
             self._items[key] = {"pk": action.pk, "sk": action.sk, **item}
             return None
         self._items[key] = item = updated(

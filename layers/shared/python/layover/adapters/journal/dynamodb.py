@@ -71,11 +71,12 @@ class DynamoTable:
         self, partition: str, prefix: str, *, limit: int, forward: bool, after: str | None
     ) -> list[Item]:
         """Items of the owner's index; eventually consistent."""
-        low, high = (
-            (after or prefix, prefix + "\uffff")
-            if forward
-            else (prefix, after or prefix + "\uffff")
-        )
+        low, high = prefix, prefix + "\uffff"
+        if after is not None:
+            # A caller's cursor may be made up: it never leads out of the prefix.
+            low, high = (max(low, after), high) if forward else (low, min(high, after))
+        if low > high:
+            return []
         found = await self._pages(
             limit + 1,
             IndexName=_INDEX,

@@ -1,7 +1,10 @@
-"""Deleting the records of a thread's runs."""
+"""The end of a run's records: they expire some time after the run, or go with their thread."""
 
-from layover.adapters.journal.table import Delete, Table
-from layover.keys import Keys
+import asyncio
+from contextlib import suppress
+
+from layover.adapters.journal.table import ConditionFailed, Delete, Exists, Table, Update
+from layover.keys import META, Keys
 from layover.ports import Blobs
 
 _PAGE = 25
@@ -30,13 +33,28 @@ class Erasure:
             # The index is eventually consistent: what was just deleted may still be in it.
             after = found[-1]["gsi1sk"]
 
+    async def retire(self, keys: Keys, run_id: str, expires: int) -> None:
+        """Give every item its time to live, META last: it leaves the watch with that."""
+        pk = keys.run(run_id)
+        low = _LOWEST
+        while items := await self._table.query(pk, low, _HIGHEST, limit=_PAGE):
+            rest = [i["sk"] for i in items if i["sk"] != META and i.get("expires") != expires]
+            await asyncio.gather(*(self._expire(pk, sk, {"expires": expires}) for sk in rest))
+            low = items[-1]["sk"] + " "
+        gone = {"expires": expires, "gsi2pk": None, "gsi2sk": None}
+        await self._expire(pk, META, gone)
+
+    async def _expire(self, pk: str, sk: str, changes: dict[str, int | None]) -> None:
+        with suppress(ConditionFailed):
+            await self._table.write(Update(pk, sk, set=changes, when=Exists("pk")))
+
     async def _erase_run(self, keys: Keys, run_id: str) -> None:
         await self._blobs.delete_prefix(keys.blob("runs", run_id) + "/")
         pk = keys.run(run_id)
         while items := await self._table.query(pk, _LOWEST, _HIGHEST, limit=_PAGE, forward=False):
             for item in items:
-                if item["sk"] != "META":
+                if item["sk"] != META:
                     await self._table.write(Delete(pk, item["sk"]))
-            if [i["sk"] for i in items] == ["META"]:
-                await self._table.write(Delete(pk, "META"))
+            if [i["sk"] for i in items] == [META]:
+                await self._table.write(Delete(pk, META))
                 return

@@ -1,7 +1,7 @@
 """Threads' heads: making, listing, changing, and handing a thread from one run to the next."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from layover.adapters.journal.codec import Bodies
@@ -32,6 +32,9 @@ from layover.values.page import Page
 from layover.values.run import Outcome, RunMeta, Status
 from layover.values.thread import ThreadHead, after
 
+_KNOWN = "THREADS"
+"""Sort key of the mark that the owner's heads are all here."""
+
 
 class Heads:
     """`THREAD#id / HEAD` items."""
@@ -61,6 +64,16 @@ class Heads:
         )
         more = found[limit - 1]["gsi1sk"] if len(found) > limit else None
         return Page(items=tuple(head_from(owner, i) for i in found[:limit]), next_cursor=more)
+
+    async def known(self, owner: str) -> bool:
+        """Whether the owner's heads were made here, or made again."""
+        return await self._table.get(Keys(owner).partition, _KNOWN) is not None
+
+    async def know(self, owner: str, heads: Sequence[ThreadHead]) -> None:
+        """Make the missing ones; the mark comes last, so that a crash repeats it."""
+        for head in heads:
+            await self.put(head)
+        await self._table.write(Put(Keys(owner).partition, _KNOWN, {"id": _KNOWN}))
 
     async def edit(
         self,

@@ -1,6 +1,6 @@
 """The journal (`ports.Journal`) over a table: reads, and the parts put together."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -66,6 +66,14 @@ class TableJournal:
     async def threads(self, owner: str, limit: int, cursor: str | None) -> Page[ThreadHead]:
         """See `ports.Journal`."""
         return await self._heads.page(owner, limit, cursor)
+
+    async def knows_threads(self, owner: str) -> bool:
+        """See `ports.Journal`."""
+        return await self._heads.known(owner)
+
+    async def know_threads(self, owner: str, heads: Sequence[ThreadHead]) -> None:
+        """See `ports.Journal`."""
+        await self._heads.know(owner, heads)
 
     async def edit_thread(
         self,
@@ -209,6 +217,10 @@ class TableJournal:
     async def erase_runs(self, owner: str, thread_id: str) -> None:
         """See `ports.Journal`. From the index, a page at a time, until nothing is left."""
         await self._erasure.erase_runs(Keys(owner), thread_id)
+
+    async def retire(self, owner: str, run_id: str, expires_at: datetime) -> None:
+        """See `ports.Journal`."""
+        await self._erasure.retire(Keys(owner), run_id, int(expires_at.timestamp()))
 
     async def erased(self, owner: str, thread_id: str) -> None:
         """See `ports.Journal`."""

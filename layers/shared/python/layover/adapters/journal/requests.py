@@ -206,8 +206,6 @@ class Requests:
                 "status": outcome.status.value,
                 "outcome": outcome_text(outcome),
                 "updated_at": rfc3339(self._clock.now()),
-                "gsi2pk": None,
-                "gsi2sk": None,
             },
             when=Equals("status", Status.QUEUED.value),
         )
@@ -263,7 +261,7 @@ class Requests:
         meta = Update(
             keys.run(run_id),
             META,
-            set={"saved": None, "gsi2pk": None, "gsi2sk": None},
+            set={"saved": None},
             when=Equals("saved", False),
         )
         head = Update(

@@ -231,8 +231,8 @@ class TableRunLog:
                 "waiting": None,
                 "decided": None,
                 "saved": None if outcome.saved else False,
-                "gsi2pk": None if outcome.saved else self._keys.watch(self._snapshot.meta.id),
-                "gsi2sk": None if outcome.saved else now,
+                # The sweeper sees to it that the run is saved and its records retired.
+                "gsi2sk": now,
             }
         )
         while True:

@@ -1,0 +1,77 @@
+"""The runner's own moto for tests: the local DynamoDB (locked, with real transactions), S3, Step Functions
+and EventBridge, behind real boto3 clients.
+
+Tests do not truncate: each takes an owner of its own. moto's state is global, one server a process: the
+fixture lives as long as a module, so that a module that starts a whole runner finds the place free."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from layover.local.aws import AwsServer
+
+WAITS: dict[str, Any] = {
+    "StartAt": "Await",
+    "States": {
+        "Await": {
+            "Type": "Task",
+            "Resource": "arn:aws:states:::aws-sdk:dynamodb:updateItem.waitForTaskToken",
+            "TimeoutSeconds": 60,
+            "Parameters": {
+                "TableName": "layover",
+                "Key": {"pk": {"S": "TOKENS"}, "sk": {"S.$": "$$.Execution.Name"}},
+                "UpdateExpression": "SET task_token = :t",
+                "ExpressionAttributeValues": {":t": {"S.$": "$$.Task.Token"}},
+            },
+            "End": True,
+        }
+    },
+}
+"""A machine that stores its task token in the table and waits for an answer."""
+
+
+class LocalAws:
+    """Names and clients of a running server."""
+
+    def __init__(self, server: "AwsServer") -> None:
+        from layover.local import aws
+
+        self._server = server
+        self._clients: dict[str, Any] = {}
+        self.table, self.bucket = aws.TABLE_NAME, aws.BUCKET_NAME
+        self.state_machine_arn = aws.STATE_MACHINE_ARN
+
+    def client(self, service: str) -> Any:
+        """One client a service; made here, before threads use it."""
+        from layover.local.interpreter import make_client
+
+        if service not in self._clients:
+            self._clients[service] = made = make_client(service, self._server.endpoint_url)
+            _ = made.exceptions  # Made on first use, and not by two threads at once.
+        return self._clients[service]
+
+    def published(self) -> list[dict[str, object]]:
+        """What EventBridge took, in order."""
+        return self._server.events.list()
+
+
+@pytest.fixture(scope="module")
+def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
+    """Empty services with the table, the bucket and a state machine that waits for a token."""
+    from layover.local.aws import AwsServer
+    from layover.local.lambda_service import LambdaService
+
+    definition: Path = tmp_path_factory.mktemp("aws") / "machine.json"
+    definition.write_text(json.dumps(WAITS))
+    server = AwsServer(LambdaService(concurrency=1))
+    server.start()
+    try:
+        server.make_resources(definition)
+        yield LocalAws(server)
+    finally:
+        server.stop_executions()
+        server.stop()

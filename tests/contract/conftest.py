@@ -1,0 +1,51 @@
+"""Fixtures of the contract tests: both tables, and both journals over them."""
+
+from collections.abc import Callable
+
+import pytest
+
+from aws_fixture import LocalAws, aws
+from journal_kit import World
+from layover.adapters.blobs.s3 import S3Blobs
+from layover.adapters.inmemory.blobs import MemoryBlobs
+from layover.adapters.inmemory.table import MemoryTable
+from layover.adapters.journal.dynamodb import DynamoTable
+from layover.adapters.journal.table import Table
+from layover.ports import Blobs
+
+__all__ = ["aws"]
+
+
+@pytest.fixture(params=["memory", "dynamodb"])
+def stores(request: pytest.FixtureRequest) -> tuple[Table, Blobs]:
+    if request.param == "memory":
+        return MemoryTable(), MemoryBlobs()
+    aws: LocalAws = request.getfixturevalue("aws")
+    return dynamo_table(aws), S3Blobs(lambda: aws.client("s3"), aws.bucket)
+
+
+@pytest.fixture
+def table(stores: tuple[Table, Blobs]) -> Table:
+    return stores[0]
+
+
+@pytest.fixture
+def world(stores: tuple[Table, Blobs], owner: str) -> World:
+    return World(*stores, owner)
+
+
+@pytest.fixture
+def dynamo_world(aws: LocalAws, owner: str) -> World:
+    """For what only real requests can race."""
+    return World(dynamo_table(aws), S3Blobs(lambda: aws.client("s3"), aws.bucket), owner)
+
+
+@pytest.fixture
+def stranger(world: World) -> World:
+    """Another owner, over the same table and blobs."""
+    return World(world.table, world.blobs, f"{world.owner}-stranger", world.clock)
+
+
+def dynamo_table(aws: LocalAws) -> DynamoTable:
+    client: Callable[[], object] = lambda: aws.client("dynamodb")  # noqa: E731
+    return DynamoTable(client, aws.table)  # type: ignore[arg-type]
