@@ -21,6 +21,7 @@ from api.documented import also, answers
 from api.request import preferred_wait
 from layover.ports import Runtime
 from layover.services import runs
+from layover.services.redrive import redrive
 from layover.services.start_run import StartRun, keyed, start_run
 from layover.values.event import EventPage
 from layover.values.page import Page
@@ -113,6 +114,18 @@ def get_events(
 )
 def cancel_run(run_id: str) -> Response[str]:
     return answer_json(call_of(router).do(runs.cancel, run_id), 202)
+
+
+@router.post(
+    "/runs/<run_id>/redrive",
+    tags=_TAGS,
+    summary="Drive a run on in a fresh execution",
+    description="For an operator: the run goes on after its last journaled step.",
+    operation_id="redrive_run",
+    responses=answers(202, Run, "The run as it is now", 404, 409),
+)
+def redrive_run(run_id: str) -> Response[str]:
+    return answer_json(call_of(router).do(redrive, run_id), 202)
 
 
 async def _start(

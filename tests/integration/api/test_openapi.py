@@ -19,6 +19,7 @@ CALLS = {
     ("get", "/runs/{run_id}"),
     ("get", "/runs/{run_id}/events"),
     ("post", "/runs/{run_id}/cancel"),
+    ("post", "/runs/{run_id}/redrive"),
     ("get", "/approvals"),
     ("post", "/runs/{run_id}/tool-calls/{tool_call_id}/approve"),
     ("post", "/runs/{run_id}/tool-calls/{tool_call_id}/deny"),

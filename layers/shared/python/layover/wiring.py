@@ -3,6 +3,8 @@
 import asyncio
 import logging
 import os
+import sys
+import threading
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
     from layover.services.migrate import Migrator
 
 T = TypeVar("T")
+
+LEAVE_AFTER_S = 0.25
+"""Seconds for the runtime client to send an answer before an unclean process leaves."""
 
 
 class Environment(BaseModel):
@@ -216,6 +221,18 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         if type(error) is RetryableError:
             raise
         raise RetryableError(f"{type(error).__name__}: {error}") from error
+    finally:
+        _leave_if_unclean()
+
+
+def _leave_if_unclean() -> None:
+    """A process that had to abandon a tool's thread takes no other event: the thread could go on in
+    the middle of somebody else's. It leaves once its answer is sent."""
+    threads = sys.modules.get("layover.declare.threads")
+    if threads is not None and threads.abandoned():
+        leave = threading.Timer(LEAVE_AFTER_S, os._exit, (1,))
+        leave.daemon = True
+        leave.start()
 
 
 @cache

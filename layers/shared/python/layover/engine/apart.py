@@ -53,7 +53,8 @@ def _result(task: asyncio.Future[T]) -> T:
 
 def _named(name: str, message: str) -> Exception:
     """An exception that reads as the one it stands for (BEHAVIOUR 2.7 shows the type's name)."""
-    return type(name, (Raised,), {})(message)
+    named: type[Exception] = type(name, (Raised,), {})
+    return named(message)
 
 
 async def _stop(task: asyncio.Future[Any]) -> None:

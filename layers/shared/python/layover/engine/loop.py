@@ -13,8 +13,8 @@ from layover.engine.state import RunState
 from layover.engine.step import ModelStep
 from layover.errors import RunFailed
 from layover.ports import Deadline, RunLog, Runtime
-from layover.values.event import AgentStart
 from layover.values.base import Json
+from layover.values.event import AgentStart
 from layover.values.message import Message
 from layover.values.run import ErrorInfo, FinishReason, Status, StepRecord
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
 from layover.local.http_server import PortInUse
@@ -41,7 +40,7 @@ class StepFailed(Exception):
 
 def main() -> int:
     """Start, talk, stop. 0 if every step held, else 1 with the step that failed."""
-    return asyncio.run(_demo(Console(highlight=False, soft_wrap=False)))
+    return asyncio.run(_demo(Console(highlight=False)))
 
 
 async def _demo(console: Console) -> int:
@@ -53,16 +52,16 @@ async def _demo(console: Console) -> int:
     try:
         await _conversation(console, data)
     except asyncio.CancelledError:
-        console.print("interrupted", markup=False)
+        console.print("interrupted")
+        code = 1
     except (StepFailed, RunnerFailed, PostgresFailed, PortInUse) as error:
-        console.print(f"\nFAILED: {error}\nlogs: {data / 'logs'}", markup=False, soft_wrap=True)
+        console.print(Text(f"\nFAILED: {error}\nlogs: {data / 'logs'}"), soft_wrap=True)
         return 1
     else:
         console.print("\nEvery step held.", style="bold green")
-        shutil.rmtree(data, ignore_errors=True)
-        return 0
+        code = 0
     shutil.rmtree(data, ignore_errors=True)
-    return 1
+    return code
 
 
 async def _conversation(console: Console, data: Path) -> None:
@@ -70,9 +69,9 @@ async def _conversation(console: Console, data: Path) -> None:
     # The examples, whatever the environment serves: the conversation is about them.
     async with Runner(Settings(port=0, agents="user_agents", data=data)) as runner:
         for notice in runner.notices:
-            console.print(notice, style="dim", markup=False)
-        console.print(f"ready {runner.url}", style="dim", markup=False)
-        await asyncio.to_thread(Conversation(runner.url, console).hold)
+            console.print(notice, style="dim", markup=False, soft_wrap=True)
+        console.print(f"ready {runner.url}", style="dim", markup=False, soft_wrap=True)
+        await asyncio.to_thread(lambda: Conversation(runner.url, console).hold())
 
 
 class Api:
@@ -84,7 +83,8 @@ class Api:
 
     def get(self, path: str, **query: object) -> Any:
         """The JSON that a GET answers. Raises StepFailed."""
-        return self._send("GET", f"{path}?{urllib.parse.urlencode(query)}", None)
+        asked = f"?{urllib.parse.urlencode(query)}" if query else ""
+        return self._send("GET", path + asked, None)
 
     def post(self, path: str, **body: object) -> Any:
         """The JSON that a POST answers. Raises StepFailed."""
@@ -155,8 +155,8 @@ class Conversation:
         waiting = self._suspended(run, "book_table")
         slot = waiting["payload"]["slots"][0]
         token = self._eventually(lambda: self._published_token(run), "ApprovalRequested of the run")
-        self._note(f'SendTaskSuccess(taskToken="{token[:12]}...", output={{"data": "{slot}"}})')
         output = json.dumps({"data": {"slot": slot}})
+        self._note(f"states:SendTaskSuccess, token {token[:8]}..., output {output}")
         self._step_functions().send_task_success(taskToken=token, output=output)
         over = self._follow(run)
         _check(over["status"] == "success", f"the resumed run ended as {over['status']}")
@@ -204,7 +204,8 @@ class Conversation:
             page = self._api.get(f"/runs/{run}/events", after=after, wait=_LONG_POLL_S)
             self._seen[run] = page["last_seq"]
             for event in page["items"]:
-                self._show(event)
+                for line in _lines(event):
+                    self._note(line)
             waits = page["items"] and page["items"][-1]["type"] == "tool-call-suspended"
             if page["done"] or waits:
                 return self._ended(run)
@@ -263,39 +264,41 @@ class Conversation:
             time.sleep(_GLANCE_S)
         raise StepFailed(f"{what} did not come in {_PATIENCE_S:.0f} s")
 
-    def _show(self, event: Json) -> None:
-        for line in _lines(event):
-            self._note(line)
-
     def _heading(self, text: str) -> None:
-        self._console.print(Text(f"\n{text}", "bold"))
+        self._print(Text(f"\n{text}", "bold"))
 
     def _say(self, who: str, text: str) -> None:
-        said = Text.assemble((f"{who}: " if who else "", "bold cyan"), text)
-        self._console.print(Padding(said, (0, 0, 0, 2)))
+        said = text.replace("\n\n", "\n").replace("\n", "\n    ")
+        self._print(Text.assemble("  ", (f"{who}: " if who else "", "bold cyan"), said))
 
     def _note(self, text: str) -> None:
-        self._console.print(Padding(Text(text, "dim"), (0, 0, 0, 6)))
+        self._print(Text(f"    {text}", "dim"))
+
+    def _print(self, text: Text) -> None:
+        self._console.print(text, soft_wrap=True)
 
 
 def _lines(event: Json) -> Iterator[str]:
     """What a reader wants to know of an event."""
     kind = event["type"]
     if kind == "tool-execution-start":
-        yield f"call {event['tool_name']}({_shown(event['args'])})"
+        yield f"tool call: {event['tool_name']}({_shown(event['args'])})"
     elif kind == "tool-execution-end":
-        yield f"{event['tool_name']} -> {_shown(event['result'])}"
+        yield f"result: {_shown(event['result'])}"
     elif kind == "tool-call-suspended":
-        yield f"call {event['tool_name']}({_shown(event['args'])})"
-        yield f"SUSPENDED, {event['kind']} wanted: {_shown(event['payload'])}"
+        yield f"suspended: {event['tool_name']} waits for {event['kind']}"
+        yield f"request: {_shown(event['payload'])}"
     elif kind == "tool-call-decided":
-        yield f"DECIDED: {event['decision']} by {event['decided_by']}; the run resumes"
+        yield f"{event['decision']} by {event['decided_by']}: the run resumes"
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{name}={_shown(inner)}" for name, inner in value.items())
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False)
+    inner = ((name, _shown(v), isinstance(v, dict)) for name, v in value.items())
+    return ", ".join(f"{name}=({v})" if nested else f"{name}={v}" for name, v, nested in inner)
 
 
 def _parts(run: Json, kind: str) -> list[Json]:

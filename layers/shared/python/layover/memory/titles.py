@@ -10,6 +10,7 @@ from layover.values.prompt import Prompt
 MIN_WORDS = 4
 MIN_CHARACTERS = 16
 MAX_CHARACTERS = 80
+_QUOTES = "\"'\u201c\u201d\u201e\u2018\u2019\u00ab\u00bb"
 _READ = 2_000
 """Characters of the message that the model reads."""
 
@@ -18,9 +19,9 @@ def source(messages: Iterable[Message]) -> Message | None:
     """The first user message that says enough to name a thread after."""
     for message in messages:
         text = message.text.strip()
-        if message.role is Role.USER and len(text.split()) >= MIN_WORDS:
-            if len(text) >= MIN_CHARACTERS:
-                return message
+        long_enough = len(text) >= MIN_CHARACTERS and len(text.split()) >= MIN_WORDS
+        if message.role is Role.USER and long_enough:
+            return message
     return None
 
 
@@ -41,5 +42,5 @@ def clean(text: str) -> str | None:
         return None
     line = re.sub(r"^(?:#+\s*|[-*>]\s+|title:\s*)", "", lines[0], flags=re.I)
     line = re.sub(r"[*_`]{1,3}(.+?)[*_`]{1,3}", r"\1", line)
-    line = line.strip().strip("\"'“”‘’«»").strip()
+    line = line.strip().strip(_QUOTES).strip()
     return line[:MAX_CHARACTERS].rstrip() or None

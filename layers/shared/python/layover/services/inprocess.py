@@ -4,7 +4,8 @@ Where Step Functions would call a function, this calls the service behind it."""
 
 import asyncio
 import json
-from collections import defaultdict
+import logging
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Any
@@ -13,7 +14,7 @@ from pydantic import TypeAdapter
 
 from layover.declare.agent import Agent
 from layover.declare.result import AgentState, Input, Result
-from layover.errors import NotFound
+from layover.errors import DecisionError, InvalidRequest, NotFound
 from layover.ports import Runtime
 from layover.services import approvals
 from layover.services.cancel import cancel
@@ -40,6 +41,11 @@ _DELTAS = frozenset({"text-delta", "reasoning-delta", "tool-call-delta"})
 _PARTS: TypeAdapter[list[InputPart]] = TypeAdapter(list[InputPart], config={"defer_build": True})
 
 Handler = Callable[[Any], Any]
+logger = logging.getLogger("layover")
+
+
+class _Unknown(DecisionError, NotFound):
+    """A decision about a run or a call that this agent does not have."""
 
 
 class InProcess:
@@ -52,7 +58,14 @@ class InProcess:
         self._handlers: dict[str, list[Handler]] = defaultdict(list)
         self._owners: dict[str, str] = {}
         self._driving: dict[str, asyncio.Task[None]] = {}
+        self._queued: dict[str, asyncio.Task[None]] = {}
+        """Drives that have not begun: they wait for the drive before them and for `_settling`."""
+        self._settling: dict[str, set[asyncio.Task[None]]] = defaultdict(set)
         self._aborting: set[asyncio.Task[Any]] = set()
+        self._following: Counter[str] = Counter()
+        self._told: dict[str, int] = {}
+        """The newest event of a run that handlers have seen."""
+        self._newest: str | None = None
         self._state = AgentState()
 
     async def generate(
@@ -66,7 +79,7 @@ class InProcess:
         """Run until the end or a suspension."""
         streamed = any(self._handlers[d] for d in _DELTAS)
         run_id = await self._accept(input, thread_id, resource_id, max_iterations, streamed)
-        return await self._go_on(run_id, after=0)
+        return await self._go_on(run_id)
 
     def stream(
         self,
@@ -100,11 +113,9 @@ class InProcess:
 
     def abort(self) -> None:
         """Cancel what runs. The runs end as cancelled; their `generate` answers then."""
-        loop = asyncio.get_running_loop()
-        for run_id in self._driving:
-            task = loop.create_task(cancel(self._runtime, self._owners[run_id], run_id))
-            self._aborting.add(task)
-            task.add_done_callback(self._aborting.discard)
+        for run_id, task in list(self._driving.items()):
+            # Handed over to the loop, as a tool may call this in a thread of its own.
+            task.get_loop().call_soon_threadsafe(self._cancel_soon, run_id)
 
     def state(self) -> AgentState:
         """The newest run, as it was last seen."""
@@ -119,6 +130,8 @@ class InProcess:
         streamed: bool,
     ) -> str:
         owner = resource_id or SOMEBODY
+        if max_iterations is not None and max_iterations < 1:
+            raise InvalidRequest("max_iterations has to be at least 1")
         thread_id = thread_id or self._runtime.ids.new("thread")
         now = self._runtime.clock.now()
         await self._runtime.journal.put_thread(
@@ -126,30 +139,69 @@ class InProcess:
                 id=thread_id, owner=owner, agent=self._agent.name, created_at=now, updated_at=now
             )
         )
+        head = await self._runtime.journal.thread(owner, thread_id)
+        if head is not None and head.agent != self._agent.name:
+            raise InvalidRequest("the thread belongs to another agent", thread_id=thread_id)
         content = input if isinstance(input, str) else _PARTS.validate_python(list(input))
         request = StartRun(content, stream=streamed, max_iterations=max_iterations)
         run = await start_run(self._runtime, owner, thread_id, request)
         self._owners[run.id] = owner
-        self._state = AgentState(status="running")
+        self._begin(run.id)
         return run.id
 
+    def _begin(self, run_id: str) -> None:
+        self._newest = run_id
+        self._state = AgentState(status="running")
+
     async def _decide(self, run_id: str, tool_call_id: str, request: approvals.Decide) -> Result:
-        owner = self._owner(run_id)
-        last = (await self._runtime.journal.events(owner, run_id, 0, 1_000_000)).last_seq
+        try:
+            owner = self._owner(run_id)
+            if not self._following[run_id]:
+                self._told[run_id] = await self._last_seq(run_id)
+            # Registered before it is decided: no turn may begin between the decision and its call.
+            settling = asyncio.create_task(self._settle(owner, run_id, tool_call_id, request))
+            self._settling[run_id].add(settling)
+            settling.add_done_callback(self._settling[run_id].discard)
+            await asyncio.shield(settling)
+        except NotFound as error:
+            raise _Unknown(error.message, run_id=run_id, tool_call_id=tool_call_id) from error
+        return await self._go_on(run_id)
+
+    async def _settle(
+        self, owner: str, run_id: str, tool_call_id: str, request: approvals.Decide
+    ) -> None:
+        """Decide the call, then do what its branch of the Map does."""
         await approvals.decide(self._runtime, owner, run_id, tool_call_id, request)
+        self._begin(run_id)
         snapshot = await snapshot_of(self._runtime, owner, run_id)
         key = next(c.key for c in snapshot.calls if c.tool_call_id == tool_call_id)
         item = WaitingCall(key=key, attempt=0, timeout_s=1)
         payload = {"owner": owner, "run_id": run_id, "execution": f"{run_id}-1"}
-        await resume(self._runtime, ResumePayload(**payload, call=item, output=DECIDED))
-        return await self._go_on(run_id, after=last)
+        try:
+            await resume(self._runtime, ResumePayload(**payload, call=item, output=DECIDED))
+        except Exception:
+            logger.warning("a decided call is left to the turn", exc_info=True)
 
-    async def _go_on(self, run_id: str, after: int) -> Result:
+    async def _last_seq(self, run_id: str) -> int:
+        """The newest event that there is."""
+        last = 0
+        while True:
+            page = await self._runtime.journal.events(self._owner(run_id), run_id, last, 1_000)
+            if not page.items:
+                return last
+            last = page.last_seq
+
+    async def _go_on(self, run_id: str) -> Result:
         driving = self._drive_in_background(run_id)
-        if any(self._handlers.values()):
-            async for _ in self._follow(run_id, driving, after):
-                pass
-        await driving
+        try:
+            if any(self._handlers.values()):
+                async for _ in self._follow(run_id, driving, self._told.get(run_id, 0)):
+                    pass
+            await asyncio.shield(driving)
+        except asyncio.CancelledError:
+            # The caller gave up (a time-out around `generate`): the thread must not stay taken.
+            self._cancel_soon(run_id)
+            raise
         return await self._result(run_id)
 
     async def _stream(
@@ -160,65 +212,115 @@ class InProcess:
         max_iterations: int | None,
     ) -> AsyncIterator[Event]:
         run_id = await self._accept(input, thread_id, resource_id, max_iterations, True)
+        # A consumer that leaves early leaves the run alone: it goes on.
         driving = self._drive_in_background(run_id)
-        try:
-            async for event in self._follow(run_id, driving, 0):
-                yield event
-        finally:
-            # A consumer that leaves early leaves the run alone: it goes on.
-            if driving.done():
-                driving.result()
-                await self._result(run_id)
+        async for event in self._follow(run_id, driving, 0):
+            yield event
+        await asyncio.shield(driving)
 
     async def _follow(
         self, run_id: str, driving: asyncio.Task[None], after: int
     ) -> AsyncIterator[Event]:
         owner = self._owner(run_id)
-        while True:
-            at_rest = driving.done()
-            self._bell.clear()
-            page = await self._runtime.journal.events(owner, run_id, after, 1_000)
-            for event in page.items:
-                await self._tell(event)
-                yield event
-            after = page.last_seq
-            if page.done or (at_rest and not page.items):
-                return
-            if not page.items:
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._bell.wait(), _LOOK_EVERY_S)
+        self._following[run_id] += 1
+        try:
+            while True:
+                at_rest = driving.done()
+                self._bell.clear()
+                page = await self._runtime.journal.events(owner, run_id, after, 1_000)
+                for event in page.items:
+                    await self._tell(event)
+                    yield event
+                after = max(after, page.last_seq)
+                if page.done or (at_rest and not page.items):
+                    return
+                if not page.items:
+                    await self._rung()
+        finally:
+            self._following[run_id] -= 1
+
+    async def _rung(self) -> None:
+        try:
+            await asyncio.wait_for(self._bell.wait(), _LOOK_EVERY_S)
+        except TimeoutError:
+            return
+        except RuntimeError:
+            # The bell hangs in the loop of an earlier `asyncio.run`.
+            await asyncio.sleep(_LOOK_EVERY_S)
 
     async def _tell(self, event: Event) -> None:
+        """Tell handlers, each event once. What they raise is theirs and ends no run."""
+        if event.seq <= self._told.get(event.run_id, 0):
+            return
+        self._told[event.run_id] = event.seq
         for handler in self._handlers[event.type]:
-            answer = handler(event)
-            if asyncio.iscoroutine(answer):
-                await answer
+            try:
+                answer = handler(event)
+                if asyncio.iscoroutine(answer):
+                    await answer
+            except Exception:
+                logger.exception("a handler of %r failed", event.type)
 
     def _drive_in_background(self, run_id: str) -> asyncio.Task[None]:
-        task = asyncio.create_task(self._drive(self._owner(run_id), run_id))
-        self._driving[run_id] = task
-        task.add_done_callback(lambda _: self._rested(run_id))
+        """The drive that does what there is to do now: one at a time for a run."""
+        queued = self._queued.get(run_id)
+        if queued is not None and not queued.done():
+            return queued
+        before = self._driving.get(run_id)
+        task = asyncio.create_task(self._drive(self._owner(run_id), run_id, before))
+        self._driving[run_id] = self._queued[run_id] = task
+        task.add_done_callback(lambda done: self._rested(run_id, done))
         return task
 
-    def _rested(self, run_id: str) -> None:
-        self._driving.pop(run_id, None)
+    def _rested(self, run_id: str, task: asyncio.Task[None]) -> None:
+        for tasks in (self._driving, self._queued):
+            if tasks.get(run_id) is task:
+                del tasks[run_id]
         self._bell.set()
 
-    async def _drive(self, owner: str, run_id: str) -> None:
+    def _cancel_soon(self, run_id: str) -> None:
+        work = cancel(self._runtime, self._owners[run_id], run_id)
+        task = asyncio.get_running_loop().create_task(work)
+        self._aborting.add(task)
+        task.add_done_callback(self._aborting.discard)
+
+    async def _drive(self, owner: str, run_id: str, before: asyncio.Task[None] | None) -> None:
         """What the state machine does: Turn until the run is over or waits, then Remember."""
+        if before is not None and not before.done():
+            await asyncio.wait({before})
         payload = RunPayload(owner=owner, run_id=run_id, execution=f"{run_id}-1")
         while True:
+            if not await self._wanted(run_id):
+                break
             try:
-                answer = await turn(self._runtime, payload, NoDeadline())
+                answer = str((await turn(self._runtime, payload, NoDeadline()))["status"])
             except Exception as error:
                 if await self._settled(payload, error):
-                    return
+                    break
                 continue
-            if answer["status"] == "over":
-                await extract(self._runtime, payload)
-                await compact(self._runtime, payload)
-            if answer["status"] != "yielded":
-                return
+            if answer == "over":
+                await self._remember(payload)
+            if answer != "yielded":
+                break
+        await self._result(run_id)
+
+    async def _wanted(self, run_id: str) -> bool:
+        """Whether a turn has anything to do, once no decided call is being settled."""
+        while True:
+            while settling := self._settling[run_id]:
+                await asyncio.wait(set(settling))
+            run = await self._runtime.journal.run(self._owner(run_id), run_id)
+            if not self._settling[run_id]:
+                self._queued.pop(run_id, None)
+                return run is None or not run.waiting or bool(run.decided)
+
+    async def _remember(self, payload: RunPayload) -> None:
+        """Memory never fails a run."""
+        try:
+            await extract(self._runtime, payload)
+            await compact(self._runtime, payload)
+        except Exception:
+            logger.warning("a finished run was not remembered", exc_info=True)
 
     async def _settled(self, payload: RunPayload, error: Exception) -> bool:
         cause = json.dumps({"errorMessage": str(error)})
@@ -228,12 +330,13 @@ class InProcess:
 
     async def _result(self, run_id: str) -> Result:
         run = run_view(await snapshot_of(self._runtime, self._owner(run_id), run_id))
-        self._state = AgentState(
-            status=run.status.value if run.status is not Status.QUEUED else "running",
-            messages=list(run.messages),
-            pending=list(run.pending),
-            usage=run.usage,
-        )
+        if run_id == self._newest:
+            self._state = AgentState(
+                status=run.status.value if run.status is not Status.QUEUED else "running",
+                messages=list(run.messages),
+                pending=list(run.pending),
+                usage=run.usage,
+            )
         return _result_of(run, self._agent)
 
     def _owner(self, run_id: str) -> str:

@@ -32,12 +32,18 @@ async def turn(runtime: Runtime, payload: RunPayload, deadline: Deadline) -> Ans
     """One invocation's worth of a run. Raises RetryableError, AttemptsUsedUp."""
     log = await runtime.journal.take(payload.owner, payload.run_id, payload.execution)
     if log is None:
-        return _answer("left")
+        return await _not_mine(runtime, payload)
     try:
         return await _turn(runtime, log, deadline)
     except Fenced:
         logger.info("another attempt holds the run", extra={"run_id": payload.run_id})
-        return _answer("left")
+        return await _not_mine(runtime, payload)
+
+
+async def _not_mine(runtime: Runtime, payload: RunPayload) -> Answer:
+    """`over`, so that a run whose last answer was lost is still remembered; else another drives it."""
+    run = await runtime.journal.run(payload.owner, payload.run_id)
+    return _answer("over" if run is not None and run.status.over else "left")
 
 
 async def _turn(runtime: Runtime, log: RunLog, deadline: Deadline) -> Answer:

@@ -65,7 +65,7 @@ class MemoryTable:
         beyond: Callable[[Item], bool] = lambda i: (  # noqa: E731
             after is None or (i["gsi1sk"] > after if forward else i["gsi1sk"] < after)
         )
-        return [copy.deepcopy(i) for i in found if beyond(i)][:limit]
+        return copy.deepcopy([i for i in found if beyond(i)][:limit])
 
     async def due(self, partition: str, until: str, limit: int) -> list[tuple[str, str]]:
         """Keys in the watch index with a sort key <= `until`."""

@@ -22,7 +22,7 @@ from layover.adapters.journal.table import (
     all_of,
 )
 from layover.clock import rfc3339
-from layover.errors import AttemptsUsedUp
+from layover.errors import AttemptsUsedUp, InvalidRequest
 from layover.keys import META, STEP_PREFIX, Keys, watch_partitions
 from layover.ports import Accepted, Blobs, Clock, Decided, RequestKey, RunLog, Watched
 from layover.values.event import Event, EventPage
@@ -65,7 +65,7 @@ class TableJournal:
 
     async def threads(self, owner: str, limit: int, cursor: str | None) -> Page[ThreadHead]:
         """See `ports.Journal`."""
-        return await self._heads.page(owner, limit, cursor)
+        return await self._heads.page(owner, limit, _within("T#", cursor))
 
     async def knows_threads(self, owner: str) -> bool:
         """See `ports.Journal`."""
@@ -117,6 +117,7 @@ class TableJournal:
         self, owner: str, thread_id: str, limit: int, cursor: str | None
     ) -> Page[RunMeta]:
         """See `ports.Journal`."""
+        cursor = _within(f"R#{thread_id}#", cursor)
         found = await self._table.query_index(
             Keys(owner).partition, f"R#{thread_id}#", limit=limit + 1, forward=False, after=cursor
         )
@@ -128,6 +129,7 @@ class TableJournal:
         self, owner: str, thread_id: str | None, limit: int, cursor: str | None
     ) -> Page[OpenApproval]:
         """See `ports.Journal`."""
+        cursor = _within("A#", cursor)
         open_calls: list[OpenApproval] = []
         while True:
             found = await self._table.query_index(
@@ -303,3 +305,10 @@ class TableJournal:
             requested_at=call.suspension.requested_at,
             expires_at=call.suspension.expires_at,
         )
+
+
+def _within(prefix: str, cursor: str | None) -> str | None:
+    """A cursor leads nowhere but into its own list."""
+    if cursor is not None and not cursor.startswith(prefix):
+        raise InvalidRequest("the cursor is not one of this list")
+    return cursor

@@ -1,0 +1,87 @@
+# `make dev` serves the whole system on this machine; `make test` runs all tests. Both set up what they need.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
+UV     := 0.13.8
+
+# A stamp is newer than all that its environment was made from.
+DEV_STAMP  := $(VENV)/.dev-stamp
+TEST_STAMP := $(VENV)/.test-stamp
+
+# More arguments: make dev ARGS="--port 9000", make test ARGS="-k refund"
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help dev demo test check format lock clean
+
+help:
+	@echo "make dev     set up and serve everything at http://127.0.0.1:8787"
+	@echo "make demo    set up, then one conversation from end to end, checked"
+	@echo "make test    set up and run all tests"
+	@echo "make check   formatting, lint, types and import rules"
+	@echo "make format  rewrite the code as make check wants it"
+	@echo "make lock    lock all dependencies again (ARGS=--upgrade: in newer versions)"
+	@echo "make clean   remove the environment and everything that was built"
+
+dev: $(DEV_STAMP)
+	@$(BIN)/layover dev $(ARGS)
+
+demo: $(DEV_STAMP)
+	@$(BIN)/layover demo $(ARGS)
+
+test: $(TEST_STAMP)
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(TEST_STAMP)
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(TEST_STAMP)
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+# The environment
+
+$(VENV)/pyvenv.cfg:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "Layover needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1)." \
+	       "Name another one: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
+	@echo "Setting up $(VENV); the first time takes about a minute."
+	@$(PYTHON) -m venv $(VENV) || { \
+	  rm -rf $(VENV); echo "'$(PYTHON) -m venv' failed (Debian, Ubuntu: install python3-venv)." >&2; exit 1; }
+
+$(DEV_STAMP): requirements/dev.lock pyproject.toml | $(VENV)/pyvenv.cfg
+	@$(PIP) install --no-deps -r requirements/dev.lock
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# test.lock holds all of dev.lock, in the same versions.
+$(TEST_STAMP): requirements/test.lock pyproject.toml | $(VENV)/pyvenv.cfg
+	@$(PIP) install --no-deps -r requirements/test.lock
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $(DEV_STAMP) $@
+
+# Locks: one for every Python and platform that is supported. runtime is what the Lambda layer
+# carries; dev adds the one-machine runner, test the tools and the CDK.
+
+COMPILE := build/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --no-header \
+           --no-annotate --no-emit-index-url --no-emit-find-links $(ARGS) pyproject.toml
+
+lock: build/uv/bin/uv
+	$(COMPILE) -o requirements/runtime.lock
+	$(COMPILE) --extra local --group build -c requirements/runtime.lock -o requirements/dev.lock
+	$(COMPILE) --extra local --extra infra --extra test --group build \
+	  -c requirements/dev.lock -o requirements/test.lock
+
+build/uv/bin/uv:
+	$(PYTHON) -m venv build/uv
+	build/uv/bin/python -m pip --quiet --disable-pip-version-check install uv==$(UV)
+
+clean:
+	rm -rf $(VENV) build cdk.out .layover .hypothesis .pytest_cache .mypy_cache .ruff_cache \
+	  .import_linter_cache
+	find functions infra layers tests -name __pycache__ -type d -prune -exec rm -rf {} +

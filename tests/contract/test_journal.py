@@ -1,0 +1,408 @@
+"""Threads and their runs in the journal, in memory and on DynamoDB: accepting, queueing, ending."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from journal_kit import World
+from layover.clock import MICROSECOND
+from layover.errors import Conflict, Fenced, LimitReached, NotFound, ThreadBusy
+from layover.ports import RequestKey, StaleHead
+from layover.values.message import Message, Role
+from layover.values.run import MAX_QUEUE, FinishReason, OnBusy, Status
+
+ENQUEUE, INTERRUPT, REJECT = OnBusy.ENQUEUE, OnBusy.INTERRUPT, OnBusy.REJECT
+
+
+def key(world: World, name: str = "k", body: str = "hash", life_s: float = 60) -> RequestKey:
+    return RequestKey(name, body, world.clock.now() + timedelta(seconds=life_s))
+
+
+# Threads
+
+
+async def test_thread_that_is_not_there_cannot_be_read_changed_or_deleted(world: World) -> None:
+    assert await world.journal.thread(world.owner, "t") is None
+    assert await world.journal.edit_thread(world.owner, "t", title="x") is None
+    assert await world.journal.mark_deleted(world.owner, "t") is None
+    assert await world.journal.thread(world.owner, "t") is None
+
+
+async def test_thread_that_is_there_stays_as_it_is_when_it_is_made_again(world: World) -> None:
+    head = await world.thread(title="first")
+    await world.journal.put_thread(head.model_copy(update={"title": "second"}))
+    assert await world.head(head.id) == head
+
+
+async def test_head_reads_back_as_it_was_put(world: World) -> None:
+    given: dict[str, Any] = {"title": "t", "metadata": {"a": [1, None]}, "leaf_id": "m"}
+    given |= {"last_created_at": world.clock.now(), "active_run": "r", "queue": ("q1", "q2")}
+    head = await world.thread(**given, interrupts=1, unsaved="u")
+    assert await world.head(head.id) == head
+
+
+async def test_title_is_replaced_and_metadata_left_alone(world: World) -> None:
+    head = await world.thread(metadata={"a": 1})
+    world.tick()
+    edited = await world.journal.edit_thread(world.owner, head.id, title="new")
+    changes = {"title": "new", "updated_at": world.clock.now()}
+    assert edited == head.model_copy(update=changes) == await world.head(head.id)
+
+
+async def test_title_that_a_person_gave_is_not_overwritten_by_a_found_one(world: World) -> None:
+    head = await world.thread(title="given")
+    edit = world.journal.edit_thread
+    assert await edit(world.owner, head.id, title="found", untitled_only=True) is None
+    assert (await world.head(head.id)).title == "given"
+    other = await world.thread()
+    edited = await edit(world.owner, other.id, title="found", untitled_only=True)
+    assert edited is not None
+    assert edited.title == "found"
+
+
+async def test_deleted_thread_stays_as_a_tombstone_out_of_the_list(world: World) -> None:
+    head = await world.thread()
+    assert await world.journal.mark_deleted(world.owner, head.id) == head
+    assert (await world.head(head.id)).deleted
+    assert (await world.journal.threads(world.owner, 9, None)).items == ()
+    assert await world.journal.edit_thread(world.owner, head.id, title="x") is None
+    again = await world.journal.mark_deleted(world.owner, head.id)
+    assert again is not None
+    assert again.deleted
+
+
+async def test_threads_are_listed_newest_change_first_page_by_page(world: World) -> None:
+    heads = []
+    for _ in range(5):
+        heads.append(await world.thread())
+        world.tick()
+    await world.journal.edit_thread(world.owner, heads[1].id, title="changed")
+    world.tick()
+    await world.accept(heads[0].id)
+    expected = [heads[n].id for n in (0, 1, 4, 3, 2)]
+    for size in (1, 2, 5):
+        seen: list[str] = []
+        cursor = None
+        while True:
+            page = await world.journal.threads(world.owner, size, cursor)
+            seen += [head.id for head in page.items]
+            if (cursor := page.next_cursor) is None:
+                break
+        assert seen == expected
+
+
+# Accepting a run
+
+
+async def test_thread_that_is_not_there_takes_no_run(world: World) -> None:
+    head = await world.thread()
+    ghost = head.model_copy(update={"id": "ghost"})
+    run = world.new_run(ghost)
+    with pytest.raises(NotFound):
+        await world.journal.accept(run, ghost, REJECT, None)
+    assert await world.journal.run(world.owner, run.id) is None
+
+
+async def test_deleted_thread_takes_no_run(world: World) -> None:
+    head = await world.thread()
+    await world.journal.mark_deleted(world.owner, head.id)
+    run = world.new_run(head)
+    with pytest.raises(NotFound):
+        await world.journal.accept(run, head, ENQUEUE, None)
+    assert await world.journal.run(world.owner, run.id) is None
+
+
+async def test_busy_thread_refuses_and_names_the_run_that_holds_it(world: World) -> None:
+    head = await world.thread()
+    active = await world.accept(head.id)
+    with pytest.raises(ThreadBusy) as caught:
+        await world.accept(head.id)
+    assert caught.value.ids["run_id"] == active.run_id
+
+
+@pytest.mark.parametrize("on_busy", [REJECT, ENQUEUE, INTERRUPT])
+async def test_head_that_moved_since_it_was_read_is_refused(world: World, on_busy: OnBusy) -> None:
+    old = await world.thread()
+    await world.accept(old.id)
+    run = world.new_run(old)
+    with pytest.raises(StaleHead):
+        await world.journal.accept(run, old, on_busy, None)
+    assert await world.journal.run(world.owner, run.id) is None
+    assert (await world.head(old.id)).queue == ()
+
+
+async def test_run_is_not_queued_behind_one_that_ended_meanwhile(world: World) -> None:
+    log = await world.taken()
+    busy = await world.head(log.snapshot.meta.thread_id)
+    await world.end(log)
+    for on_busy in (ENQUEUE, INTERRUPT):
+        with pytest.raises(StaleHead):
+            await world.journal.accept(world.new_run(busy), busy, on_busy, None)
+    assert (await world.accept(busy.id, ENQUEUE)).started
+
+
+async def test_hundred_wait_and_the_next_is_refused(world: World) -> None:
+    queue = tuple(f"run_{n}" for n in range(MAX_QUEUE - 1))
+    head = await world.thread(active_run="run_a", queue=queue)
+    accepted = await world.accept(head.id, ENQUEUE)
+    assert (await world.head(head.id)).queue == (*queue, accepted.run_id)
+    for on_busy in (ENQUEUE, INTERRUPT):
+        with pytest.raises(LimitReached):
+            await world.accept(head.id, on_busy)
+
+
+async def test_accepted_run_holds_the_thread_and_reads_back(world: World) -> None:
+    head = await world.thread()
+    run = world.new_run(head, stream=True, max_iterations=3, parent_given=True)
+    accepted = await world.journal.accept(run, head, REJECT, None)
+    assert (accepted.run_id, accepted.started, accepted.replayed) == (run.id, True, False)
+    assert (await world.head(head.id)).active_run == run.id
+    placed = {"status": Status.RUNNING, "execution": f"{run.id}-1"}
+    assert await world.run(run.id) == run.model_copy(update=placed)
+
+
+async def test_enqueued_runs_stand_in_order_of_arrival(world: World) -> None:
+    head = await world.thread()
+    await world.accept(head.id)
+    first, second = await world.queue(head.id), await world.queue(head.id)
+    assert (await world.head(head.id)).queue == (first, second)
+    waiting = await world.run(first)
+    assert (waiting.status, waiting.execution) == (Status.QUEUED, None)
+
+
+async def test_interrupting_run_goes_before_the_queue_and_cancels_the_active_one(
+    world: World,
+) -> None:
+    head = await world.thread()
+    active = (await world.accept(head.id)).run_id
+    queued = await world.queue(head.id)
+    assert not (await world.run(active)).cancel
+    accepted = await world.accept(head.id, INTERRUPT)
+    second = await world.accept(head.id, INTERRUPT)
+    assert accepted.interrupts == active
+    assert (await world.head(head.id)).queue == (accepted.run_id, second.run_id, queued)
+    assert (await world.run(active)).cancel
+    assert not (await world.run(queued)).cancel
+
+
+async def test_interrupt_of_a_free_thread_starts(world: World) -> None:
+    accepted = await world.accept((await world.thread()).id, INTERRUPT)
+    assert (accepted.started, accepted.interrupts) == (True, None)
+
+
+async def test_runs_of_a_thread_are_listed_newest_first(world: World, stranger: World) -> None:
+    head, other = await world.thread(), await world.thread()
+    ids = [(await world.accept(head.id)).run_id]
+    await world.accept(other.id)
+    for _ in range(2):
+        world.tick()
+        ids.insert(0, await world.queue(head.id))
+    page = await world.journal.runs(world.owner, head.id, 2, None)
+    assert [run.id for run in page.items] == ids[:2]
+    rest = await world.journal.runs(world.owner, head.id, 2, page.next_cursor)
+    assert ([run.id for run in rest.items], rest.next_cursor) == (ids[2:], None)
+    assert (await stranger.journal.runs(stranger.owner, head.id, 9, None)).items == ()
+
+
+# Request keys
+
+
+async def test_key_with_another_body_is_refused(world: World) -> None:
+    head = await world.thread()
+    await world.accept(head.id, request=key(world))
+    other = key(world, body="other")
+    with pytest.raises(Conflict):
+        await world.accept(head.id, ENQUEUE, other)
+    with pytest.raises(Conflict):
+        await world.journal.replayed(world.owner, other, world.clock.now())
+    assert (await world.head(head.id)).queue == ()
+
+
+async def test_key_that_was_used_answers_its_run_and_makes_none(world: World) -> None:
+    head = await world.thread()
+    first = await world.accept(head.id, request=key(world))
+    again = await world.accept(head.id, ENQUEUE, key(world))
+    assert (again.run_id, again.started, again.replayed) == (first.run_id, False, True)
+    assert await world.journal.replayed(world.owner, key(world), world.clock.now()) == first.run_id
+    assert (await world.head(head.id)).queue == ()
+
+
+async def test_interrupt_with_a_used_key_cancels_nothing(world: World) -> None:
+    head = await world.thread()
+    first = await world.accept(head.id, request=key(world))
+    again = await world.accept(head.id, INTERRUPT, key(world))
+    assert (again.run_id, again.replayed, again.interrupts) == (first.run_id, True, None)
+    assert not (await world.run(first.run_id)).cancel
+
+
+async def test_used_key_wins_over_a_head_that_moved(world: World) -> None:
+    """The answer to the first request was lost; its repetition carries the head of before."""
+    old = await world.thread()
+    first = await world.accept(old.id, request=key(world))
+    again = await world.journal.accept(world.new_run(old), old, REJECT, key(world))
+    assert (again.run_id, again.replayed) == (first.run_id, True)
+
+
+async def test_expired_key_is_free_even_while_its_item_is_there(world: World) -> None:
+    head = await world.thread()
+    request = key(world, life_s=10)
+    first = await world.accept(head.id, request=request)
+    world.tick(10)
+    assert await world.journal.replayed(world.owner, request, world.clock.now()) == first.run_id
+    world.tick(1)
+    assert await world.journal.replayed(world.owner, request, world.clock.now()) is None
+    second = await world.accept(head.id, ENQUEUE, key(world, body="other"))
+    assert not second.replayed
+    assert (await world.head(head.id)).queue == (second.run_id,)
+
+
+async def test_refused_run_does_not_use_its_key_up(world: World) -> None:
+    old = await world.thread()
+    await world.accept(old.id)
+    with pytest.raises(StaleHead):
+        await world.journal.accept(world.new_run(old), old, REJECT, key(world))
+    assert await world.journal.replayed(world.owner, key(world), world.clock.now()) is None
+
+
+# The end
+
+
+async def test_run_ends_once(world: World) -> None:
+    log = await world.taken()
+    await world.end(log)
+    with pytest.raises(Fenced):
+        await world.end(log)
+    assert [e.type for e in await world.events(log.snapshot.meta.id)] == ["finish"]
+
+
+async def test_end_frees_the_thread_and_moves_its_leaf(world: World) -> None:
+    log = await world.taken()
+    meta = log.snapshot.meta
+    world.tick()
+    assert await world.end(log, output={"x": 1}, model="openai/gpt-5-mini") is None
+    head, run = await world.head(meta.thread_id), await world.run(meta.id)
+    assert (head.active_run, head.leaf_id, head.unsaved) == (None, f"{meta.id}_m1", None)
+    assert head.last_created_at == meta.input.created_at + MICROSECOND
+    assert head.updated_at == run.updated_at == world.clock.now()
+    assert (run.status, run.finish_reason, run.saved) == (Status.SUCCESS, FinishReason.STOP, True)
+    assert (run.output, run.model) == ({"x": 1}, "openai/gpt-5-mini")
+
+
+async def test_failed_end_says_why_and_that_it_is_not_saved(world: World) -> None:
+    log = await world.taken()
+    meta = log.snapshot.meta
+    await world.end(log, status=Status.FAILED, saved=False)
+    run = await world.run(meta.id)
+    assert run.error is not None
+    assert (run.status, run.error.type, run.saved) == (Status.FAILED, "Boom", False)
+    assert (await world.head(meta.thread_id)).unsaved == meta.id
+
+
+async def test_saving_later_takes_the_mark_away_and_another_runs_mark_not(world: World) -> None:
+    log = await world.taken()
+    meta = log.snapshot.meta
+    await world.end(log, saved=False)
+    await world.journal.saved(world.owner, "another", meta.thread_id)
+    assert (await world.head(meta.thread_id)).unsaved == meta.id
+    await world.journal.saved(world.owner, meta.id, meta.thread_id)
+    assert (await world.head(meta.thread_id)).unsaved is None
+    assert (await world.run(meta.id)).saved
+
+
+async def test_unsaved_run_is_remembered_until_it_is_saved(world: World) -> None:
+    """A run that ends cannot know whether the one before it, unsaved, has been saved since."""
+    head = await world.thread()
+    first = await world.take((await world.accept(head.id)).run_id)
+    await world.end(first, saved=False)
+    second = await world.take((await world.accept(head.id)).run_id)
+    await world.end(second)
+    assert (await world.head(head.id)).unsaved == first.snapshot.meta.id
+
+
+async def test_end_hands_the_thread_to_the_next_and_gives_its_input_parent_and_time(
+    world: World,
+) -> None:
+    head = await world.thread()
+    log = await world.take((await world.accept(head.id)).run_id)
+    nexts = [await world.queue(head.id), await world.queue(head.id)]
+    last = world.clock.now() + timedelta(hours=1)
+    assert await world.end(log, leaf_id="leaf", last_created_at=last) == nexts[0]
+    run = await world.run(nexts[0])
+    assert (run.status, run.execution) == (Status.RUNNING, f"{run.id}-1")
+    assert (run.input.parent_id, run.input.created_at) == ("leaf", last + MICROSECOND)
+    after = await world.head(head.id)
+    assert (after.active_run, after.queue) == (nexts[0], (nexts[1],))
+    assert await world.end(await world.take(nexts[0])) == nexts[1]
+
+
+async def test_parent_that_the_caller_named_stays(world: World) -> None:
+    head = await world.thread()
+    log = await world.take((await world.accept(head.id)).run_id)
+    given = Message(
+        id="m", thread_id=head.id, parent_id="fork", role=Role.USER, created_at=world.clock.now()
+    )
+    queued = await world.queue(head.id, parent_given=True, input=given)
+    await world.end(log)
+    assert (await world.run(queued)).input.parent_id == "fork"
+
+
+async def test_cancelled_runs_in_the_queue_are_passed_over(world: World) -> None:
+    head = await world.thread()
+    log = await world.take((await world.accept(head.id)).run_id)
+    first, second, third = [await world.queue(head.id) for _ in range(3)]
+    for run_id in (first, second):
+        assert await drop(world, run_id)
+    assert await world.end(log) == third
+    assert (await world.head(head.id)).queue == ()
+
+
+async def test_thread_is_free_where_everybody_in_the_queue_is_cancelled(world: World) -> None:
+    head = await world.thread()
+    log = await world.take((await world.accept(head.id)).run_id)
+    await drop(world, await world.queue(head.id))
+    assert await world.end(log) is None
+    after = await world.head(head.id)
+    assert (after.active_run, after.queue, after.interrupts) == (None, (), 0)
+
+
+async def test_interrupts_are_counted_down_as_they_start(world: World) -> None:
+    head = await world.thread()
+    log = await world.take((await world.accept(head.id)).run_id)
+    queued = await world.queue(head.id)
+    first, second = [(await world.accept(head.id, INTERRUPT)).run_id for _ in range(2)]
+    assert await world.end(log) == first
+    assert (await world.head(head.id)).interrupts == 1
+    third = (await world.accept(head.id, INTERRUPT)).run_id
+    assert (await world.head(head.id)).queue == (second, third, queued)
+
+
+async def test_end_on_a_deleted_thread_leaves_it_out_of_the_list(world: World) -> None:
+    log = await world.taken()
+    thread_id = log.snapshot.meta.thread_id
+    await world.journal.mark_deleted(world.owner, thread_id)
+    await world.end(log)
+    assert (await world.journal.threads(world.owner, 9, None)).items == ()
+    assert (await world.head(thread_id)).deleted
+
+
+async def test_run_that_never_started_ends_alone(world: World) -> None:
+    head = await world.thread()
+    active = (await world.accept(head.id)).run_id
+    queued = await world.queue(head.id)
+    assert not await drop(world, active)
+    assert not await drop(world, "unknown")
+    assert await drop(world, queued)
+    assert not await drop(world, queued)
+    run = await world.run(queued)
+    assert (run.status, run.finish_reason) == (Status.CANCELLED, FinishReason.CANCELLED)
+    page = await world.journal.events(world.owner, queued, 0, 9)
+    assert ([e.type for e in page.items], page.done) == (["finish"], True)
+
+
+async def drop(world: World, run_id: str) -> bool:
+    run = await world.journal.run(world.owner, run_id)
+    meta = run or world.new_run(await world.thread())
+    outcome = world.outcome(meta, Status.CANCELLED)
+    finish = world.finish(outcome)
+    return await world.journal.end_queued(world.owner, run_id, outcome, finish)
