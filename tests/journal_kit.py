@@ -1,13 +1,13 @@
 """A world of one owner for tests of the journal: threads, runs, writers, and what they journaled."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from layover.adapters.journal.journal import TableJournal
-from layover.adapters.journal.table import Table
+from layover.adapters.journal.table import Action, Item, Table, Write
 from layover.clock import MICROSECOND, ManualClock
 from layover.keys import META, Keys, call_key, step_key
 from layover.ports import Accepted, Blobs, RequestKey, RunLog
@@ -47,6 +47,11 @@ class World:
     def __post_init__(self) -> None:
         self.journal = TableJournal(self.table, self.blobs, self.clock)
         self.keys = Keys(self.owner)
+
+    def meddled(self) -> "tuple[World, Meddled]":
+        """The same world over a table that can be meddled with."""
+        table = Meddled(self.table)
+        return World(table, self.blobs, self.owner, self.clock), table  # type: ignore[arg-type]
 
     def tick(self, seconds: float = 1) -> None:
         """Time passes."""
@@ -133,6 +138,13 @@ class World:
     async def taken(self, **fields: Any) -> RunLog:
         """A new run, taken."""
         return await self.take(await self.started(**fields))
+
+    async def taken_with(self, text: str) -> RunLog:
+        """A new run with this input, taken."""
+        head = await self.thread()
+        run = self.new_run(head, text)
+        await self.journal.accept(run, head, OnBusy.REJECT, None)
+        return await self.take(run.id)
 
     def step(self, log: RunLog, *call_ids: str, index: int = 1, **fields: Any) -> StepRecord:
         """A model call that asks for these tools."""
@@ -275,6 +287,35 @@ class World:
         item = await self.table.get(self.keys.run(run_id), sk)
         assert item is not None
         return str(item["blob"])
+
+
+class Meddled:
+    """A table where something else happens just before the next transaction (or write)."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._before: list[Callable[[], Awaitable[object]]] = []
+
+    def before_next(self, happens: Callable[[], Awaitable[object]]) -> None:
+        """Let this happen first."""
+        self._before.append(happens)
+
+    async def transact(self, actions: Sequence[Action], token: str) -> None:
+        """See `Table`."""
+        await self._meddle()
+        await self._table.transact(actions, token)
+
+    async def write(self, action: Write) -> Item | None:
+        """See `Table`."""
+        await self._meddle()
+        return await self._table.write(action)
+
+    async def _meddle(self) -> None:
+        if self._before:
+            await self._before.pop(0)()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._table, name)
 
 
 def after_input(meta: RunMeta, index: int) -> datetime:

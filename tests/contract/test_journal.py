@@ -386,6 +386,39 @@ async def test_end_on_a_deleted_thread_leaves_it_out_of_the_list(world: World) -
     assert (await world.head(thread_id)).deleted
 
 
+async def test_thread_that_is_deleted_during_the_end_stays_out_of_the_list(world: World) -> None:
+    meddled, table = world.meddled()
+    log = await meddled.taken()
+    thread_id = log.snapshot.meta.thread_id
+    table.before_next(lambda: world.journal.mark_deleted(world.owner, thread_id))
+    await meddled.end(log)
+    assert (await world.journal.threads(world.owner, 9, None)).items == ()
+    head = await world.head(thread_id)
+    assert (head.deleted, head.active_run) == (True, None)
+
+
+async def test_run_that_is_queued_during_the_end_is_started(world: World) -> None:
+    meddled, table = world.meddled()
+    log = await meddled.taken()
+    thread_id = log.snapshot.meta.thread_id
+    table.before_next(lambda: world.queue(thread_id))
+    started = await meddled.end(log)
+    assert started is not None
+    assert (await world.head(thread_id)).active_run == started
+    assert (await world.run(started)).status is Status.RUNNING
+    assert len(await world.events(log.snapshot.meta.id)) == 1
+
+
+async def test_queued_run_that_is_cancelled_during_the_end_is_passed_over(world: World) -> None:
+    meddled, table = world.meddled()
+    log = await meddled.taken()
+    queued = await world.queue(log.snapshot.meta.thread_id)
+    table.before_next(lambda: drop(world, queued))
+    assert await meddled.end(log) is None
+    assert (await world.run(queued)).status is Status.CANCELLED
+    assert (await world.head(log.snapshot.meta.thread_id)).queue == ()
+
+
 async def test_run_that_never_started_ends_alone(world: World) -> None:
     head = await world.thread()
     active = (await world.accept(head.id)).run_id

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -51,12 +52,24 @@ def variables_for(folder: Path) -> dict[str, str]:
     return {**os.environ, "LAYOVER_TOYS": str(notes), "OPENAI_API_KEY": "none"}
 
 
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder for a runner's data.
+
+    Not `tmp_path`: whenever another pytest of this user starts, it takes everybody else's right to
+    enter all of their folders, PostgreSQL's user (if we are root) among them.
+    """
+    with TemporaryDirectory(prefix="layover-") as name:
+        yield Path(name)
+
+
 @pytest.fixture(scope="module")
-async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Served]:
+async def served() -> AsyncIterator[Served]:
     """The module's runner."""
-    folder = tmp_path_factory.mktemp("runner")
-    async with Runner(settings_for(folder), variables_for(folder)) as runner:
-        yield Served(runner, folder / "notes")
+    with TemporaryDirectory(prefix="layover-") as name:
+        folder = Path(name)
+        async with Runner(settings_for(folder), variables_for(folder)) as runner:
+            yield Served(runner, folder / "notes")
 
 
 @pytest.fixture

@@ -72,28 +72,28 @@ def scalar(dsn: str, query: str) -> object:
     return row[0] if row else None
 
 
-async def test_port_in_use_is_said_and_ends_with_one(tmp_path: Path) -> None:
+async def test_port_in_use_is_said_and_ends_with_one(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        async with serving(tmp_path, port) as process:
+        async with serving(folder, port) as process:
             _, errors = await asyncio.wait_for(process.communicate(), 20)
     assert process.returncode == 1
     assert f"port {port} is in use" in errors.decode()
 
 
-async def test_data_of_another_runner_is_not_touched(tmp_path: Path) -> None:
-    async with serving(tmp_path) as first:
+async def test_data_of_another_runner_is_not_touched(folder: Path) -> None:
+    async with serving(folder) as first:
         await url_of(first)
         with pytest.raises(RunnerFailed, match="another runner uses"):
-            async with Runner(settings_for(tmp_path), variables_for(tmp_path)):
+            async with Runner(settings_for(folder), variables_for(folder)):
                 pass
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_signal_stops_everything_that_was_started(
-    tmp_path: Path, number: signal.Signals
+    folder: Path, number: signal.Signals
 ) -> None:
-    async with serving(tmp_path) as process:
+    async with serving(folder) as process:
         await services_of(process)
         children = psutil.Process(process.pid).children(recursive=True)
         assert len(children) >= 3
@@ -105,8 +105,8 @@ async def test_signal_stops_everything_that_was_started(
     assert errors == b""
 
 
-async def test_stop_answers_open_requests_and_says_what_was_open(tmp_path: Path) -> None:
-    async with serving(tmp_path) as process:
+async def test_stop_answers_open_requests_and_says_what_was_open(folder: Path) -> None:
+    async with serving(folder) as process:
         services = await services_of(process)
         states = make_client("stepfunctions", services["endpoint_url"])
         wanted = json.dumps({"v": 1, "owner": "walk", "run_id": "open", "n": 1})
@@ -114,7 +114,7 @@ async def test_stop_answers_open_requests_and_says_what_was_open(tmp_path: Path)
         await asyncio.to_thread(
             lambda: states.start_execution(stateMachineArn=machine, name="open-1", input=wanted)
         )
-        token = tmp_path / "notes" / "open-token-c1"
+        token = folder / "notes" / "open-token-c1"
         await eventually(token.exists)
         url = services["events"].removesuffix("/_local/events")
         async with httpx2.AsyncClient(base_url=url, timeout=20) as http:
@@ -129,9 +129,9 @@ async def test_stop_answers_open_requests_and_says_what_was_open(tmp_path: Path)
     assert "still open: 1" in output.decode()
 
 
-async def test_signal_during_the_start_ends_it(tmp_path: Path) -> None:
-    async with serving(tmp_path) as process:
-        await eventually(lambda: (tmp_path / "data" / "postgres" / "postmaster.pid").exists(), 20)
+async def test_signal_during_the_start_ends_it(folder: Path) -> None:
+    async with serving(folder) as process:
+        await eventually(lambda: (folder / "data" / "postgres" / "postmaster.pid").exists(), 20)
         children = psutil.Process(process.pid).children(recursive=True)
         process.terminate()
         await asyncio.wait_for(process.communicate(), 10)
@@ -139,15 +139,15 @@ async def test_signal_during_the_start_ends_it(tmp_path: Path) -> None:
     await eventually(lambda: not any(_lives(each) for each in children))
 
 
-async def test_killed_runner_leaves_no_process_and_its_data_opens_again(tmp_path: Path) -> None:
-    async with serving(tmp_path) as process:
+async def test_killed_runner_leaves_no_process_and_its_data_opens_again(folder: Path) -> None:
+    async with serving(folder) as process:
         dsn = (await services_of(process))["postgres_admin"]
         await asyncio.to_thread(_commit, dsn)
         children = psutil.Process(process.pid).children(recursive=True)
         process.kill()
         await process.wait()
     await eventually(lambda: not any(_lives(each) for each in children))
-    async with serving(tmp_path) as again:
+    async with serving(folder) as again:
         dsn = (await services_of(again))["postgres"]
         query = "SELECT sum(times) FROM migrated"
         assert await asyncio.to_thread(scalar, dsn, query) == 102
@@ -165,9 +165,9 @@ def _lives(process: psutil.Process) -> bool:
         return False
 
 
-async def test_server_left_behind_by_a_killed_runner_is_replaced(tmp_path: Path) -> None:
+async def test_server_left_behind_by_a_killed_runner_is_replaced(folder: Path) -> None:
     """Where the kernel does not end it with its runner."""
-    data, log = tmp_path / "postgres", tmp_path / "log"
+    data, log = folder / "postgres", folder / "log"
     left_behind = Postgres(data, log)
     await left_behind.start()
     second = Postgres(data, log)
@@ -177,10 +177,10 @@ async def test_server_left_behind_by_a_killed_runner_is_replaced(tmp_path: Path)
     await left_behind.stop()
 
 
-async def test_long_data_path_still_gets_a_socket(tmp_path: Path) -> None:
-    folder = tmp_path / ("x" * 100)
-    folder.mkdir()
-    server = Postgres(folder / "postgres", folder / "log")
+async def test_long_data_path_still_gets_a_socket(folder: Path) -> None:
+    far = folder / ("x" * 100)
+    far.mkdir()
+    server = Postgres(far / "postgres", far / "log")
     await server.start()
     dsn = server.dsn("postgres")
     version = await asyncio.to_thread(scalar, dsn, "SHOW server_version")
@@ -190,20 +190,20 @@ async def test_long_data_path_still_gets_a_socket(tmp_path: Path) -> None:
         await asyncio.to_thread(scalar, dsn, "SELECT 1")
 
 
-async def test_migration_that_fails_ends_the_start(tmp_path: Path) -> None:
-    functions = tmp_path / "functions" / "migrate"
+async def test_migration_that_fails_ends_the_start(folder: Path) -> None:
+    functions = folder / "functions" / "migrate"
     functions.mkdir(parents=True)
     (functions / "handler.py").write_text("def handler(event, context): raise ValueError('bad')")
-    settings = settings_for(tmp_path, functions=functions.parent, timeouts={})
+    settings = settings_for(folder, functions=functions.parent, timeouts={})
     with pytest.raises(RunnerFailed, match="migrations failed: bad"):
-        async with Runner(settings, variables_for(tmp_path)):
+        async with Runner(settings, variables_for(folder)):
             pass
 
 
-async def test_missing_functions_are_said(tmp_path: Path) -> None:
-    settings = settings_for(tmp_path, functions=tmp_path, timeouts={})
+async def test_missing_functions_are_said(folder: Path) -> None:
+    settings = settings_for(folder, functions=folder, timeouts={})
     with pytest.raises(RunnerFailed, match="no functions"):
-        async with Runner(settings, variables_for(tmp_path)):
+        async with Runner(settings, variables_for(folder)):
             pass
 
 
@@ -213,7 +213,7 @@ def test_timeout_is_function_and_seconds(text: str) -> None:
     assert answer.exit_code == 2
 
 
-def test_environment_variables_of_a_real_account_stay_outside(tmp_path: Path) -> None:
+def test_environment_variables_of_a_real_account_stay_outside(folder: Path) -> None:
     from layover.local.settings import child_variables
 
     inherited = {
@@ -225,7 +225,7 @@ def test_environment_variables_of_a_real_account_stay_outside(tmp_path: Path) ->
         "LAYOVER_MODEL": "m",
         "PATH": os.environ["PATH"],
     }
-    given = child_variables(settings_for(tmp_path, agents="mine"), inherited, {})
+    given = child_variables(settings_for(folder, agents="mine"), inherited, {})
     assert given.keys() & inherited.keys() == {
         *("AWS_MAX_ATTEMPTS", "MY_TOOL_KEY", "LAYOVER_MODEL", "PATH")
     }

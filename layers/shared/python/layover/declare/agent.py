@@ -7,7 +7,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, TypeAdapter
 from pydantic.errors import PydanticUserError
@@ -56,17 +56,40 @@ _MAX_NAME = 128
 
 @dataclass(frozen=True)
 class Limits:
-    """What a run may use before it is stopped; None: no limit."""
+    """What a run may use; None: no limit. Once a limit is reached the run waits for a person to extend
+    it (a call of `layover.budget`), or fails (`on_reached="fail"`). A step that is under way is always
+    finished, so a run may end somewhat above. `cost_usd` counts what the price catalogue knows."""
 
     tokens: int | None = None
     cost_usd: float | None = None
     tool_calls: int | None = None
+    on_reached: Literal["suspend", "fail"] = "suspend"
 
     def __post_init__(self) -> None:
         checks.whole_or_none("Limits.tokens", self.tokens)
         checks.whole_or_none("Limits.tool_calls", self.tool_calls, least=0)
         if self.cost_usd is not None:
             checks.number("Limits.cost_usd", self.cost_usd, above=0)
+        checks.one_of("Limits.on_reached", self.on_reached, frozenset({"suspend", "fail"}))
+
+    def as_args(self) -> dict[str, Any]:
+        """The three limits, as an approval shows them."""
+        return {"tokens": self.tokens, "cost_usd": self.cost_usd, "tool_calls": self.tool_calls}
+
+    @classmethod
+    def from_args(cls, args: Mapping[str, Any]) -> "Limits":
+        """Limits that a person wrote. Raises DefinitionError on what is no limit."""
+        unknown = sorted(set(args) - {"tokens", "cost_usd", "tool_calls"})
+        if unknown:
+            raise DefinitionError(f"there is no limit of {', '.join(unknown)}")
+        return cls(**args)
+
+    def plus(self, other: "Limits") -> "Limits":
+        """Each limit raised by the other's."""
+        mine, theirs = self.as_args(), other.as_args()
+        return Limits.from_args(
+            {k: None if v is None else v + (theirs[k] or 0) for k, v in mine.items()}
+        )
 
 
 class Agent:

@@ -5,7 +5,9 @@ Every call is journaled before it runs (`open_calls`) and when it is settled (`c
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from layover.context.transcript import custom_message, tool_message
@@ -13,6 +15,7 @@ from layover.declare.agent import Agent
 from layover.declare.context import ToolContext
 from layover.declare.render import format_error
 from layover.declare.tool import Tool
+from layover.engine.budget import settle_budget
 from layover.engine.execute import (
     AnyTool,
     Ready,
@@ -38,12 +41,16 @@ from layover.values.event import (
     TurnEnd,
 )
 from layover.values.run import (
+    BUDGET_TOOL,
     CallRecord,
     CallState,
     DecisionKind,
     StepRecord,
     Suspension,
 )
+
+Gate = Callable[[StepRecord, list[timedelta | None]], Awaitable[bool]]
+"""Asked before a window of calls with these time-outs begins: is there time, and budget?"""
 
 
 @dataclass(frozen=True)
@@ -76,8 +83,9 @@ class Calls:
         self._closing = asyncio.Lock()
         self._tools: dict[str, AnyTool] = {t.name: t for t in agent.tools if isinstance(t, Tool)}
 
-    async def advance(self, step: StepRecord) -> bool:
-        """Settle what can be settled. True: every call of the step is settled."""
+    async def advance(self, step: StepRecord, gate: Gate) -> bool:
+        """Settle what can be settled. True: every call of the step is settled; False: some wait, or
+        `gate` did not let the next window begin."""
         for call in self._state.calls_of(step):
             if call.state is CallState.OPEN or (call.state is CallState.WAITING and call.decision):
                 await self.settle(step, call)
@@ -87,11 +95,16 @@ class Calls:
                 break
             if self._stopping.asked:
                 raise Stopped
-            await self._window(step, planned[: self._agent.tool_concurrency])
+            window = planned[: self._agent.tool_concurrency]
+            if not await gate(step, [self._timeout(c) for c in window]):
+                break
+            await self._window(step, window)
         return self._state.settled(step)
 
     async def settle(self, step: StepRecord, call: CallRecord) -> None:
         """Settle one decided call, or one that an earlier writer left open. It may suspend again."""
+        if call.tool_name == BUDGET_TOOL:
+            return await settle_budget(self._log, self._state, call, self._agent, self._clock)
         if call.decision and call.decision.kind in (DecisionKind.DENIED, DecisionKind.EXPIRED):
             expired = call.decision.kind is DecisionKind.EXPIRED
             told = declined(call.tool_name, call.decision.reason, expired=expired)
@@ -108,6 +121,18 @@ class Calls:
             return await self._close(step, call, failed(format_error(error)))
         job = _Job(call, ready, self._context(call, resumed))
         return await self._run(step, [job])
+
+    def _timeout(self, call: CallRecord) -> timedelta | None:
+        tool = self._tools.get(call.tool_name)
+        return tool.timeout if tool else None
+
+    def can_be_cut(self) -> bool:
+        """Whether everything that runs at the moment may be run again."""
+        return all(
+            self._tools[c.tool_name].idempotent
+            for c in self._state.calls.values()
+            if c.state is CallState.OPEN and c.opener == self._log.opener
+        )
 
     async def _window(self, step: StepRecord, calls: list[CallRecord]) -> None:
         """A window settles whole: calls that need a person wait, broken ones fail, the rest run."""

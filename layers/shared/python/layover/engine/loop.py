@@ -5,21 +5,20 @@ from datetime import timedelta
 
 from layover.declare.agent import Agent
 from layover.declare.render import jsonable
+from layover.engine.budget import Budget
 from layover.engine.calls import Calls
 from layover.engine.hooks import Stopping
-from layover.engine.progress import Over, Progress, Stopped, Suspended, Yielded
+from layover.engine.progress import OutOfTime, Over, Progress, Stopped, Suspended, Yielded
 from layover.engine.pump import watched
 from layover.engine.state import RunState
 from layover.engine.step import ModelStep
+from layover.engine.time_left import TimeLeft
 from layover.errors import RunFailed
 from layover.ports import Deadline, RunLog, Runtime
 from layover.values.base import Json
 from layover.values.event import AgentStart
 from layover.values.message import Message
 from layover.values.run import ErrorInfo, FinishReason, Status, StepRecord
-
-SMALLEST_REST = timedelta(seconds=2)
-"""With less time left, no step is begun."""
 
 
 class Loop:
@@ -37,7 +36,8 @@ class Loop:
         self._log = log
         self._agent = agent
         self._clock = runtime.clock
-        self._deadline = deadline
+        self._time = TimeLeft(deadline)
+        self._budget = Budget(log, self.state, agent, runtime.clock)
         self._stopping = Stopping()
         self._calls = Calls(log, self.state, agent, runtime.clock, self._stopping)
         self._steps = ModelStep(runtime, log, self.state, agent, history)
@@ -48,7 +48,14 @@ class Loop:
         try:
             if self.state.meta.cancel:
                 return _cancelled()
-            return await watched(self._log, self._run(), self._stopping)
+            return await watched(
+                self._log,
+                self._run(),
+                self._stopping,
+                (self._time.until_cut, self._calls.can_be_cut),
+            )
+        except OutOfTime:
+            return Yielded()
         except Stopped:
             return _cancelled()
         except RunFailed as failure:
@@ -57,6 +64,7 @@ class Loop:
     async def _run(self) -> Progress:
         if not await self._log.begun():
             self._log.emit(AgentStart(at=self._clock.now()))
+        await self._budget.settle_decided()
         while True:
             step = self.state.step
             if step is not None:
@@ -65,7 +73,9 @@ class Loop:
                     return progress
             if self._stopping.asked:
                 raise Stopped
-            if self._deadline.remaining() < SMALLEST_REST:
+            if not await self._budget.allows(step):
+                return Suspended(self.state.waiting())
+            if not self._time.for_model():
                 await self._log.flush()
                 return Yielded()
             await self._steps.make()
@@ -73,8 +83,9 @@ class Loop:
     async def _finish_step(self, step: StepRecord) -> Progress | None:
         """Settle the newest step. None: it is complete and the model is asked again."""
         if step.slots:
-            if not await self._calls.advance(step):
-                return Suspended(self.state.waiting())
+            if not await self._calls.advance(step, self._gate):
+                waiting = self.state.waiting()
+                return Suspended(waiting) if waiting else Yielded()
             if self.state.step_ended < step.index:
                 await self._log.end_step(step.index, self._calls.turn_end(step))
                 self.state.step_ended = step.index
@@ -87,6 +98,12 @@ class Loop:
         if len(self.state.steps) >= limit:
             return Over(Status.SUCCESS, FinishReason.MAX_ITERATIONS)
         return None
+
+    async def _gate(self, step: StepRecord, timeouts: list[timedelta | None]) -> bool:
+        """A window of calls begins only with enough budget, and with enough time for its tools."""
+        if not await self._budget.allows(step, upcoming_calls=len(timeouts)):
+            return False
+        return self._time.for_tools(timeouts)
 
     def _answered(self, step: StepRecord) -> Over:
         output = None if self._agent.output is None else self._parsed(step)

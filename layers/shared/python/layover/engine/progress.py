@@ -31,5 +31,9 @@ class Yielded:
 Progress = Over | Suspended | Yielded
 
 
+class OutOfTime(BaseException):
+    """The invocation is about to be cut off, and what runs can be repeated."""
+
+
 class Stopped(BaseException):
     """Somebody asked to cancel the run. Not an `Exception`: no tool's `except` can swallow it."""

@@ -1,15 +1,17 @@
 """Beside a piece of work (a model's stream, running tools): flush its events, and watch for a cancel."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from layover.engine.hooks import Stopping
-from layover.engine.progress import Stopped
+from layover.engine.progress import OutOfTime, Stopped
 from layover.ports import RunLog
 
 FLUSH_EVERY = 0.1
 """Seconds between two batches of deltas (DESIGN 2)."""
+LOOK_AGAIN_S = 0.05
+"""Seconds between two looks whether what runs may be let go."""
 POLL_CANCEL_EVERY = 0.5
 """Seconds between two looks at the cancel flag (DESIGN 1)."""
 TOOLS_HAVE_S = 0.9
@@ -19,19 +21,27 @@ and the end itself less than the 2 s of BEHAVIOUR 5.5."""
 T = TypeVar("T")
 
 
-async def watched(log: RunLog, work: Coroutine[Any, Any, T], stopping: Stopping) -> T:
+Cut = tuple[Callable[[], float], Callable[[], bool]]
+"""Seconds until the invocation is cut off, and whether what runs may be let go then."""
+
+
+async def watched(
+    log: RunLog, work: Coroutine[Any, Any, T], stopping: Stopping, cut: Cut | None = None
+) -> T:
     """The work's result. Raises Stopped when the run is to be cancelled, Fenced when another attempt
-    took it; the work is cancelled first in both cases, and tools are told through `stopping`."""
+    took it, OutOfTime when the invocation is about to be cut off; the work is cancelled first in all
+    cases, and tools are told through `stopping`."""
     task = asyncio.ensure_future(work)
     companions = [
         asyncio.create_task(_flush(log)),
         asyncio.create_task(_poll(log)),
+        *([asyncio.create_task(_cut_off(*cut))] if cut else []),
     ]
     try:
         done, _ = await asyncio.wait([task, *companions], return_when=asyncio.FIRST_COMPLETED)
         if task not in done:
             stopping.asked = True
-            if stopping.tools:
+            if stopping.tools and not _is_out_of_time(done):
                 await asyncio.wait([task], timeout=TOOLS_HAVE_S)
             task.cancel()
             await asyncio.wait([task])
@@ -46,6 +56,19 @@ async def watched(log: RunLog, work: Coroutine[Any, Any, T], stopping: Stopping)
         if not task.done():
             task.cancel()
         await asyncio.gather(task, *companions, return_exceptions=True)
+
+
+def _is_out_of_time(done: set[asyncio.Task[Any]]) -> bool:
+    return any(isinstance(t.exception(), OutOfTime) for t in done)
+
+
+async def _cut_off(left: Callable[[], float], can_be_cut: Callable[[], bool]) -> None:
+    """A tool that must not run twice is not let go: it may still make it."""
+    while (seconds := left()) > 0:
+        await asyncio.sleep(min(seconds, 60))
+    while not can_be_cut():
+        await asyncio.sleep(LOOK_AGAIN_S)
+    raise OutOfTime
 
 
 async def _flush(log: RunLog) -> None:

@@ -68,8 +68,8 @@ class RunState:
         return found
 
     def waiting(self) -> tuple[CallRecord, ...]:
-        """The calls of the newest step that wait undecided."""
-        return tuple(c for c in self.calls_of(self.steps[-1]) if c.undecided) if self.steps else ()
+        """The calls that wait undecided: of the newest step, or for a larger budget."""
+        return tuple(c for c in self.calls.values() if c.undecided)
 
     def snapshot(self) -> RunSnapshot:
         """The run as it stands."""

@@ -182,7 +182,8 @@ def install() -> None:
         token = handler.body.get("ClientRequestToken")
         if not token:
             return checked(handler)
-        request = json.dumps(handler.body["TransactItems"], sort_keys=True)
+        # `default`: binary values were decoded to bytes on the way in.
+        request = json.dumps(handler.body["TransactItems"], sort_keys=True, default=repr)
         if tokens.is_repeated(token, request):
             return _empty_answer()
         answer = checked(handler)

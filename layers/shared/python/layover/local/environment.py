@@ -3,9 +3,13 @@
 `python -m layover.local.environment HANDLER CLOCK_FILE PARENT_PID` ties the process to its
 runner, installs the local clock, and becomes AWS's own runtime client. From there on nothing is
 local: the handler sees the Runtime API and its environment variables.
+
+A module named by LAYOVER_LOCAL_PRELOAD is imported before, and its `install()` called: tests of
+crashes decide there at which point the process is to die.
 """
 
 import ctypes
+import importlib
 import os
 import signal
 import sys
@@ -33,6 +37,8 @@ def main(arguments: list[str]) -> None:
     handler, clock, parent = arguments
     die_with(int(parent))
     install_offset(ClockFile(Path(clock)).offset)
+    if preload := os.environ.get("LAYOVER_LOCAL_PRELOAD"):
+        importlib.import_module(preload).install()
     from awslambdaric.__main__ import main as serve
 
     serve(["awslambdaric", handler])

@@ -9,6 +9,7 @@ from typing import Any
 from layover.errors import (
     DecisionAlreadyMade,
     DecisionInvalid,
+    DefinitionError,
     NotFound,
     RetryableError,
 )
@@ -20,6 +21,7 @@ from layover.services.views import run_view
 from layover.values.event import ToolCallDecided
 from layover.values.page import Page
 from layover.values.run import (
+    BUDGET_TOOL,
     CallRecord,
     CallState,
     Decision,
@@ -186,6 +188,8 @@ def check_args(runtime: Runtime, agent_name: str, tool_name: str, args: dict[str
     anything: the model is told that it was not found (BEHAVIOUR 4.9)."""
     from pydantic import ValidationError
 
+    if tool_name == BUDGET_TOOL:
+        return _check_limits(args)
     agent = runtime.agents().get(agent_name)
     tool = next((t for t in agent.tools if t.name == tool_name), None) if agent else None
     if tool is None:
@@ -198,6 +202,15 @@ def check_args(runtime: Runtime, agent_name: str, tool_name: str, args: dict[str
             {"loc": ["body", "args", *e["loc"]], "msg": e["msg"], "type": e["type"]} for e in found
         ]
         raise DecisionInvalid("the arguments do not fit the tool", errors) from None
+
+
+def _check_limits(args: dict[str, Any]) -> None:
+    from layover.declare.agent import Limits
+
+    try:
+        Limits.from_args(args)
+    except DefinitionError as error:
+        raise DecisionInvalid(error.message) from None
 
 
 def _find(snapshot: RunSnapshot, tool_call_id: str) -> CallRecord:

@@ -6,6 +6,7 @@ from layover import keys
 from layover.context.transcript import own_steps, response_messages
 from layover.values.message import Message, Role, ToolCallPart
 from layover.values.run import (
+    BUDGET_TOOL,
     CallRecord,
     CallState,
     Pending,
@@ -56,6 +57,7 @@ def pending_calls(snapshot: RunSnapshot) -> tuple[Pending, ...]:
         return ()
     waiting = {call.key: call for call in snapshot.calls if call.undecided}
     ordered = [key for step in snapshot.steps for key in _call_keys(step) if key in waiting]
+    ordered += [key for key, call in waiting.items() if call.tool_name == BUDGET_TOOL]
     return tuple(_pending(snapshot.meta, waiting[key]) for key in ordered)
 
 

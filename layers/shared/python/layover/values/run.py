@@ -14,6 +14,8 @@ MAX_ATTEMPTS = 5
 """Attempts since the last journaled step (BEHAVIOUR 5.6)."""
 MAX_WINDOW = 40
 """Calls that run or wait at once (an inline Map starts 40 branches)."""
+BUDGET_TOOL = "layover.budget"
+"""`tool_name` of the call that asks a person to extend a run's limits."""
 MAX_QUEUE = 100
 """Runs that wait for one thread."""
 

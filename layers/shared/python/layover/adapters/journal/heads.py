@@ -154,11 +154,16 @@ class Handover:
             "active_run": next_run,
             "queue": queue[popped:] or None,
             "interrupts": max(0, item.get("interrupts", 0) - popped),
-            "unsaved": None if outcome.saved else run.id,
         }
+        if not outcome.saved:
+            changes["unsaved"] = run.id
         if not item.get("deleted"):
             changes.update(thread_index(keys, run.thread_id, now))
-        holds = all_of(Equals("active_run", run.id), same("queue", queue or None))
+        holds = all_of(
+            Equals("active_run", run.id),
+            same("queue", queue or None),
+            same("deleted", item.get("deleted")),
+        )
         head = Update(keys.thread(run.thread_id), HEAD, set=changes, when=holds)
         return [head, *([starting] if starting else [])], next_run
 

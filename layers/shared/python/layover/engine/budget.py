@@ -1,0 +1,153 @@
+"""Budgets of a run: what it has used against its limits, and the call that asks a person for more.
+
+Everything is in the journal: use is the sum of the steps, an extension is a settled call."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+from layover.declare.agent import Agent, Limits
+from layover.declare.tool import APPROVAL_SCHEMA
+from layover.engine.state import RunState
+from layover.errors import RunFailed
+from layover.keys import call_key
+from layover.ports import Clock, RunLog
+from layover.values.event import ToolCallSuspended
+from layover.values.run import (
+    BUDGET_TOOL,
+    CallRecord,
+    CallState,
+    DecisionKind,
+    StepRecord,
+    Suspension,
+    SuspensionKind,
+)
+
+
+class Budget:
+    """The limits of one run, for one writer."""
+
+    def __init__(self, log: RunLog, state: RunState, agent: Agent, clock: Clock) -> None:
+        self._log = log
+        self._state = state
+        self._agent = agent
+        self._clock = clock
+
+    async def allows(self, step: StepRecord | None, upcoming_calls: int = 0) -> bool:
+        """Whether the run may go on. False: a call that waits for more was journaled. Raises RunFailed
+        where the limits end the run, or a person refused to extend them."""
+        if any(c.tool_name == BUDGET_TOOL for c in self._state.waiting()):
+            return False
+        limits = self._limits()
+        if limits is None or step is None:
+            return True
+        used = self._used()
+        reached = _reached(limits, used, upcoming_calls)
+        if not reached:
+            return True
+        if self._agent.limits is not None and self._agent.limits.on_reached == "fail":
+            raise RunFailed(
+                f"the run's limit of {', '.join(reached)} is reached", type="LimitReached"
+            )
+        await self._ask(step, limits, used)
+        return False
+
+    async def settle_decided(self) -> None:
+        """Take up decisions about budgets that nobody settled yet."""
+        for call in list(self._state.calls.values()):
+            if call.tool_name == BUDGET_TOOL and call.decision and call.state is CallState.WAITING:
+                await settle_budget(self._log, self._state, call, self._agent, self._clock)
+
+    def _limits(self) -> Limits | None:
+        """As declared, or as last extended. Raises RunFailed after a refusal."""
+        limits = self._agent.limits
+        for call in self._state.calls.values():
+            if call.tool_name == BUDGET_TOOL and call.state is CallState.SETTLED:
+                if "limits" not in call.result:
+                    reason = "nobody extended the run's limits"
+                    raise RunFailed(reason, type="LimitReached", run_id=self._state.meta.id)
+                limits = Limits.from_args(call.result["limits"])
+        return limits
+
+    def _used(self) -> dict[str, Any]:
+        usage = self._state.usage()
+        begun = [
+            c
+            for c in self._state.calls.values()
+            if c.tool_name != BUDGET_TOOL and c.state is not CallState.PLANNED
+        ]
+        return {
+            "tokens": usage.total_tokens,
+            "cost_usd": float(usage.cost_usd or Decimal(0)),
+            "tool_calls": len(begun),
+        }
+
+    async def _ask(self, step: StepRecord, limits: Limits, used: dict[str, Any]) -> None:
+        number = sum(c.tool_name == BUDGET_TOOL for c in self._state.calls.values()) + 1
+        call_id = f"budget_{number}"
+        now = self._clock.now()
+        args = limits.as_args()
+        suspension = Suspension(
+            kind=SuspensionKind.APPROVAL,
+            payload={"type": "approval", "tool_name": BUDGET_TOOL, "args": args, "used": used},
+            resume_schema=APPROVAL_SCHEMA,
+            requested_at=now,
+        )
+        call = CallRecord(
+            key=call_key(step.key, call_id),
+            run_id=self._state.meta.id,
+            tool_call_id=call_id,
+            tool_name=BUDGET_TOOL,
+            args=args,
+            suspension=suspension,
+        )
+        event = ToolCallSuspended(
+            at=now,
+            tool_call_id=call_id,
+            tool_name=BUDGET_TOOL,
+            args=args,
+            kind=suspension.kind,
+            payload=suspension.payload,
+            resume_schema=suspension.resume_schema,
+            attempt=1,
+            agent_path=(self._agent.name,),
+            requested_at=now,
+        )
+        await self._log.suspend_call(call, event)
+        self._state.update(call.model_copy(update={"state": CallState.WAITING, "attempt": 1}))
+
+
+async def settle_budget(
+    log: RunLog, state: RunState, call: CallRecord, agent: Agent, clock: Clock
+) -> None:
+    """Settle a decided budget call: its result has the limits that hold from now on, or the refusal."""
+    assert call.decision is not None
+    if call.decision.kind is DecisionKind.APPROVED:
+        limits = _extended(call, agent)
+        result: dict[str, Any] = {"limits": limits.as_args()}
+    else:
+        result = {"declined": True, "reason": call.decision.reason}
+    settled = call.model_copy(update={"result": result, "settled_at": clock.now()})
+    await log.close_call(settled)
+    state.update(settled.model_copy(update={"state": CallState.SETTLED}))
+
+
+def _extended(call: CallRecord, agent: Agent) -> Limits:
+    """The limits that the approver named, or as much again as the agent declares, on top of what was."""
+    assert call.decision is not None
+    if call.decision.args is not None:
+        return Limits.from_args(call.decision.args)
+    before = Limits.from_args(call.args)
+    return before.plus(agent.limits or before)
+
+
+def _reached(limits: Limits, used: dict[str, Any], upcoming_calls: int) -> Sequence[str]:
+    """Names of the limits that leave no room for what comes next."""
+    reached = []
+    if limits.tokens is not None and used["tokens"] >= limits.tokens:
+        reached.append("tokens")
+    if limits.cost_usd is not None and used["cost_usd"] >= limits.cost_usd:
+        reached.append("cost_usd")
+    if limits.tool_calls is not None and used["tool_calls"] + upcoming_calls > limits.tool_calls:
+        reached.append("tool_calls")
+    return reached

@@ -1,0 +1,43 @@
+"""Whether there is time for a step or a tool before the invocation is cut off (BEHAVIOUR 5.3)."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+from layover.ports import Deadline
+
+RESERVE = timedelta(seconds=1)
+"""Kept for journaling what there is and for the answer."""
+MODEL_NEEDS = timedelta(seconds=60)
+MODEL_SHARE = 0.3
+"""A model call is begun with a minute left, or with this share of a short limit."""
+TOOL_NEEDS = timedelta(seconds=30)
+TOOL_SHARE = 0.5
+"""The same for a tool that names no `timeout`."""
+
+
+class TimeLeft:
+    """The deadline of one invocation. What is begun first is always begun: otherwise a step that is
+    longer than any limit would be put off for ever."""
+
+    def __init__(self, deadline: Deadline) -> None:
+        self._deadline = deadline
+        self._limit = deadline.remaining()
+        self._fresh = True
+
+    def for_model(self) -> bool:
+        """Whether to begin a model call."""
+        return self._for(min(MODEL_NEEDS, self._limit * MODEL_SHARE))
+
+    def for_tools(self, timeouts: Iterable[timedelta | None]) -> bool:
+        """Whether to begin tools with these time-outs."""
+        usual = min(TOOL_NEEDS, self._limit * TOOL_SHARE)
+        return self._for(max((t or usual for t in timeouts), default=usual))
+
+    def until_cut(self) -> float:
+        """Seconds until work that can be repeated has to be let go."""
+        return max(0.0, (self._deadline.remaining() - RESERVE).total_seconds())
+
+    def _for(self, need: timedelta) -> bool:
+        enough = self._fresh or self._deadline.remaining() >= need + RESERVE
+        self._fresh = False
+        return enough

@@ -1,0 +1,255 @@
+"""Decisions, task tokens and the list of open approvals, in memory and on DynamoDB."""
+
+import asyncio
+
+import pytest
+
+from journal_kit import World, open_by, planned, settled
+from layover.errors import DecisionAlreadyMade, Fenced
+from layover.values.run import CallRecord, CallState, DecisionKind, OpenApproval, Status
+
+EMPTY: list[str] = []
+
+
+async def one_waiting(world: World) -> CallRecord:
+    [call] = await world.waiting(await world.taken(), "c1")
+    return call
+
+
+# Deciding
+
+
+async def test_second_decision_is_refused_and_changes_nothing(world: World) -> None:
+    call = await one_waiting(world)
+    first = await world.decide(call, kind=DecisionKind.DENIED, reason="no")
+    before = await world.state(call.run_id)
+    with pytest.raises(DecisionAlreadyMade):
+        await world.decide(call, kind=DecisionKind.APPROVED)
+    assert await world.state(call.run_id) == before
+    assert (await world.call(call)).decision == first.decision
+
+
+async def test_decision_of_another_attempt_is_refused(world: World) -> None:
+    call = await one_waiting(world)
+    for attempt in (0, 2):
+        with pytest.raises(DecisionAlreadyMade):
+            await world.decide(call.model_copy(update={"attempt": attempt}))
+    assert (await world.call(call)).undecided
+
+
+async def test_call_that_does_not_wait_takes_no_decision(world: World) -> None:
+    log = await world.taken()
+    ready, other = await world.opened(log, "c1", "c2")
+    await log.close_call(settled(ready))
+    unknown = planned(log, world.step(log), "c9")
+    for call in (ready, other, unknown):
+        with pytest.raises(DecisionAlreadyMade):
+            await world.decide(call)
+    with pytest.raises(DecisionAlreadyMade):
+        await world.decide(unknown.model_copy(update={"run_id": "unknown"}))
+    assert await world.said(ready.run_id) == EMPTY
+
+
+async def test_run_that_is_over_takes_no_decision(world: World) -> None:
+    log = await world.taken()
+    [call] = await world.waiting(log, "c1")
+    await world.end(log, status=Status.CANCELLED)
+    before = await world.state(call.run_id)
+    with pytest.raises(DecisionAlreadyMade):
+        await world.decide(call)
+    assert await world.state(call.run_id) == before
+
+
+async def test_run_that_ends_during_the_decision_takes_none(world: World) -> None:
+    log = await world.taken()
+    [call] = await world.waiting(log, "c1")
+    meddled, table = world.meddled()
+    table.before_next(lambda: world.end(log))
+    with pytest.raises(DecisionAlreadyMade):
+        await meddled.decide(call)
+    assert [e.type for e in await world.events(call.run_id)][-1] == "finish"
+    assert (await world.call(call)).decision is None
+
+
+async def test_decision_is_recorded_with_its_event_and_leaves_the_waiting(world: World) -> None:
+    log = await world.taken()
+    first, second = await world.waiting(log, "c1", "c2")
+    world.tick()
+    decided = await world.decide(first, world.data("decided"), args={"amount": 1}, reason="ok")
+    assert decided == await world.call(first)
+    assert decided.decision == world.decision(args={"amount": 1}, reason="ok")
+    assert (decided.state, decided.attempt) == (CallState.WAITING, 1)
+    run = await world.run(first.run_id)
+    assert (run.waiting, run.decided) == ({second.key}, {first.key})
+    assert run.updated_at == world.clock.now()
+    assert await world.said(first.run_id) == ["decided"]
+
+
+async def test_decision_without_events_leaves_room_for_those_that_follow(world: World) -> None:
+    log = await world.taken()
+    [call] = await world.waiting(log, "c1")
+    await world.journal.decide(world.owner, call.run_id, call.key, 1, world.decision())
+    log.emit(world.data("after"))
+    await asyncio.wait_for(log.flush(), 5)
+    assert await world.said(call.run_id) == ["after"]
+
+
+async def test_decision_meets_events_that_were_written_meanwhile(world: World) -> None:
+    log = await world.taken()
+    [call] = await world.waiting(log, "c1")
+    meddled, table = world.meddled()
+
+    async def speak() -> None:
+        log.emit(world.data("before"), world.data("before"))
+        await log.flush()
+
+    table.before_next(speak)
+    await meddled.decide(call, world.data("decided"))
+    log.emit(world.data("after"))
+    await log.flush()
+    assert await world.said(call.run_id) == ["before", "before", "decided", "after"]
+
+
+# Tokens
+
+
+async def test_token_of_a_decided_call_is_not_stored(world: World) -> None:
+    call = await one_waiting(world)
+    await world.decide(call)
+    assert await world.store_token(call, "late") is None
+    assert (await world.call(call)).token is None
+
+
+async def test_token_is_not_stored_for_another_attempt_call_or_execution(world: World) -> None:
+    call = await one_waiting(world)
+    for changed in ({"attempt": 2}, {"key": "STEP#0001#CALL#c9"}, {"run_id": "unknown"}):
+        assert await world.store_token(call.model_copy(update=changed), "t") is None
+    assert await world.store_token(call, "t", n=2) is None
+    assert (await world.call(call)).token is None
+
+
+async def test_token_is_not_stored_once_the_run_is_over(world: World) -> None:
+    log = await world.taken()
+    [call] = await world.waiting(log, "c1")
+    await world.end(log)
+    assert await world.store_token(call, "late") is None
+
+
+async def test_stored_token_comes_with_the_decision(world: World) -> None:
+    call = await one_waiting(world)
+    stored = await world.store_token(call, "first")
+    assert stored is not None
+    assert stored.token == "first"
+    await world.store_token(call, "second")
+    decided = await world.journal.decide(
+        world.owner, call.run_id, call.key, 1, world.decision(), world.data()
+    )
+    assert decided.token == "second"
+
+
+async def test_decision_before_any_token_has_none_to_wake(world: World) -> None:
+    call = await one_waiting(world)
+    decided = await world.journal.decide(
+        world.owner, call.run_id, call.key, 1, world.decision(), world.data()
+    )
+    assert decided.token is None
+
+
+async def test_token_that_is_stored_during_the_decision_is_woken(world: World) -> None:
+    """Whoever comes second sees the first: no wake-up is lost."""
+    call = await one_waiting(world)
+    meddled, table = world.meddled()
+    table.before_next(lambda: world.store_token(call, "token"))
+    decided = await meddled.journal.decide(
+        world.owner, call.run_id, call.key, 1, world.decision(), world.data()
+    )
+    assert decided.token == "token"
+
+
+async def test_parallel_decisions_of_different_calls_all_stand(world: World) -> None:
+    names = [f"c{n}" for n in range(6)]
+    calls = await world.waiting(await world.taken(), *names)
+    await asyncio.gather(*(world.decide(c, world.data(c.tool_call_id)) for c in calls))
+    run = await world.run(calls[0].run_id)
+    assert (run.waiting, len(run.decided)) == (frozenset(), 6)
+    assert sorted(await world.said(run.id)) == names
+
+
+# Open approvals
+
+
+async def listed(world: World, size: int = 10, thread_id: str | None = None) -> list[OpenApproval]:
+    found: list[OpenApproval] = []
+    cursor = None
+    while True:
+        page = await world.journal.approvals(world.owner, thread_id, size, cursor)
+        assert len(page.items) <= size
+        found += page.items
+        if (cursor := page.next_cursor) is None:
+            return found
+
+
+async def names(world: World, size: int = 10, thread_id: str | None = None) -> list[str]:
+    return [a.tool_call_id for a in await listed(world, size, thread_id)]
+
+
+async def test_nothing_waits_where_nobody_asked(world: World) -> None:
+    await world.opened(await world.taken(), "c1")
+    assert await names(world) == EMPTY
+    assert await names(world, thread_id="unknown") == EMPTY
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 10])
+async def test_open_approvals_are_listed_oldest_first_and_by_thread(
+    world: World, size: int
+) -> None:
+    logs = [await world.taken(), await world.taken()]
+    for n in range(6):
+        log = logs[n % 2]
+        call = planned(log, world.step(log), f"c{n}", suspension=world.suspension())
+        await log.suspend_call(call)
+        world.tick()
+    assert await names(world, size) == ["c0", "c1", "c2", "c3", "c4", "c5"]
+    first, second = (log.snapshot.meta.thread_id for log in logs)
+    assert await names(world, size, first) == ["c0", "c2", "c4"]
+    assert await names(world, size, second) == ["c1", "c3", "c5"]
+
+
+async def test_open_approval_says_what_it_is_about(world: World) -> None:
+    log = await world.taken()
+    [call] = await world.waiting(log, "c#/1")
+    meta = log.snapshot.meta
+    [found] = await listed(world)
+    assert call.suspension is not None
+    assert (found.run_id, found.thread_id, found.agent) == (meta.id, meta.thread_id, "support")
+    assert (found.tool_call_id, found.args, found.attempt) == ("c#/1", {"n": "c#/1"}, 1)
+    assert found.requested_at == call.suspension.requested_at
+
+
+async def test_approval_leaves_the_list_when_it_is_decided_and_comes_back_when_it_waits_again(
+    world: World,
+) -> None:
+    log = await world.taken()
+    call, _ = await world.waiting(log, "c1", "c2")
+    decided = await world.decide(call)
+    assert await names(world) == ["c2"]
+    resume = await world.join(call.run_id)
+    await resume.open_calls([decided])
+    assert await names(world) == ["c2"]
+    world.tick()
+    again = open_by(resume, decided).model_copy(update={"suspension": world.suspension()})
+    await resume.suspend_call(again)
+    assert [(a.tool_call_id, a.attempt) for a in await listed(world)] == [("c2", 1), ("c1", 2)]
+
+
+async def test_settled_call_leaves_the_list_even_where_the_decision_lost_its_race(
+    world: World,
+) -> None:
+    log = await world.taken()
+    [call] = await world.waiting(log, "c1")
+    await log.cancel_calls([settled(call).model_copy(update={"state": CallState.SETTLED})])
+    with pytest.raises(DecisionAlreadyMade):
+        await world.decide(call)
+    assert await names(world) == EMPTY
+    with pytest.raises(Fenced):
+        await log.open_calls([call])

@@ -1,0 +1,478 @@
+"""Runs in the hand of their writers: taking, the fence, steps and calls, in memory and on DynamoDB."""
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+import pytest
+
+from journal_kit import World, cancelled, open_by, planned, settled
+from layover.errors import AttemptsUsedUp, Fenced
+from layover.keys import call_key, step_key
+from layover.ports import RunLog
+from layover.values.run import (
+    MAX_ATTEMPTS,
+    CallState,
+    ContextBase,
+    DecisionKind,
+    RunSnapshot,
+    Status,
+)
+
+Fact = Callable[[World, RunLog], Awaitable[object]]
+
+
+async def pin(world: World, log: RunLog) -> None:
+    await log.pin(ContextBase(as_of=world.clock.now()))
+
+
+async def put_step(world: World, log: RunLog) -> None:
+    await log.put_step(world.step(log, index=9), world.data())
+
+
+async def end_step(world: World, log: RunLog) -> None:
+    await log.end_step(1, world.data())
+
+
+async def open_calls(world: World, log: RunLog) -> None:
+    await log.open_calls([planned(log, world.step(log), "late")])
+
+
+async def suspend_call(world: World, log: RunLog) -> None:
+    call = planned(log, world.step(log), "late", suspension=world.suspension())
+    await log.suspend_call(call)
+
+
+async def close_planned(world: World, log: RunLog) -> None:
+    await log.close_call(settled(planned(log, world.step(log), "late")))
+
+
+async def cancel_calls(world: World, log: RunLog) -> None:
+    await log.cancel_calls(cancelled([planned(log, world.step(log), "late")]))
+
+
+async def end(world: World, log: RunLog) -> None:
+    await world.end(log)
+
+
+async def cancel_requested(world: World, log: RunLog) -> None:
+    await log.cancel_requested()
+
+
+FACTS: list[Fact] = [pin, put_step, end_step, open_calls, suspend_call, close_planned]
+FACTS += [cancel_calls, end, cancel_requested]
+
+
+# Taking
+
+
+async def test_run_that_is_unknown_or_driven_by_another_execution_is_not_taken(
+    world: World,
+) -> None:
+    run_id = await world.started()
+    before = await world.state(run_id)
+    for take in (world.journal.take, world.journal.join):
+        assert await take(world.owner, "unknown", "unknown-1") is None
+        assert await take(world.owner, run_id, f"{run_id}-2") is None
+    assert await world.journal.force(world.owner, "unknown") is None
+    assert await world.state(run_id) == before
+
+
+async def test_queued_run_is_not_taken(world: World) -> None:
+    head = await world.thread()
+    await world.accept(head.id)
+    queued = await world.queue(head.id)
+    assert await world.journal.take(world.owner, queued, f"{queued}-1") is None
+    assert await world.journal.join(world.owner, queued, f"{queued}-1") is None
+    assert await world.journal.force(world.owner, queued) is None
+
+
+async def test_run_that_is_over_is_not_taken(world: World) -> None:
+    log = await world.taken()
+    run_id = log.snapshot.meta.id
+    await world.end(log)
+    assert await world.journal.take(world.owner, run_id, f"{run_id}-1") is None
+    assert await world.journal.join(world.owner, run_id, f"{run_id}-1") is None
+    assert await world.journal.force(world.owner, run_id) is None
+
+
+async def test_sixth_attempt_without_a_step_is_refused(world: World) -> None:
+    run_id = await world.started()
+    for _ in range(MAX_ATTEMPTS):
+        await world.take(run_id)
+    with pytest.raises(AttemptsUsedUp):
+        await world.take(run_id)
+    assert await world.journal.take(world.owner, run_id, "another-1") is None
+    assert (await world.run(run_id)).epoch == MAX_ATTEMPTS
+    log = await world.journal.force(world.owner, run_id)
+    assert log is not None
+    await world.end(log, status=Status.FAILED)
+
+
+async def test_taking_raises_epoch_and_attempts_and_joining_neither(world: World) -> None:
+    run_id = await world.started()
+    for n in (1, 2):
+        meta = (await world.take(run_id)).snapshot.meta
+        assert (meta.epoch, meta.attempts, meta.turns) == (n, n, n)
+    meta = (await world.join(run_id)).snapshot.meta
+    assert (meta.epoch, meta.attempts) == (2, 2)
+
+
+async def test_progress_lets_the_attempts_begin_again(world: World) -> None:
+    log = await world.taken()
+    run_id = log.snapshot.meta.id
+    for progress in (
+        lambda log: world.journaled(log, "c1", "c2"),
+        lambda log: log.close_call(settled(planned(log, world.step(log), "c1"))),
+        lambda log: suspend(world, log, "c2"),
+    ):
+        log = await world.take(run_id)
+        assert (await world.run(run_id)).attempts > 0
+        await progress(log)
+        assert (await world.run(run_id)).attempts == 0
+
+
+async def test_opening_a_call_is_no_progress(world: World) -> None:
+    log = await world.taken()
+    await world.journaled(log, "c1")
+    log = await world.take(log.snapshot.meta.id)
+    await log.open_calls([planned(log, world.step(log), "c1")])
+    assert (await world.run(log.snapshot.meta.id)).attempts == 1
+
+
+async def test_next_execution_drives_the_run_and_the_one_before_does_not(world: World) -> None:
+    run_id = await world.started()
+    assert await world.journal.succeed(world.owner, "unknown", None) is None
+    assert await world.journal.succeed(world.owner, run_id, f"{run_id}-7") is None
+    assert await world.journal.succeed(world.owner, run_id, f"{run_id}-1") == 2
+    assert await world.journal.succeed(world.owner, run_id, f"{run_id}-1") is None
+    assert await world.journal.take(world.owner, run_id, f"{run_id}-1") is None
+    meta = (await world.take(run_id, 2)).snapshot.meta
+    assert (meta.n, meta.execution) == (2, f"{run_id}-2")
+    log = await world.take(run_id, 2)
+    await world.end(log)
+    assert await world.journal.succeed(world.owner, run_id, f"{run_id}-2") is None
+
+
+# The fence
+
+
+@pytest.mark.parametrize("fact", FACTS)
+async def test_writer_whose_epoch_is_gone_writes_nothing(world: World, fact: Fact) -> None:
+    stale = await world.taken()
+    run_id = stale.snapshot.meta.id
+    await world.journaled(stale, "late")
+    await world.take(run_id)
+    before = await world.state(run_id)
+    with pytest.raises(Fenced):
+        await fact(world, stale)
+    assert await world.state(run_id) == before
+
+
+@pytest.mark.parametrize("fact", FACTS)
+async def test_nothing_is_written_to_a_run_that_is_over(world: World, fact: Fact) -> None:
+    log = await world.taken()
+    run_id = log.snapshot.meta.id
+    await world.journaled(log, "late")
+    joined = await world.join(run_id)
+    await world.end(log)
+    before = await world.state(run_id)
+    for writer in (log, joined):
+        with pytest.raises(Fenced):
+            await fact(world, writer)
+    assert await world.state(run_id) == before
+
+
+async def test_call_that_its_opener_left_is_not_closed_after_the_end(world: World) -> None:
+    log = await world.taken()
+    [call] = await world.opened(log, "c1")
+    await world.end(log)
+    before = await world.state(call.run_id)
+    with pytest.raises(Fenced):
+        await log.close_call(settled(call))
+    with pytest.raises(Fenced):
+        await log.close_call(settled(call), world.data())
+    assert await world.state(call.run_id) == before
+
+
+async def test_forced_writer_fences_everybody(world: World) -> None:
+    log = await world.taken()
+    joined = await world.join(log.snapshot.meta.id)
+    forced = await world.journal.force(world.owner, log.snapshot.meta.id)
+    assert forced is not None
+    for writer in (log, joined):
+        with pytest.raises(Fenced):
+            await put_step(world, writer)
+    await put_step(world, forced)
+
+
+async def test_writers_of_one_epoch_do_not_fence_each_other(world: World) -> None:
+    log = await world.taken()
+    waiting = await world.waiting(log, "c1", "c2")
+    decided = [await world.decide(call) for call in waiting]
+    joined = [await world.join(log.snapshot.meta.id) for _ in decided]
+    for writer, call in zip(joined, decided, strict=True):
+        await writer.open_calls([call])
+    for writer, call in zip(joined, decided, strict=True):
+        await writer.close_call(settled(open_by(writer, call)), world.data())
+    assert {(await world.call(c)).state for c in decided} == {CallState.SETTLED}
+
+
+# Steps
+
+
+async def test_step_is_journaled_once(world: World) -> None:
+    log = await world.taken()
+    await log.put_step(world.step(log, text="first"))
+    joined = await world.join(log.snapshot.meta.id)
+    with pytest.raises(Fenced):
+        await joined.put_step(world.step(log, text="second"))
+    snapshot = await snapshot_of(world, log)
+    assert [s.message.text for s in snapshot.steps] == ["first"]
+
+
+async def test_next_writer_reads_what_was_journaled(world: World) -> None:
+    log = await world.taken()
+    base = ContextBase(as_of=world.clock.now(), window_start="m", versions={"a": 1})
+    await log.pin(base)
+    first = world.step(log, "c1", "c2")
+    second = world.step(log, index=2)
+    await log.put_step(first)
+    await log.close_call(settled(planned(log, first, "c2"), {"x": [1, None, "é"]}))
+    await log.put_step(second, ended=True)
+    next_log = await world.take(log.snapshot.meta.id)
+    snapshot = next_log.snapshot
+    assert snapshot.steps == (first, second)
+    assert (snapshot.meta.base, snapshot.meta.step_ended) == (base, 2)
+    call = snapshot.call(call_key(first.key, "c2"))
+    assert call is not None
+    assert (call.state, call.result, call.model_output) == (
+        CallState.SETTLED,
+        {"x": [1, None, "é"]},
+        "{'x': [1, None, 'é']}",
+    )
+    assert snapshot.call(call_key(first.key, "c1")) is None
+    assert snapshot == await snapshot_of(world, log)
+
+
+async def test_end_of_a_step_is_recorded_with_its_event(world: World) -> None:
+    log = await world.taken()
+    await world.journaled(log)
+    await log.end_step(1, world.data("ended"))
+    assert (await world.run(log.snapshot.meta.id)).step_ended == 1
+    assert await world.said(log.snapshot.meta.id) == ["ended"]
+
+
+async def test_odd_call_ids_and_sub_agents_steps_keep_their_places(world: World) -> None:
+    log = await world.taken()
+    odd = ["a/b", "a#CALL#b", "ü ~", "a"]
+    calls = await world.opened(log, *odd)
+    child = world.step(log).model_copy(update={"key": step_key(f"{calls[0].key}/", 1)})
+    await log.put_step(child)
+    snapshot = (await world.take(log.snapshot.meta.id)).snapshot
+    assert sorted(c.tool_call_id for c in snapshot.calls) == sorted(odd)
+    assert [s.key for s in snapshot.steps] == ["STEP#0001", child.key]
+
+
+# Open calls
+
+
+async def test_window_of_calls_opens_whole_or_not_at_all(world: World) -> None:
+    log = await world.taken()
+    calls = await world.journaled(log, "c1", "c2")
+    joined = await world.join(log.snapshot.meta.id)
+    await joined.open_calls(calls[1:])
+    with pytest.raises(Fenced):
+        await log.open_calls(calls)
+    assert await world.journal.call(world.owner, calls[0].run_id, calls[0].key) is None
+
+
+async def test_open_call_names_its_opener(world: World) -> None:
+    log = await world.taken()
+    [call] = await world.opened(log, "c1")
+    assert await world.call(call) == call
+    assert (call.state, call.opener) == (CallState.OPEN, log.opener)
+
+
+async def test_forty_calls_open_in_one_transaction(world: World) -> None:
+    log = await world.taken()
+    calls = await world.opened(log, *(f"c{n}" for n in range(40)))
+    snapshot = await snapshot_of(world, log)
+    assert {c.key for c in snapshot.calls} == {c.key for c in calls}
+    await log.cancel_calls(cancelled(calls), world.data())
+    snapshot = await snapshot_of(world, log)
+    assert {c.state for c in snapshot.calls} == {CallState.SETTLED}
+
+
+async def test_opener_closes_its_call_after_the_epoch_moved(world: World) -> None:
+    """It ran, and nobody else may close it: the result is kept."""
+    log = await world.taken()
+    [call] = await world.opened(log, "c1")
+    await world.take(call.run_id)
+    await log.close_call(settled(call), world.data("closed"))
+    assert (await world.call(call)).result == "done"
+    assert await world.said(call.run_id) == ["closed"]
+
+
+async def test_call_is_closed_by_nobody_but_its_opener_under_an_old_epoch(world: World) -> None:
+    log = await world.taken()
+    [call] = await world.opened(log, "c1")
+    sibling = await world.join(call.run_id)
+    await world.take(call.run_id)
+    with pytest.raises(Fenced):
+        await sibling.close_call(settled(call))
+    with pytest.raises(Fenced):
+        await sibling.close_call(settled(open_by(sibling, call)))
+    assert (await world.call(call)).state is CallState.OPEN
+
+
+async def test_call_is_closed_once(world: World) -> None:
+    log = await world.taken()
+    [call] = await world.opened(log, "c1")
+    await log.close_call(settled(call, "first"))
+    with pytest.raises(Fenced):
+        await log.close_call(settled(call, "second"))
+    assert (await world.call(call)).result == "first"
+
+
+async def test_next_attempt_settles_or_reopens_a_call_that_was_left_open(world: World) -> None:
+    log = await world.taken()
+    left, again = await world.opened(log, "c1", "c2")
+    turn = await world.take(left.run_id)
+    await turn.close_call(settled(left, "in doubt"))
+    await turn.open_calls([again])
+    for call in (left, again):
+        with pytest.raises(Fenced):
+            await log.close_call(settled(call))
+    assert (await world.call(left)).result == "in doubt"
+    assert (await world.call(again)).opener == turn.opener
+
+
+async def test_last_call_of_a_step_ends_it_in_the_same_write(world: World) -> None:
+    log = await world.taken()
+    [call] = await world.opened(log, "c1")
+    await log.close_call(settled(call), world.data("turn-end"), ended_step=1)
+    assert (await world.run(call.run_id)).step_ended == 1
+
+
+# Waiting calls
+
+
+async def suspend(world: World, log: RunLog, call_id: str) -> None:
+    call = planned(log, world.step(log), call_id, suspension=world.suspension())
+    await log.suspend_call(call)
+
+
+async def test_call_without_a_suspension_cannot_wait(world: World) -> None:
+    log = await world.taken()
+    [call] = await world.journaled(log, "c1")
+    with pytest.raises(ValueError, match="suspension"):
+        await log.suspend_call(call)
+
+
+async def test_waiting_call_reads_back_and_the_run_shows_as_suspended(world: World) -> None:
+    log = await world.taken()
+    expires = world.clock.now() + timedelta(days=2)
+    suspension = world.suspension(expires_at=expires, payload={"x": 1})
+    [call] = await world.waiting(log, "c1", suspension=suspension)
+    assert (call.state, call.attempt, call.undecided) == (CallState.WAITING, 1, True)
+    assert (call.token, call.opener, call.suspension) == (None, None, suspension)
+    run = await world.run(call.run_id)
+    assert (run.waiting, run.shown_status) == ({call.key}, Status.SUSPENDED)
+
+
+async def test_undecided_call_is_neither_opened_nor_closed(world: World) -> None:
+    log = await world.taken()
+    [call] = await world.waiting(log, "c1")
+    with pytest.raises(Fenced):
+        await log.open_calls([call])
+    with pytest.raises(Fenced):
+        await log.close_call(settled(call))
+    assert await world.call(call) == call
+
+
+async def test_decided_call_is_opened_once(world: World) -> None:
+    log = await world.taken()
+    [call] = await world.waiting(log, "c1")
+    decided = await world.decide(call)
+    first, second = await world.join(call.run_id), await world.join(call.run_id)
+    await first.open_calls([decided])
+    with pytest.raises(Fenced):
+        await second.open_calls([decided])
+    assert (await world.call(call)).opener == first.opener
+    assert (await world.call(call)).decision == decided.decision
+
+
+async def test_denied_call_is_settled_without_being_opened(world: World) -> None:
+    log = await world.taken()
+    [call] = await world.waiting(log, "c1")
+    decided = await world.decide(call, kind=DecisionKind.DENIED, reason="no")
+    assert (await world.run(call.run_id)).decided == {call.key}
+    await log.close_call(settled(decided))
+    closed = await world.call(call)
+    assert (closed.state, closed.decision) == (CallState.SETTLED, decided.decision)
+    run = await world.run(call.run_id)
+    assert (run.waiting, run.decided) == (frozenset(), frozenset())
+
+
+async def test_waiting_again_is_a_new_attempt_without_token_and_decision(world: World) -> None:
+    log = await world.taken()
+    [call] = await world.waiting(log, "c1")
+    await world.store_token(call, "token")
+    decided = await world.decide(call)
+    resume = await world.join(call.run_id)
+    await resume.open_calls([decided])
+    past = ({"attempt": 1, "kind": "approved"},)
+    suspension = world.suspension(payload="more")
+    again = open_by(resume, decided).model_copy(update={"suspension": suspension, "past": past})
+    await resume.suspend_call(again)
+    now = await world.call(call)
+    assert (now.state, now.attempt, now.token, now.decision) == (CallState.WAITING, 2, None, None)
+    assert (now.suspension, now.past) == (suspension, past)
+    run = await world.run(call.run_id)
+    assert (run.waiting, run.decided) == ({call.key}, frozenset())
+    # What looked at the first attempt finds it gone.
+    assert await world.store_token(call, "late") is None
+    with pytest.raises(Fenced):
+        await resume.open_calls([decided])
+
+
+async def test_calls_are_cancelled_whatever_they_were(world: World) -> None:
+    log = await world.taken()
+    step = world.step(log, "c1", "c2", "c3")
+    await log.put_step(step)
+    await log.open_calls([planned(log, step, "c1")])
+    await suspend(world, log, "c2")
+    forced = await world.journal.force(world.owner, log.snapshot.meta.id)
+    assert forced is not None
+    given = [planned(log, step, c) for c in ("c1", "c2", "c3")]
+    await forced.cancel_calls(cancelled(given), world.data())
+    with pytest.raises(Fenced):
+        await log.close_call(settled(open_by(log, given[0])))
+    snapshot = await snapshot_of(world, log)
+    assert [(c.state, c.result) for c in snapshot.calls] == [(CallState.SETTLED, "Cancelled")] * 3
+    assert snapshot.meta.waiting == frozenset()
+    assert (await world.journal.approvals(world.owner, None, 9, None)).items == ()
+
+
+async def test_cancel_flag_is_seen_by_the_holder(world: World) -> None:
+    log = await world.taken()
+    assert not await log.cancel_requested()
+    flagged = await world.journal.request_cancel(world.owner, log.snapshot.meta.id)
+    assert flagged is not None
+    assert flagged.cancel
+    assert await log.cancel_requested()
+
+
+async def test_run_that_is_over_takes_no_cancel_flag(world: World) -> None:
+    log = await world.taken()
+    await world.end(log)
+    flagged = await world.journal.request_cancel(world.owner, log.snapshot.meta.id)
+    assert flagged is not None
+    assert (flagged.status, flagged.cancel) == (Status.SUCCESS, False)
+    assert await world.journal.request_cancel(world.owner, "unknown") is None
+
+
+async def snapshot_of(world: World, log: RunLog) -> RunSnapshot:
+    snapshot = await world.journal.snapshot(world.owner, log.snapshot.meta.id)
+    assert snapshot is not None
+    return snapshot

@@ -1,0 +1,105 @@
+"""`layover demo` as a user runs it: a process with an exit code and a transcript."""
+
+import asyncio
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from fake_openai import FakeOpenAI, say
+
+LIMIT_S = 90.0
+STOP_LIMIT_S = 15.0
+TRANSCRIPT = (
+    "ready http://127.0.0.1:",
+    "A tool call",
+    "tool call: lookup_order(order_id=A-1002)",
+    "result: id=A-1002",
+    "suspended: refund waits for approval",
+    "approved by ada: the run resumes",
+    "result: Refunded 60.00 euros",
+    "execution: Turn > Route > Approvals > Await > Resume > Settled > BranchDone > Turn",
+    "suspended: book_table waits for input",
+    "states:SendTaskSuccess, token ",
+    "resumed by callback: the run resumes",
+    "result: day=",
+    "A second thread",
+    "tool call: lookup_order(order_id=A-1001)",
+    "Threads",
+    "What about order A-1001",
+    "Where is my order A-1002",
+    "Every step held.",
+)
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A folder for temporary files, with a path short enough for sockets."""
+    with tempfile.TemporaryDirectory(prefix="demo-") as folder:
+        yield Path(folder)
+
+
+@asynccontextmanager
+async def demo(folder: Path, **variables: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """The command in an environment without a provider, unless one is given."""
+    kept = {k: os.environ[k] for k in ("PATH", "HOME", "LANG") if k in os.environ}
+    process = await asyncio.create_subprocess_exec(
+        *[sys.executable, "-m", "layover.cli", "demo"],
+        env={**kept, "TMPDIR": str(folder), "PYTHONUNBUFFERED": "1", **variables},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await asyncio.wait_for(process.communicate(), STOP_LIMIT_S)
+
+
+async def output_of(process: asyncio.subprocess.Process) -> tuple[str, str]:
+    output, errors = await asyncio.wait_for(process.communicate(), LIMIT_S)
+    return output.decode(), errors.decode()
+
+
+async def test_demo_ends_with_one_and_names_the_step_that_did_not_hold(short: Path) -> None:
+    with FakeOpenAI() as provider:
+        provider.respond_with(lambda _: say("I would rather talk about the weather."))
+        async with demo(short, OPENAI_BASE_URL=provider.base_url, OPENAI_API_KEY="k") as process:
+            output, _ = await output_of(process)
+    assert process.returncode == 1
+    assert "FAILED: the model called no tool" in output
+    logs = Path(output.rpartition("logs: ")[2].strip())
+    assert (logs / "turn.log").is_file()
+
+
+async def test_demo_that_is_stopped_leaves_nothing_behind(short: Path) -> None:
+    async with demo(short) as process:
+        assert process.stdout is not None
+        async with asyncio.timeout(LIMIT_S):
+            while b"suspended:" not in await process.stdout.readline():
+                pass
+        children = psutil.Process(process.pid).children(recursive=True)
+        assert children
+        process.send_signal(signal.SIGTERM)
+        _, errors = await asyncio.wait_for(process.communicate(), STOP_LIMIT_S)
+    assert process.returncode == 1
+    assert errors == b""
+    assert not [child for child in children if child.is_running()]
+    assert list(short.iterdir()) == []
+
+
+async def test_every_step_of_the_demo_holds_and_is_in_the_transcript(short: Path) -> None:
+    async with demo(short) as process:
+        output, errors = await output_of(process)
+    assert (process.returncode, errors) == (0, ""), output
+    at = 0
+    for line in TRANSCRIPT:
+        assert line in output[at:], f"{line!r} is missing, or not where it belongs:\n{output}"
+        at = output.index(line, at)
+    assert list(short.iterdir()) == []

@@ -1,0 +1,311 @@
+"""One process's worth of runs in memory, driven as the state machine drives them; and a power switch."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from layover import Agent
+from layover.adapters.inmemory.blobs import MemoryBlobs
+from layover.adapters.inmemory.callbacks import MemoryCallbacks
+from layover.adapters.inmemory.memory import InMemoryMemory
+from layover.adapters.inmemory.model import ScriptedModel, call, say
+from layover.adapters.inmemory.table import MemoryTable
+from layover.adapters.inmemory.threads import InMemoryThreads
+from layover.adapters.journal.journal import TableJournal
+from layover.clock import ManualClock
+from layover.errors import DecisionAlreadyMade, RetryableError
+from layover.ids import RandomIds
+from layover.ports import ChatModel, Clock, Deadline, Runtime
+from layover.services import approvals
+from layover.services.deadlines import NoDeadline
+from layover.services.payloads import (
+    AwaitPayload,
+    ResumePayload,
+    RunPayload,
+    SettlePayload,
+    WaitingCall,
+)
+from layover.services.resume import DECIDED, await_decision, resume
+from layover.services.settle import settle
+from layover.services.start_run import StartRun, start_run
+from layover.services.turn import turn
+from layover.services.views import run_view
+from layover.values.event import Event
+from layover.values.message import Message, Role, ToolResultPart
+from layover.values.prompt import Prompt, Reply
+from layover.values.run import Run, RunMeta
+from layover.values.settings import Settings
+from layover.values.thread import ThreadHead
+
+ANN = "ann"
+
+__all__ = ["ANN", "Bench", "Crash", "Power", "ScriptedModel", "call", "say", "told", "types"]
+
+
+class Crash(BaseException):
+    """The process dies here."""
+
+
+class Power:
+    """Cut at the k-th port call, before or after it took effect; then nothing works until `restore`."""
+
+    def __init__(self, cut_at: int = 0, *, after: bool = False) -> None:
+        self.cut_at = cut_at
+        self.after = after
+        self.calls = 0
+        self.dead = False
+        self.cuts = 0
+
+    async def through(self, work: Any) -> Any:
+        """One port call."""
+        self.calls += 1
+        cut = self.calls == self.cut_at
+        if self.dead or (cut and not self.after):
+            work.close()
+            self.cut()
+        result = await work
+        if cut or self.dead:
+            self.cut()
+        return result
+
+    def cut(self) -> None:
+        self.cuts += not self.dead
+        self.dead = True
+        raise Crash
+
+    def point(self) -> None:
+        """A place in a tool's own code."""
+        self.calls += 1
+        if self.dead or self.calls == self.cut_at:
+            self.cut()
+
+    def restore(self) -> None:
+        self.dead = False
+
+
+class Powered:
+    """A port that works while there is power."""
+
+    def __init__(self, port: Any, power: Power) -> None:
+        self._port = port
+        self._power = power
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._port, name)
+        return lambda *args, **kwargs: self._power.through(method(*args, **kwargs))
+
+
+@dataclass
+class FailingThreads(InMemoryThreads):
+    """A database that can be away for reading or for saving."""
+
+    away: bool = False
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    async def save_turn(self, record: Any) -> None:
+        if self.away:
+            raise RetryableError("the database is away")
+        await super().save_turn(record)
+
+
+class Bench:
+    """An agent with in-memory ports, and a hand that does what Step Functions does."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        model: ChatModel | Sequence[Any],
+        *,
+        clock: Clock | None = None,
+        power: Power | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        self.agent = agent
+        self.agents: dict[str, Agent] = {agent.name: agent}
+        self.model = ScriptedModel(model) if isinstance(model, Sequence) else model
+        self.clock = clock or ManualClock()
+        self.power = power or Power()
+        self.threads = FailingThreads()
+        self.callbacks = MemoryCallbacks()
+        self._table = MemoryTable()
+        self._blobs = MemoryBlobs()
+        self.plain = self._runtime(self._table, self.threads, self.model, settings)
+        """Ports that never lose power, for looking at what there is."""
+        powered = Powered(self.threads, self.power)
+        self.runtime = self._runtime(
+            Powered(self._table, self.power), powered, Powered(self.model, self.power), settings
+        )
+
+    def _runtime(self, table: Any, threads: Any, model: Any, settings: Settings | None) -> Runtime:
+        return Runtime(
+            journal=TableJournal(table, self._blobs, self.clock),
+            threads=threads,
+            memory=InMemoryMemory(self.threads),
+            blobs=self._blobs,
+            model=model,
+            callbacks=self.callbacks,
+            clock=self.clock,
+            ids=RandomIds(),
+            settings=settings or Settings(),
+            agents=self._agents,
+        )
+
+    def _agents(self) -> dict[str, Agent]:
+        return self.agents
+
+    async def start(self, text: str = "hello", thread: str = "t1", **options: Any) -> str:
+        """Accept a run; its id."""
+        now = self.clock.now()
+        head = ThreadHead(
+            id=thread, owner=ANN, agent=self.agent.name, created_at=now, updated_at=now
+        )
+        await self.plain.journal.put_thread(head)
+        return (await start_run(self.plain, ANN, thread, StartRun(text, **options))).id
+
+    def payload(self, run_id: str, cls: type = RunPayload, **more: Any) -> Any:
+        return cls(owner=ANN, run_id=run_id, execution=f"{run_id}-1", **more)
+
+    async def turn(self, run_id: str, deadline: Deadline | None = None) -> dict[str, Any]:
+        """One invocation."""
+        answer = await turn(self.runtime, self.payload(run_id), deadline or NoDeadline())
+        return dict(answer)
+
+    async def settle(self, run_id: str, **error: Any) -> str:
+        """What the state machine does with a Turn that failed."""
+        payload = self.payload(run_id, SettlePayload, error=error)
+        return str((await settle(self.plain, payload))["status"])
+
+    async def drive(self, run_id: str) -> str:
+        """Turn until the run is over or suspended, restarting what crashed or failed."""
+        for _ in range(50):
+            try:
+                answer = await self.turn(run_id)
+            except (Crash, RetryableError) as error:
+                self.power.restore()
+                status = await self.settle(run_id, Error=type(error).__name__)
+                if status != "again":
+                    return status
+                continue
+            if answer["status"] != "yielded":
+                return str(answer["status"])
+        raise AssertionError("the run comes to no end")
+
+    async def go(self, text: str = "hello", **options: Any) -> Run:
+        """A run from beginning to end, or to its suspension."""
+        run_id = await self.start(text, **options)
+        await self.drive(run_id)
+        return await self.run(run_id)
+
+    async def meta(self, run_id: str) -> RunMeta:
+        found = await self.plain.journal.run(ANN, run_id)
+        assert found is not None
+        return found
+
+    async def run(self, run_id: str) -> Run:
+        snapshot = await self.plain.journal.snapshot(ANN, run_id)
+        assert snapshot is not None
+        return run_view(snapshot)
+
+    async def head(self, thread: str = "t1") -> ThreadHead:
+        head = await self.plain.journal.thread(ANN, thread)
+        assert head is not None
+        return head
+
+    async def call(self, run_id: str, call_id: str) -> Any:
+        snapshot = await self.plain.journal.snapshot(ANN, run_id)
+        assert snapshot is not None
+        return next(c for c in snapshot.calls if c.tool_call_id == call_id)
+
+    async def decide(self, run_id: str, call_id: str, verdict: str, **given: Any) -> Run:
+        """The decision alone: nobody settles the call yet."""
+        request = approvals.Decide(approvals.Verdict(verdict), **given)
+        return await approvals.decide(self.runtime, ANN, run_id, call_id, request)
+
+    async def branch(self, run_id: str, call_id: str, output: Any = DECIDED) -> WaitingCall:
+        """Resume, as the Map's branch of this call does once its token is answered."""
+        found = await self.call(run_id, call_id)
+        item = WaitingCall(key=found.key, attempt=found.attempt, timeout_s=1)
+        return await resume(
+            self.runtime, self.payload(run_id, ResumePayload, call=item, output=output)
+        )
+
+    async def wait(self, run_id: str, call_id: str, token: str = "token") -> str:
+        """Await: store the call's token."""
+        found = await self.call(run_id, call_id)
+        item = WaitingCall(key=found.key, attempt=found.attempt, timeout_s=1)
+        payload = self.payload(run_id, AwaitPayload, call=item, token=token)
+        return str((await await_decision(self.runtime, payload))["status"])
+
+    async def answer(self, run_id: str, call_id: str, verdict: str, **given: Any) -> str:
+        """Decide, settle, go on: each step repeated when the process dies in it."""
+        for step in ("decide", "settle"):
+            for _ in range(5):
+                try:
+                    if step == "decide":
+                        await self.decide(run_id, call_id, verdict, **given)
+                    else:
+                        await self.branch(run_id, call_id)
+                    break
+                except Crash:
+                    self.power.restore()
+                except DecisionAlreadyMade:
+                    break
+        return await self.drive(run_id)
+
+    async def events(self, run_id: str) -> list[Event]:
+        """All events; their numbers have no gap."""
+        found: list[Event] = []
+        while True:
+            page = await self.plain.journal.events(ANN, run_id, len(found), 1_000)
+            found += page.items
+            assert [e.seq for e in found] == list(range(1, len(found) + 1))
+            if page.done or not page.items:
+                return found
+
+    async def stored(self, thread: str = "t1") -> list[Message]:
+        """What the database has of the thread's newest branch."""
+        leaf = (await self.head(thread)).leaf_id
+        assert leaf is not None
+        page = await self.threads.messages(ANN, thread, leaf, 1_000, None)
+        assert page is not None
+        return list(page.items)
+
+
+def types(events: Iterable[Event], *but: str) -> list[str]:
+    """The events' types, without messages and deltas."""
+    hidden = {"message", "text-delta", "reasoning-delta", "tool-call-delta", *but}
+    return [e.type for e in events if e.type not in hidden]
+
+
+def told(messages: Iterable[Message]) -> list[tuple[str, Any]]:
+    """Roles, with texts and results: what stays the same whatever the ids and times are."""
+    shown: list[tuple[str, Any]] = []
+    for message in messages:
+        results = [p.result for p in message.content if isinstance(p, ToolResultPart)]
+        shown.append((message.role.value, results[0] if results else message.text))
+    return shown
+
+
+def answers(*script: Reply) -> Any:
+    """A model whose answer depends on how many steps the run has: asked again, it says the same."""
+
+    def reply(prompt: Prompt) -> Reply:
+        newest = max(i for i, m in enumerate(prompt.messages) if m.role is Role.USER)
+        steps = [m for m in prompt.messages[newest:] if m.role is Role.ASSISTANT]
+        return script[len(steps)]
+
+    return ScriptedModel(reply)
+
+
+def seen(prompt: Prompt) -> list[str]:
+    """What the model reads of the results, newest last."""
+    return [m.model_output or "" for m in prompt.messages if m.role is Role.TOOL]
+
+
+def with_tools(agent: Agent, *tools: Any) -> Agent:
+    """The same agent after a deployment of new code."""
+    return Agent(agent.name, model=agent.model, tools=tools, tool_concurrency=agent.tool_concurrency)
+
+

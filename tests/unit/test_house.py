@@ -1,0 +1,206 @@
+"""The rules of the house, held by machine."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LAYER = ROOT / "layers" / "shared" / "python"
+PACKAGE = LAYER / "layover"
+FUNCTIONS = ROOT / "functions"
+HANDLERS = sorted(FUNCTIONS.glob("*/handler.py"))
+
+LONGEST_FILE = 450
+LONGEST_FUNCTION = 60
+LONGEST_HANDLER = 40
+# Where each is at home; the one-machine runner stands for AWS itself.
+AT_HOME = {
+    "boto3": ("adapters", "wiring.py", "local"),
+    "botocore": ("adapters", "wiring.py", "local"),
+    "psycopg": ("adapters", "wiring.py", "local"),
+    "openai": ("adapters", "wiring.py"),
+    "moto": ("local",),
+    "starlette": ("local",),
+}
+HEAVY = ("openai", "numpy", "psycopg", "boto3", "moto", "layover.local")
+
+
+def sources() -> list[Path]:
+    """Every Python file that is shipped."""
+    folders = (PACKAGE, FUNCTIONS, ROOT / "infra")
+    found = (path for folder in folders for path in folder.rglob("*.py"))
+    return sorted(path for path in found if "cdk.out" not in path.parts)
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def functions_of(path: Path) -> Iterator[tuple[str, int]]:
+    """Names of functions with their lengths in lines."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name, (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def imports_of(path: Path) -> set[str]:
+    """Top-level names of what a file imports, wherever in it."""
+    names: set[str] = set()
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.split(".")[0])
+    return names
+
+
+def reads_environment(path: Path) -> bool:
+    """Whether a file names `os.environ` or `os.getenv`."""
+    return any(
+        (isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv"))
+        or (isinstance(node, ast.alias) and node.name in ("environ", "getenv"))
+        for node in ast.walk(tree(path))
+    )
+
+
+def test_imports_point_down() -> None:
+    run = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_libraries_stay_at_home() -> None:
+    astray = [
+        f"{name_of(path)} imports {library}"
+        for path in PACKAGE.rglob("*.py")
+        for library in imports_of(path) & AT_HOME.keys()
+        if path.relative_to(PACKAGE).parts[0] not in AT_HOME[library]
+    ]
+    assert astray == []
+
+
+def test_functions_import_no_library_of_the_adapters() -> None:
+    astray = [
+        f"{name_of(path)} imports {library}"
+        for path in FUNCTIONS.rglob("*.py")
+        for library in imports_of(path) & AT_HOME.keys()
+    ]
+    assert astray == []
+
+
+def test_environment_is_read_in_one_place() -> None:
+    allowed = {PACKAGE / "wiring.py", PACKAGE / "cli.py", *(PACKAGE / "local").rglob("*.py")}
+    assert [name_of(p) for p in sources() if reads_environment(p) and p not in allowed] == []
+
+
+def test_no_file_is_too_long() -> None:
+    long = {name_of(p): n for p in sources() if (n := len(p.read_text().splitlines())) > LONGEST_FILE}
+    assert long == {}, f"files of more than {LONGEST_FILE} lines"
+
+
+def test_no_function_is_too_long() -> None:
+    long = {
+        f"{name_of(path)}:{name}": lines
+        for path in sources()
+        for name, lines in functions_of(path)
+        if lines > LONGEST_FUNCTION
+    }
+    assert long == {}, f"functions of more than {LONGEST_FUNCTION} lines"
+
+
+@pytest.mark.parametrize("handler", HANDLERS, ids=lambda path: path.parent.name)
+def test_handler_is_short(handler: Path) -> None:
+    assert len(handler.read_text().splitlines()) <= LONGEST_HANDLER
+
+
+def test_every_function_of_the_design_is_there() -> None:
+    named = {path.parent.name for path in HANDLERS}
+    assert named >= {"turn", "resume", "settle", "sweep", "extract", "compact", "api", "migrate"}
+
+
+@pytest.mark.parametrize("handler", HANDLERS, ids=lambda path: path.parent.name)
+def test_handler_starts_without_heavy_imports(handler: Path) -> None:
+    """They are imported where they are used: a cold start pays for nothing else."""
+    code = f"import sys, {handler.parent.name}.handler; print(*sys.modules)"
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        # An empty environment, too: nothing is read at import.
+        env={"PYTHONPATH": f"{FUNCTIONS}:{LAYER}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert [name for name in HEAVY if name in run.stdout.split()] == []
+
+
+def test_importing_layover_costs_nothing() -> None:
+    code = "import sys, layover; print(*sys.modules)"
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(LAYER)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert [name for name in (*HEAVY, "pydantic") if name in run.stdout.split()] == []
+
+
+def test_settling_a_run_imports_no_code_of_the_users() -> None:
+    code = "import sys, settle.handler, sweep.handler; print(*sys.modules)"
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": f"{FUNCTIONS}:{LAYER}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "user_agents" not in run.stdout.split()
+
+
+def test_nothing_in_the_layer_needs_the_one_machine_runner() -> None:
+    """The layer is built without `local` and `cli.py`."""
+    left_out = {PACKAGE / "cli.py", *(PACKAGE / "local").rglob("*.py")}
+    asking = [
+        name_of(path)
+        for path in PACKAGE.rglob("*.py")
+        if path not in left_out
+        and any(
+            isinstance(node, ast.ImportFrom)
+            and (node.module or "").startswith(("layover.local", "layover.cli"))
+            for node in ast.walk(tree(path))
+        )
+    ]
+    assert asking == []
+
+
+def test_prompts_are_files() -> None:
+    """What a model is told in the background is a text to read and to edit, not a string in code."""
+    prose = [
+        f"{name_of(path)}:{node.lineno}"
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and node.value.lstrip().lower().startswith(("you are ", "your task is "))
+    ]
+    assert prose == []
