@@ -298,6 +298,7 @@ class System:
     port: int = 0
     options: Sequence[str] = ()
     checked: bool = True
+    working: Path = TESTS
     url: str = ""
     lines: list[str] = field(default_factory=list)
     _callers: list[Caller] = field(default_factory=list)
@@ -314,12 +315,22 @@ class System:
 
     def start(self) -> None:
         """Start, and wait for the line `ready URL`. Fails if it ends before."""
+        self.launch()
+        for line in self._until_end():
+            if line.startswith("ready "):
+                self.url = line.split()[1]
+                return
+        self._reap()
+        raise AssertionError(f"it did not start: {self.lines}")
+
+    def launch(self) -> None:
+        """Start, without waiting."""
         self.folder.mkdir(parents=True, exist_ok=True)
         command = [str(LAYOVER), "dev", "--agents", self.agents, "--port", str(self.port)]
         command += ["--data", str(self.folder / "data"), *self.options]
         self.process = subprocess.Popen(
             command,
-            cwd=TESTS,
+            cwd=self.working,
             env=self._variables(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -329,15 +340,9 @@ class System:
         self._output: queue.Queue[str | None] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        for line in self._until_end():
-            if line.startswith("ready "):
-                self.url = line.split()[1]
-                return
-        self._reap()
-        raise AssertionError(f"it did not start: {self.lines}")
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Send the signal; the exit code."""
+        """Send the signal, if it still runs; the exit code."""
         self.process.send_signal(number)
         self.process.wait(STOP_LIMIT_S)
         return self._reap()

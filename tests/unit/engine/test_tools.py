@@ -273,11 +273,11 @@ async def test_results_that_no_store_takes_are_cleaned() -> None:
     @tool
     async def odd() -> dict[str, Any]:
         """Answer with oddities."""
-        return {"k\0": "v\ud800", "n": math.nan, "b": b"\xff"}
+        return {"k\0": "v\ud800", "n": math.nan}
 
     told_model, bench, run = await run_tool(odd)
     result = told(run.messages)[1][1]
-    assert result == {"k�": "v�", "n": None, "b": "_w=="} or result["k�"] == "v�"
+    assert result == {"k�": "v�", "n": None}
     assert "\0" not in told_model
     assert told(await bench.stored())[2][1] == result
 

@@ -44,7 +44,7 @@ class Events:
         return [self._put(entry, now) for entry in entries]
 
     def list(self) -> list[dict[str, object]]:
-        """Every event kept: `{id, source, detail_type, detail, time, event_bus, resources}`."""
+        """Every event kept: `{id, source, detail-type, detail, time, event_bus, resources}`."""
         return list(self._events)
 
     def _put(self, entry: dict[str, Any], now: datetime) -> dict[str, str]:
@@ -55,7 +55,9 @@ class Events:
             return {"ErrorCode": "InvalidArgument", "ErrorMessage": f"Parameter {error} is missing"}
         except ValueError:
             return {"ErrorCode": "MalformedDetail", "ErrorMessage": "Detail is malformed."}
-        event = {"id": str(uuid.uuid4()), "source": source, "detail_type": detail_type}
+        # `detail-type` is EventBridge's own name; the other one is how everything else here is spelt.
+        event = {"id": str(uuid.uuid4()), "source": source, "detail-type": detail_type}
+        event["detail_type"] = detail_type
         event |= {"event_bus": entry.get("EventBusName", "default"), "time": rfc3339(now)}
         resources = entry.get("Resources", [])
         self._events.append(event | {"detail": detail, "resources": resources})

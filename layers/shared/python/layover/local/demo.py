@@ -71,7 +71,20 @@ async def _conversation(console: Console, data: Path) -> None:
         for notice in runner.notices:
             console.print(notice, style="dim", markup=False, soft_wrap=True)
         console.print(f"ready {runner.url}", style="dim", markup=False, soft_wrap=True)
-        await asyncio.to_thread(lambda: Conversation(runner.url, console).hold())
+        failed = await asyncio.to_thread(_talk, runner.url, console)
+    if failed:
+        raise StepFailed(failed)
+
+
+def _talk(url: str, console: Console) -> str:
+    """What did not hold, if anything: said, not raised, because after an interrupt nobody listens."""
+    try:
+        Conversation(url, console).hold()
+    except StepFailed as error:
+        return str(error)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
 
 
 class Api:

@@ -90,6 +90,9 @@ class Postgres:
                 await asyncio.to_thread(self._process.wait, _STOP_LIMIT_S)
                 break
         self._process = None
+        if self._sockets != self._data:
+            with suppress(OSError):
+                self._sockets.rmdir()
 
     def _initialise(self) -> str | None:
         with warnings.catch_warnings(action="ignore"):  # On import: no XDG_RUNTIME_DIR.

@@ -14,6 +14,7 @@ from layover.ports import RunLog, Runtime
 from layover.services.callback import CALLBACK, decision_from_callback
 from layover.services.ending import SYSTEM
 from layover.services.payloads import AwaitPayload, ResumePayload, RunPayload, WaitingCall
+from layover.services.text import cleaned
 from layover.services.turn import agent_of
 from layover.services.waiting import waiting_call
 from layover.values.event import ToolCallDecided
@@ -126,7 +127,7 @@ def _from_error(output: dict[str, Any], call: CallRecord, now: datetime) -> Deci
         if expires_at is None or expires_at > now:
             return None
         return Decision(kind=DecisionKind.EXPIRED, decided_by=SYSTEM, at=now)
-    reason = output["Cause"] or output["Error"]
+    reason = cleaned(str(output["Cause"] or output["Error"]))
     return Decision(kind=DecisionKind.DENIED, decided_by=CALLBACK, at=now, reason=reason)
 
 

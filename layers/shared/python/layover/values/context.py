@@ -2,11 +2,66 @@
 
 from typing import Any
 
-from layover.values.base import Time, Value
+from layover.values.base import Json, Time, Value
 from layover.values.message import Message
 from layover.values.run import RunMeta
 from layover.values.thread import ThreadHead
 from layover.values.usage import Usage
+
+
+class NoteKey(Value):
+    """Names one row of `working_memory`: working notes or a profile.
+
+    `kind`: working | profile. `scope`: resource | thread. `key`: the agent's name (`*`: shared), or the
+    thread's id."""
+
+    kind: str
+    scope: str
+    key: str
+
+
+class Note(Value):
+    """Working memory or a profile: text, or an object of a schema. Version 0: there is none yet."""
+
+    key: NoteKey
+    value: Json = None
+    version: int = 0
+    updated_at: Time | None = None
+
+
+class ThreadState(Value):
+    """Session memory and the plan of a thread. Version 0: nothing is stored."""
+
+    session: Json = None
+    plan: Json = None
+    version: int = 0
+
+
+class RecallQuery(Value):
+    """What semantic recall looks for. `vector` None: by words alone. `thread_id` None: all threads of
+    the user and this agent."""
+
+    agent: str
+    text: str
+    vector: tuple[float, ...] | None = None
+    model: str | None = None
+    """Label of the embedder that made `vector`; rows of another one are found by words."""
+    top_k: int = 5
+    before: int = 2
+    after: int = 1
+    thread_id: str | None = None
+    now: Time
+    """For the recency term."""
+
+
+class Recalled(Value):
+    """A message that recall found, or one that stands beside a match, for readability."""
+
+    message: Message
+    match: bool
+    score: float | None = None
+    text_score: float | None = None
+    vector_score: float | None = None
 
 
 class TurnQuery(Value):
@@ -20,13 +75,25 @@ class TurnQuery(Value):
     input: Message
     window: int
     """N of BEHAVIOUR 6.2: at least so many messages before the input are read, if there are any."""
+    pinned_depth: int | None = None
+    """Where the run's window began at its first step; None at the first step."""
+    max_messages: int | None = None
+    """With a token buffer: so many messages at most, whatever `window` says."""
+    notes: tuple[NoteKey, ...] = ()
+    thread_state: bool = False
+    recall: RecallQuery | None = None
 
 
 class TurnContext(Value):
-    """`history`: the branch before the input, oldest first, at most N + N/2 messages and the rest
-    of the turn in which that begins."""
+    """`history`: the branch before the input, oldest first, from the window's start on."""
 
     history: tuple[Message, ...] = ()
+    window_depth: int = 0
+    """Depth (messages from the root) at which the window begins; the run pins it."""
+    notes: tuple[Note, ...] = ()
+    state: ThreadState = ThreadState()
+    recalled: tuple[Recalled, ...] = ()
+    """In the order of the conversation, without what the window shows, only from the branch's path."""
 
 
 class StepUsage(Value):

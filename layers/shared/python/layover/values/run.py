@@ -193,11 +193,16 @@ class ContextBase(Value):
     """What a run pinned at its first step; a resume or a retry renders from it (BEHAVIOUR 6.1)."""
 
     as_of: Time
-    window_start: str | None = None
-    """Id of the first history message in the prompt."""
+    window_depth: int = 0
+    """Depth of the first history message in the prompt."""
     generation: int | None = None
-    versions: dict[str, int] = Field(default_factory=dict)
+    """Of the compaction."""
+    system: str | None = None
+    """The system message's part that memory made (profile, working memory), as it was."""
+    volatile: str | None = None
+    """What stood before the input's text (session, plan, recalled messages, memory), as it was."""
     recalled: tuple[str, ...] = ()
+    """Ids of what `volatile` shows; a later step leaves out what was deleted meanwhile."""
 
 
 class RunMeta(Value):

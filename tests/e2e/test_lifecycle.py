@@ -1,0 +1,121 @@
+"""The process `layover dev`: how it starts, ends, and comes back."""
+
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from e2e_kit import LAYOVER, TESTS, Brain, System, eventually, unique
+from fake_openai import call, say
+
+STOPS_WITHIN_S = 10.0
+
+
+def family(system: System) -> list[psutil.Process]:
+    """The runner's children, theirs included."""
+    return list(psutil.Process(system.process.pid).children(recursive=True))
+
+
+def assert_stops(system: System, number: signal.Signals) -> None:
+    """It ends in time with code 0 and leaves no process behind."""
+    children = family(system)
+    assert children
+    system.process.send_signal(number)
+    assert system.process.wait(STOPS_WITHIN_S) == 0
+    _, alive = psutil.wait_procs(children, timeout=1)
+    assert not alive
+    assert system.stop() == 0
+
+
+@pytest.fixture
+def own(brain: Brain, tmp_path: Path) -> Iterator[System]:
+    """A system of the test's own, started by the test."""
+    system = System(tmp_path, brain)
+    yield system
+    if hasattr(system, "process"):
+        system.__exit__()
+
+
+def test_a_port_in_use_is_said(system: System, tmp_path: Path) -> None:
+    command = [str(LAYOVER), "dev", "--data", str(tmp_path), "--port", system.url.rsplit(":")[-1]]
+    ended = subprocess.run(command, cwd=TESTS, capture_output=True, text=True, timeout=30)
+    assert ended.returncode == 1
+    assert "in use" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_data_folder_in_use_is_said(system: System) -> None:
+    command = [str(LAYOVER), "dev", "--data", str(system.folder / "data"), "--port", "0"]
+    ended = subprocess.run(command, cwd=TESTS, capture_output=True, text=True, timeout=30)
+    assert ended.returncode == 1
+    assert "--data" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_an_agents_module_that_cannot_be_imported_fails_runs_with_a_clear_error(
+    own: System, brain: Brain
+) -> None:
+    """It breaks while a thread of its agents waits for its next run."""
+    own.agents = "breakable_agents"
+    module = own.folder / "breakable_agents.py"
+    module.write_text("from layover import Agent\nplain = Agent(name='plain', instructions='x')\n")
+    own.working = own.folder
+    own.start()
+    ann = own.caller()
+    thread = ann.thread("plain")
+    assert ann.ask(thread, brain.plan(say("fine")))["status"] == "success"
+    module.write_text("import no_such_module_anywhere\n")
+    own.kill("turn", "api")
+    run = ann.ask(thread, brain.plan(say("never")))
+    assert (run["status"], run["finish_reason"]) == ("failed", "error")
+    assert "no_such_module_anywhere" in run["error"]["message"]
+    assert ann.get(f"/threads/{thread}")["active_run"] is None
+
+
+def test_sigterm_ends_everything_with_work_in_flight(own: System, brain: Brain) -> None:
+    own.start()
+    ann = own.caller()
+    key = unique()
+    ann.start(ann.thread(), brain.plan(call("slow", key=key), say("never")))
+    ann.ask(ann.thread(), brain.plan(call("refund", order_id=key, amount=1), say("never")))
+    eventually(lambda: own.ledger(key))
+    waits = threading.Thread(target=lambda: ann.call("GET", "/runs/x?wait=20"))
+    waits.start()
+    assert_stops(own, signal.SIGTERM)
+    waits.join(10)
+    assert any("still open: 2" in line for line in own.lines)
+
+
+def test_sigint_ends_it_and_what_was_said_is_there_after_a_restart(
+    own: System, brain: Brain
+) -> None:
+    own.start()
+    ann = own.caller("ann")
+    thread, waits = ann.thread("plain", title="kept", metadata={"a": 1}), ann.thread()
+    ann.ask(thread, brain.plan(say("first answer"), text="first question"))
+    before, messages = ann.get(f"/threads/{thread}"), ann.messages(thread)
+    run = ann.ask(waits, brain.plan(call("refund", order_id="r", amount=1), say("never")))
+    assert_stops(own, signal.SIGINT)
+    own.start()
+    again = own.caller("ann")
+    assert {t["id"] for t in again.get("/threads")["items"]} == {thread, waits}
+    after = again.get(f"/threads/{thread}")
+    assert {k: after[k] for k in ("title", "metadata", "agent")} == {
+        k: before[k] for k in ("title", "metadata", "agent")
+    }
+    assert again.messages(thread) == messages
+    second = brain.plan(say("second answer"))
+    assert again.ask(thread, second)["text"] == "second answer"
+    assert "first answer" in str(brain.requests(second)[0].body)
+    assert again.call("GET", f"/runs/{run['id']}").status == 404
+    assert again.ask(waits, brain.plan(say("goes on")))["text"] == "goes on"
+    own.caller("bob").want(404, "GET", f"/threads/{thread}")
+
+
+def test_a_signal_while_it_starts_ends_it(own: System) -> None:
+    own.launch()
+    eventually(lambda: psutil.Process(own.process.pid).children())
+    assert_stops(own, signal.SIGTERM)
