@@ -414,8 +414,10 @@ class System:
     def kill(self, *functions: str) -> int:
         """SIGKILL every environment of these functions; answers how many there were."""
         found = self.environments(*functions)
-        for environment in found:
-            os.kill(environment["pid"], signal.SIGKILL)
+        killed = {environment["pid"] for environment in found}
+        for pid in killed:
+            os.kill(pid, signal.SIGKILL)
+        eventually(lambda: {e["pid"] for e in self.environments(*functions)}.isdisjoint(killed))
         return len(found)
 
     def ledger(self, key: str) -> list[Json]:

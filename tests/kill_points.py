@@ -25,7 +25,10 @@ _request = ""
 
 
 def install() -> None:
-    """Wrap what does I/O."""
+    """Wrap what does I/O; send what goes over the network through the test's proxies, if it has some."""
+    for name, proxy in json.loads(os.environ.get("LAYOVER_TORTURE_PROXIES", "{}")).items():
+        _put(_folder() / f"behind-{name}", os.environ.get(name, ""))
+        os.environ[name] = proxy
     from layover.adapters.blobs.s3 import S3Blobs
     from layover.adapters.callbacks.stepfunctions import StepFunctions
     from layover.adapters.journal.dynamodb import DynamoTable
@@ -80,7 +83,7 @@ class _Trace:
     """The control files of one owner."""
 
     def __init__(self, owner: str) -> None:
-        self._stem = Path(os.environ["LAYOVER_TORTURE_FOLDER"]) / owner
+        self._stem = _folder() / owner
 
     def begin(self, point: str) -> int:
         """Note that the point is reached; the how-manieth time in this function it is."""
@@ -100,15 +103,19 @@ class _Trace:
         os.close(file)
 
     def die_if_asked(self, point: str, k: int, when: str) -> None:
-        """Die here, if the file says so and nobody died for it before."""
+        """Die here, if the file says so and as often as it says."""
         try:
             wanted = json.loads(self._stem.with_suffix(".kill").read_text())
         except FileNotFoundError:
             return
-        if wanted != {"function": _function(), "point": point, "k": k, "when": when}:
+        times = wanted.pop("times", 1)
+        if not wanted["k"] <= k < wanted["k"] + times:
+            return
+        if wanted != {"function": _function(), "point": point, "k": wanted["k"], "when": when}:
             return
         try:
-            self._stem.with_suffix(".killed").touch(exist_ok=False)
+            marker = ".killed" if times == 1 else f".killed-{k}"
+            self._stem.with_suffix(marker).touch(exist_ok=False)
         except FileExistsError:
             return
         self.note("x" if when == "before" else "X", point, k)
@@ -118,6 +125,17 @@ class _Trace:
 def _die() -> NoReturn:
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError("unreachable")
+
+
+def _folder() -> Path:
+    return Path(os.environ["LAYOVER_TORTURE_FOLDER"])
+
+
+def _put(path: Path, text: str) -> None:
+    """Write a file that is never seen half written."""
+    made = path.with_name(f"{path.name}.{os.getpid()}")
+    made.write_text(text)
+    made.rename(path)
 
 
 def _function() -> str:

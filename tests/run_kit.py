@@ -186,7 +186,7 @@ class Bench:
                 self.power.restore()
                 status = await self.settle(run_id, Error=type(error).__name__)
                 if status != "again":
-                    return status
+                    return "over" if (await self.meta(run_id)).status.over else status
                 continue
             if answer["status"] != "yielded":
                 return str(answer["status"])
@@ -306,6 +306,6 @@ def seen(prompt: Prompt) -> list[str]:
 
 def with_tools(agent: Agent, *tools: Any) -> Agent:
     """The same agent after a deployment of new code."""
-    return Agent(agent.name, model=agent.model, tools=tools, tool_concurrency=agent.tool_concurrency)
-
-
+    return Agent(
+        agent.name, model=agent.model, tools=tools, tool_concurrency=agent.tool_concurrency
+    )

@@ -61,8 +61,11 @@ class Conversation:
 
     async def open(self, input: Message, window: int = 20, **head: Any) -> list[str]:
         """Open a turn; the ids of its history."""
-        query = TurnQuery(head=self.head(**head), run_id="run", input=input, window=window)
+        query = self.query(input, window, **head)
         return [m.id for m in (await self.store.open_turn(query)).history]
+
+    def query(self, input: Message, window: int = 20, **head: Any) -> TurnQuery:
+        return TurnQuery(head=self.head(**head), run_id="run", input=input, window=window)
 
     async def save(
         self,

@@ -163,14 +163,19 @@ class Torture(System):
         """A control file of an owner."""
         return self.control / f"{Keys(owner).hash}.{kind}"
 
-    def order_death(self, owner: str, point: Point) -> None:
-        """Have the process that reaches the point die there."""
+    def order_death(self, owner: str, point: Point, times: int = 1) -> None:
+        """Have the process that reaches the point die there, so often in a row."""
         wanted = {"function": point.function, "point": point.point, "k": point.k}
-        self.file(owner, "kill").write_text(json.dumps({**wanted, "when": point.when}))
+        order = json.dumps({**wanted, "when": point.when, "times": times})
+        self.file(owner, "kill").write_text(order)
 
     def died(self, owner: str) -> bool:
         """Whether it did."""
-        return self.file(owner, "killed").exists()
+        return self.deaths(owner) > 0
+
+    def deaths(self, owner: str) -> int:
+        """How often."""
+        return len(list(self.control.glob(f"{Keys(owner).hash}.killed*")))
 
     def trace(self, owner: str) -> list[Line]:
         """What was done for an owner so far."""

@@ -210,22 +210,53 @@ async def _turns(talk: Conversation, count: int, length: int) -> None:
         parent = ids[-1]
 
 
-async def test_history_goes_back_to_the_message_that_begins_its_first_turn(
+async def test_a_window_that_is_outgrown_begins_at_the_last_user_message_that_leaves_n(
     talk: Conversation,
 ) -> None:
     await _turns(talk, count=6, length=4)
-    history = await talk.open(talk.message("next", "u5.3"), window=6)  # 9 reach into u3
-    assert history[0] == "u3"
-    assert len(history) == 12
+    history = await talk.open(talk.message("next", "u5.3"), window=6)  # 24 are more than 6 + 3
+    assert history[0] == "u4"
+    assert len(history) == 8
 
 
-async def test_history_that_begins_with_a_user_message_has_exactly_its_span(
-    talk: Conversation,
-) -> None:
-    await _turns(talk, count=6, length=3)
-    history = await talk.open(talk.message("next", "u5.2"), window=6)
-    assert history[0] == "u3"
-    assert len(history) == 9
+async def test_a_window_of_exactly_n_and_a_half_does_not_move(talk: Conversation) -> None:
+    await _turns(talk, count=3, length=3)
+    assert len(await talk.open(talk.message("next", "u2.2"), window=6)) == 9
+
+
+async def test_a_window_moves_in_steps_and_stays_between_them(talk: Conversation) -> None:
+    firsts: list[str] = []
+    parent = None
+    for turn in range(40):
+        question = talk.message(f"q{turn}", parent)
+        history = await talk.open(question, window=12)
+        assert min(12, 2 * turn) <= len(history) <= 18
+        firsts.append(history[0] if history else "q0")
+        parent = f"a{turn}"
+        await talk.save(question, talk.message(parent, question.id, Role.ASSISTANT))
+    moves = sum(a != b for a, b in zip(firsts, firsts[1:], strict=False))
+    assert 0 < moves <= 40 / 3  # each makes room for N/2 messages
+
+
+async def test_a_repeated_turn_sees_the_same_window(talk: Conversation) -> None:
+    await _turns(talk, count=6, length=4)
+    question = talk.message("next", "u5.3")
+    assert await talk.open(question, window=6) == await talk.open(question, window=6)
+
+
+async def test_a_pinned_window_is_read_from_where_it_was(talk: Conversation) -> None:
+    await _turns(talk, count=6, length=4)
+    query = talk.query(talk.message("next", "u5.3"), window=6).model_copy(
+        update={"pinned_depth": 12}
+    )
+    context = await talk.store.open_turn(query)
+    assert (context.history[0].id, context.window_depth) == ("u3", 12)
+
+
+async def test_a_token_buffer_reads_so_many_messages_at_most(talk: Conversation) -> None:
+    await _turns(talk, count=6, length=4)
+    query = talk.query(talk.message("next", "u5.3")).model_copy(update={"max_messages": 10})
+    assert len((await talk.store.open_turn(query)).history) == 10
 
 
 async def test_a_turn_longer_than_the_window_is_kept_whole(talk: Conversation) -> None:
@@ -245,7 +276,7 @@ async def test_history_crosses_into_the_branches_that_the_path_comes_from(
     await _turns(talk, count=5, length=2)
     await talk.say("u3.1", "fork", "fork.1")
     history = await talk.open(talk.message("next", "fork.1"), window=4)
-    assert history == ["u2", "u2.1", "u3", "u3.1", "fork", "fork.1"]
+    assert history == ["u3", "u3.1", "fork", "fork.1"]
 
 
 async def test_pages_have_a_cursor_only_where_something_follows(talk: Conversation) -> None:

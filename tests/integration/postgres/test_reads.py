@@ -13,6 +13,7 @@ from postgres_fixture import TestPostgres, fresh_owner
 
 MESSAGES = 20_000
 SPAN = 30
+LEAST = 20
 LEAF = f"m{MESSAGES - 1}"
 
 # A path over three branches, each forked in the middle of the one before, with 20 other forks beside it.
@@ -67,7 +68,8 @@ async def _rows_read(connection: AsyncConnection[Any], query: Query, **values: o
     await connection.execute("set plan_cache_mode = force_generic_plan")
     await connection.execute("deallocate all")
     await connection.execute(b"prepare q as " + query.sql)
-    arguments = ", ".join(f"'{v}'" for v in (values[p] for p in query.parameters))
+    given = (values[p] for p in query.parameters)
+    arguments = ", ".join("null" if v is None else f"'{v}'" for v in given)
     explain = f"explain (analyze, format json) execute q ({arguments})"
     rows = await (await connection.execute(explain)).fetchall()
     read = 0
@@ -85,10 +87,14 @@ async def test_a_window_reads_only_its_own_rows(
 ) -> None:
     if analyzed:
         _analyze(postgres)
-    query = load("threads.sql")["open_turn_history"]
-    # The input, the 3 messages back to the user message of the first turn, the history itself.
-    values = {"thread_id": "t", "input_id": LEAF, "span": SPAN}
-    assert SPAN <= await _rows_read(connection, query, **values) <= SPAN + 10
+    ids = {"thread_id": "t", "input_id": LEAF}
+    # The window has never moved: it does so now, by one probe a branch, not by reading what it passes.
+    move = load("threads.sql")["move_window"]
+    assert await _rows_read(connection, move, **ids, least=LEAST, span=SPAN) <= 25
+    history = load("threads.sql")["open_turn_history"]
+    read = await _rows_read(connection, history, **ids, pinned=None, most=None)
+    assert LEAST <= read <= SPAN + 10
+    await connection.rollback()
 
 
 @pytest.mark.parametrize("analyzed", [False, True])

@@ -135,7 +135,7 @@ async def test_a_crash_at_any_port_call_changes_neither_result_nor_effects(
         if not power.cuts:
             break
         await check(k, calm, world, bench, await bench.run(run_id), expected)
-    assert k > 30
+    assert k > 20
 
 
 @pytest.mark.parametrize("story", STORIES)
@@ -163,9 +163,7 @@ class Twice(Power):
             self.cut_at = self.calls + self._later
 
 
-async def check(
-    k: int, calm: World, world: World, bench: Bench, run: Run, expected: Run
-) -> None:
+async def check(k: int, calm: World, world: World, bench: Bench, run: Run, expected: Run) -> None:
     where = f"crash {k}"
     assert (run.status, run.text) == (Status.SUCCESS, expected.text), where
     doubts = compare(where, told(run.messages), told(expected.messages))

@@ -336,7 +336,9 @@ async def test_arguments_that_are_no_object_are_a_tools_error_and_end_no_run(arg
 
 async def test_missing_and_repeated_call_ids_become_unique_in_the_run() -> None:
     def asked(*ids: str) -> Reply:
-        return Reply(calls=tuple(RequestedCall(id=i, name="look", args='{"what":"x"}') for i in ids))
+        return Reply(
+            calls=tuple(RequestedCall(id=i, name="look", args='{"what":"x"}') for i in ids)
+        )
 
     class Raw:
         """A provider that does not name its calls."""

@@ -421,9 +421,7 @@ async def test_a_callback_resumes_with_data(ledger: Ledger) -> None:
         ({"Error": "Denied", "Cause": "nul\0"}, "nul�"),
     ],
 )
-async def test_a_callback_denies_with_its_cause(
-    ledger: Ledger, output: Any, reason: str
-) -> None:
+async def test_a_callback_denies_with_its_cause(ledger: Ledger, output: Any, reason: str) -> None:
     bench = ledger.bench(call("pay", amount=1), say("ok"))
     run = await suspended(bench)
     await bench.branch(run.id, "call_1", output)

@@ -232,7 +232,8 @@ async def test_what_the_model_sees_is_computed_once_and_kept_beside_the_raw_resu
         return {"n": 7}
 
     bench = Bench(
-        Agent("helper", model="m", tools=[count]), [call("count"), call("count"), say("a"), say("b")]
+        Agent("helper", model="m", tools=[count]),
+        [call("count"), call("count"), say("a"), say("b")],
     )
     run = await bench.go("one")
     await bench.go("two")
@@ -345,9 +346,7 @@ async def test_one_failure_cancels_no_sibling_of_its_window() -> None:
         return n
 
     step = calls(*(call("work", n=n) for n in range(3)))
-    bench = Bench(
-        Agent("helper", model="m", tools=[work], tool_concurrency=3), [step, say("done")]
-    )
+    bench = Bench(Agent("helper", model="m", tools=[work], tool_concurrency=3), [step, say("done")])
     run = await bench.go()
     assert [r for role, r in told(run.messages) if role == "tool"] == [0, "ValueError: one", 2]
 

@@ -441,3 +441,6 @@ class Runtime:
     agents: "Callable[[], Mapping[str, Agent]]"
     """The user's agents by name; imported when first asked for."""
     price: "Callable[[str, Any], Any] | None" = None
+    """(model, usage) -> USD, or None where the price is not known."""
+    window: "Callable[[str], int | None] | None" = None
+    """Tokens of a model's context window, None where it is not known."""

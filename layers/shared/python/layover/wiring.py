@@ -112,6 +112,7 @@ def runtime() -> Runtime:
         settings=environment().settings,
         agents=_agents,
         price=_price,
+        window=_window,
     )
 
 
@@ -187,6 +188,12 @@ def _price(model: str, usage: Any) -> Any:
     from layover.adapters.prices import cost
 
     return cost(model, usage)
+
+
+def _window(model: str) -> int | None:
+    from layover.adapters.prices import context_window
+
+    return context_window(model)
 
 
 def migrator() -> "Migrator":
@@ -283,4 +290,5 @@ def in_memory_runtime(
         settings=environment().settings,
         agents=lambda: named,
         price=_price,
+        window=_window,
     )

@@ -1,4 +1,5 @@
-"""What a model call cost, by the catalogue of the package `genai-prices` (offline, part of the layer)."""
+"""What a model call cost and how much a model reads, by the catalogue of the package `genai-prices`
+(offline, part of the layer)."""
 
 from decimal import Decimal
 
@@ -13,6 +14,26 @@ def cost(model: str, usage: Usage) -> Decimal | None:
     except Exception:
         # A catalogue that stumbles costs a number, never a run.
         return None
+
+
+def context_window(model: str) -> int | None:
+    """Tokens that the model reads at most. None where the catalogue does not know; never raises."""
+    try:
+        return _window(model.removeprefix("openai/"))
+    except Exception:
+        return None
+
+
+def _window(model: str) -> int | None:
+    from genai_prices import Usage as Counts
+    from genai_prices import calc_price
+
+    for provider, name in _readings(model):
+        try:
+            return calc_price(Counts(), name, provider_id=provider).model.context_window
+        except LookupError:
+            continue
+    return None
 
 
 def _cost(model: str, usage: Usage) -> Decimal | None:

@@ -3,12 +3,13 @@
 import hashlib
 from collections.abc import Sequence
 
+from layover.context.fit import fitted
 from layover.context.repair import without_orphans
-from layover.context.window import recent
+from layover.context.tokens import estimate, message_tokens
 from layover.declare.agent import Agent
-from layover.values.message import Message, Role, TextPart
+from layover.values.message import FilePart, Message, Part, Role, TextPart
 from layover.values.prompt import Prompt, ToolSpec
-from layover.values.run import RunMeta, StepRecord
+from layover.values.run import ContextBase, RunMeta, StepRecord
 from layover.values.settings import Settings
 
 
@@ -16,35 +17,56 @@ def build_prompt(
     agent: Agent,
     settings: Settings,
     run: RunMeta,
+    base: ContextBase,
     history: Sequence[Message],
     response: Sequence[Message],
     steps: Sequence[StepRecord],
+    tools: Sequence[ToolSpec],
+    budget: int,
 ) -> Prompt:
-    """The request of a run's next step: system, history, the run's input, the run's own messages."""
-    window = recent(history, window_size(agent, settings))
+    """The request of a run's next step: one system message, history, the run's input, its own steps.
+
+    `budget`: tokens that the messages may have, by estimate. Raises `fit.TooLong`."""
     own = _with_corrections(response, steps)
+    system = "\n\n".join(filter(None, (agent.instructions, base.system)))
+    given = shown_input(run.input, base.volatile, agent.memory.query_template)
+    room = budget - estimate(system) - sum(estimate(str(t.parameters)) for t in tools)
+    messages = fitted(without_orphans(history), given, without_orphans(own), room)
     return Prompt(
         model=agent.model or settings.model,
-        system=agent.instructions or None,
-        messages=tuple(without_orphans([*window, run.input, *own])),
-        tools=tuple(tool_specs(agent)),
+        system=system or None,
+        messages=tuple(messages),
+        tools=tuple(tools),
         output=agent.output_spec,
         stream=run.stream,
         task="turn",
         run_id=run.id,
-        cache_key=hashlib.sha256(run.thread_id.encode()).hexdigest()[:32],
+        cache_key=cache_key(run.thread_id),
     )
 
 
-def window_size(agent: Agent, settings: Settings) -> int:
-    """N: the agent's own setting wins over the deployment's."""
-    own = agent.memory.last_messages
-    return settings.last_messages if own is None else own
+def estimated_tokens(prompt: Prompt) -> int:
+    """The prompt's size by estimate; the provider's own count of it corrects the next one."""
+    tools = sum(estimate(str(t.parameters)) + estimate(t.description) for t in prompt.tools)
+    return estimate(prompt.system or "") + tools + sum(map(message_tokens, prompt.messages))
 
 
-def tool_specs(agent: Agent) -> list[ToolSpec]:
-    """The agent's tools, in the order of their declaration (the bytes stay the same)."""
-    return [tool.spec for tool in agent.tools]
+def cache_key(thread_id: str) -> str:
+    """`prompt_cache_key`: requests of one thread belong together."""
+    return hashlib.sha256(thread_id.encode()).hexdigest()[:32]
+
+
+def shown_input(message: Message, volatile: str | None, template: str | None) -> Message:
+    """The run's input as one user message: a volatile part, then files, then the text."""
+    text = message.text
+    if template is not None:
+        text = template.replace("{{query}}", text)
+    files = [p for p in message.content if isinstance(p, FilePart)]
+    content: list[Part] = [TextPart(text=volatile)] if volatile else []
+    content += files
+    if text or not content:
+        content.append(TextPart(text=text))
+    return message.model_copy(update={"content": tuple(content)})
 
 
 def _with_corrections(response: Sequence[Message], steps: Sequence[StepRecord]) -> list[Message]:

@@ -1,23 +1,52 @@
-"""The recent window (BEHAVIOUR 6.2): which part of the history a prompt shows."""
+"""Which part of the history a prompt shows (BEHAVIOUR 6.2, 6.4).
+
+The window's start is kept by the store, because it moves in steps; here it is only made to begin where
+a turn begins."""
 
 from collections.abc import Sequence
 
+from layover.context.fit import shortened
+from layover.context.tokens import message_tokens
+from layover.declare.memory import TokenBuffer
 from layover.values.message import Message, Role
 
 
-def recent(history: Sequence[Message], last_messages: int) -> list[Message]:
-    """At least the last N messages, at most N + N/2: when the history outgrows that, it starts at the
-    last user message that still leaves N. A single turn longer than the window is kept whole."""
-    if len(history) <= last_messages + last_messages // 2:
-        return _from_user(history)
-    starts = [i for i, m in enumerate(history) if m.role is Role.USER]
-    leaving = [i for i in starts if len(history) - i >= last_messages]
-    return list(history[leaving[-1] :]) if leaving else _from_user(history)
-
-
-def _from_user(history: Sequence[Message]) -> list[Message]:
+def from_user(history: Sequence[Message]) -> list[Message]:
     """A window starts at a user message, and so never splits a call from its result."""
     for index, message in enumerate(history):
         if message.role is Role.USER:
             return list(history[index:])
     return []
+
+
+def buffered(history: Sequence[Message], buffer: TokenBuffer) -> list[Message]:
+    """The newest whole turns that fit; equality fits. The newest turn is always there: one that is too
+    large has its tool results shortened."""
+    kept: list[Message] = []
+    tokens = 0
+    for turn in reversed(_turns(history)):
+        size = sum(_tokens(m) for m in turn)
+        fits = tokens + size <= buffer.max_tokens and len(kept) + len(turn) <= buffer.max_messages
+        if not fits and kept:
+            break
+        kept = [*(turn if fits else map(shortened, turn)), *kept]
+        tokens += size
+        if not fits:
+            break
+    return kept
+
+
+def _turns(history: Sequence[Message]) -> list[list[Message]]:
+    """Whole turns: a user message with all that answers it; what comes before the first is left out."""
+    turns: list[list[Message]] = []
+    for message in history:
+        if message.role is Role.USER:
+            turns.append([])
+        if turns:
+            turns[-1].append(message)
+    return turns
+
+
+def _tokens(message: Message) -> int:
+    """As counted when the message was stored; a turn never recounts a thread."""
+    return message_tokens(message) if message.token_count is None else message.token_count

@@ -5,7 +5,7 @@ Every call is journaled before it runs (`open_calls`) and when it is settled (`c
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -72,6 +72,7 @@ class Calls:
         agent: Agent,
         clock: Clock,
         stopping: Stopping | None = None,
+        memory_tools: Sequence[AnyTool] = (),
     ) -> None:
         self._log = log
         self._state = state
@@ -81,7 +82,8 @@ class Calls:
         # Calls of a window are closed one after another: the one that completes the step says so in
         # its own transaction, and has to be the last.
         self._closing = asyncio.Lock()
-        self._tools: dict[str, AnyTool] = {t.name: t for t in agent.tools if isinstance(t, Tool)}
+        own = [t for t in agent.tools if isinstance(t, Tool)]
+        self._tools: dict[str, AnyTool] = {t.name: t for t in (*own, *memory_tools)}
 
     async def advance(self, step: StepRecord, gate: Gate) -> bool:
         """Settle what can be settled. True: every call of the step is settled; False: some wait, or
@@ -89,17 +91,24 @@ class Calls:
         for call in self._state.calls_of(step):
             if call.state is CallState.OPEN or (call.state is CallState.WAITING and call.decision):
                 await self.settle(step, call)
-        while not self._state.waiting():
-            planned = [c for c in self._state.calls_of(step) if c.state is CallState.PLANNED]
-            if not planned:
-                break
+        while window := self._next_window(step):
             if self._stopping.asked:
                 raise Stopped
-            window = planned[: self._agent.tool_concurrency]
             if not await gate(step, [self._timeout(c) for c in window]):
                 break
             await self._window(step, window)
         return self._state.settled(step)
+
+    def _next_window(self, step: StepRecord) -> list[CallRecord]:
+        """The calls to begin next: first what is left of a window in which an earlier attempt died (a
+        window settles whole), then, if no call waits, a new one."""
+        size, calls = self._agent.tool_concurrency, self._state.calls_of(step)
+        for at in range(0, len(calls), size):
+            window = calls[at : at + size]
+            planned = [c for c in window if c.state is CallState.PLANNED]
+            if planned and (len(planned) < len(window) or not self._state.waiting()):
+                return planned
+        return []
 
     async def settle(self, step: StepRecord, call: CallRecord) -> None:
         """Settle one decided call, or one that an earlier writer left open. It may suspend again."""

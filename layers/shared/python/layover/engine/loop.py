@@ -1,14 +1,17 @@
 """The loop of a run (BEHAVIOUR 1.2): steps and their calls until the run is over, waits, or yields."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 
 from layover.declare.agent import Agent
 from layover.declare.render import jsonable
 from layover.engine.budget import Budget
 from layover.engine.calls import Calls
+from layover.engine.execute import AnyTool
 from layover.engine.hooks import Stopping
 from layover.engine.progress import OutOfTime, Over, Progress, Stopped, Suspended, Yielded
+from layover.engine.prompter import Prompter
 from layover.engine.pump import watched
 from layover.engine.state import RunState
 from layover.engine.step import ModelStep
@@ -18,7 +21,17 @@ from layover.ports import Deadline, RunLog, Runtime
 from layover.values.base import Json
 from layover.values.event import AgentStart
 from layover.values.message import Message
-from layover.values.run import ErrorInfo, FinishReason, Status, StepRecord
+from layover.values.run import ContextBase, ErrorInfo, FinishReason, Status, StepRecord
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a turn read for its run: the history that the prompt shows, what memory adds to it, and the
+    tools that memory brings."""
+
+    history: Sequence[Message]
+    base: ContextBase
+    memory_tools: Sequence[AnyTool] = ()
 
 
 class Loop:
@@ -29,7 +42,7 @@ class Loop:
         runtime: Runtime,
         log: RunLog,
         agent: Agent,
-        history: Sequence[Message],
+        given: Given,
         deadline: Deadline,
     ) -> None:
         self.state = RunState(log.snapshot)
@@ -39,8 +52,18 @@ class Loop:
         self._time = TimeLeft(deadline)
         self._budget = Budget(log, self.state, agent, runtime.clock)
         self._stopping = Stopping()
-        self._calls = Calls(log, self.state, agent, runtime.clock, self._stopping)
-        self._steps = ModelStep(runtime, log, self.state, agent, history)
+        self._calls = Calls(
+            log, self.state, agent, runtime.clock, self._stopping, given.memory_tools
+        )
+        prompter = Prompter(
+            agent,
+            runtime.settings,
+            self.state.base or given.base,
+            given.history,
+            [t.spec for t in (*agent.tools, *given.memory_tools)],
+            runtime.window,
+        )
+        self._steps = ModelStep(runtime, log, self.state, agent, prompter)
 
     async def advance(self) -> Progress:
         """Go on until the run is over, suspended, or out of time. Never raises for what the model,

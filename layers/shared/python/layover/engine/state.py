@@ -11,6 +11,7 @@ from layover.values.message import Message, Role
 from layover.values.run import (
     CallRecord,
     CallState,
+    ContextBase,
     RunMeta,
     RunSnapshot,
     StepRecord,
@@ -29,6 +30,11 @@ class RunState:
         self.calls: dict[str, CallRecord] = {c.key: c for c in snapshot.calls}
         self.step_ended = snapshot.meta.step_ended
         self._rendered: list[list[Message]] = []
+
+    @property
+    def base(self) -> ContextBase | None:
+        """What the run pinned at its first step."""
+        return self.steps[0].base if self.steps else None
 
     @property
     def step(self) -> StepRecord | None:

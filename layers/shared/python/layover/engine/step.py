@@ -1,13 +1,13 @@
 """One model call, journaled: prompt, reply, assistant message, the slots of its tool messages."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from layover.clock import MICROSECOND
-from layover.context.assembly import build_prompt
 from layover.declare.agent import Agent
 from layover.declare.render import clean, jsonable
+from layover.engine.prompter import Prompter
 from layover.engine.state import RunState
 from layover.ports import Clock, Ids, RunLog, Runtime
 from layover.values.event import (
@@ -33,32 +33,26 @@ class ModelStep:
         log: RunLog,
         state: RunState,
         agent: Agent,
-        history: Sequence[Message],
+        prompter: Prompter,
     ) -> None:
         self._runtime = runtime
         self._log = log
         self._state = state
         self._agent = agent
-        self._history = history
+        self._prompter = prompter
 
     async def make(self) -> StepRecord:
         """Ask the model for the next step and journal what it answered."""
         index, key = self._state.next_key()
         clock = self._runtime.clock
         self._log.emit(TurnStart(at=clock.now(), step=index))
-        prompt = build_prompt(
-            self._agent,
-            self._runtime.settings,
-            self._state.meta,
-            self._history,
-            self._state.response(),
-            self._state.steps,
+        streamed = self._state.meta.stream
+        on_delta = self._streaming(index, clock) if streamed else self._restarting(index, clock)
+        model = self._runtime.model
+        reply, size = await self._prompter.asked(
+            self._state, lambda prompt: model.complete(prompt, on_delta)
         )
-        on_delta = (
-            self._streaming(index, clock) if prompt.stream else self._restarting(index, clock)
-        )
-        reply = await self._runtime.model.complete(prompt, on_delta)
-        step = self._record(index, key, reply)
+        step = self._record(index, key, reply, size)
         await self._journal(step)
         return step
 
@@ -73,7 +67,7 @@ class ModelStep:
         if ended:
             self._state.step_ended = step.index
 
-    def _record(self, index: int, key: str, reply: Reply) -> StepRecord:
+    def _record(self, index: int, key: str, reply: Reply, size: int) -> StepRecord:
         state, ids = self._state, self._runtime.ids
         created_at = state.next_time(self._runtime.clock.now())
         calls = _named(reply, state.used_call_ids(), ids)
@@ -103,6 +97,8 @@ class ModelStep:
             model=reply.model,
             finish_reason=reply.finish_reason,
             slots=slots,
+            estimated_tokens=size,
+            base=self._prompter.base if index == 1 else None,
             correction=None if slots else self._correction(reply),
         )
 

@@ -4,6 +4,7 @@ The conversation is held by a thread that knows the system as any other client d
 
 import asyncio
 import json
+import logging
 import shutil
 import signal
 import tempfile
@@ -40,6 +41,8 @@ class StepFailed(Exception):
 
 def main() -> int:
     """Start, talk, stop. 0 if every step held, else 1 with the step that failed."""
+    # The interpreter of state machines logs pages about every state that a stop ends.
+    logging.getLogger("moto").setLevel(logging.CRITICAL)
     return asyncio.run(_demo(Console(highlight=False)))
 
 

@@ -156,7 +156,7 @@ def _pid_file(data: Path) -> list[str]:
 
 def _end_leftover(data: Path) -> None:
     """End the server that a killed runner left behind (where the kernel does not, or not yet)."""
-    import psutil  # type: ignore[import-untyped]
+    import psutil
 
     lines = _pid_file(data)
     with suppress(psutil.Error, ValueError, IndexError):

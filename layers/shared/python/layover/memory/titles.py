@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from importlib.resources import files
 
+from layover.declare.render import clean as storable
 from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import Prompt
 
@@ -11,6 +12,8 @@ MIN_WORDS = 4
 MIN_CHARACTERS = 16
 MAX_CHARACTERS = 80
 _QUOTES = "\"'\u201c\u201d\u201e\u2018\u2019\u00ab\u00bb"
+_EMPHASIS = re.compile(r"(?<![\w*])(\*{1,3}|_{1,3}|`{1,3})(?=\S)(.+?)(?<=\S)\1(?![\w*])")
+"""Marks around words; neither the `_` of a name nor a lone `*` is one."""
 _READ = 2_000
 """Characters of the message that the model reads."""
 
@@ -35,12 +38,14 @@ def title_prompt(model: str, message: Message) -> Prompt:
 
 def clean(text: str) -> str | None:
     """One plain line of at most 80 characters; None where nothing is left."""
-    text = re.sub(r"<think(?:ing)?>.*?</think(?:ing)?>", " ", text, flags=re.S | re.I)
+    text = re.sub(
+        r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", " ", storable(text), flags=re.S | re.I
+    )
     text = re.sub(r"```\w*", " ", text)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
         return None
-    line = re.sub(r"^(?:#+\s*|[-*>]\s+|title:\s*)", "", lines[0], flags=re.I)
-    line = re.sub(r"[*_`]{1,3}(.+?)[*_`]{1,3}", r"\1", line)
+    line = _EMPHASIS.sub(r"\2", re.sub(r"^(?:#+|[-*>])\s+", "", lines[0]))
+    line = re.sub(r"^title:\s*", "", line, flags=re.I)
     line = line.strip().strip(_QUOTES).strip()
-    return line[:MAX_CHARACTERS].rstrip() or None
+    return line[:MAX_CHARACTERS].rstrip() if re.search(r"\w", line) else None

@@ -193,7 +193,7 @@ def check_args(runtime: Runtime, agent_name: str, tool_name: str, args: dict[str
     agent = runtime.agents().get(agent_name)
     tool = next((t for t in agent.tools if t.name == tool_name), None) if agent else None
     if tool is None:
-        return
+        return None
     try:
         tool.validate(args)
     except ValidationError as error:

@@ -15,6 +15,8 @@ from layover.values.run import FinishReason, Outcome, RunMeta, Status
 HOLDER_HAS_S = 1.7
 """Seconds that the holder of a running run has to see the flag (it polls every 0.5 s)."""
 LOOK_EVERY_S = 0.1
+_TRIES = 5
+"""How often a decision may come between the look at a run and its end."""
 CANCELLED = Over(Status.CANCELLED, FinishReason.CANCELLED)
 
 
@@ -57,17 +59,20 @@ async def _drop(runtime: Runtime, run: RunMeta) -> bool:
 
 async def _force(runtime: Runtime, run: RunMeta) -> None:
     """Nobody listens, or the run waits: take it away from whoever holds it, and end it."""
-    log = await runtime.journal.force(run.owner, run.id)
-    if log is None:
+    for _ in range(_TRIES):
+        log = await runtime.journal.force(run.owner, run.id)
+        if log is None:
+            return
+        try:
+            head = await head_of(runtime, run)
+            # A cancel never needs the database: whoever reads the thread next saves the run first.
+            await end_run(runtime, log, RunState(log.snapshot), head, CANCELLED, save=False)
+        except Fenced:
+            # A decision came first, or another end: the next look tells which.
+            continue
+        if run.execution is not None:
+            await _stop(runtime, run.execution)
         return
-    try:
-        head = await head_of(runtime, run)
-        # A cancel never needs the database: whoever reads the thread next saves the run first.
-        await end_run(runtime, log, RunState(log.snapshot), head, CANCELLED, save=False)
-    except Fenced:
-        return
-    if run.execution is not None:
-        await _stop(runtime, run.execution)
 
 
 async def _stop(runtime: Runtime, execution: str) -> None:

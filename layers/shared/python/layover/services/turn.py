@@ -4,18 +4,17 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from layover.context.assembly import window_size
 from layover.declare.agent import Agent
 from layover.engine.loop import Loop, failed
 from layover.engine.progress import Over, Suspended
 from layover.engine.state import RunState
 from layover.errors import DefinitionError, Fenced, RunFailed
 from layover.ports import Deadline, RunLog, Runtime
+from layover.services.context import given_for
 from layover.services.ending import end_run, start_execution
 from layover.services.payloads import RunPayload
 from layover.services.unsaved import save_unsaved
 from layover.services.waiting import waiting_call
-from layover.values.context import TurnQuery
 from layover.values.run import RunMeta
 from layover.values.thread import ThreadHead
 
@@ -56,15 +55,8 @@ async def _turn(runtime: Runtime, log: RunLog, deadline: Deadline) -> Answer:
     except RunFailed as failure:
         await end_run(runtime, log, RunState(log.snapshot), head, failed(failure))
         return _answer("over")
-    context = await runtime.threads.open_turn(
-        TurnQuery(
-            head=head,
-            run_id=meta.id,
-            input=meta.input,
-            window=window_size(agent, runtime.settings),
-        )
-    )
-    loop = Loop(runtime, log, agent, context.history, deadline)
+    given = await given_for(runtime, agent, head, log.snapshot)
+    loop = Loop(runtime, log, agent, given, deadline)
     progress = await loop.advance()
     if isinstance(progress, Suspended):
         now = runtime.clock.now()

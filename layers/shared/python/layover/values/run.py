@@ -4,8 +4,6 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from pydantic import Field
-
 from layover.values.base import Json, Time, Value
 from layover.values.message import Message
 from layover.values.usage import Usage
@@ -175,20 +173,6 @@ class ToolMessageSlot(Value):
     created_at: Time
 
 
-class StepRecord(Value):
-    """One model call, as journaled."""
-
-    key: str
-    index: int
-    message: Message
-    usage: Usage
-    model: str
-    finish_reason: str
-    slots: tuple[ToolMessageSlot, ...] = ()
-    correction: str | None = None
-    """What the model is told before it is asked once more (a reply that fits no schema)."""
-
-
 class ContextBase(Value):
     """What a run pinned at its first step; a resume or a retry renders from it (BEHAVIOUR 6.1)."""
 
@@ -203,6 +187,24 @@ class ContextBase(Value):
     """What stood before the input's text (session, plan, recalled messages, memory), as it was."""
     recalled: tuple[str, ...] = ()
     """Ids of what `volatile` shows; a later step leaves out what was deleted meanwhile."""
+
+
+class StepRecord(Value):
+    """One model call, as journaled."""
+
+    key: str
+    index: int
+    message: Message
+    usage: Usage
+    model: str
+    finish_reason: str
+    slots: tuple[ToolMessageSlot, ...] = ()
+    estimated_tokens: int = 0
+    """Of its prompt, by our estimate; `usage.input_tokens` is the provider's own count of it."""
+    base: ContextBase | None = None
+    """What the run pinned, with its first step."""
+    correction: str | None = None
+    """What the model is told before it is asked once more (a reply that fits no schema)."""
 
 
 class RunMeta(Value):

@@ -22,6 +22,10 @@ class StoredThread:
     messages: dict[str, Message] = field(default_factory=dict)
     parents: dict[str, str | None] = field(default_factory=dict)
     snapshots: dict[str, dict[str, Any]] = field(default_factory=dict)
+    branches: dict[str, int] = field(default_factory=dict)
+    """Message id -> branch: the first child of a message goes on its branch, the others begin one."""
+    windows: dict[int, int] = field(default_factory=dict)
+    """Branch -> depth at which the window of its newest turn begins."""
 
     def path(self, leaf_id: str) -> list[Message]:
         """From the root to this message."""
@@ -38,8 +42,27 @@ class StoredThread:
         for message in chain:
             if message.id not in self.messages:
                 self.messages[message.id] = message
-                self.parents[message.id] = before if before in self.messages else None
+                parent = before if before in self.messages else None
+                self.branches[message.id] = self._branch_behind(parent)
+                self.parents[message.id] = parent
             before = message.id
+
+    def _branch_behind(self, parent: str | None) -> int:
+        taken = {self.branches[m] for m, p in self.parents.items() if p == parent}
+        if parent is None or self.branches[parent] in taken:
+            return max(self.branches.values(), default=-1) + 1
+        return self.branches[parent]
+
+    def window(self, input_id: str, least: int) -> int:
+        """Where the window before this input begins; it moves in steps (BEHAVIOUR 6.2)."""
+        path, branch = self.path(input_id)[:-1], self.branches[input_id]
+        start = self.windows.get(branch, 0)
+        shown = len(path) - start
+        if shown > least + least // 2 or (start > 0 and shown < least):
+            fitting = path[: max(0, len(path) - least + 1)]
+            users = [i for i, m in enumerate(fitting) if m.role is Role.USER]
+            start = self.windows[branch] = users[-1] if users else 0
+        return start
 
     def leaf(self) -> Message | None:
         """The newest message."""
@@ -65,7 +88,15 @@ class InMemoryThreads:
             return TurnContext()
         thread.add((query.input,))
         path = thread.path(query.input.id)[:-1]
-        return TurnContext(history=tuple(path[_start(path, query.window) :]))
+        if query.pinned_depth is not None:
+            start = query.pinned_depth
+        elif query.max_messages is not None:
+            start = 0
+        else:
+            start = thread.window(query.input.id, query.window)
+        if query.max_messages is not None:
+            start = max(start, len(path) - query.max_messages)
+        return TurnContext(history=tuple(path[start:]), window_depth=start)
 
     async def save_turn(self, record: TurnRecord) -> None:
         """Write input, response, usage and tree of a run. Nothing where the thread is gone."""
@@ -163,10 +194,3 @@ def _known(head: ThreadHead) -> ThreadHead:
         created_at=head.created_at,
         updated_at=head.updated_at,
     )
-
-
-def _start(path: list[Message], window: int) -> int:
-    """Where the history begins: N + N/2 messages back, and on to the user message of that turn."""
-    start = max(len(path) - window - window // 2, 0)
-    users = [i for i, m in enumerate(path[: start + 1]) if m.role is Role.USER]
-    return users[-1] if start and users else start

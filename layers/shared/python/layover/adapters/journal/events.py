@@ -4,6 +4,7 @@ A batch is put if its first seq is free. Every writer's next seq is the end of s
 and so the beginning of the following one: a stale writer always collides, and renumbers.
 """
 
+import secrets
 from typing import Any
 
 from layover.adapters.journal.codec import Bodies
@@ -26,9 +27,10 @@ class EventLog:
         self._run_id = run_id
 
     async def body(self, events: list[Event]) -> dict[str, Any]:
-        """The body of a batch: it does not depend on the batch's number."""
+        """The body of a batch: it does not depend on the batch's number. `id` tells a batch of this
+        writer's, put twice because its first answer was lost, from another writer's."""
         packed = await self._bodies.pack(self._keys, self._run_id, dump_events(events))
-        return {**packed, "count": len(events)}
+        return {**packed, "count": len(events), "id": secrets.token_hex(8)}
 
     def batch(self, body: dict[str, Any], first_seq: int, *, last: bool = False) -> Put:
         """The put of a batch at `first_seq`. `last`: no event can follow."""

@@ -167,7 +167,9 @@ class Requests:
                 raise DecisionAlreadyMade("the run is over", run_id=run_id)
             try:
                 token = secrets.token_hex(16)
-                return await self._table.transact([*facts, log.batch(body, next_seq)], token)
+                # A batch without events would hold the number of the next one for ever.
+                told = [log.batch(body, next_seq)] if events else []
+                return await self._table.transact([*facts, *told], token)
             except TransactionFailed as failure:
                 if set(failure.failed) != {len(facts)}:
                     raise DecisionAlreadyMade(

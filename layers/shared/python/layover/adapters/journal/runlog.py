@@ -2,7 +2,8 @@
 
 import asyncio
 import secrets
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from layover.adapters.journal.codec import Bodies
@@ -32,6 +33,7 @@ from layover.values.run import (
     CallRecord,
     CallState,
     ContextBase,
+    DecisionKind,
     Outcome,
     RunSnapshot,
     StepRecord,
@@ -61,7 +63,7 @@ class TableRunLog:
         self._log = EventLog(table, bodies, self._keys, meta.id)
         self._opener = f"{meta.epoch}.{secrets.token_hex(6)}"
         self._next_seq = next_seq
-        self._emitted: list[Event] = []
+        self._emitted: deque[Event] = deque()
         # Facts of parallel calls are written one after another, so that their events have one order.
         self._writing = asyncio.Lock()
 
@@ -81,15 +83,23 @@ class TableRunLog:
 
     async def flush(self) -> None:
         """Write what was emitted, if this writer still holds the run."""
+        if self._emitted or self._writing.locked():
+            await _whole(self._flush())
+
+    async def _flush(self) -> None:
         async with self._writing:
-            emitted, self._emitted = self._emitted, []
+            emitted = self._drain()
             if not emitted:
                 return
             try:
                 await self._put_batch(emitted)
             except BaseException:
-                self._emitted = emitted + self._emitted
+                self._emitted.extendleft(reversed(emitted))
                 raise
+
+    def _drain(self) -> list[Event]:
+        """What was emitted so far. One by one: tools emit from their own threads meanwhile."""
+        return [self._emitted.popleft() for _ in range(len(self._emitted))]
 
     async def _put_batch(self, batch: list[Event]) -> None:
         """Deltas state no fact: a plain put, half the price of a transaction."""
@@ -103,7 +113,10 @@ class TableRunLog:
                 await self._table.write(self._log.batch(body, self._next_seq))
                 self._next_seq += len(batch)
                 return
-            except ConditionFailed:
+            except ConditionFailed as failure:
+                if failure.old is not None and failure.old.get("id") == body["id"]:
+                    self._next_seq += len(batch)
+                    return
                 self._next_seq = None
 
     async def pin(self, base: ContextBase) -> None:
@@ -165,7 +178,7 @@ class TableRunLog:
         if ended_step is not None:
             progress["step_ended"] = ended_step
         if self._is_mine(call):
-            meta = Update(self._pk, META, set=progress, when=Exists("pk"))
+            meta = Update(self._pk, META, set=progress, when=Equals("status", "running"))
         else:
             meta = self._meta(progress, call.key if call.state is CallState.WAITING else None)
         await self._write([Put(self._pk, call.key, item, when=self._journaled(call)), meta], events)
@@ -196,7 +209,7 @@ class TableRunLog:
         await self._write([put, waits], events)
 
     async def cancel_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
-        """Settle calls as they are given; the epoch is the only condition."""
+        """Settle calls as they are given. Raises Fenced also where one was decided meanwhile."""
         actions: list[Action] = [self._meta({"waiting": None, "decided": None})]
         for call in calls:
             item = {
@@ -206,7 +219,10 @@ class TableRunLog:
                 "attempt": call.attempt,
                 "decision": call.decision.model_dump_json() if call.decision else None,
             }
-            actions.append(Put(self._pk, call.key, item))
+            # A call that waits undecided may have been decided since it was read: then look again.
+            undecided = call.decision is not None and call.decision.kind is DecisionKind.CANCELLED
+            when = Missing("decision") if undecided else None
+            actions.append(Put(self._pk, call.key, item, when=when))
         await self._write(actions, events)
 
     async def cancel_requested(self) -> bool:
@@ -248,13 +264,15 @@ class TableRunLog:
     async def _write(
         self, facts: list[Action], events: Sequence[Event] = (), *, last: bool = False
     ) -> None:
+        await _whole(self._write_now(facts, events, last))
+
+    async def _write_now(self, facts: list[Action], events: Sequence[Event], last: bool) -> None:
         async with self._writing:
-            emitted, self._emitted = self._emitted, []
-            batch = [*emitted, *events]
+            emitted = self._drain()
             try:
-                await self._transact(facts, batch, last=last)
+                await self._transact(facts, [*emitted, *events], last=last)
             except BaseException:
-                self._emitted = emitted + self._emitted
+                self._emitted.extendleft(reversed(emitted))
                 raise
 
     async def _transact(self, facts: list[Action], batch: list[Event], *, last: bool) -> None:
@@ -267,7 +285,8 @@ class TableRunLog:
             assert self._next_seq is not None
             try:
                 await self._attempt([*facts, self._log.batch(body, self._next_seq, last=last)])
-                self._next_seq += len(batch)
+                # After the last event no number is free: whoever writes on finds the log closed.
+                self._next_seq = None if last else self._next_seq + len(batch)
                 return None
             except TransactionFailed as failure:
                 if set(failure.failed) != {len(facts)}:
@@ -318,3 +337,16 @@ class TableRunLog:
 
     async def _body(self, call: CallRecord) -> dict[str, Any]:
         return await self._bodies.pack(self._keys, self._snapshot.meta.id, call_body(call))
+
+
+async def _whole(write: Coroutine[Any, Any, None]) -> None:
+    """A write that was begun is waited for even by a task that is being cancelled: its request goes on
+    in a thread, and if it were not known to be done, its events would be told twice."""
+    task = asyncio.ensure_future(write)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()
+        raise

@@ -28,16 +28,11 @@ class PostgresThreads:
         """Write the thread and the input, read the history before it. Empty where the thread is gone."""
         if query.head.deleted:
             return TurnContext()
-        thread_id = query.head.id
-        *_, history = await self._database.run(
-            query.head.owner,
-            _upsert_thread(query.head),
-            _insert_messages(thread_id, (query.input,)),
-            _query("open_turn_history")(
-                thread_id=thread_id, input_id=query.input.id, span=query.window + query.window // 2
-            ),
+        *_, history = await self._database.run(query.head.owner, *_open_turn(query))
+        low, messages = history[0]
+        return TurnContext(window_depth=int(low or 0)).model_copy(
+            update={"history": load_messages(messages)}
         )
-        return TurnContext.model_construct(history=load_messages(history[0][0]))
 
     async def save_turn(self, record: TurnRecord) -> None:
         """Write input, response, usage and tree of a run. Nothing where the thread is gone."""
@@ -100,6 +95,22 @@ class PostgresThreads:
         erase = load("erase.sql")
         order = [_BURIAL, *(name for name in erase if name != _BURIAL)]
         await self._database.run(owner, *(erase[name](thread_id=thread_id) for name in order))
+
+
+def _open_turn(query: TurnQuery) -> list[Statement]:
+    ids = {"thread_id": query.head.id, "input_id": query.input.id}
+    statements = [
+        _upsert_thread(query.head),
+        _insert_messages(query.head.id, (query.input,)),
+    ]
+    if query.pinned_depth is None and query.max_messages is None:
+        span = query.window + query.window // 2
+        statements.append(_query("move_window")(**ids, least=query.window, span=span))
+    pinned = (
+        0 if query.max_messages is not None and query.pinned_depth is None else query.pinned_depth
+    )
+    statements.append(_query("open_turn_history")(**ids, pinned=pinned, most=query.max_messages))
+    return statements
 
 
 def _query(name: str) -> Query:

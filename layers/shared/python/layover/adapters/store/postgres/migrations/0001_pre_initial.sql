@@ -51,6 +51,8 @@ create table branches (
     id integer not null,
     path integer[] not null,
     path_depths integer[] not null,
+    -- Where the recent window of the newest turn on this branch begins: it moves in steps (BEHAVIOUR 6.2).
+    window_depth integer not null default 0,
     constraint branches_pkey primary key (resource_id, thread_id, id),
     constraint branches_thread_fkey foreign key (resource_id, thread_id)
         references threads (resource_id, id) on delete cascade,

@@ -97,43 +97,69 @@ left join fork on true
 join incoming i on i.n > place.n
 order by i.n
 
--- name: open_turn_history
--- The last `span` messages before the input on its path, and further back to the user message that begins
--- the turn in which that starts. Every read of messages is a range of their primary key.
+-- name: move_window
+-- The window outgrew `span` messages (or the agent wants more than it has): it begins at the last user
+-- message that leaves `least` before the input. Else nothing is written.
 with found as materialized (
     select m.thread_id, m.branch_id, m.depth from messages m where m.id = %(input_id)s
 ),
-input as (
-    select found.depth, b.path, b.path_depths
+input as materialized (
+    select found.branch_id, found.depth, b.path, b.path_depths, b.window_depth
     from found
     cross join lateral (
-        select b.path, b.path_depths from branches b
+        select b.path, b.path_depths, b.window_depth from branches b
         where b.thread_id = found.thread_id and b.id = found.branch_id
         offset 0
     ) b
     where found.thread_id = %(thread_id)s
 ),
 spans as materialized (
-    select s.branch_id, least(s.depth, input.depth - 1) as depth, s.n,
-           greatest(input.depth - %(span)s::integer, 0) as low
+    select s.branch_id, least(s.depth, input.depth - %(least)s::integer) as depth, s.n
     from input cross join unnest(input.path, input.path_depths) with ordinality as s (branch_id, depth, n)
+    where input.depth - input.window_depth > %(span)s::integer
+       or (input.window_depth > 0 and input.depth - input.window_depth < %(least)s::integer)
 ),
-first as (
-    select m.depth
-    from spans s
-    cross join lateral (
-        select m.depth from messages m
-        where m.thread_id = %(thread_id)s and m.branch_id = s.branch_id and m.depth <= least(s.depth, s.low)
-          and m.role = 'user'
-        order by m.depth desc
+start as (
+    select coalesce((
+        select m.depth
+        from spans s
+        cross join lateral (
+            select m.depth from messages m
+            where m.thread_id = %(thread_id)s and m.branch_id = s.branch_id and m.depth <= s.depth
+              and m.role = 'user'
+            order by m.depth desc
+            limit 1
+        ) m
+        order by s.n desc
         limit 1
-    ) m
-    where s.low > 0
-    order by s.n desc
-    limit 1
+    ), 0) as depth
+    where exists (select from spans)
+)
+update branches b set window_depth = start.depth
+from start, input
+where b.thread_id = %(thread_id)s and b.id = input.branch_id and b.window_depth <> start.depth
+
+-- name: open_turn_history
+-- The messages before the input on its path, from the window's start on: where the run pinned it, else where
+-- the branch has it, and at most `most` messages. Every read of messages is a range of their primary key.
+with found as materialized (
+    select m.thread_id, m.branch_id, m.depth from messages m where m.id = %(input_id)s
+),
+input as materialized (
+    select found.depth, b.path, b.path_depths,
+           greatest(case when %(pinned)s::integer is null then b.window_depth else %(pinned)s::integer end,
+                    case when %(most)s::integer is null then 0 else found.depth - %(most)s::integer end) as low
+    from found
+    cross join lateral (
+        select b.path, b.path_depths, b.window_depth from branches b
+        where b.thread_id = found.thread_id and b.id = found.branch_id
+        offset 0
+    ) b
+    where found.thread_id = %(thread_id)s
 ),
 ranges as materialized (
-    select s.branch_id, s.depth, coalesce((select first.depth from first), s.low) as low from spans s
+    select s.branch_id, least(s.depth, input.depth - 1) as depth, input.low
+    from input cross join unnest(input.path, input.path_depths) as s (branch_id, depth)
 ),
 history as (
     select m.*
@@ -148,7 +174,7 @@ history as (
     ) m
     where s.depth >= s.low
 )
-select coalesce(json_agg(row_to_json(history) order by depth), '[]') from history
+select (select input.low from input), coalesce(json_agg(row_to_json(history) order by depth), '[]') from history
 
 -- name: page_of_messages
 -- One page of the path that ends in a leaf: depths (after, after + limit]. No row: no such leaf.

@@ -1,0 +1,90 @@
+"""Making a prompt fit the model's window (BEHAVIOUR 6.2a), always by the same fixed rules."""
+
+from collections.abc import Callable, Sequence
+
+from layover.context.tokens import message_tokens
+from layover.values.message import Message, Role
+
+DEFAULT_WINDOW = 128_000
+"""Tokens, for a model that nobody knows by name."""
+RESERVED = 8_000
+"""Tokens for the answer and for what the estimate does not see (tools, framing)."""
+_HEAD, _TAIL = 600, 200
+"""Characters of a tool result that stay."""
+_SHORTENED = "\n… shortened …\n"
+
+Count = Callable[[Message], int]
+
+
+class TooLong(Exception):
+    """The run's input and its last step alone exceed the window."""
+
+
+def shortened(message: Message) -> Message:
+    """A tool message with the head and tail of its output: a function of the message alone."""
+    output = message.model_output
+    if message.role is not Role.TOOL or output is None or len(output) <= _HEAD + _TAIL:
+        return message
+    text = f"{output[:_HEAD]}{_SHORTENED}{output[-_TAIL:]}"
+    return message.model_copy(update={"model_output": text, "token_count": None})
+
+
+def fitted(
+    history: Sequence[Message],
+    given: Message,
+    own: Sequence[Message],
+    budget: int,
+    count: Count = message_tokens,
+) -> list[Message]:
+    """History, input and the run's own messages within `budget` tokens.
+
+    The oldest tool results are shortened first; then the oldest turns of the history go, then the
+    oldest steps of the run, but never its input and its last step. Raises TooLong."""
+    messages = [*history, given, *own]
+    excess = sum(map(count, messages)) - budget
+    if excess <= 0:
+        return messages
+    last_step = _last_step(own)
+    for index, message in enumerate(messages[: len(messages) - last_step]):
+        if excess <= 0:
+            return messages
+        short = shortened(message)
+        excess -= count(message) - count(short)
+        messages[index] = short
+    turns = _turns(messages[: len(history)])
+    steps = _steps(messages[len(history) + 1 : len(messages) - last_step])
+    for dropped in [*turns, *steps]:
+        if excess <= 0:
+            break
+        gone = {m.id for m in dropped}
+        messages = [m for m in messages if m.id not in gone]
+        excess -= sum(map(count, dropped))
+    if excess > 0:
+        raise TooLong
+    return messages
+
+
+def _last_step(own: Sequence[Message]) -> int:
+    """How many messages the newest step has."""
+    for back, message in enumerate(reversed(own), start=1):
+        if message.role is Role.ASSISTANT:
+            return back
+    return 0
+
+
+def _turns(history: Sequence[Message]) -> list[list[Message]]:
+    return _split(history, Role.USER)
+
+
+def _steps(own: Sequence[Message]) -> list[list[Message]]:
+    return _split(own, Role.ASSISTANT)
+
+
+def _split(messages: Sequence[Message], beginning: Role) -> list[list[Message]]:
+    """Groups that begin with this role, oldest first; what stands before the first is one of them."""
+    groups: list[list[Message]] = []
+    for message in messages:
+        if message.role is beginning or not groups:
+            groups.append([])
+        groups[-1].append(message)
+    return groups

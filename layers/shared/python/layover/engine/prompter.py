@@ -1,0 +1,84 @@
+"""The prompts of one run: what does not change between its steps, and how much fits."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from layover.context.assembly import build_prompt, estimated_tokens
+from layover.context.fit import DEFAULT_WINDOW, RESERVED, TooLong
+from layover.declare.agent import Agent
+from layover.engine.state import RunState
+from layover.errors import ContextLengthExceeded, RunFailed
+from layover.values.message import Message
+from layover.values.prompt import Prompt, Reply, ToolSpec
+from layover.values.run import ContextBase
+from layover.values.settings import Settings
+
+SHRINK = 0.7
+"""Of the budget that is left after the provider said that a prompt is too long."""
+TRIES = 4
+MOST_CORRECTION = 4.0
+"""Characters of some scripts are a token each: four times the estimate."""
+
+
+Ask = Callable[[Prompt], Awaitable[Reply]]
+
+
+class Prompter:
+    """Builds each step's prompt within the model's window."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        settings: Settings,
+        base: ContextBase,
+        history: Sequence[Message],
+        tools: Sequence[ToolSpec],
+        window: Callable[[str], int | None] | None,
+    ) -> None:
+        self._agent = agent
+        self._settings = settings
+        self.base = base
+        self._history = history
+        self._tools = tools
+        known = window(agent.model or settings.model) if window else None
+        self._budget = (known or DEFAULT_WINDOW) - RESERVED
+
+    def prompt(self, state: RunState) -> Prompt:
+        """The next step's prompt. Raises RunFailed where the run's input and last step do not fit."""
+        try:
+            return build_prompt(
+                self._agent,
+                self._settings,
+                state.meta,
+                self.base,
+                self._history,
+                state.response(),
+                state.steps,
+                self._tools,
+                int(self._budget / _correction(state)),
+            )
+        except TooLong:
+            problem = "the run's input and its last step do not fit into the model's window"
+            raise RunFailed(problem, type="ContextLengthExceeded", run_id=state.meta.id) from None
+
+    async def asked(self, state: RunState, ask: Ask) -> tuple[Reply, int]:
+        """The model's reply and the prompt's size by estimate. A prompt that the provider finds too
+        long is made smaller, a few times."""
+        for attempt in range(1, TRIES + 1):
+            prompt = self.prompt(state)
+            try:
+                reply = await ask(prompt)
+            except ContextLengthExceeded:
+                if attempt == TRIES:
+                    raise
+                self._budget = int(min(self._budget, estimated_tokens(prompt)) * SHRINK)
+            else:
+                return reply, estimated_tokens(prompt)
+        raise AssertionError("unreachable")
+
+
+def _correction(state: RunState) -> float:
+    """How many of the provider's tokens one of ours was, at the run's last step."""
+    step = state.step
+    if step is None or not step.estimated_tokens or not step.usage.input_tokens:
+        return 1.0
+    return min(max(step.usage.input_tokens / step.estimated_tokens, 1.0), MOST_CORRECTION)

@@ -1,0 +1,94 @@
+"""Large things by key: in memory, and on S3."""
+
+import asyncio
+
+import pytest
+
+from aws_fixture import LocalAws
+from layover.adapters.blobs.s3 import S3Blobs
+from layover.adapters.inmemory.blobs import MemoryBlobs
+from layover.errors import RetryableError
+from layover.keys import Keys
+from layover.ports import Blobs
+
+BYTES = "application/octet-stream"
+
+
+@pytest.fixture(params=["memory", "s3"])
+def blobs(request: pytest.FixtureRequest) -> Blobs:
+    if request.param == "memory":
+        return MemoryBlobs()
+    aws: LocalAws = request.getfixturevalue("aws")
+    return S3Blobs(lambda: aws.client("s3"), aws.bucket)
+
+
+@pytest.fixture
+def keys(owner: str) -> Keys:
+    return Keys(owner)
+
+
+async def test_what_was_never_put_is_not_there(blobs: Blobs, keys: Keys) -> None:
+    assert await blobs.get(keys.blob("runs", "r")) is None
+    await blobs.delete_prefix(keys.blob("runs", "r"))
+
+
+async def test_bytes_come_back_as_they_were(blobs: Blobs, keys: Keys) -> None:
+    for name, data in (("empty", b""), ("all", bytes(range(256))), ("big", b"x" * 3_000_000)):
+        await blobs.put(keys.blob(name), data, BYTES)
+        assert await blobs.get(keys.blob(name)) == data
+
+
+async def test_put_replaces_what_is_there(blobs: Blobs, keys: Keys) -> None:
+    for data in (b"first", b"2"):
+        await blobs.put(keys.blob("k"), data, BYTES)
+    assert await blobs.get(keys.blob("k")) == b"2"
+
+
+@pytest.mark.parametrize("name", ["a/b", "ü ü", "100%", "a+b&c=d?e#f", "..", "~x"])
+async def test_odd_names_are_names_of_their_own(blobs: Blobs, keys: Keys, name: str) -> None:
+    await blobs.put(keys.blob("runs", name), b"mine", BYTES)
+    await blobs.put(keys.blob("runs", "other"), b"other", BYTES)
+    assert await blobs.get(keys.blob("runs", name)) == b"mine"
+    await blobs.delete_prefix(keys.blob("runs", name))
+    assert await blobs.get(keys.blob("runs", name)) is None
+    assert await blobs.get(keys.blob("runs", "other")) == b"other"
+
+
+async def test_everything_below_a_prefix_is_deleted_and_nothing_beside_it(
+    blobs: Blobs, keys: Keys
+) -> None:
+    stranger = Keys(f"{keys.owner}-stranger")
+    inside = [keys.blob("runs", "r1", str(n)) for n in range(5)]
+    beside = [keys.blob("runs", "r10", "x"), keys.blob("files", "r1"), stranger.blob("runs", "r1")]
+    for key in (*inside, *beside):
+        await blobs.put(key, b"x", BYTES)
+    for _ in range(2):
+        await blobs.delete_prefix(keys.blob("runs", "r1") + "/")
+    assert [await blobs.get(key) for key in inside] == [None] * 5
+    assert [await blobs.get(key) for key in beside] == [b"x"] * 3
+
+
+async def test_more_than_a_page_is_deleted(aws: LocalAws, keys: Keys) -> None:
+    """S3 lists and deletes a thousand at a time."""
+    blobs = S3Blobs(lambda: aws.client("s3"), aws.bucket)
+    names = [keys.blob("many", f"{n:04d}") for n in range(1_005)]
+    limit = asyncio.Semaphore(16)
+
+    async def put(name: str) -> None:
+        async with limit:
+            await blobs.put(name, b"", BYTES)
+
+    await asyncio.gather(*(put(name) for name in names))
+    await blobs.delete_prefix(keys.blob("many") + "/")
+    assert await blobs.get(names[0]) is None
+    assert await blobs.get(names[-1]) is None
+
+
+async def test_fault_of_s3_is_worth_another_try(aws: LocalAws, keys: Keys) -> None:
+    nowhere = S3Blobs(lambda: aws.client("s3"), "no-such-bucket")
+    with pytest.raises(RetryableError, match="NoSuchBucket"):
+        await nowhere.get(keys.blob("k"))
+    with pytest.raises(RetryableError, match="NoSuchBucket"):
+        await nowhere.put(keys.blob("k"), b"", BYTES)
+    with pytest.raises(RetryableError, match="NoSuchBucket"):
+        await nowhere.delete_prefix(keys.blob("k"))

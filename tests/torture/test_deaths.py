@@ -1,0 +1,276 @@
+"""Deaths and doubles with a name: executions that die, attempts that come back, writes half done."""
+
+import os
+import signal
+import threading
+import time
+
+from e2e_kit import WAIT_S, Json, eventually, unique
+from fake_openai import calls, say
+from torture_kit import WINDING, Client, Point, Scenario, Story, Torture, in_doubt, judge
+
+RECOVERED_S = 8.0
+"""A run goes on within 5 s (CONTRACT 6); the rest is for a machine that is busy with tests."""
+
+
+def baseline_of(system: Torture, scenario: Scenario = WINDING) -> Story:
+    """The scenario, undisturbed."""
+    with system.client() as client:
+        story = client.story(scenario)
+    judge(story, story)
+    return story
+
+
+def point(story: Story, function: str, *words: str, when: str = "after", k: int = 1) -> Point:
+    """The point of this function with all these words."""
+    found = [x.point for x in story.trace if x.function == function and x.k == k]
+    named = [p for p in found if all(w in p for w in words)]
+    assert named, f"{function} {words}: {sorted(set(found))}"
+    return Point(function, named[0], k, when)
+
+
+def ended(client: Client, scenario: Scenario, thread: str, run_id: str) -> Story:
+    """The story of a run that was started by hand."""
+    story = Story(scenario, client.name)
+    client.drive(run_id)
+    client.closed(run_id)
+    return client.look(story, thread, run_id)
+
+
+def busy(system: Torture, function: str) -> list[int]:
+    """Processes of this function that work at the moment."""
+    return [e["pid"] for e in system.environments(function) if e["busy"]]
+
+
+def holder(system: Torture, owner: str, what: str) -> int:
+    """The process that did this last for the owner."""
+    return next(x.pid for x in reversed(system.trace(owner)) if what in x.point)
+
+
+def stop_execution(system: Torture, run_id: str, n: int = 1) -> None:
+    """Nothing of an execution can catch this."""
+    system.states.stop_execution(executionArn=f"{system.execution_arn}:{run_id}-{n}")
+
+
+# Accepted, decided, and then nothing
+
+
+def test_an_accepted_run_whose_execution_never_started_is_started(system: Torture) -> None:
+    baseline = baseline_of(system)
+    with system.client() as client:
+        thread = client.thread()
+        accepted = point(baseline, "api", "POST /threads/runs", "transact META")
+        system.order_death(client.name, accepted)
+        body, key = {"input": system.input_of(WINDING)}, unique("key")
+        path = f"/threads/{thread}/runs"
+        assert client.caller.call("POST", path, body, idempotency_key=key).status == 502
+        died_at = time.monotonic()
+        (run,) = client.caller.get(f"/threads/{thread}/runs")["items"]
+        eventually(lambda: client.run(run["id"], 1), lambda r: r["pending"] != [])
+        took = time.monotonic() - died_at
+        print(f"\nstarted by the sweeper, first step and suspension after {took:.1f} s")
+        assert took < RECOVERED_S
+        judge(ended(client, WINDING, thread, run["id"]), baseline)
+
+
+def test_a_decision_whose_token_was_never_sent_is_found(system: Torture) -> None:
+    baseline = baseline_of(system)
+    with system.client() as client:
+        thread = client.thread()
+        run_id = client.start(thread, WINDING)
+        run = eventually(lambda: client.run(run_id, 1), lambda r: len(r["pending"]) == 2)
+        eventually(lambda: _tokens(system, client.name), lambda n: n == 2)
+        decided = point(baseline, "api", "approve", "=decided")
+        system.order_death(client.name, decided)
+        path = f"/runs/{run_id}/tool-calls/c3/approve"
+        assert client.caller.call("POST", path, {}).status == 502
+        died_at = time.monotonic()
+        eventually(lambda: system.ledger_of(client.name), lambda e: _did(e, "refund") == 1)
+        print(f"\nwoken by the sweeper after {time.monotonic() - died_at:.1f} s")
+        assert [p["tool_call_id"] for p in run["pending"]] == ["c3", "c4"]
+        assert client.caller.call("POST", path, {}).status == 409
+        judge(ended(client, WINDING, thread, run_id), baseline)
+
+
+def _tokens(system: Torture, owner: str) -> int:
+    return sum("publish_approval" in x.point and x.mark == "<" for x in system.trace(owner))
+
+
+def _did(ledger: list[Json], what: str) -> int:
+    return sum(e["what"] == what for e in ledger)
+
+
+# Executions
+
+
+def test_a_second_execution_of_a_run_does_nothing(system: Torture) -> None:
+    baseline = baseline_of(system)
+    with system.client() as client:
+        thread = client.thread()
+        run_id = client.start(thread, WINDING)
+        eventually(lambda: client.run(run_id, 1), lambda r: len(r["pending"]) == 2)
+        name = f"{run_id}-9"
+        document = f'{{"v":1,"owner":"{client.name}","run_id":"{run_id}","n":9}}'
+        machine = system.services["state_machine_arn"]
+        system.states.start_execution(stateMachineArn=machine, name=name, input=document)
+        arn = f"{system.execution_arn}:{name}"
+        status = eventually(
+            lambda: system.states.describe_execution(executionArn=arn)["status"],
+            lambda s: s != "RUNNING",
+        )
+        assert status == "SUCCEEDED"
+        assert len(client.run(run_id)["pending"]) == 2
+        judge(ended(client, WINDING, thread, run_id), baseline)
+
+
+def test_a_run_whose_execution_dies_while_it_waits_goes_on(system: Torture) -> None:
+    baseline = baseline_of(system)
+    with system.client() as client:
+        thread = client.thread()
+        run_id = client.start(thread, WINDING)
+        run = eventually(lambda: client.run(run_id, 1), lambda r: len(r["pending"]) == 2)
+        eventually(lambda: _tokens(system, client.name), lambda n: n == 2)
+        stop_execution(system, run_id)
+        decided_at = time.monotonic()
+        client.decide(run_id, run["pending"][0])
+        eventually(lambda: system.ledger_of(client.name), lambda e: _did(e, "refund") == 1)
+        print(f"\nrefunded {time.monotonic() - decided_at:.1f} s after the decision")
+        story = ended(client, WINDING, thread, run_id)
+        assert len(story.executions) >= 2
+        judge(story, baseline)
+
+
+def test_a_run_whose_execution_dies_while_it_works_goes_on(system: Torture) -> None:
+    order = unique("order")
+    hold = calls(("hold", {"order": order}, "h1"))
+    scenario = Scenario(f"held-{order}", (hold, say("held it")), "please hold it for me now")
+    with system.client() as client:
+        thread = client.thread()
+        run_id = client.start(thread, scenario)
+        eventually(lambda: system.ledger_of(client.name))
+        stop_execution(system, run_id)
+        stopped_at = time.monotonic()
+        (system.control / f"go-{order}").touch()
+        run = client.drive(run_id)
+        print(f"\nover {time.monotonic() - stopped_at:.1f} s after its execution was stopped")
+        story = ended(client, scenario, thread, run_id)
+        assert (run["status"], run["text"]) == ("success", "held it")
+        assert [e["what"] for e in story.ledger] == ["hold", "held"]
+        judge_alone(story)
+
+
+# Attempts that come back
+
+
+def test_an_attempt_that_wakes_up_late_in_a_model_call_is_fenced(system: Torture) -> None:
+    late = threading.Event()
+    answers = [say("from the dead", hold=late), say("from the living")]
+    scenario = Scenario(f"late-{unique()}", (answers,), "please answer me in time now")
+    with system.client() as client:
+        thread = client.thread()
+        run_id = client.start(thread, scenario)
+        system.brain.asked(system.input_of(scenario))
+        zombie = holder(system, client.name, "OpenAIChat.complete turn")
+        run = _overtaken(system, client, run_id, zombie)
+        late.set()
+        assert run["text"] == "from the living"
+        _awake(system, zombie)
+        story = ended(client, scenario, thread, run_id)
+        assert story.run["text"] == "from the living"
+        assert len(system.brain.requests(system.input_of(scenario))) == 2
+        judge_alone(story)
+
+
+def test_an_attempt_that_wakes_up_late_in_a_tool_is_fenced(system: Torture) -> None:
+    order = unique("order")
+    hold = calls(("hold", {"order": order}, "h1"))
+    scenario = Scenario(f"late-{order}", (hold, say("never mind")), "please hold it in time now")
+    with system.client() as client:
+        thread = client.thread()
+        run_id = client.start(thread, scenario)
+        eventually(lambda: system.ledger_of(client.name))
+        zombie = holder(system, client.name, "Tool.invoke")
+        _overtaken(system, client, run_id, zombie)
+        (system.control / f"go-{order}").touch()
+        _awake(system, zombie)
+        eventually(lambda: _did(system.ledger_of(client.name), "held"))
+        story = ended(client, scenario, thread, run_id)
+        result = "Interrupted: hold may or may not have taken effect"
+        assert story.results == {"h1": (result, True)}
+        judge_alone(story)
+
+
+def _overtaken(system: Torture, client: Client, run_id: str, zombie: int) -> Json:
+    """Freeze the process and stop its execution; the run, ended by another one."""
+    os.kill(zombie, signal.SIGSTOP)
+    try:
+        stop_execution(system, run_id)
+        frozen_at = time.monotonic()
+        run = client.drive(run_id)
+        print(f"\novertaken after {time.monotonic() - frozen_at:.1f} s")
+        return run
+    finally:
+        os.kill(zombie, signal.SIGCONT)
+
+
+def _awake(system: Torture, zombie: int) -> None:
+    """Until the process is through with what it was frozen in (or gone)."""
+    eventually(lambda: zombie not in busy(system, "turn"), within=WAIT_S)
+
+
+def judge_alone(story: Story) -> None:
+    """What holds for any run, without one to compare it with."""
+    judge(story, story)
+
+
+# Functions that die again and again
+
+
+def test_a_branch_that_keeps_dying_leaves_its_call_to_the_turn(system: Torture) -> None:
+    baseline = baseline_of(system)
+    with system.client() as client:
+        opening = point(baseline, "resume", "STEP#0002#CALL#c3=open", when="before")
+        system.order_death(client.name, opening, times=9)
+        story = client.story(WINDING)
+        assert system.deaths(client.name) == 3
+        judge_deaths(story, baseline)
+
+
+def judge_deaths(story: Story, baseline: Story) -> None:
+    """As the baseline: nothing was open when the process died."""
+    assert in_doubt(story) == {}
+    judge(story, baseline)
+
+
+def test_a_turn_that_keeps_dying_fails_the_run_and_frees_the_thread(system: Torture) -> None:
+    baseline = baseline_of(system)
+    with system.client() as client:
+        asking = point(baseline, "turn", "OpenAIChat.complete turn", when="before")
+        system.order_death(client.name, asking, times=99)
+        thread = client.thread()
+        run_id = client.start(thread, WINDING)
+        run = client.drive(run_id)
+        assert system.deaths(client.name) == 5
+        assert (run["status"], run["finish_reason"]) == ("failed", "error")
+        assert run["error"]["type"] == "AttemptsUsedUp"
+        assert client.caller.get(f"/threads/{thread}")["active_run"] is None
+        types = [e["type"] for e in client.caller.events(run_id)]
+        assert types.count("agent-start") == 1
+        assert types[-2:] == ["error", "finish"]
+        system.file(client.name, "kill").unlink()
+        client.closed(run_id)
+        assert client.drive(client.start(thread, WINDING))["status"] == "success"
+
+
+def test_a_tool_that_kills_its_process_is_not_run_again(system: Torture) -> None:
+    baseline = baseline_of(system)
+    with system.client() as client:
+        charged = point(baseline, "turn", "Tool.invoke c5", when="after")
+        system.order_death(client.name, charged, times=9)
+        story = client.story(WINDING)
+        assert system.deaths(client.name) == 1
+        assert in_doubt(story) == {"c5": True}
+        judge(story, baseline)
+        assert _did(story.ledger, "charge") == 2
+
+

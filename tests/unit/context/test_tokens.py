@@ -1,0 +1,45 @@
+"""Estimated tokens."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from layover.context.tokens import OVERHEAD, estimate, message_tokens
+from layover.values.message import (
+    DataPart,
+    Message,
+    Part,
+    ReasoningPart,
+    Role,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+)
+
+
+def message(role: Role, *parts: Part, model_output: str | None = None) -> Message:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    return Message(
+        id="m", thread_id="t", role=role, content=parts, created_at=at, model_output=model_output
+    )
+
+
+@pytest.mark.parametrize(("characters", "tokens"), [(0, 0), (1, 1), (4, 1), (5, 2), (4000, 1000)])
+def test_four_characters_are_a_token_rounded_up(characters: int, tokens: int) -> None:
+    assert estimate("x" * characters) == tokens
+
+
+def test_a_tool_message_counts_what_the_model_saw_and_not_the_raw_result() -> None:
+    part = ToolResultPart(tool_call_id="c", tool_name="look", result="x" * 4000)
+    assert message_tokens(message(Role.TOOL, part, model_output="x" * 40)) == OVERHEAD + 10
+
+
+def test_text_reasoning_and_calls_add_up() -> None:
+    asked = ToolCallPart(tool_call_id="c", tool_name="look", args={})
+    parts = (TextPart(text="x" * 8), ReasoningPart(text="x" * 8), asked)
+    assert message_tokens(message(Role.ASSISTANT, *parts)) == OVERHEAD + 2 + 2 + 1 + 1
+
+
+def test_data_that_no_model_reads_costs_nothing() -> None:
+    part = DataPart(name="card", data="x" * 4000)
+    assert message_tokens(message(Role.CUSTOM, part)) == OVERHEAD
