@@ -6,6 +6,7 @@ fixture lives as long as a module, so that a module that starts a whole runner f
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,14 @@ WAITS: dict[str, Any] = {
 """A machine that stores its task token in the table and waits for an answer."""
 
 
+@cache
+def _session() -> Any:
+    """One for all modules: it keeps the services' descriptions, which take long to read."""
+    from layover.local.interpreter import session
+
+    return session()
+
+
 class LocalAws:
     """Names and clients of a running server."""
 
@@ -47,10 +56,12 @@ class LocalAws:
 
     def client(self, service: str) -> Any:
         """One client a service; made here, before threads use it."""
-        from layover.local.interpreter import make_client
+        from botocore.config import Config
 
         if service not in self._clients:
-            self._clients[service] = made = make_client(service, self._server.endpoint_url)
+            config = Config(retries={"total_max_attempts": 1}, proxies={}, max_pool_connections=64)
+            made = _session().client(service, endpoint_url=self._server.endpoint_url, config=config)
+            self._clients[service] = made
             _ = made.exceptions  # Made on first use, and not by two threads at once.
         return self._clients[service]
 

@@ -124,8 +124,8 @@ class Bench:
     ) -> None:
         self.agent = agent
         self.agents: dict[str, Agent] = {agent.name: agent}
-        self.model = ScriptedModel(model) if isinstance(model, Sequence) else model
-        self.clock = clock or ManualClock()
+        self.model: Any = ScriptedModel(model) if isinstance(model, Sequence) else model
+        self.clock: Any = clock or ManualClock()
         self.power = power or Power()
         self.threads = FailingThreads()
         self.callbacks = MemoryCallbacks()

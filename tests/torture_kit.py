@@ -473,7 +473,7 @@ def _judge_deltas(events: Sequence[Json], steps: Sequence[Json]) -> None:
 
 def judge_ledger(story: Story, interrupted: set[str]) -> None:
     """What tools did to the world."""
-    done = Counter(e["call"] for e in story.ledger)
+    done = Counter(e["call"] for e in story.ledger if e["what"] != "held")
     for call, tool in story.tools.items():
         keys = {e["key"] for e in story.ledger if e["call"] == call}
         if tool in IDEMPOTENT:

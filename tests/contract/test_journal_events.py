@@ -332,11 +332,13 @@ async def test_body_that_was_changed_cut_or_lost_in_s3_is_refused(
     data = await world.blobs.get(key)
     assert data is not None
     await tamper(world, key, data)
+    reading = (
+        page(world, run_id, 0)
+        if sk == event_key(1)
+        else world.journal.snapshot(world.owner, run_id)
+    )
     with pytest.raises(LayoverError, match="S3"):
-        if sk == event_key(1):
-            await page(world, run_id, 0)
-        else:
-            await world.journal.snapshot(world.owner, run_id)
+        await reading
 
 
 async def test_erased_runs_leave_nothing_behind_and_other_threads_alone(world: World) -> None:

@@ -139,20 +139,6 @@ async def test_opening_a_call_is_no_progress(world: World) -> None:
     assert (await world.run(log.snapshot.meta.id)).attempts == 1
 
 
-async def test_next_execution_drives_the_run_and_the_one_before_does_not(world: World) -> None:
-    run_id = await world.started()
-    assert await world.journal.succeed(world.owner, "unknown", None) is None
-    assert await world.journal.succeed(world.owner, run_id, f"{run_id}-7") is None
-    assert await world.journal.succeed(world.owner, run_id, f"{run_id}-1") == 2
-    assert await world.journal.succeed(world.owner, run_id, f"{run_id}-1") is None
-    assert await world.journal.take(world.owner, run_id, f"{run_id}-1") is None
-    meta = (await world.take(run_id, 2)).snapshot.meta
-    assert (meta.n, meta.execution) == (2, f"{run_id}-2")
-    log = await world.take(run_id, 2)
-    await world.end(log)
-    assert await world.journal.succeed(world.owner, run_id, f"{run_id}-2") is None
-
-
 # The fence
 
 
@@ -452,24 +438,6 @@ async def test_calls_are_cancelled_whatever_they_were(world: World) -> None:
     assert [(c.state, c.result) for c in snapshot.calls] == [(CallState.SETTLED, "Cancelled")] * 3
     assert snapshot.meta.waiting == frozenset()
     assert (await world.journal.approvals(world.owner, None, 9, None)).items == ()
-
-
-async def test_cancel_flag_is_seen_by_the_holder(world: World) -> None:
-    log = await world.taken()
-    assert not await log.cancel_requested()
-    flagged = await world.journal.request_cancel(world.owner, log.snapshot.meta.id)
-    assert flagged is not None
-    assert flagged.cancel
-    assert await log.cancel_requested()
-
-
-async def test_run_that_is_over_takes_no_cancel_flag(world: World) -> None:
-    log = await world.taken()
-    await world.end(log)
-    flagged = await world.journal.request_cancel(world.owner, log.snapshot.meta.id)
-    assert flagged is not None
-    assert (flagged.status, flagged.cancel) == (Status.SUCCESS, False)
-    assert await world.journal.request_cancel(world.owner, "unknown") is None
 
 
 async def snapshot_of(world: World, log: RunLog) -> RunSnapshot:

@@ -276,8 +276,7 @@ async def test_one_of_racing_conditional_writes_wins(table: Table, pk: str) -> N
     async def claim(writer: int) -> bool:
         try:
             await table.write(Update(pk, "A", set={"by": writer}, when=Missing("by")))
-        except ConditionFailed as failure:
-            assert failure.old is not None
+        except ConditionFailed:
             return False
         return True
 

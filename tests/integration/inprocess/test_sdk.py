@@ -288,7 +288,7 @@ async def test_a_stream_yields_typed_events_with_deltas_until_the_end() -> None:
 async def test_a_stream_ends_where_the_run_waits() -> None:
     helper = agent([call("pay", amount=1), say("done")])
     events = [e async for e in helper.stream("hi")]
-    assert types(events)[-1] == "tool-call-suspended"
+    assert events[-1].type == "tool-call-suspended"
     assert helper.state().status == "suspended"
     result = await helper.approve(events[0].run_id, events[-1].tool_call_id)
     assert result.text == "done"

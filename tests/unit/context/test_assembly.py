@@ -1,5 +1,6 @@
 """What the model sees, stable parts first."""
 
+from itertools import pairwise
 from typing import Any
 
 from pydantic import BaseModel
@@ -75,7 +76,7 @@ async def test_each_step_of_a_run_begins_with_the_bytes_of_the_step_before() -> 
     await bench.go("one")
     await bench.go("two")
     prompts = [bytes_of(p) for p in bench.model.prompts]
-    for before, after in zip(prompts, prompts[1:], strict=False):
+    for before, after in pairwise(prompts):
         assert after[: len(before)] == before
     assert len({p.cache_key for p in bench.model.prompts}) == 1
 

@@ -69,7 +69,7 @@ class World:
             self.done.append(("book", ctx.resume.slot))
             return f"booked {ctx.resume.slot}"
 
-        tools = [send, put, pay, book]
+        tools: list[Any] = [send, put, pay, book]
         return Agent("helper", model="m", tools=tools, tool_concurrency=2)
 
 

@@ -59,7 +59,7 @@ class Ledger:
         self.pay, self.look, self.book = pay, look, book
 
     def bench(self, *script: Any, concurrency: int = 40) -> Bench:
-        tools = [self.pay, self.look, self.book]
+        tools: list[Any] = [self.pay, self.look, self.book]
         agent = Agent("helper", model="m", tools=tools, tool_concurrency=concurrency)
         return Bench(agent, ScriptedModel(script))
 
@@ -470,6 +470,39 @@ async def test_a_decision_before_the_time_out_wins_over_it(ledger: Ledger) -> No
     assert ledger.done == [1]
 
 
+async def test_a_failure_through_the_callback_declines_a_call_that_asked_for_data(
+    ledger: Ledger,
+) -> None:
+    bench = ledger.bench(call("book", day="mo"), say("ok"))
+    run = await suspended(bench)
+    await bench.branch(run.id, "call_1", {"Error": "Nobody", "Cause": "nobody is there"})
+    await bench.drive(run.id)
+    said = json.loads(seen(bench.model.prompts[1])[0])
+    assert (said["declined"], said["reason"], ledger.offered) == (True, "nobody is there", 1)
+
+
+async def test_an_agent_that_is_gone_when_the_decision_comes_fails_the_run_and_cancels_the_calls(
+    ledger: Ledger,
+) -> None:
+    bench = ledger.bench(calls(call("pay", amount=1), call("pay", amount=2)), say("ok"))
+    run = await suspended(bench)
+    await bench.decide(run.id, "call_1", "approve")
+    bench.agents.clear()
+    assert (await bench.branch(run.id, "call_1")).status == "done"
+    assert await bench.drive(run.id) == "over"
+    ended = await bench.run(run.id)
+    assert ended.error is not None
+    assert (ended.status, ended.error.type, ledger.done) == (Status.FAILED, "UnknownAgent", [])
+    events = await bench.events(run.id)
+    decided = [(e.tool_call_id, e.decision.value) for e in events if e.type == "tool-call-decided"]
+    assert decided == [("call_1", "approved"), ("call_2", "cancelled")]
+    assert types(events)[-2:] == ["error", "finish"]
+    assert [r for role, r in told(ended.messages) if role == "tool"] == [
+        "Cancelled: pay was not run",
+        "Cancelled: pay was not run",
+    ]
+
+
 async def test_another_execution_settles_nothing(ledger: Ledger) -> None:
     from layover.services.payloads import ResumePayload, WaitingCall
     from layover.services.resume import resume
@@ -563,3 +596,70 @@ async def test_the_thread_goes_on_after_a_cancel_without_what_was_not_answered(
     prompt = bench.model.prompts[-1]
     named = [c.tool_call_id for m in prompt.messages for c in m.tool_calls]
     assert named == ["call_1"]
+
+
+@pytest.mark.parametrize("sibling_waits", [True, False])
+async def test_a_cancel_overtakes_a_decided_call_that_is_running(sibling_waits: bool) -> None:
+    running, release = asyncio.Event(), asyncio.Event()
+
+    @tool(needs_approval=True)
+    async def slow(n: int) -> str:
+        """Take long."""
+        running.set()
+        await release.wait()
+        return "late"
+
+    agent = Agent("helper", model="m", tools=[slow], tool_concurrency=2)
+    script = calls(*(call("slow", n=n) for n in range(2 if sibling_waits else 1)))
+    bench = Bench(agent, [script])
+    run = await suspended(bench)
+    await bench.decide(run.id, "call_1", "approve")
+    settling = asyncio.create_task(bench.branch(run.id, "call_1"))
+    await asyncio.wait_for(running.wait(), 5)
+    began = asyncio.get_running_loop().time()
+    meta = await asyncio.wait_for(cancel(bench.plain, ANN, run.id), 5)
+    assert asyncio.get_running_loop().time() - began < 2.5
+    assert meta.status is Status.CANCELLED
+    assert (await asyncio.wait_for(settling, 5)).status == "done"
+    release.set()
+    ended = await bench.run(run.id)
+    assert told(ended.messages)[1] == (
+        "tool",
+        "Cancelled: slow may or may not have taken effect",
+    )
+    events = types(await bench.events(run.id))
+    assert (events[-1], events.count("finish")) == ("finish", 1)
+
+
+async def test_a_branch_that_dies_in_its_tool_leaves_its_siblings_to_finish(
+    ledger: Ledger,
+) -> None:
+    died = asyncio.Event()
+
+    @tool(needs_approval=True)
+    async def send(n: int) -> str:
+        """Send."""
+        if n == 1:
+            died.set()
+            await asyncio.Event().wait()
+        await asyncio.wait_for(died.wait(), 5)
+        ledger.done.append(n)
+        return f"sent {n}"
+
+    agent = Agent("helper", model="m", tools=[send], tool_concurrency=3)
+    step = calls(*(call("send", n=n) for n in (1, 2, 3)))
+    bench = Bench(agent, [step, say("ok")])
+    run = await suspended(bench)
+    for n in (1, 2, 3):
+        await bench.decide(run.id, f"call_{n}", "approve")
+    dying = asyncio.create_task(bench.branch(run.id, "call_1"))
+    await asyncio.wait_for(died.wait(), 5)
+    await asyncio.gather(bench.branch(run.id, "call_2"), bench.branch(run.id, "call_3"))
+    dying.cancel()
+    await asyncio.wait({dying}, timeout=5)
+    assert await bench.drive(run.id) == "over"
+    assert sorted(ledger.done) == [2, 3]
+    results = [r for role, r in told((await bench.run(run.id)).messages) if role == "tool"]
+    assert results == ["Interrupted: send may or may not have taken effect", "sent 2", "sent 3"]
+    events = types(await bench.events(run.id))
+    assert (events.count("tool-execution-end"), events.count("turn-end")) == (3, 2)

@@ -417,7 +417,7 @@ async def test_the_first_result_of_a_window_to_come_is_told_first_and_stored_in_
     assert [e.result for e in events if e.type == "tool-execution-end"] == [2, 1]
     assert [r for role, r in told(run.messages) if role == "tool"] == [1, 2]
     (first, _) = [e for e in events if e.type == "turn-end"]
-    assert [m.content[0].result for m in first.tool_results] == [1, 2]
+    assert [r for _, r in told(first.tool_results)] == [1, 2]
 
 
 @pytest.mark.parametrize("plain", [False, True])

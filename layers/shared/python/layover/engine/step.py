@@ -24,6 +24,10 @@ from layover.values.prompt import Delta, Reply
 from layover.values.run import StepRecord, ToolMessageSlot
 
 
+LONGEST_ID = 100
+"""Characters of a call's id. It is part of a sort key (1,024 bytes, percent-encoded) and of paths."""
+
+
 class ModelStep:
     """Makes steps of a run."""
 
@@ -160,7 +164,9 @@ def _named(reply: Reply, used: set[str], ids: Ids) -> list[ToolCallPart]:
     """The calls under ids that are new in the run: the provider's own wherever possible."""
     named: list[ToolCallPart] = []
     for call in reply.calls:
-        call_id = clean(call.id) or ids.new("call")
+        call_id = clean(call.id)
+        if not call_id or len(call_id) > LONGEST_ID:
+            call_id = ids.new("call")
         if call_id in used:
             call_id = f"{call_id}-{ids.new('call')}"
         used.add(call_id)

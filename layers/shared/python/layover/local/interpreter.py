@@ -88,6 +88,13 @@ class _Worker(ExecutionWorker):
         self.env = super()._get_evaluation_environment()
         super().start()  # type: ignore[no-untyped-call]
 
+    def stop(self, stop_date: Any, error: str | None, cause: str | None) -> None:
+        """moto shows a stopped execution as RUNNING until the task that it is in comes back."""
+        assert self.env is not None
+        if self.env.is_running():
+            super().stop(stop_date, error, cause)
+            self._execution_communication.terminated()
+
     def _get_evaluation_entrypoint(self) -> EvalComponent:
         definition = self._evaluation_details.state_machine_details.definition
         program: EvalComponent = pickle.loads(_parsed(definition))

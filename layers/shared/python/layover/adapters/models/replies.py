@@ -104,21 +104,22 @@ class Assembly:
         message = choice.get("delta") or choice.get("message")
         if isinstance(message, Mapping):
             self._answered = True
-            yield from self._message(message)
+            yield from self._message(message, whole=not choice.get("delta"))
         finish = choice.get("finish_reason")
         if finish == "error":
             raise from_event(choice)
         self._finish = str(finish) if finish else self._finish
 
-    def _message(self, message: Json) -> Iterator[Delta]:
+    def _message(self, message: Json, *, whole: bool) -> Iterator[Delta]:
         if reasoning := self._reasoning.add(reasoning_of(message)):
             yield Delta(kind="reasoning", text=reasoning)
         refusal = text_of(message.get("refusal"))
         self._refused = self._refused or bool(refusal)
         if text := self._text.add(refusal + text_of(message.get("content"))):
             yield Delta(kind="text", text=text)
-        for piece in _pieces(message):
-            yield self._call(piece)
+        for at, piece in enumerate(_pieces(message)):
+            # Calls of a plain answer are whole: two of one id are two calls.
+            yield self._call({**piece, "index": at} if whole else piece)
 
     def _call(self, piece: Json) -> Delta:
         call = self._find(piece)

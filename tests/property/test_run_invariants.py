@@ -1,0 +1,249 @@
+"""Random runs keep the promises of DESIGN 2: random scripts of model replies and tool outcomes, random
+suspensions and decisions in any order, the process dying at random port calls, a cancel at a random time."""
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
+from run_kit import ANN, Bench, Crash, Power, answers, call, say
+
+from layover import Agent, ToolContext, tool
+from layover.adapters.inmemory.model import calls
+from layover.errors import RetryableError
+from layover.services.cancel import cancel
+from layover.values.event import Event
+from layover.values.message import Message, Role
+from layover.values.run import Run, Status
+
+KINDS = ("plain", "once", "raises", "approve", "offer", "unknown", "invalid")
+VERDICTS = ("yes", "no", "edited")
+NEVER_TWICE = ("once", "approve")
+
+
+class Offer(BaseModel):
+    """What the suspending tool shows."""
+
+    slots: list[str]
+
+
+class Choice(BaseModel):
+    """What it takes."""
+
+    slot: str
+
+
+@dataclass(frozen=True)
+class Script:
+    """`steps`: kinds of the calls of each step. `cuts`: how many port calls after the last restart the
+    process dies. `cancel_after`: after so many rounds of the driver; None: never."""
+
+    steps: list[list[str]]
+    concurrency: int
+    verdicts: list[str]
+    cuts: list[int]
+    after: list[bool]
+    order: int
+    cancel_after: int | None
+
+
+@dataclass
+class World:
+    """The side effects of a script's tools."""
+
+    ran: list[str] = field(default_factory=list)
+
+    def agent(self, concurrency: int) -> Agent:
+        """An agent with a tool of each kind."""
+
+        @tool(idempotent=True)
+        def plain(key: str) -> str:
+            self.ran.append(f"plain {key}")
+            return f"did {key}"
+
+        @tool
+        def once(key: str) -> str:
+            self.ran.append(f"once {key}")
+            return f"did {key}"
+
+        @tool(idempotent=True)
+        def raises(key: str) -> str:
+            raise ValueError(key)
+
+        @tool(needs_approval=True)
+        def approve(key: str) -> str:
+            self.ran.append(f"approve {key}")
+            return f"did {key}"
+
+        @tool(suspend=Offer, resume=Choice, expires_after=timedelta(days=1), idempotent=True)
+        def offer(ctx: ToolContext, key: str) -> str:
+            if ctx.resume is None:
+                return ctx.suspend(Offer(slots=["a", "b"]))
+            self.ran.append(f"offer {key}")
+            return f"chose {ctx.resume.slot}"
+
+        return Agent(
+            "agent",
+            tools=[plain, once, raises, approve, offer],
+            tool_concurrency=concurrency,
+            max_iterations=20,
+        )
+
+
+@st.composite
+def scripts(draw: st.DrawFn) -> Script:
+    kinds = st.lists(st.sampled_from(KINDS), min_size=1, max_size=4)
+    return Script(
+        steps=draw(st.lists(kinds, max_size=4)),
+        concurrency=draw(st.integers(1, 3)),
+        verdicts=draw(st.lists(st.sampled_from(VERDICTS), min_size=1, max_size=6)),
+        cuts=draw(st.lists(st.integers(1, 25), max_size=4)),
+        after=draw(st.lists(st.booleans(), min_size=4, max_size=4)),
+        order=draw(st.integers(0, 5)),
+        cancel_after=draw(st.none() | st.integers(0, 6)),
+    )
+
+
+def _replies(script: Script) -> list[Any]:
+    replies = []
+    for n, kinds in enumerate(script.steps):
+        step = []
+        for i, kind in enumerate(kinds):
+            args: dict[str, Any] = {"nonsense": 1} if kind == "invalid" else {"key": f"{n}.{i}"}
+            name = "plain" if kind == "invalid" else kind
+            step.append(call(name, tool_call_id=f"c{n}_{i}", **args))
+        replies.append(calls(*step))
+    return [*replies, say("the end")]
+
+
+class Driver:
+    """Plays a script against a bench, restarting what dies."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.world = World()
+        self.bench = Bench(self.world.agent(script.concurrency), answers(*_replies(script)))
+        self.cuts = list(zip(script.cuts, script.after, strict=False))
+        self.rounds = 0
+        self.decided = 0
+
+    def rearm(self) -> None:
+        """The next process dies later, or never."""
+        power = self.bench.power
+        power.restore()
+        power.calls = 0
+        power.cut_at, power.after = self.cuts.pop() if self.cuts else (0, False)
+
+    async def play(self) -> Run:
+        """The run, driven to its end."""
+        run_id = await self.bench.start()
+        self.rearm()
+        for self.rounds in range(80):
+            if self.rounds == self.script.cancel_after:
+                await cancel(self.bench.plain, ANN, run_id, holder_has_s=0)
+            status = await self._round(run_id)
+            if status == "over":
+                return await self.bench.run(run_id)
+            if status == "suspended":
+                await self._decide(run_id)
+        raise AssertionError("the run comes to no end")
+
+    async def _round(self, run_id: str) -> str:
+        try:
+            return str((await self.bench.turn(run_id))["status"])
+        except (Crash, RetryableError) as death:
+            self.rearm()
+            settled = await self.bench.settle(run_id, Error=type(death).__name__)
+            over = (await self.bench.meta(run_id)).status.over
+            return "over" if over else settled
+
+    async def _decide(self, run_id: str) -> None:
+        """One of the waiting calls, in an order of the script's choosing; its branch settles it."""
+        pending = (await self.bench.run(run_id)).pending
+        if not pending:
+            return
+        waiting = pending[self.script.order % len(pending)]
+        verdict = self.script.verdicts[self.decided % len(self.script.verdicts)]
+        self.decided += 1
+        if waiting.kind == "input":
+            given: tuple[str, dict[str, Any]] = ("resume", {"data": {"slot": "a"}})
+        elif verdict == "edited":
+            given = ("approve", {"args": {"key": f"{waiting.args['key']} edited"}})
+        else:
+            given = ("approve" if verdict == "yes" else "deny", {})
+        for step in (
+            lambda: self.bench.decide(run_id, waiting.tool_call_id, given[0], **given[1]),
+            lambda: self.bench.branch(run_id, waiting.tool_call_id),
+        ):
+            try:
+                await step()
+            except (Crash, RetryableError):
+                self.rearm()
+                return  # the sweeper, or the next Turn, takes it up
+
+
+def _check_events(run: Run, events: list[Event]) -> None:
+    types = [e.type for e in events]
+    assert types.count("agent-start") <= 1
+    assert types.count("finish") == 1
+    last = "agent-end" if run.status is Status.SUCCESS else "finish"
+    assert types[-1] == last
+    if run.status is Status.FAILED:
+        assert types[types.index("finish") - 1] == "error"
+    ended = [e.step for e in events if e.type == "turn-end"]
+    assert ended == sorted(set(ended)), "a step ends once, in order"
+    settled = [e.tool_call_id for e in events if e.type == "tool-execution-end"]
+    assert len(settled) == len(set(settled)), "a call is settled once"
+
+
+def _check_messages(run: Run, stored: list[Message]) -> None:
+    own = [run.input, *run.messages]
+    assert [m.id for m in stored] == [m.id for m in own], "what is shown is what is stored"
+    assert all(a.created_at < b.created_at for a, b in pairwise(own)), "times only grow"
+    assert all(b.parent_id == a.id for a, b in pairwise(own)), "one chain of parents"
+    for message in own:
+        if message.tool_calls and run.status is Status.SUCCESS:
+            at = own.index(message)
+            results = [m.content[0] for m in own[at + 1 :] if m.role is Role.TOOL]
+            ids = [getattr(p, "tool_call_id", "") for p in results[: len(message.tool_calls)]]
+            assert ids == [c.tool_call_id for c in message.tool_calls], "results in call order"
+
+
+async def _play(script: Script) -> None:
+    driver = Driver(script)
+    run = await driver.play()
+    bench = driver.bench
+    assert run.status.over
+    assert run.pending == ()
+    if script.cancel_after is None:
+        assert run.status is Status.SUCCESS, run.error
+    _check_events(run, await bench.events(run.id))
+    head = await bench.head()
+    assert (head.active_run, head.leaf_id) == (None, [run.input, *run.messages][-1].id)
+    if head.unsaved is None:
+        _check_messages(run, await bench.stored())
+    for kind in NEVER_TWICE:
+        effects = [r for r in driver.world.ran if r.startswith(kind)]
+        assert len(effects) == len(set(effects)), f"{kind} ran twice: {effects}"
+    waiting = await bench.plain.journal.approvals(ANN, None, 100, None)
+    assert waiting.items == (), "nothing waits for a run that is over"
+
+
+@settings(max_examples=150, deadline=None)
+@given(scripts())
+def test_a_run_loses_nothing_and_does_nothing_twice_whatever_dies(script: Script) -> None:
+    asyncio.run(_play(script))
+
+
+def test_the_power_switch_really_cuts() -> None:
+    """The property above would hold of anything if nothing ever died."""
+    script = Script([["plain", "once"]], 1, ["yes"], [3, 7], [False, True, False, False], 0, None)
+    driver = Driver(script)
+    asyncio.run(driver.play())
+    assert driver.cuts == []
+    assert driver.bench.power.cuts == 2
+    assert isinstance(driver.bench.power, Power)
