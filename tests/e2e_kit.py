@@ -24,10 +24,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx2
-from fake_openai import FakeOpenAI, Reply, fail
 from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
+
+from fake_openai import FakeOpenAI, Reply, fail
 
 TESTS = Path(__file__).parent
 LAYOVER = Path(sys.executable).parent / "layover"

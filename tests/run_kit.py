@@ -2,13 +2,16 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
-from layover import Agent
+from pydantic import BaseModel
+
+from layover import Agent, ToolContext, tool
 from layover.adapters.inmemory.blobs import MemoryBlobs
 from layover.adapters.inmemory.callbacks import MemoryCallbacks
 from layover.adapters.inmemory.memory import InMemoryMemory
-from layover.adapters.inmemory.model import ScriptedModel, call, say
+from layover.adapters.inmemory.model import ScriptedModel
 from layover.adapters.inmemory.table import MemoryTable
 from layover.adapters.inmemory.threads import InMemoryThreads
 from layover.adapters.journal.journal import TableJournal
@@ -33,13 +36,11 @@ from layover.services.views import run_view
 from layover.values.event import Event
 from layover.values.message import Message, Role, ToolResultPart
 from layover.values.prompt import Prompt, Reply
-from layover.values.run import Run, RunMeta
+from layover.values.run import Run, RunMeta, Status
 from layover.values.settings import Settings
 from layover.values.thread import ThreadHead
 
 ANN = "ann"
-
-__all__ = ["ANN", "Bench", "Crash", "Power", "ScriptedModel", "call", "say", "told", "types"]
 
 
 class Crash(BaseException):
@@ -121,6 +122,7 @@ class Bench:
         clock: Clock | None = None,
         power: Power | None = None,
         settings: Settings | None = None,
+        blobs: MemoryBlobs | None = None,
     ) -> None:
         self.agent = agent
         self.agents: dict[str, Agent] = {agent.name: agent}
@@ -130,7 +132,7 @@ class Bench:
         self.threads = FailingThreads()
         self.callbacks = MemoryCallbacks()
         self._table = MemoryTable()
-        self._blobs = MemoryBlobs()
+        self._blobs = blobs or MemoryBlobs()
         self.plain = self._runtime(self._table, self.threads, self.model, settings)
         """Ports that never lose power, for looking at what there is."""
         powered = Powered(self.threads, self.power)
@@ -309,3 +311,57 @@ def with_tools(agent: Agent, *tools: Any) -> Agent:
     return Agent(
         agent.name, model=agent.model, tools=tools, tool_concurrency=agent.tool_concurrency
     )
+
+
+class Offer(BaseModel):
+    """What a person is shown."""
+
+    slots: list[str]
+
+
+class Choice(BaseModel):
+    """What a person says."""
+
+    slot: str
+
+
+class Ledger:
+    """Tools with side effects, and what became of them."""
+
+    def __init__(self) -> None:
+        self.done: list[Any] = []
+        self.offered = 0
+
+        @tool(needs_approval=True, expires_after=timedelta(hours=1))
+        async def pay(amount: int) -> str:
+            """Pay."""
+            self.done.append(amount)
+            return f"paid {amount}"
+
+        @tool
+        async def look(n: int) -> int:
+            """Look."""
+            self.done.append(("look", n))
+            return n
+
+        @tool(suspend=Offer, resume=Choice)
+        async def book(ctx: ToolContext, day: str) -> str:
+            """Book a slot; "full" is offered something else."""
+            if ctx.resume is None or ctx.resume.slot == "full":
+                self.offered += 1
+                return ctx.suspend(Offer(slots=[f"{day}-{self.offered}"]))
+            self.done.append(ctx.resume.slot)
+            return f"booked {ctx.resume.slot}"
+
+        self.pay, self.look, self.book = pay, look, book
+
+    def bench(self, *script: Any, concurrency: int = 40) -> Bench:
+        tools: list[Any] = [self.pay, self.look, self.book]
+        agent = Agent("helper", model="m", tools=tools, tool_concurrency=concurrency)
+        return Bench(agent, ScriptedModel(script))
+
+
+async def suspended(bench: Bench) -> Run:
+    run = await bench.go()
+    assert run.status is Status.SUSPENDED
+    return run

@@ -16,7 +16,6 @@ from typing import Any
 
 from e2e_kit import Answer, Brain, Caller, Json, System, unique
 from fake_openai import Reply, calls, delta, say, stream
-
 from layover.keys import Keys
 
 DEADLINE_S = 90.0
@@ -364,7 +363,7 @@ def in_doubt(story: Story) -> dict[str, bool]:
             open_.update(_moves(line.point))
     doubt = {call: True for call, is_open in open_.items() if is_open}
     for point in begun.elements():
-        doubt.update({call: False for call in _moves(point)})
+        doubt.update(dict.fromkeys(_moves(point), False))
     return doubt
 
 
@@ -381,14 +380,22 @@ def _moves(point: str) -> dict[str, bool]:
 def judge(story: Story, baseline: Story) -> None:
     """Fails unless the run ended as the one that nothing happened to."""
     doubt = {c: sure for c, sure in in_doubt(story).items() if story.tools.get(c) not in IDEMPOTENT}
-    interrupted = {
-        call
-        for call, (result, is_error) in story.results.items()
-        if is_error and result == f"Interrupted: {story.tools[call]} may or may not have taken effect"
-    }
+    interrupted = interrupted_in(story)
     assert interrupted <= doubt.keys(), f"interrupted {interrupted}, in doubt {doubt}"
     sure = {call for call, sure in doubt.items() if sure}
     assert sure <= interrupted, f"in doubt {sure}, but interrupted are {interrupted}"
+    judge_interrupted(story, baseline, interrupted)
+
+
+def interrupted_in(story: Story) -> set[str]:
+    """Calls of which the model was told that nobody knows."""
+    told = "Interrupted: {} may or may not have taken effect"
+    found = story.results.items()
+    return {c for c, (r, is_error) in found if is_error and r == told.format(story.tools[c])}
+
+
+def judge_interrupted(story: Story, baseline: Story, interrupted: set[str]) -> None:
+    """As the baseline, but for what came of these calls."""
     judge_run(story, baseline, interrupted)
     judge_messages(story)
     judge_events(story, interrupted)

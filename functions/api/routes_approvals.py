@@ -14,7 +14,7 @@ from layover.values.run import OpenApproval, Run
 
 router = new_router()
 _TAGS = ["approvals"]
-_DECIDED = answers(202, Run, "The decision is recorded", 400, 404, 409)
+_DECIDED = answers(202, Run, "The decision is recorded", 400, 404, 409, 413)
 
 
 @router.get(

@@ -38,7 +38,7 @@ async def test_thread_that_is_there_stays_as_it_is_when_it_is_made_again(world: 
 async def test_head_reads_back_as_it_was_put(world: World) -> None:
     given: dict[str, Any] = {"title": "t", "metadata": {"a": [1, None]}, "leaf_id": "m"}
     given |= {"last_created_at": world.clock.now(), "active_run": "r", "queue": ("q1", "q2")}
-    head = await world.thread(**given, interrupts=1, unsaved="u")
+    head = await world.thread(**given, interrupts=1, unsaved=("u",))
     assert await world.head(head.id) == head
 
 
@@ -282,7 +282,7 @@ async def test_end_frees_the_thread_and_moves_its_leaf(world: World) -> None:
     world.tick()
     assert await world.end(log, output={"x": 1}, model="openai/gpt-5-mini") is None
     head, run = await world.head(meta.thread_id), await world.run(meta.id)
-    assert (head.active_run, head.leaf_id, head.unsaved) == (None, f"{meta.id}_m1", None)
+    assert (head.active_run, head.leaf_id, head.unsaved) == (None, f"{meta.id}_m1", ())
     assert head.last_created_at == meta.input.created_at + MICROSECOND
     assert head.updated_at == run.updated_at == world.clock.now()
     assert (run.status, run.finish_reason, run.saved) == (Status.SUCCESS, FinishReason.STOP, True)
@@ -296,7 +296,7 @@ async def test_failed_end_says_why_and_that_it_is_not_saved(world: World) -> Non
     run = await world.run(meta.id)
     assert run.error is not None
     assert (run.status, run.error.type, run.saved) == (Status.FAILED, "Boom", False)
-    assert (await world.head(meta.thread_id)).unsaved == meta.id
+    assert (await world.head(meta.thread_id)).unsaved == (meta.id,)
 
 
 async def test_saving_later_takes_the_mark_away_and_another_runs_mark_not(world: World) -> None:
@@ -304,9 +304,9 @@ async def test_saving_later_takes_the_mark_away_and_another_runs_mark_not(world:
     meta = log.snapshot.meta
     await world.end(log, saved=False)
     await world.journal.saved(world.owner, "another", meta.thread_id)
-    assert (await world.head(meta.thread_id)).unsaved == meta.id
+    assert (await world.head(meta.thread_id)).unsaved == (meta.id,)
     await world.journal.saved(world.owner, meta.id, meta.thread_id)
-    assert (await world.head(meta.thread_id)).unsaved is None
+    assert (await world.head(meta.thread_id)).unsaved == ()
     assert (await world.run(meta.id)).saved
 
 
@@ -317,7 +317,7 @@ async def test_unsaved_run_is_remembered_until_it_is_saved(world: World) -> None
     await world.end(first, saved=False)
     second = await world.take((await world.accept(head.id)).run_id)
     await world.end(second)
-    assert (await world.head(head.id)).unsaved == first.snapshot.meta.id
+    assert (await world.head(head.id)).unsaved == (first.snapshot.meta.id,)
 
 
 async def test_end_hands_the_thread_to_the_next_and_gives_its_input_parent_and_time(

@@ -250,7 +250,6 @@ async def test_large_input_payload_and_result_are_kept(world: World) -> None:
     assert (await world.call(call)).result == result
 
 
-@pytest.mark.xfail(reason="decision and outcome are not packed: the item grows over 400 KB")
 async def test_decision_of_a_megabyte_is_kept(world: World) -> None:
     [call] = await world.waiting(await world.taken(), "c1")
     data = noise(1_000_000)
@@ -259,7 +258,6 @@ async def test_decision_of_a_megabyte_is_kept(world: World) -> None:
     assert decided.decision.data == data
 
 
-@pytest.mark.xfail(reason="decision and outcome are not packed: the item grows over 400 KB")
 async def test_output_of_a_megabyte_ends_the_run(world: World) -> None:
     log = await world.taken()
     output = {"text": noise(1_000_000)}
@@ -267,7 +265,6 @@ async def test_output_of_a_megabyte_ends_the_run(world: World) -> None:
     assert (await world.run(log.snapshot.meta.id)).output == output
 
 
-@pytest.mark.xfail(reason="decision and outcome are not packed: the item grows over 400 KB")
 async def test_large_input_leaves_room_for_the_outcome(world: World) -> None:
     """Input and outcome are one item: together they must not pass DynamoDB's 400 KB."""
     log = await world.taken_with(noise(SPILL_ABOVE * 7 // 4))

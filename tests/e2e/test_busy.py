@@ -4,6 +4,7 @@ import threading
 import time
 
 import pytest
+
 from e2e_kit import Brain, Caller, System, at_once, eventually, unique
 from fake_openai import call, say
 
@@ -56,9 +57,7 @@ def test_enqueued_runs_go_one_after_the_other(ann: Caller, brain: Brain) -> None
     assert "answer 2" in str(brain.requests(texts[3])[0].body)
 
 
-def test_interrupting_cancels_the_active_run_and_goes_first(
-    ann: Caller, brain: Brain
-) -> None:
+def test_interrupting_cancels_the_active_run_and_goes_first(ann: Caller, brain: Brain) -> None:
     thread = ann.thread("plain")
     hold = threading.Event()
     stuck = ann.start(thread, brain.plan(say("never", hold=hold)))
@@ -98,7 +97,11 @@ def test_a_run_whose_model_is_stuck_is_cancelled_within_two_seconds(
     over = ann.over(run["id"])
     assert time.monotonic() - began < 2.5
     hold.set()
-    assert (over["status"], over["finish_reason"], over["error"]) == ("cancelled", "cancelled", None)
+    assert (over["status"], over["finish_reason"], over["error"]) == (
+        "cancelled",
+        "cancelled",
+        None,
+    )
     types = [e["type"] for e in ann.events(run["id"])]
     assert types[-1] == "finish"
     assert "error" not in types
@@ -192,9 +195,7 @@ def test_one_key_sent_twice_at_once_is_one_run(ann: Caller, brain: Brain) -> Non
         assert len(ann.get(f"/threads/{thread}/runs")["items"]) == 1
 
 
-def test_a_key_belongs_to_one_request_and_one_user(
-    ann: Caller, bob: Caller, brain: Brain
-) -> None:
+def test_a_key_belongs_to_one_request_and_one_user(ann: Caller, bob: Caller, brain: Brain) -> None:
     thread = ann.thread("plain")
     text = brain.plan(say("once"))
     path = f"/threads/{thread}/runs"
@@ -203,7 +204,9 @@ def test_a_key_belongs_to_one_request_and_one_user(
     again = ann.want(200, "POST", path, {"input": text}, idempotency_key="mine", prefer="wait=5")
     assert (again["id"], again["status"]) == (run["id"], "success")
     ann.want(409, "POST", path, {"input": "other"}, idempotency_key="mine")
-    ann.want(409, "POST", f"/threads/{ann.thread('plain')}/runs", {"input": text}, idempotency_key="mine")
+    ann.want(
+        409, "POST", f"/threads/{ann.thread('plain')}/runs", {"input": text}, idempotency_key="mine"
+    )
     theirs = f"/threads/{bob.thread('plain')}/runs"
     other = bob.want(202, "POST", theirs, {"input": text}, idempotency_key="mine")
     assert other["id"] != run["id"]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+
 from e2e_kit import LAYOVER, TESTS, Brain, System, eventually, unique
 from fake_openai import call, say
 

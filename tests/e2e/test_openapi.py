@@ -1,7 +1,8 @@
 """The description of the API. That answers keep to it is checked with every call of the other tests."""
 
-from e2e_kit import Caller, System
 from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from e2e_kit import Caller, System
 
 CONTRACT = {
     ("get", "/healthz"),

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx2
 import pytest
+
 from e2e_kit import Answer, Brain, Caller, Json, System
 from fake_openai import call, say
 
@@ -165,15 +166,23 @@ def test_a_forged_cursor_shows_nothing_of_others_and_breaks_nothing(
 
 
 @pytest.mark.parametrize("query", ["after=-1", "after=x", "wait=x", "limit=0"])
-def test_events_asked_for_in_a_wrong_way_are_refused(
-    mia: Caller, brain: Brain, query: str
-) -> None:
+def test_events_asked_for_in_a_wrong_way_are_refused(mia: Caller, brain: Brain, query: str) -> None:
     run = mia.ask(mia.thread("plain"), brain.plan(say("ok")))
     assert_problem(mia.call("GET", f"/runs/{run['id']}/events?{query}"), 422)
     mia.want(204, "DELETE", f"/threads/{run['thread_id']}")
 
 
-ODD_IDS = ["unknown", "%00", "a%00b", "%ED%A0%80", "..%2F..", "%F0%9F%98%80", "x" * 250, "%20", "a%0Ab"]
+ODD_IDS = [
+    "unknown",
+    "%00",
+    "a%00b",
+    "%ED%A0%80",
+    "..%2F..",
+    "%F0%9F%98%80",
+    "x" * 250,
+    "%20",
+    "a%0Ab",
+]
 
 
 @pytest.mark.parametrize("odd", ODD_IDS)
@@ -223,7 +232,9 @@ def test_a_message_of_another_thread_is_no_parent(ann: Caller, brain: Brain) -> 
     one, two = ann.thread("plain"), ann.thread("plain")
     ann.ask(one, brain.plan(say("ok")))
     parent = ann.messages(one)[-1]["id"]
-    assert_problem(ann.call("POST", f"/threads/{two}/runs", {"input": "a", "parent_id": parent}), 422)
+    assert_problem(
+        ann.call("POST", f"/threads/{two}/runs", {"input": "a", "parent_id": parent}), 422
+    )
     assert ann.get(f"/threads/{two}")["active_run"] is None
 
 

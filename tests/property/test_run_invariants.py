@@ -10,15 +10,15 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
-from run_kit import ANN, Bench, Crash, Power, answers, call, say
 
 from layover import Agent, ToolContext, tool
-from layover.adapters.inmemory.model import calls
 from layover.errors import RetryableError
 from layover.services.cancel import cancel
+from layover.testing import call, calls, say
 from layover.values.event import Event
 from layover.values.message import Message, Role
 from layover.values.run import Run, Status
+from run_kit import ANN, Bench, Crash, Power, answers
 
 KINDS = ("plain", "once", "raises", "approve", "offer", "unknown", "invalid")
 VERDICTS = ("yes", "no", "edited")
@@ -224,7 +224,7 @@ async def _play(script: Script) -> None:
     _check_events(run, await bench.events(run.id))
     head = await bench.head()
     assert (head.active_run, head.leaf_id) == (None, [run.input, *run.messages][-1].id)
-    if head.unsaved is None:
+    if not head.unsaved:
         _check_messages(run, await bench.stored())
     for kind in NEVER_TWICE:
         effects = [r for r in driver.world.ran if r.startswith(kind)]

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+
 from e2e_kit import Brain
 from fake_openai import FakeOpenAI
 from torture_kit import Torture

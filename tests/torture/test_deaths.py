@@ -7,7 +7,17 @@ import time
 
 from e2e_kit import WAIT_S, Json, eventually, unique
 from fake_openai import calls, say
-from torture_kit import WINDING, Client, Point, Scenario, Story, Torture, in_doubt, judge
+from torture_kit import (
+    WINDING,
+    Client,
+    Point,
+    Scenario,
+    Story,
+    Torture,
+    in_doubt,
+    judge,
+    judge_interrupted,
+)
 
 RECOVERED_S = 8.0
 """A run goes on within 5 s (CONTRACT 6); the rest is for a machine that is busy with tests."""
@@ -197,7 +207,7 @@ def test_an_attempt_that_wakes_up_late_in_a_tool_is_fenced(system: Torture) -> N
         story = ended(client, scenario, thread, run_id)
         result = "Interrupted: hold may or may not have taken effect"
         assert story.results == {"h1": (result, True)}
-        judge_alone(story)
+        judge_interrupted(story, story, {"h1"})
 
 
 def _overtaken(system: Torture, client: Client, run_id: str, zombie: int) -> Json:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+
 from torture_kit import (
     STREAMED,
     WINDING,

@@ -110,7 +110,9 @@ def test_environment_is_read_in_one_place() -> None:
 
 
 def test_no_file_is_too_long() -> None:
-    long = {name_of(p): n for p in sources() if (n := len(p.read_text().splitlines())) > LONGEST_FILE}
+    long = {
+        name_of(p): n for p in sources() if (n := len(p.read_text().splitlines())) > LONGEST_FILE
+    }
     assert long == {}, f"files of more than {LONGEST_FILE} lines"
 
 

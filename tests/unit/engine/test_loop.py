@@ -1,7 +1,6 @@
 """The loop of a run: order of events, limits, failures, structured output, attempts."""
 
 import asyncio
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,13 +8,12 @@ from pydantic import BaseModel
 
 from layover import Agent, ToolContext, tool
 from layover.adapters.inmemory.model import ScriptedModel, broken, call, calls, fail, say
-from layover.clock import ManualClock
 from layover.errors import AttemptsUsedUp, DefinitionError, RetryableError
 from layover.services.cancel import cancel
 from layover.values.message import Role
-from layover.values.prompt import Prompt, Reply, RequestedCall
+from layover.values.prompt import Prompt, Reply
 from layover.values.run import FinishReason, OnBusy, Status
-from run_kit import ANN, Bench, answers, seen, told, types
+from run_kit import ANN, Bench, answers, told, types
 
 PLAIN = ["agent-start", "turn-start", "turn-end", "finish", "agent-end"]
 
@@ -141,7 +139,7 @@ async def test_settle_while_the_database_is_away_frees_the_thread_and_the_next_t
     assert await bench.drive(run_id) == "over"
     assert (await bench.run(run_id)).status is Status.FAILED
     head = await bench.head()
-    assert (head.active_run, head.unsaved) == (None, run_id)
+    assert (head.active_run, head.unsaved) == (None, (run_id,))
     assert types(await bench.events(run_id))[-2:] == ["error", "finish"]
     bench.threads.away = False
     run = await bench.go("second")
@@ -151,7 +149,7 @@ async def test_settle_while_the_database_is_away_frees_the_thread_and_the_next_t
         ("user", "second"),
         ("assistant", "two"),
     ]
-    assert (run.status, (await bench.head()).unsaved) == (Status.SUCCESS, None)
+    assert (run.status, (await bench.head()).unsaved) == (Status.SUCCESS, ())
     assert told(bench.model.prompts[-1].messages)[:2] == [("user", "first"), ("assistant", "one")]
 
 
@@ -311,66 +309,6 @@ async def test_nothing_is_lost_of_what_was_streamed() -> None:
     assert "".join(e.text for e in events if e.type == "reasoning-delta") == "hm hm"
 
 
-async def test_text_that_no_store_takes_is_replaced_and_saved() -> None:
-    odd = "a\0b\ud800c"
-    reply = Reply(
-        text=odd,
-        reasoning=odd,
-        finish_reason="tool-calls",
-        calls=(RequestedCall(id=odd, name="look", args='{"what": "x\\u0000\\ud83d"}'),),
-    )
-    bench = Bench(agent(look), [reply, say(odd)])
-    run = await bench.go(stream=True)
-    assert (run.status, run.text) == (Status.SUCCESS, "a�b�c")
-    assert told(run.messages)[1] == ("tool", {"found": "x��"})
-    await bench.events(run.id)
-
-
-@pytest.mark.parametrize("args", ["not json", "[1]", '"text"', "[" * 100_000, '{"what": NaN}', ""])
-async def test_arguments_that_are_no_object_are_a_tools_error_and_end_no_run(args: str) -> None:
-    reply = Reply(calls=(RequestedCall(id="c", name="look", args=args),))
-    bench = Bench(agent(look), [reply, say("sorry")])
-    run = await bench.go()
-    assert run.status is Status.SUCCESS
-    assert "Invalid tool input: " in seen(bench.model.prompts[1])[0]
-
-
-async def test_missing_and_repeated_call_ids_become_unique_in_the_run() -> None:
-    def asked(*ids: str) -> Reply:
-        return Reply(
-            calls=tuple(RequestedCall(id=i, name="look", args='{"what":"x"}') for i in ids)
-        )
-
-    class Raw:
-        """A provider that does not name its calls."""
-
-        def __init__(self) -> None:
-            self.prompts: list[Prompt] = []
-            self.script = [asked("a", "a", ""), asked("a", ""), say("done")]
-
-        async def complete(self, prompt: Prompt, on_delta: Any = None) -> Reply:
-            self.prompts.append(prompt)
-            return self.script[len(self.prompts) - 1]
-
-    bench = Bench(agent(look, tool_concurrency=3), Raw())
-    run = await bench.go()
-    assert run.status is Status.SUCCESS
-    named = [c.tool_call_id for m in run.messages for c in m.tool_calls]
-    assert named[0] == "a"
-    assert len(set(named)) == len([i for i in named if i]) == 5
-    assert len([m for m in run.messages if m.role is Role.TOOL]) == 5
-
-
-async def test_a_call_id_too_long_for_a_key_is_replaced() -> None:
-    reply = Reply(calls=(RequestedCall(id="x" * 5_000, name="look", args='{"what": "a"}'),))
-    run = await Bench(agent(look), [reply, say("fine")]).go()
-    assert run.status is Status.SUCCESS
-    assert 0 < len(run.messages[0].tool_calls[0].tool_call_id) <= 100
-
-
-@pytest.mark.xfail(
-    strict=True, reason="HEAD.unsaved holds one run: the first is forgotten, the second a new root"
-)
 async def test_runs_that_ended_unsaved_one_after_the_other_are_all_saved_in_order() -> None:
     bench = Bench(agent(), [say("one"), say("three")])
     bench.threads.away = True
@@ -386,32 +324,6 @@ async def test_runs_that_ended_unsaved_one_after_the_other_are_all_saved_in_orde
         ("user", "third"),
         ("assistant", "three"),
     ]
-
-
-async def test_times_rise_strictly_while_the_clock_stands_still_or_goes_back() -> None:
-    clock = ManualClock()
-
-    @tool(to_message=lambda result: {"name": "card", "data": result})
-    async def back(n: int) -> int:
-        """Turn the clock back."""
-        clock.advance(timedelta(hours=-1))
-        return n
-
-    script = [calls(call("back", n=1), call("back", n=2)), call("back", n=3), say("a"), say("b")]
-    bench = Bench(agent(back), script, clock=clock)
-    run = await bench.go("one")
-    times = [run.input.created_at, *(m.created_at for m in run.messages)]
-    again = await bench.go("two")
-    times += [again.input.created_at, *(m.created_at for m in again.messages)]
-    assert times == sorted(set(times))
-    assert [m.role for m in await bench.stored()].count(Role.CUSTOM) == 3
-
-
-async def test_each_message_hangs_on_the_one_before_it() -> None:
-    bench = Bench(agent(look), [calls(call("look", what="a"), call("look", what="b")), say("x")])
-    run = await bench.go()
-    chain = [run.input, *run.messages]
-    assert [m.parent_id for m in chain[1:]] == [m.id for m in chain[:-1]]
 
 
 async def test_a_cancel_in_the_models_stream_ends_the_run_without_an_error() -> None:

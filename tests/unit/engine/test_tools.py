@@ -3,6 +3,7 @@
 import asyncio
 import json
 import math
+import random
 import threading
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from pydantic import BaseModel, field_validator
 
 from layover import Agent, ToolContext, tool
+from layover.adapters.inmemory.blobs import MemoryBlobs
 from layover.adapters.inmemory.model import call, calls, say
 from layover.values.message import Role
 from layover.values.run import Run, Status
@@ -418,6 +420,26 @@ async def test_the_first_result_of_a_window_to_come_is_told_first_and_stored_in_
     assert [r for role, r in told(run.messages) if role == "tool"] == [1, 2]
     (first, _) = [e for e in events if e.type == "turn-end"]
     assert [r for _, r in told(first.tool_results)] == [1, 2]
+
+
+async def test_a_step_ends_after_its_last_call_is_journaled_however_slow_the_store_is() -> None:
+    class SlowBlobs(MemoryBlobs):
+        async def put(self, key: str, data: bytes, content_type: str) -> None:
+            await asyncio.sleep(0.05)
+            await super().put(key, data, content_type)
+
+    @tool
+    async def work(size: int) -> str:
+        """Make something of this size that nothing compresses."""
+        return random.Random(1).randbytes(size).hex()
+
+    step = calls(call("work", size=500_000), call("work", size=1))
+    agent = Agent("helper", model="m", tools=[work], tool_concurrency=2)
+    bench = Bench(agent, [step, say("done")], blobs=SlowBlobs())
+    run = await bench.go()
+    events = types(await bench.events(run.id))
+    assert events[4:7] == ["tool-execution-end", "tool-execution-end", "turn-end"]
+    assert len(told(run.messages)[1][1]) == 1_000_000
 
 
 @pytest.mark.parametrize("plain", [False, True])

@@ -233,10 +233,11 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def _leave_if_unclean() -> None:
-    """A process that had to abandon a tool's thread takes no other event: the thread could go on in
+    """A process that had to abandon a tool takes no other event: it could go on in
     the middle of somebody else's. It leaves once its answer is sent."""
     threads = sys.modules.get("layover.declare.threads")
-    if threads is not None and threads.abandoned():
+    apart = sys.modules.get("layover.engine.apart")
+    if (threads and threads.abandoned()) or (apart and apart.left_behind()):
         leave = threading.Timer(LEAVE_AFTER_S, os._exit, (1,))
         leave.daemon = True
         leave.start()

@@ -1,5 +1,6 @@
 """boto3: one session and one client a service for an execution environment, made when first used."""
 
+import threading
 from functools import cache
 from typing import Any
 
@@ -7,9 +8,17 @@ POOL = 50
 """Connections; calls go through threads."""
 
 
-@cache
+_making = threading.Lock()
+
+
 def client(service: str) -> Any:
-    """The environment's client of a service. Thread-safe once made; made under boto3's own lock."""
+    """The environment's client of a service. Clients are thread-safe, making them is not."""
+    with _making:
+        return _client(service)
+
+
+@cache
+def _client(service: str) -> Any:
     from botocore.config import Config
 
     return _session().client(

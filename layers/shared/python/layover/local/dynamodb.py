@@ -6,9 +6,10 @@ ClientRequestToken either. The caller holds one lock around every DynamoDB reque
 """
 
 import copy
+import inspect
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from moto.dynamodb.comparisons import get_filter_expression
@@ -158,13 +159,17 @@ class _Tokens:
 
     def is_repeated(self, token: str, request: str) -> bool:
         """Whether this very request was applied already; raises if another one was."""
-        now = time.monotonic()
-        self._seen = {k: v for k, v in self._seen.items() if now - v[0] < _TOKEN_LIFE_S}
+        self._forget(time.monotonic() - _TOKEN_LIFE_S)
         if token not in self._seen:
             return False
         if self._seen[token][1] != request:
             raise _TokenMismatch()
         return True
+
+    def _forget(self, before: float) -> None:
+        """The oldest come first: they are in the order in which they were remembered."""
+        while self._seen and next(iter(self._seen.values()))[0] < before:
+            del self._seen[next(iter(self._seen))]
 
     def remember(self, token: str, request: str) -> None:
         """The request has been applied."""
@@ -172,7 +177,8 @@ class _Tokens:
 
 
 def install() -> None:
-    """Replace moto's transaction for this process."""
+    """Replace moto's transaction and its queries' view of the table, for this process."""
+    _narrow_queries()
     checked: Callable[[DynamoHandler], Any] = getattr(
         DynamoHandler, "_layover_validated", DynamoHandler.transact_write_items
     )
@@ -195,6 +201,39 @@ def install() -> None:
     handlers.transact_write_items = with_token
     backends: Any = DynamoDBBackend
     backends.transact_write_items = transact_write_items
+
+
+def _narrow_queries() -> None:
+    whole: Callable[..., Any] = getattr(Table, "_layover_query", Table.query)
+    named = inspect.signature(whole)
+
+    def query(*args: Any, **more: Any) -> Any:
+        asked = named.bind(*args, **more).arguments
+        table = asked["self"]
+        candidates = _candidates(table, asked)
+        vars(table)["all_items"] = lambda: candidates
+        try:
+            return whole(*args, **more)
+        finally:
+            del vars(table)["all_items"]
+
+    tables: Any = Table
+    tables._layover_query = whole
+    tables.query = query
+
+
+def _candidates(table: Table, asked: Mapping[str, Any]) -> list[Item]:
+    """Items of the partition, of the table or of the index. `query` sorts them."""
+    if not asked.get("index_name"):
+        return list(table.items.get(asked["hash_key"], {}).values())
+    partitions: Any = table.items.values()
+    wanted = asked.get("hash_key_conditions") or ()
+    every = (item for partition in partitions for item in partition.values())
+    return [i for i in every if all(_has(i, name, value) for name, value in wanted)]
+
+
+def _has(item: Item, name: str, value: Any) -> bool:
+    return name in item.attrs and item.attrs[name] == value
 
 
 def _empty_answer() -> Any:

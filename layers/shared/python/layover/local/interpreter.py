@@ -5,6 +5,7 @@ Small replacements, each for something that differs from AWS in a way a run woul
 
 import functools
 import json
+import logging
 import pickle
 import threading
 from types import SimpleNamespace
@@ -53,6 +54,8 @@ def make_client(service: Any, endpoint_url: str, read_timeout: float = 60.0) -> 
 
 def install(endpoint_url: str) -> None:
     """Prepare the interpreter of this process to call services at `endpoint_url`."""
+    # It logs every failed task as an error with a page of text; executions are there to be looked at.
+    logging.getLogger("moto.stepfunctions").setLevel(logging.CRITICAL)
     default_user_config["stepfunctions"] = {"execute_state_machine": True}
     _share_clients(endpoint_url)
     _replace_worker()

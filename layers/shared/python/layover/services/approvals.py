@@ -12,11 +12,12 @@ from layover.errors import (
     DefinitionError,
     NotFound,
     RetryableError,
+    TooLarge,
 )
 from layover.ports import Runtime
 from layover.services.cursors import seal, unseal_one
 from layover.services.runs import snapshot_of
-from layover.services.text import cleaned
+from layover.services.text import cleaned, json_size
 from layover.services.views import run_view
 from layover.values.event import ToolCallDecided
 from layover.values.page import Page
@@ -33,6 +34,9 @@ from layover.values.run import (
     SuspensionKind,
 )
 
+MAX_DECISION = 256 * 1024
+"""Bytes of a decision as JSON: Step Functions takes no more through the callback either, and the
+decision shares an item of at most 400 kB with its call."""
 _CURSOR = "approvals"
 _log = logging.getLogger("layover")
 
@@ -91,6 +95,8 @@ async def decide(
 
     Raises NotFound (run or call), DecisionAlreadyMade (decided, settled, expired, not executed yet,
     another attempt), DecisionInvalid (the kind or the data does not fit: the call waits as before)."""
+    if json_size([request.args, request.data, request.reason]) > MAX_DECISION:
+        raise TooLarge(f"a decision is at most {MAX_DECISION} bytes of JSON")
     snapshot = await snapshot_of(runtime, owner, run_id)
     call = _find(snapshot, tool_call_id)
     suspension = await _check_open(runtime, owner, snapshot, call, request)

@@ -43,7 +43,7 @@ async def list_messages(
 async def live_messages(runtime: Runtime, head: ThreadHead) -> list[Message]:
     """Input and finished messages of the runs that are not (whole) in the database, oldest run first."""
     messages: list[Message] = []
-    for run_id in (head.unsaved, head.active_run):
+    for run_id in (*head.unsaved, head.active_run):
         snapshot = await runtime.journal.snapshot(head.owner, run_id) if run_id else None
         if snapshot is None or snapshot.meta.status is Status.QUEUED:
             continue

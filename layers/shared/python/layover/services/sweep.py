@@ -75,7 +75,7 @@ async def succeed(runtime: Runtime, run: RunMeta) -> str:
 async def _finish(runtime: Runtime, run: RunMeta) -> str:
     """A run that is over is watched until the database has it and its records are retired."""
     if not run.saved:
-        await save_unsaved(runtime, run.owner, run.thread_id, run.id)
+        await save_unsaved(runtime, await head_of(runtime, run))
     await retire(runtime, run)
     return "retired"
 

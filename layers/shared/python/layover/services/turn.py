@@ -48,8 +48,7 @@ async def _not_mine(runtime: Runtime, payload: RunPayload) -> Answer:
 async def _turn(runtime: Runtime, log: RunLog, deadline: Deadline) -> Answer:
     meta = log.snapshot.meta
     head = await head_of(runtime, meta)
-    if head.unsaved is not None:
-        await save_unsaved(runtime, meta.owner, meta.thread_id, head.unsaved)
+    await save_unsaved(runtime, head)
     try:
         agent = agent_of(runtime, meta)
     except RunFailed as failure:

@@ -27,14 +27,40 @@ class Note(Value):
     value: Json = None
     version: int = 0
     updated_at: Time | None = None
+    run_id: str | None = None
+    """The run that wrote it last; None where its owner did."""
+
+
+class NoteWrite(Value):
+    """What came of a write. `note`: what is there now; `stored`: this write (or one that said the same)
+    made it so. Neither stored nor a version: the note's thread is gone."""
+
+    note: Note
+    stored: bool
+
+
+class LoggedAttempt(Value):
+    """One line of a thread's iteration log; `attempt` counts from 1 within its task, without gaps."""
+
+    task: str
+    attempt: int = 0
+    action: str
+    result: str | None = None
+    error: str | None = None
+    diagnosis: str | None = None
+    fix_applied: str | None = None
+    run_id: str | None = None
+    created_at: Time
 
 
 class ThreadState(Value):
-    """Session memory and the plan of a thread. Version 0: nothing is stored."""
+    """Session memory and the plan of a thread. Version 0: neither is stored."""
 
     session: Json = None
     plan: Json = None
     version: int = 0
+    attempts: tuple[LoggedAttempt, ...] = ()
+    """The newest of the iteration log, oldest first."""
 
 
 class RecallQuery(Value):
@@ -126,3 +152,12 @@ class Extraction(Value):
     title: str | None = None
     token_counts: dict[str, int] = {}
     """Message id -> tokens."""
+    at: Time | None = None
+    """When it was learned; needed for `profile` and `session`."""
+    profile: dict[str, Json] | None = None
+    """Fields of `agent`'s profile to set; a field that is None goes."""
+    agent: str | None = None
+    session: Json = None
+    """The session memory as it is from now on."""
+    state_version: int | None = None
+    """Of the ThreadState that `session` was made from."""

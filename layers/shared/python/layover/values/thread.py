@@ -44,8 +44,8 @@ class ThreadHead(Value):
     queue: tuple[str, ...] = ()
     interrupts: int = 0
     """How many runs at the front of the queue came to interrupt."""
-    unsaved: str | None = None
-    """A run that is over and not yet in Postgres."""
+    unsaved: tuple[str, ...] = ()
+    """Runs that are over and not yet in Postgres, oldest first."""
     deleted: bool = False
 
     def next_time(self, hint: datetime) -> datetime:

@@ -44,7 +44,11 @@ class S3Blobs:
             for page in pages.paginate(Bucket=self._bucket, Prefix=prefix):
                 keys: list[Any] = [{"Key": o["Key"]} for o in page.get("Contents", [])]
                 if keys:
-                    self._client().delete_objects(Bucket=self._bucket, Delete={"Objects": keys})
+                    answer = self._client().delete_objects(
+                        Bucket=self._bucket, Delete={"Objects": keys, "Quiet": True}
+                    )
+                    if answer.get("Errors"):
+                        raise RetryableError("S3 did not delete everything")
 
         await asyncio.to_thread(_answered, delete, set[str]())
 

@@ -1,22 +1,27 @@
 """What is remembered beyond messages, in memory."""
 
+from layover.adapters.inmemory.notes import InMemoryNotes, merged_fields
 from layover.adapters.inmemory.threads import InMemoryThreads
-from layover.values.context import Extraction
+from layover.ports import StaleState
+from layover.values.context import Extraction, NoteKey
 
 
-class InMemoryMemory:
+class InMemoryMemory(InMemoryNotes):
     """`ports.MemoryStore`, beside the threads that it writes to."""
 
     def __init__(self, threads: InMemoryThreads) -> None:
+        super().__init__(threads.shelf)
         self._threads = threads
         self._extracted: set[tuple[str, str]] = set()
 
     async def record_extraction(self, owner: str, extraction: Extraction) -> bool:
-        """Store a run's results once. False: it was done before, or the thread is gone."""
+        """Store a run's results once. False: it was done before, or the thread is gone. Raises
+        StaleState."""
         thread = self._threads.find(owner, extraction.thread_id)
         key = (owner, extraction.run_id)
         if thread is None or key in self._extracted:
             return False
+        self._store_learned(owner, extraction)
         self._extracted.add(key)
         if extraction.title is not None:
             self._threads.set_title(owner, extraction.thread_id, extraction.title)
@@ -25,3 +30,19 @@ class InMemoryMemory:
             if message is not None:
                 thread.messages[message_id] = message.model_copy(update={"token_count": tokens})
         return True
+
+    def _store_learned(self, owner: str, extraction: Extraction) -> None:
+        """Session first: it is what may be refused."""
+        thread_id, at = extraction.thread_id, extraction.at
+        if extraction.session:
+            if self._shelf.state(owner, thread_id).version != extraction.state_version:
+                raise StaleState
+            self._shelf.write_state(owner, thread_id, session=extraction.session)
+        if extraction.profile and extraction.agent is not None and at is not None:
+            key = NoteKey(kind="profile", scope="resource", key=extraction.agent)
+            note = self._shelf.note(owner, key)
+            value = merged_fields(note.value, extraction.profile)
+            self._shelf.put(owner, note, value, at, extraction.run_id)
+
+    def _alive(self, owner: str, thread_id: str) -> bool:
+        return self._threads.find(owner, thread_id) is not None

@@ -13,6 +13,7 @@ from layover.adapters.journal.table import (
     Condition,
     ConditionFailed,
     Delete,
+    Differs,
     Equals,
     Exists,
     Item,
@@ -153,6 +154,8 @@ def holds(condition: Condition, item: Item | None) -> bool:
             return value is not None
         case Equals(_, wanted):
             return bool(value == wanted)
+        case Differs(_, unwanted):
+            return bool(value != unwanted)
         case Below(_, bound):
             return value is not None and bool(value < bound)
         case Shorter(_, size):

@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from layover.adapters.inmemory.notes import Shelf
 from layover.adapters.store.cursor import decode_cursor, encode_cursor
-from layover.values.context import StepUsage, TurnContext, TurnQuery, TurnRecord
+from layover.values.context import StepUsage, ThreadState, TurnContext, TurnQuery, TurnRecord
 from layover.values.message import Message, Role
 from layover.values.page import Page
 from layover.values.thread import ThreadHead
@@ -75,6 +76,8 @@ class InMemoryThreads:
     def __init__(self) -> None:
         self._threads: dict[tuple[str, str], StoredThread] = {}
         self._usage: dict[tuple[str, str, str], StepUsage] = {}
+        self.shelf = Shelf()
+        """Notes and states, which `InMemoryMemory` writes."""
 
     def find(self, owner: str, thread_id: str) -> StoredThread | None:
         """What is stored of a thread that was not erased."""
@@ -96,7 +99,15 @@ class InMemoryThreads:
             start = thread.window(query.input.id, query.window)
         if query.max_messages is not None:
             start = max(start, len(path) - query.max_messages)
-        return TurnContext(history=tuple(path[start:]), window_depth=start)
+        owner, state = query.head.owner, ThreadState()
+        if query.thread_state:
+            state = self.shelf.state(owner, query.head.id)
+        return TurnContext(
+            history=tuple(path[start:]),
+            window_depth=start,
+            notes=tuple(self.shelf.note(owner, key) for key in query.notes),
+            state=state,
+        )
 
     async def save_turn(self, record: TurnRecord) -> None:
         """Write input, response, usage and tree of a run. Nothing where the thread is gone."""
@@ -160,6 +171,7 @@ class InMemoryThreads:
             id=thread_id, owner=owner, agent=agent, created_at=at, updated_at=at, deleted=True
         )
         self._threads[owner, thread_id] = StoredThread(tombstone)
+        self.shelf.erase(owner, thread_id)
 
     def set_title(self, owner: str, thread_id: str, title: str) -> None:
         """Name a thread that has no title yet."""

@@ -2,7 +2,7 @@
 
 import hashlib
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from layover.errors import LayoverError
@@ -13,6 +13,8 @@ COMPRESS_ABOVE = 2_000
 """Bytes; below, compressing costs more than it saves."""
 SPILL_ABOVE = 350_000
 """Bytes, compressed; an item may have 400 KB."""
+SPILL_BESIDE_ABOVE = 30_000
+"""Bytes, compressed, of what stands beside a body in the same item (a decision, an outcome)."""
 
 
 class Bodies:
@@ -29,10 +31,28 @@ class Bodies:
         packed = zlib.compress(raw, 6)
         if len(packed) <= SPILL_ABOVE:
             return {"b": packed}
-        digest = hashlib.sha256(packed).hexdigest()
-        key = keys.blob("runs", run_id, digest)
-        await self._blobs.put(key, packed, "application/zlib")
-        return {"blob": key, "sha256": digest, "size": len(packed)}
+        return await self._spill(keys, run_id, packed)
+
+    async def pack_beside(self, keys: Keys, run_id: str, text: str) -> str | bytes | list[str]:
+        """One attribute's value, for what stands beside a body: it goes to S3 much earlier, so that
+        both together stay an item."""
+        raw = text.encode()
+        if len(raw) <= COMPRESS_ABOVE:
+            return text
+        packed = zlib.compress(raw, 6)
+        if len(packed) <= SPILL_BESIDE_ABOVE:
+            return packed
+        spilled = await self._spill(keys, run_id, packed)
+        return [spilled["blob"], spilled["sha256"], str(spilled["size"])]
+
+    async def unpack_beside(self, value: str | bytes | Sequence[str]) -> str:
+        """The inverse of `pack_beside`."""
+        if isinstance(value, str):
+            return value
+        if isinstance(value, bytes):
+            return zlib.decompress(value).decode()
+        blob, digest, size = value
+        return await self._fetch(blob, digest, int(size))
 
     async def unpack(self, item: Mapping[str, Any]) -> str:
         """The text; what comes from S3 is checked against its hash and length."""
@@ -41,9 +61,18 @@ class Bodies:
             return body
         if isinstance(body, bytes):
             return zlib.decompress(body).decode()
-        data = await self._blobs.get(item["blob"])
-        if data is None or len(data) != item["size"]:
-            raise LayoverError("a journal body is missing or cut off in S3", sk=str(item["sk"]))
-        if hashlib.sha256(data).hexdigest() != item["sha256"]:
-            raise LayoverError("a journal body in S3 does not match its hash", sk=str(item["sk"]))
+        return await self._fetch(item["blob"], item["sha256"], item["size"], str(item["sk"]))
+
+    async def _spill(self, keys: Keys, run_id: str, packed: bytes) -> dict[str, Any]:
+        digest = hashlib.sha256(packed).hexdigest()
+        key = keys.blob("runs", run_id, digest)
+        await self._blobs.put(key, packed, "application/zlib")
+        return {"blob": key, "sha256": digest, "size": len(packed)}
+
+    async def _fetch(self, key: str, digest: str, size: int, sk: str | None = None) -> str:
+        data = await self._blobs.get(key)
+        if data is None or len(data) != size:
+            raise LayoverError("a journal body is missing or cut off in S3", blob=key, sk=sk)
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise LayoverError("a journal body in S3 does not match its hash", blob=key, sk=sk)
         return zlib.decompress(data).decode()

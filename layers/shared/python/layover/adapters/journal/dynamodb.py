@@ -14,6 +14,7 @@ from layover.adapters.journal.table import (
     Condition,
     ConditionFailed,
     Delete,
+    Differs,
     Equals,
     Exists,
     Item,
@@ -222,6 +223,9 @@ class _Expression:
                 return f"attribute_exists({self._n(name)})"
             case Equals(name, value):
                 return f"{self._n(name)} = {self._v(value)}"
+            case Differs(name, value):
+                n = self._n(name)
+                return f"(attribute_not_exists({n}) OR {n} <> {self._v(value)})"
             case Below(name, value):
                 return f"{self._n(name)} < {self._v(value)}"
             case Shorter(name, size):

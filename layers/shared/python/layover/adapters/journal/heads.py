@@ -140,7 +140,7 @@ class Handover:
             return [], None
         queue: list[str] = item.get("queue", [])
         popped, starting = 0, None
-        for candidate in queue:
+        for candidate in [] if item.get("deleted") else queue:
             popped += 1
             starting = await self._start(keys, candidate, outcome)
             if starting:
@@ -156,13 +156,14 @@ class Handover:
             "interrupts": max(0, item.get("interrupts", 0) - popped),
         }
         if not outcome.saved:
-            changes["unsaved"] = run.id
+            changes["unsaved"] = [*item.get("unsaved", ()), run.id]
         if not item.get("deleted"):
             changes.update(thread_index(keys, run.thread_id, now))
         holds = all_of(
             Equals("active_run", run.id),
             same("queue", queue or None),
             same("deleted", item.get("deleted")),
+            same("unsaved", item.get("unsaved")),
         )
         head = Update(keys.thread(run.thread_id), HEAD, set=changes, when=holds)
         return [head, *([starting] if starting else [])], next_run

@@ -1,5 +1,6 @@
 """The journal (`ports.Journal`) over a table: reads, and the parts put together."""
 
+import secrets
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -15,6 +16,7 @@ from layover.adapters.journal.table import (
     Below,
     Condition,
     ConditionFailed,
+    Differs,
     Equals,
     Item,
     Table,
@@ -165,7 +167,7 @@ class TableJournal:
     async def call(self, owner: str, run_id: str, key: str) -> CallRecord | None:
         """See `ports.Journal`."""
         item = await self._table.get(Keys(owner).run(run_id), key)
-        return call_from(run_id, item, await self._bodies.unpack(item)) if item else None
+        return await self._call(run_id, item) if item else None
 
     async def events(self, owner: str, run_id: str, after: int, limit: int) -> EventPage:
         """See `ports.Journal`."""
@@ -250,16 +252,17 @@ class TableJournal:
     async def _take(self, owner: str, run_id: str, condition: Condition) -> RunLog:
         pk = Keys(owner).run(run_id)
         parts = (Equals("status", "running"), *getattr(condition, "parts", ()))
-        changes = {"updated_at": rfc3339(self._clock.now())}
-        taken = await self._table.write(
-            Update(
-                pk,
-                META,
-                set=changes,
-                add={"epoch": 1, "attempts": 1, "turns": 1},
-                when=all_of(*parts),
-            )
-        )
+        # boto3 may repeat a write whose answer was lost: the taker's own name means that it has it.
+        taker = secrets.token_hex(8)
+        changes = {"updated_at": rfc3339(self._clock.now()), "taker": taker}
+        counts = {"epoch": 1, "attempts": 1, "turns": 1}
+        new = all_of(*parts, Differs("taker", taker))
+        try:
+            taken = await self._table.write(Update(pk, META, set=changes, add=counts, when=new))
+        except ConditionFailed as failure:
+            taken = failure.old
+            if taken is None or taken.get("taker") != taker:
+                raise
         assert taken is not None
         meta = await self._meta(owner, taken)
         # A run's first writer finds no step and no event: nobody can have written one.
@@ -273,22 +276,31 @@ class TableJournal:
         )
 
     async def _meta(self, owner: str, item: Item) -> RunMeta:
-        return run_from(owner, item, await self._bodies.unpack(item))
+        return run_from(
+            owner, item, await self._bodies.unpack(item), await self._beside(item, "outcome")
+        )
+
+    async def _call(self, run_id: str, item: Item) -> CallRecord:
+        body = await self._bodies.unpack(item)
+        return call_from(run_id, item, body, await self._beside(item, "decision"))
+
+    async def _beside(self, item: Item, name: str) -> str | None:
+        value = item.get(name)
+        return None if value is None else await self._bodies.unpack_beside(value)
 
     async def _snapshot(self, meta: RunMeta, items: list[Item]) -> RunSnapshot:
         steps: list[StepRecord] = []
         calls: list[CallRecord] = []
         for item in items:
-            body = await self._bodies.unpack(item)
             if is_call(item):
-                calls.append(call_from(meta.id, item, body))
+                calls.append(await self._call(meta.id, item))
             else:
-                steps.append(step_from(item, body))
+                steps.append(step_from(item, await self._bodies.unpack(item)))
         return RunSnapshot(meta=meta, steps=tuple(steps), calls=tuple(calls))
 
     async def _approval(self, item: Item) -> OpenApproval:
         run_id = str(item["gsi1sk"]).split("#", 3)[2]
-        call = call_from(run_id, item, await self._bodies.unpack(item))
+        call = await self._call(run_id, item)
         assert call.suspension is not None
         return OpenApproval(
             run_id=run_id,

@@ -40,7 +40,7 @@ def head_item(keys: Keys, head: ThreadHead) -> dict[str, Any]:
         "active_run": head.active_run,
         "queue": list(head.queue) or None,
         "interrupts": head.interrupts,
-        "unsaved": head.unsaved,
+        "unsaved": list(head.unsaved) or None,
         "deleted": head.deleted or None,
         **thread_index(keys, head.id, rfc3339(head.updated_at)),
     }
@@ -67,7 +67,7 @@ def head_from(owner: str, item: Item) -> ThreadHead:
         active_run=item.get("active_run"),
         queue=tuple(item.get("queue", ())),
         interrupts=item.get("interrupts", 0),
-        unsaved=item.get("unsaved"),
+        unsaved=tuple(item.get("unsaved", ())),
         deleted=bool(item.get("deleted")),
     )
 
@@ -104,9 +104,9 @@ def run_item(keys: Keys, run: RunMeta) -> dict[str, Any]:
     }
 
 
-def run_from(owner: str, item: Item, body: str) -> RunMeta:
+def run_from(owner: str, item: Item, body: str, outcome_text: str | None) -> RunMeta:
     """The value of a META item; `body` is the run's input."""
-    outcome = json.loads(item["outcome"]) if "outcome" in item else {}
+    outcome = json.loads(outcome_text) if outcome_text else {}
     base = item.get("base")
     return RunMeta(
         id=item["id"],
@@ -151,9 +151,8 @@ def call_body(call: CallRecord) -> str:
     return call.model_dump_json(exclude=_CALL_ATTRIBUTES)
 
 
-def call_from(run_id: str, item: Item, body: str) -> CallRecord:
+def call_from(run_id: str, item: Item, body: str, decision: str | None) -> CallRecord:
     """The value of a CALL item."""
-    decision = item.get("decision")
     return CallRecord.model_validate(
         {
             **json.loads(body),

@@ -143,11 +143,13 @@ class Requests:
             Equals("attempt", attempt),
             Missing("decision"),
         )
+        text = decision.model_dump_json()
+        packed = await self._bodies.pack_beside(keys, run_id, text)
         facts: list[Action] = [
             Update(
                 pk,
                 key,
-                set={"decision": decision.model_dump_json(), "gsi1pk": None, "gsi1sk": None},
+                set={"decision": packed, "gsi1pk": None, "gsi1sk": None},
                 when=waits,
             ),
             Update(
@@ -206,7 +208,7 @@ class Requests:
             META,
             set={
                 "status": outcome.status.value,
-                "outcome": outcome_text(outcome),
+                "outcome": await self._bodies.pack_beside(keys, run_id, outcome_text(outcome)),
                 "updated_at": rfc3339(self._clock.now()),
             },
             when=Equals("status", Status.QUEUED.value),
@@ -266,12 +268,18 @@ class Requests:
             set={"saved": None},
             when=Equals("saved", False),
         )
-        head = Update(
-            keys.thread(thread_id), HEAD, set={"unsaved": None}, when=Equals("unsaved", run_id)
-        )
-        for write in (head, meta):
+        while (head := await self._table.get(keys.thread(thread_id), HEAD)) is not None:
+            unsaved = head.get("unsaved", [])
+            if run_id not in unsaved:
+                break
+            left = [r for r in unsaved if r != run_id] or None
+            as_read = Equals("unsaved", unsaved)
             with suppress(ConditionFailed):
-                await self._table.write(write)
+                await self._table.write(
+                    Update(keys.thread(thread_id), HEAD, set={"unsaved": left}, when=as_read)
+                )
+        with suppress(ConditionFailed):
+            await self._table.write(meta)
 
     async def request_cancel(self, owner: str, run_id: str) -> None:
         """Set the flag of a run that is not over."""

@@ -156,7 +156,7 @@ class TableRunLog:
                         "state": CallState.OPEN.value,
                         "opener": self._opener,
                         "attempt": call.attempt,
-                        "decision": call.decision.model_dump_json() if call.decision else None,
+                        "decision": await self._decision(call),
                     },
                     when=self._journaled(call),
                 )
@@ -172,7 +172,7 @@ class TableRunLog:
             "state": CallState.SETTLED.value,
             "opener": self._opener,
             "attempt": call.attempt,
-            "decision": call.decision.model_dump_json() if call.decision else None,
+            "decision": await self._decision(call),
         }
         progress: dict[str, Any] = {"attempts": 0}
         if ended_step is not None:
@@ -217,7 +217,7 @@ class TableRunLog:
                 "state": CallState.SETTLED.value,
                 "opener": self._opener,
                 "attempt": call.attempt,
-                "decision": call.decision.model_dump_json() if call.decision else None,
+                "decision": await self._decision(call),
             }
             # A call that waits undecided may have been decided since it was read: then look again.
             undecided = call.decision is not None and call.decision.kind is DecisionKind.CANCELLED
@@ -242,7 +242,9 @@ class TableRunLog:
         over = self._meta(
             {
                 "status": outcome.status.value,
-                "outcome": outcome_text(outcome),
+                "outcome": await self._bodies.pack_beside(
+                    self._keys, self._snapshot.meta.id, outcome_text(outcome)
+                ),
                 "updated_at": now,
                 "waiting": None,
                 "decided": None,
@@ -334,6 +336,12 @@ class TableRunLog:
         if call.state is CallState.WAITING:
             return all_of(state, Equals("attempt", call.attempt), Exists("decision"))
         return all_of(state, Equals("opener", call.opener))
+
+    async def _decision(self, call: CallRecord) -> str | bytes | list[str] | None:
+        if call.decision is None:
+            return None
+        text = call.decision.model_dump_json()
+        return await self._bodies.pack_beside(self._keys, self._snapshot.meta.id, text)
 
     async def _body(self, call: CallRecord) -> dict[str, Any]:
         return await self._bodies.pack(self._keys, self._snapshot.meta.id, call_body(call))

@@ -34,6 +34,14 @@ class Equals:
 
 
 @dataclass(frozen=True)
+class Differs:
+    """The attribute is not there or has another value."""
+
+    name: str
+    value: Any
+
+
+@dataclass(frozen=True)
 class Below:
     """The attribute is less than this value."""
 
@@ -63,7 +71,7 @@ class AnyOf:
     parts: tuple["Condition", ...]
 
 
-Condition = Missing | Exists | Equals | Below | Shorter | AllOf | AnyOf
+Condition = Missing | Exists | Equals | Differs | Below | Shorter | AllOf | AnyOf
 
 
 def all_of(*parts: Condition) -> AllOf:

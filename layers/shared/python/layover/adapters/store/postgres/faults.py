@@ -23,6 +23,7 @@ CONSTRAINTS: dict[str, tuple[type[LayoverError], str]] = {
     "extractions_thread_fkey": (NotFound, "the thread is gone"),
     "iteration_log_thread_fkey": (NotFound, "the thread is gone"),
     "iteration_log_pkey": (Conflict, "this attempt is logged already"),
+    "iteration_log_id_key": (Conflict, "this attempt is logged already"),
     "files_thread_fkey": (NotFound, "the thread is gone"),
     "run_snapshots_thread_fkey": (NotFound, "the thread is gone"),
 }

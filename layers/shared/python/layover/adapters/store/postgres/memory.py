@@ -2,26 +2,37 @@
 
 from layover.adapters.store.postgres.codec import dump_json
 from layover.adapters.store.postgres.database import Database
+from layover.adapters.store.postgres.notes import PostgresNotes, lock_thread
 from layover.adapters.store.postgres.queries import load
+from layover.ports import StaleState
 from layover.values.context import Extraction
 
 
-class PostgresMemory:
+class PostgresMemory(PostgresNotes):
     """`ports.MemoryStore`."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        super().__init__(database)
 
     async def record_extraction(self, owner: str, extraction: Extraction) -> bool:
         """Store a run's results once, in one transaction. False: it was done before, or the thread
-        is gone."""
-        (rows,) = await self._database.run(
+        is gone. Raises StaleState."""
+        _, rows = await self._database.run(
             owner,
+            lock_thread(extraction.thread_id),
             load("memory.sql")["record_extraction"](
                 run_id=extraction.run_id,
                 thread_id=extraction.thread_id,
                 title=extraction.title,
                 token_counts=dump_json(extraction.token_counts),
+                agent=extraction.agent,
+                profile=dump_json(extraction.profile) if extraction.profile else None,
+                session=dump_json(extraction.session) if extraction.session else None,
+                state_version=extraction.state_version,
+                at=extraction.at.isoformat() if extraction.at else None,
             ),
         )
-        return rows[0][0] == b"1"
+        done, fresh = rows[0]
+        if fresh == b"f":
+            raise StaleState
+        return done == b"1"

@@ -1,5 +1,8 @@
 """Threads on Postgres."""
 
+from collections.abc import Callable
+from typing import Any
+
 from layover.adapters.store.cursor import decode_cursor, encode_cursor
 from layover.adapters.store.postgres.codec import (
     dump_json,
@@ -8,7 +11,8 @@ from layover.adapters.store.postgres.codec import (
     load_message,
     load_messages,
 )
-from layover.adapters.store.postgres.database import Database
+from layover.adapters.store.postgres.database import Database, Row
+from layover.adapters.store.postgres.notes import notes_of, read_notes, read_state, state_of
 from layover.adapters.store.postgres.queries import Query, Statement, load
 from layover.values.context import TurnContext, TurnQuery, TurnRecord
 from layover.values.message import Message
@@ -28,10 +32,16 @@ class PostgresThreads:
         """Write the thread and the input, read the history before it. Empty where the thread is gone."""
         if query.head.deleted:
             return TurnContext()
-        *_, history = await self._database.run(query.head.owner, *_open_turn(query))
-        low, messages = history[0]
+        statements = _open_turn(query)
+        extra = _extra(query)
+        found = await self._database.run(
+            query.head.owner, *statements, *(statement for _, statement, _ in extra)
+        )
+        low, messages = found[len(statements) - 1][0]
+        answers = zip(extra, found[len(statements) :], strict=True)
+        more = {field: read(rows) for (field, _, read), rows in answers}
         return TurnContext(window_depth=int(low or 0)).model_copy(
-            update={"history": load_messages(messages)}
+            update={"history": load_messages(messages), **more}
         )
 
     async def save_turn(self, record: TurnRecord) -> None:
@@ -95,6 +105,16 @@ class PostgresThreads:
         erase = load("erase.sql")
         order = [_BURIAL, *(name for name in erase if name != _BURIAL)]
         await self._database.run(owner, *(erase[name](thread_id=thread_id) for name in order))
+
+
+def _extra(query: TurnQuery) -> list[tuple[str, Statement, Callable[[list[Row]], Any]]]:
+    """What only some turns ask for: the field of TurnContext, its statement, how to read the answer."""
+    extra: list[tuple[str, Statement, Callable[[list[Row]], Any]]] = []
+    if query.notes:
+        extra.append(("notes", read_notes(query.notes), notes_of))
+    if query.thread_state:
+        extra.append(("state", read_state(query.head.id), state_of))
+    return extra
 
 
 def _open_turn(query: TurnQuery) -> list[Statement]:

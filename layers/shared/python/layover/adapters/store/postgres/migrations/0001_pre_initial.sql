@@ -182,6 +182,8 @@ create table working_memory (
     thread_id text,
     value json not null,
     version integer not null default 1,
+    -- Who wrote it last: a run does not compete with its own writes.
+    run_id text,
     updated_at timestamptz not null,
     constraint working_memory_pkey primary key (resource_id, kind, scope, key),
     constraint working_memory_thread_fkey foreign key (resource_id, thread_id)
@@ -189,6 +191,21 @@ create table working_memory (
     constraint working_memory_scope_check check (scope in ('resource', 'thread'))
 );
 create index working_memory_thread_idx on working_memory (resource_id, thread_id);
+
+-- Notes are merged by field: each field of `change` replaces the old one in its place, null takes it away, new
+-- ones go to the end. json, not jsonb: fields stay in the order in which they came.
+create function merged_fields(old json, change json) returns json language sql immutable as $$
+    select coalesce(
+        json_object_agg(key, coalesce(c.value, o.value) order by o.n nulls last, c.n)
+            filter (where json_typeof(coalesce(c.value, o.value)) <> 'null'),
+        '{}')
+    from json_each(case json_typeof(old)
+                       when 'object' then old
+                       when 'string' then json_build_object('about', old)
+                       else '{}'
+                   end) with ordinality o (key, value, n)
+    full join json_each(change) with ordinality c (key, value, n) using (key)
+$$;
 
 create table thread_state (
     resource_id text not null default nullif(current_setting('app.resource_id', true), ''),
@@ -219,6 +236,8 @@ create table iteration_log (
     thread_id text not null,
     task text not null,
     attempt integer not null,
+    -- Made from the call that logs it: a pipeline that runs twice logs once.
+    id text not null default gen_random_uuid(),
     run_id text,
     action text not null,
     result text,
@@ -227,6 +246,7 @@ create table iteration_log (
     fix_applied text,
     created_at timestamptz not null,
     constraint iteration_log_pkey primary key (resource_id, thread_id, task, attempt),
+    constraint iteration_log_id_key unique (resource_id, thread_id, id),
     constraint iteration_log_thread_fkey foreign key (resource_id, thread_id)
         references threads (resource_id, id) on delete cascade
 );

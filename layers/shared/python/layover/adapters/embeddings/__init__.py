@@ -1,0 +1,1 @@
+"""Texts to vectors: over the network, or on this machine."""

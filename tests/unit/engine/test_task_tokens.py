@@ -1,0 +1,196 @@
+"""Decisions that come through a task token: awaited, validated, expired, declined."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from layover.adapters.inmemory.model import call, calls, say
+from layover.errors import DecisionAlreadyMade
+from layover.values.run import Status
+from run_kit import ANN, Ledger, seen, suspended, told, types
+
+
+@pytest.fixture
+def ledger() -> Ledger:
+    return Ledger()
+
+
+async def test_awaiting_a_call_that_is_decided_already_wakes_the_branch_at_once(
+    ledger: Ledger,
+) -> None:
+    bench = ledger.bench(call("pay", amount=1))
+    run = await suspended(bench)
+    await bench.decide(run.id, "call_1", "approve")
+    assert bench.callbacks.woken == []
+    assert await bench.wait(run.id, "call_1", "late") == "woken"
+    assert bench.callbacks.woken == ["late"]
+
+
+async def test_a_decision_wakes_the_token_that_waits_and_the_request_was_published(
+    ledger: Ledger,
+) -> None:
+    bench = ledger.bench(call("pay", amount=1))
+    run = await suspended(bench)
+    assert await bench.wait(run.id, "call_1", "tok") == "waiting"
+    (detail,) = bench.callbacks.published
+    assert detail["task_token"] == "tok"
+    assert (detail["run_id"], detail["thread_id"], detail["agent"]) == (run.id, "t1", "helper")
+    assert (detail["tool_name"], detail["args"]) == ("pay", {"amount": 1})
+    await bench.decide(run.id, "call_1", "approve")
+    assert bench.callbacks.woken == ["tok"]
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        {"layover": "decided"},
+        {"approved": "yes"},
+        {"approved": True, "args": {"amount": "much"}},
+        {"approved": True, "extra": 1},
+        {"data": {"slot": "a"}},
+        "approved",
+        None,
+        [],
+    ],
+)
+async def test_a_callback_that_is_no_decision_leaves_the_call_waiting(
+    ledger: Ledger, output: Any
+) -> None:
+    bench = ledger.bench(call("pay", amount=1))
+    run = await suspended(bench)
+    assert (await bench.branch(run.id, "call_1", output)).status == "waiting"
+    assert (await bench.call(run.id, "call_1")).undecided
+    assert ledger.done == []
+
+
+@pytest.mark.parametrize("output", [{"data": {"slot": 3}}, {"data": {}}, {"approved": True}, {}])
+async def test_a_callback_with_data_that_does_not_fit_leaves_the_call_waiting(
+    ledger: Ledger, output: Any
+) -> None:
+    bench = ledger.bench(call("book", day="mo"))
+    run = await suspended(bench)
+    assert (await bench.branch(run.id, "call_1", output)).status == "waiting"
+
+
+async def test_a_callback_approves_with_other_arguments(ledger: Ledger) -> None:
+    bench = ledger.bench(call("pay", amount=100), say("ok"))
+    run = await suspended(bench)
+    output = {"approved": True, "args": {"amount": 4}, "reason": "less"}
+    assert (await bench.branch(run.id, "call_1", output)).status == "done"
+    record = await bench.call(run.id, "call_1")
+    assert (record.decision.decided_by, record.decision.reason) == ("callback", "less")
+    assert ledger.done == [4]
+
+
+async def test_a_callback_resumes_with_data(ledger: Ledger) -> None:
+    bench = ledger.bench(call("book", day="mo"), say("ok"))
+    run = await suspended(bench)
+    await bench.branch(run.id, "call_1", {"data": {"slot": "b"}})
+    assert ledger.done == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("output", "reason"),
+    [
+        ({"approved": False, "reason": "no"}, "no"),
+        ({"Error": "Denied", "Cause": "not today"}, "not today"),
+        ({"Error": "Denied", "Cause": ""}, "Denied"),
+        ({"Error": "Denied", "Cause": "nul\0"}, "nul�"),
+    ],
+)
+async def test_a_callback_denies_with_its_cause(ledger: Ledger, output: Any, reason: str) -> None:
+    bench = ledger.bench(call("pay", amount=1), say("ok"))
+    run = await suspended(bench)
+    await bench.branch(run.id, "call_1", output)
+    record = await bench.call(run.id, "call_1")
+    assert (record.decision.kind.value, record.decision.reason) == ("denied", reason)
+    assert (record.result["declined"], ledger.done) == (True, [])
+
+
+async def test_a_callback_that_loses_to_an_earlier_decision_is_ignored(ledger: Ledger) -> None:
+    bench = ledger.bench(call("pay", amount=1), say("ok"))
+    run = await suspended(bench)
+    await bench.decide(run.id, "call_1", "deny")
+    await bench.branch(run.id, "call_1", {"approved": True})
+    assert ledger.done == []
+    assert (await bench.call(run.id, "call_1")).decision.decided_by == ANN
+
+
+async def test_a_time_out_before_the_expiry_leaves_the_call_waiting(ledger: Ledger) -> None:
+    bench = ledger.bench(call("pay", amount=1))
+    run = await suspended(bench)
+    timeout = {"Error": "States.Timeout", "Cause": ""}
+    item = await bench.branch(run.id, "call_1", timeout)
+    assert (item.status, item.timeout_s) == ("waiting", 3600)
+
+
+async def test_a_call_that_expired_is_as_denied_and_says_so(ledger: Ledger) -> None:
+    bench = ledger.bench(call("pay", amount=1), say("ok"))
+    run = await suspended(bench)
+    bench.clock.advance(timedelta(hours=1))
+    with pytest.raises(DecisionAlreadyMade):
+        await bench.decide(run.id, "call_1", "approve")
+    await bench.branch(run.id, "call_1", {"Error": "States.Timeout", "Cause": ""})
+    await bench.drive(run.id)
+    said = json.loads(seen(bench.model.prompts[1])[0])
+    assert (said["declined"], said["expired"], ledger.done) == (True, True, [])
+    decided = [e for e in await bench.events(run.id) if e.type == "tool-call-decided"]
+    assert [(e.decision.value, e.decided_by) for e in decided] == [("expired", "system")]
+
+
+async def test_a_decision_before_the_time_out_wins_over_it(ledger: Ledger) -> None:
+    bench = ledger.bench(call("pay", amount=1), say("ok"))
+    run = await suspended(bench)
+    await bench.decide(run.id, "call_1", "approve")
+    bench.clock.advance(timedelta(hours=2))
+    await bench.branch(run.id, "call_1", {"Error": "States.Timeout", "Cause": ""})
+    assert ledger.done == [1]
+
+
+async def test_a_failure_through_the_callback_declines_a_call_that_asked_for_data(
+    ledger: Ledger,
+) -> None:
+    bench = ledger.bench(call("book", day="mo"), say("ok"))
+    run = await suspended(bench)
+    await bench.branch(run.id, "call_1", {"Error": "Nobody", "Cause": "nobody is there"})
+    await bench.drive(run.id)
+    said = json.loads(seen(bench.model.prompts[1])[0])
+    assert (said["declined"], said["reason"], ledger.offered) == (True, "nobody is there", 1)
+
+
+async def test_an_agent_that_is_gone_when_the_decision_comes_fails_the_run_and_cancels_the_calls(
+    ledger: Ledger,
+) -> None:
+    bench = ledger.bench(calls(call("pay", amount=1), call("pay", amount=2)), say("ok"))
+    run = await suspended(bench)
+    await bench.decide(run.id, "call_1", "approve")
+    bench.agents.clear()
+    assert (await bench.branch(run.id, "call_1")).status == "done"
+    assert await bench.drive(run.id) == "over"
+    ended = await bench.run(run.id)
+    assert ended.error is not None
+    assert (ended.status, ended.error.type, ledger.done) == (Status.FAILED, "UnknownAgent", [])
+    events = await bench.events(run.id)
+    decided = [(e.tool_call_id, e.decision.value) for e in events if e.type == "tool-call-decided"]
+    assert decided == [("call_1", "approved"), ("call_2", "cancelled")]
+    assert types(events)[-2:] == ["error", "finish"]
+    assert [r for role, r in told(ended.messages) if role == "tool"] == [
+        "Cancelled: pay was not run",
+        "Cancelled: pay was not run",
+    ]
+
+
+async def test_another_execution_settles_nothing(ledger: Ledger) -> None:
+    from layover.services.payloads import ResumePayload, WaitingCall
+    from layover.services.resume import resume
+
+    bench = ledger.bench(call("pay", amount=1))
+    run = await suspended(bench)
+    await bench.decide(run.id, "call_1", "approve")
+    found = await bench.call(run.id, "call_1")
+    item = WaitingCall(key=found.key, attempt=1, timeout_s=1)
+    payload = ResumePayload(owner=ANN, run_id=run.id, execution="another", call=item)
+    assert (await resume(bench.runtime, payload)).status == "done"
+    assert ledger.done == []
