@@ -33,7 +33,7 @@ def _folder() -> Path:
 async def gate(key: str) -> None:
     """Stay until the test opens the gate of this name."""
     until = time.monotonic() + GATE_LIMIT_S
-    while not (_folder() / f"gate-{key}").exists() and time.monotonic() < until:  # noqa: ASYNC110
+    while not (_folder() / f"gate-{key}").exists() and time.monotonic() < until:
         await asyncio.sleep(0.02)
 
 

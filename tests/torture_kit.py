@@ -242,11 +242,13 @@ class Client:
         self.name = caller.name
         self._until = time.monotonic() + DEADLINE_S
 
+    def give_until(self, seconds: float) -> None:
+        """From now on."""
+        self._until = time.monotonic() + seconds
+
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
         """The first answer that is no server error."""
-        while (
-            answer := self.caller.call(method, path, body, **headers)
-        ).status in _SERVER_ERRORS:
+        while (answer := self.caller.call(method, path, body, **headers)).status in _SERVER_ERRORS:
             assert time.monotonic() < self._until, f"{method} {path}: {answer}"
             time.sleep(0.05)
         return answer
@@ -290,7 +292,11 @@ class Client:
     def decide(self, run_id: str, pending: Json) -> None:
         """Approve; of a booking's slots, take `other` first."""
         slot = "other" if pending["attempt"] == 1 else "10:00"
-        verdict, body = ("approve", {}) if pending["kind"] == "approval" else ("resume", {"data": {"slot": slot}})
+        verdict, body = (
+            ("approve", {})
+            if pending["kind"] == "approval"
+            else ("resume", {"data": {"slot": slot}})
+        )
         path = f"/runs/{run_id}/tool-calls/{pending['tool_call_id']}/{verdict}"
         answer = self.ask("POST", path, {**body, "attempt": pending["attempt"]})
         assert answer.status in (202, 409), answer
@@ -460,7 +466,9 @@ def judge_events(story: Story, interrupted: set[str]) -> None:
 
 
 def _judge_decisions(events: Sequence[Json], interrupted: set[str]) -> None:
-    asked = Counter((e["tool_call_id"], e["attempt"]) for e in events if e["type"] == "tool-call-suspended")
+    asked = Counter(
+        (e["tool_call_id"], e["attempt"]) for e in events if e["type"] == "tool-call-suspended"
+    )
     assert all(n == 1 for n in asked.values()), asked
     decided = Counter(e["tool_call_id"] for e in events if e["type"] == "tool-call-decided")
     assert decided == Counter(call for call, _ in asked), (decided, asked)

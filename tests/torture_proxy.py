@@ -124,7 +124,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 self._reset()
             case Failed(status, code):
                 document = json.dumps({"__type": code, "message": "the test says so"})
-                self._send(status, {"content-type": "application/x-amz-json-1.0"}, document.encode())
+                self._send(
+                    status, {"content-type": "application/x-amz-json-1.0"}, document.encode()
+                )
             case Lost():
                 self._forward(body)
                 self._reset()

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from layover import Agent, EpisodicMemory, Memory, ToolContext, WorkingMemory, tool
+from layover import Agent, Memory, ToolContext, WorkingMemory, tool
 
 
 class Order(BaseModel):
@@ -88,15 +88,14 @@ support = Agent(
         " anything about it. Refund only what the customer paid. Answer in two or three sentences."
     ),
     tools=[lookup_order, refund, book_table],
-    memory=Memory(episodic=EpisodicMemory()),
 )
 
 concierge = Agent(
     name="concierge",
     instructions=(
         "You plan visits to the showroom: tables in the cafe, what to see, how to get here. Keep"
-        " what you learn about the guest in your notes. Leave orders and refunds to `support`."
+        " what you learn about the guest in your notes."
     ),
-    tools=[book_table, support.as_tool("Answers questions about orders, and refunds them.")],
+    tools=[book_table],
     memory=Memory(working_memory=WorkingMemory()),
 )

@@ -3,6 +3,7 @@
 import base64
 import json
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 
@@ -234,7 +235,7 @@ async def test_a_window_moves_in_steps_and_stays_between_them(talk: Conversation
         firsts.append(history[0] if history else "q0")
         parent = f"a{turn}"
         await talk.save(question, talk.message(parent, question.id, Role.ASSISTANT))
-    moves = sum(a != b for a, b in zip(firsts, firsts[1:], strict=False))
+    moves = sum(a != b for a, b in pairwise(firsts))
     assert 0 < moves <= 40 / 3  # each makes room for N/2 messages
 
 

@@ -2,6 +2,7 @@
 (BEHAVIOUR 6.1)."""
 
 import json
+from itertools import pairwise
 from typing import Any
 
 from fake_openai import FakeOpenAI
@@ -51,7 +52,7 @@ async def test_everything_before_the_input_is_a_prefix_of_the_next_request() -> 
     seen = [_pieces(body) for body in first_steps]
     assert len({tools for _, tools in seen}) == 1
     stepped = 0
-    for (before, _), (after, _) in zip(seen, seen[1:], strict=False):
+    for (before, _), (after, _) in pairwise(seen):
         assert before[0] == after[0], "the system message never changes"
         if after[: len(before)] != before:
             stepped += 1

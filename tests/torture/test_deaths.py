@@ -282,5 +282,3 @@ def test_a_tool_that_kills_its_process_is_not_run_again(system: Torture) -> None
         assert in_doubt(story) == {"c5": True}
         judge(story, baseline)
         assert _did(story.ledger, "charge") == 2
-
-

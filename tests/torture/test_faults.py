@@ -94,12 +94,16 @@ def test_a_write_whose_answer_was_lost_is_not_done_twice(
 OUTAGES: dict[str, Callable[[Request], Fault | None]] = {
     "dynamodb-refuses": lambda r: Refused() if r.service == DYNAMODB else None,
     "dynamodb-loses-answers": lambda r: Lost() if r.service == DYNAMODB else None,
-    "dynamodb-fails": lambda r: Failed(500, "InternalServerError") if r.service == DYNAMODB else None,
+    "dynamodb-fails": lambda r: (
+        Failed(500, "InternalServerError") if r.service == DYNAMODB else None
+    ),
     "dynamodb-throttles": lambda r: (
         Failed(400, "ProvisionedThroughputExceededException") if r.service == DYNAMODB else None
     ),
     "states-refuse": lambda r: Refused() if r.service == STATES else None,
-    "states-throttle": lambda r: Failed(400, "ThrottlingException") if r.service == STATES else None,
+    "states-throttle": lambda r: (
+        Failed(400, "ThrottlingException") if r.service == STATES else None
+    ),
     "all-refuse": lambda _: Refused(),
 }
 
@@ -121,7 +125,9 @@ def test_a_run_outlives_an_outage_in_its_midst(faulty: Faulty, kind: str) -> Non
         outage.join()
         client.closed(run_id)
         client.look(story, thread, run_id)
-    print(f"\n{kind}: {story.run['status']} after {took:.1f} s, interrupted {interrupted_in(story)}")
+    print(
+        f"\n{kind}: {story.run['status']} after {took:.1f} s, interrupted {interrupted_in(story)}"
+    )
     judge_disturbed(story, baseline)
 
 
@@ -140,7 +146,12 @@ def test_runs_outlive_faults_at_random(faulty: Faulty) -> None:
     baseline = undisturbed(faulty, WINDING)
     seed = random.randrange(10**6)
     dice = random.Random(seed)
-    kinds = [Refused(), Lost(), Failed(500, "InternalServerError"), Failed(400, "ThrottlingException")]
+    kinds = [
+        Refused(),
+        Lost(),
+        Failed(500, "InternalServerError"),
+        Failed(400, "ThrottlingException"),
+    ]
     faulty.aws.choose = lambda _: dice.choice(kinds) if dice.random() < 0.08 else None
     before = faulty.aws.spoilt
 

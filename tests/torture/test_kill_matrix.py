@@ -41,7 +41,14 @@ def matrix(
 ) -> list[Outcome]:
     """A run for each point, several at once."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(lambda p: try_point(system, scenario, p, baseline), wanted))
+        return list(pool.map(lambda p: told(try_point(system, scenario, p, baseline)), wanted))
+
+
+def told(outcome: Outcome) -> Outcome:
+    """A failure is said at once: the matrix takes minutes."""
+    if outcome.problem:
+        print(f"\nFAILED {outcome.point}: {outcome.problem}", flush=True)
+    return outcome
 
 
 def check(outcomes: Sequence[Outcome], seconds: float) -> None:

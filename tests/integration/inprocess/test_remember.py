@@ -86,7 +86,7 @@ async def test_a_run_that_interrupts_lets_the_running_tool_finish_and_keeps_its_
     async def slow(ctx: ToolContext) -> str:
         """Work until the run is cancelled."""
         running.set()
-        while not ctx.cancelled:  # noqa: ASYNC110
+        while not ctx.cancelled:
             await asyncio.sleep(0.01)
         return "kept"
 

@@ -355,7 +355,7 @@ async def test_a_tool_that_ends_soon_after_a_cancel_is_kept_and_no_model_is_aske
     async def slow(ctx: ToolContext) -> str:
         """Work until the run is cancelled."""
         running.set()
-        while not ctx.cancelled:  # noqa: ASYNC110
+        while not ctx.cancelled:
             await asyncio.sleep(0.01)
         noticed.append(ctx.cancelled)
         return "tidy"

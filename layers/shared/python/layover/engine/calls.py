@@ -83,6 +83,7 @@ class Calls:
         # its own transaction, and has to be the last.
         self._closing = asyncio.Lock()
         own = [t for t in agent.tools if isinstance(t, Tool)]
+        self._sub_agents = {t.name for t in agent.tools} - {t.name for t in own}
         self._tools: dict[str, AnyTool] = {t.name: t for t in (*own, *memory_tools)}
 
     async def advance(self, step: StepRecord, gate: Gate) -> bool:
@@ -119,7 +120,7 @@ class Calls:
             told = declined(call.tool_name, call.decision.reason, expired=expired)
             return await self._close(step, call, told)
         edited = call.decision.args if call.decision else None
-        ready = prepare(self._tools, call.tool_name, call.args if edited is None else edited)
+        ready = self._prepare(call, call.args if edited is None else edited)
         if isinstance(ready, Settled):
             return await self._close(step, call, ready)
         if call.state is CallState.OPEN and not ready.tool.idempotent:
@@ -130,6 +131,11 @@ class Calls:
             return await self._close(step, call, failed(format_error(error)))
         job = _Job(call, ready, self._context(call, resumed))
         return await self._run(step, [job])
+
+    def _prepare(self, call: CallRecord, args: Any) -> Ready | Settled:
+        if call.tool_name in self._sub_agents:
+            return failed("ConfigurationError: sub-agents are not available in this release")
+        return prepare(self._tools, call.tool_name, args)
 
     def _timeout(self, call: CallRecord) -> timedelta | None:
         tool = self._tools.get(call.tool_name)
@@ -147,7 +153,7 @@ class Calls:
         """A window settles whole: calls that need a person wait, broken ones fail, the rest run."""
         jobs: list[_Job] = []
         for call in calls:
-            ready = prepare(self._tools, call.tool_name, call.args)
+            ready = self._prepare(call, call.args)
             if isinstance(ready, Settled):
                 await self._close(step, call, ready)
                 continue

@@ -12,9 +12,7 @@ from layover.adapters.store.postgres.queries import Query, Statement, load
 from layover.ports import NEWEST_ATTEMPTS
 from layover.values.context import LoggedAttempt, Note, NoteKey, NoteWrite, ThreadState
 
-_NOTES: TypeAdapter[tuple[Note, ...]] = TypeAdapter(
-    tuple[Note, ...], config={"defer_build": True}
-)
+_NOTES: TypeAdapter[tuple[Note, ...]] = TypeAdapter(tuple[Note, ...], config={"defer_build": True})
 _ATTEMPTS: TypeAdapter[tuple[LoggedAttempt, ...]] = TypeAdapter(
     tuple[LoggedAttempt, ...], config={"defer_build": True}
 )

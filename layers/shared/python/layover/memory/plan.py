@@ -1,0 +1,44 @@
+"""The plan of a thread (BEHAVIOUR 10): kept with it, shown to the model and in the API."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import AliasChoices, BaseModel, Field
+
+from layover.memory.escape import escape, escaped
+
+Status = Literal["pending", "in_progress", "done", "failed", "skipped"]
+
+MAX_STEPS = 100
+
+
+class PlanStep(BaseModel):
+    """One step of a plan."""
+
+    # Models call it as they like; the schema that they read says `description`.
+    description: str = Field(
+        validation_alias=AliasChoices("description", "title", "step", "name", "text"),
+        max_length=2_000,
+    )
+    status: Status = "pending"
+
+
+class Plan(BaseModel):
+    """What the agent is about to do in this thread."""
+
+    goal: str = Field(max_length=2_000)
+    phase: str = Field("", max_length=500)
+    iterations: int = Field(0, ge=0)
+    steps: list[PlanStep] = Field(default_factory=list, max_length=MAX_STEPS)
+
+
+def plan_lines(plan: Any) -> list[str]:
+    """Goal, phase, iterations, then `N. [status] description`, each escaped."""
+    if not isinstance(plan, Mapping):
+        return [escaped(plan)]
+    heads = [f"{n}: {escaped(plan[n])}" for n in ("goal", "phase", "iterations") if plan.get(n)]
+    steps = [s for s in plan.get("steps") or () if isinstance(s, Mapping)]
+    return heads + [
+        f"{n}. [{escape(str(s.get('status', 'pending')))}] {escaped(s.get('description', ''))}"
+        for n, s in enumerate(steps, start=1)
+    ]
