@@ -14,12 +14,13 @@ TEST_STAMP := $(VENV)/.test-stamp
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help dev demo test check format lock clean
+.PHONY: help dev demo test torture check format lock clean
 
 help:
 	@echo "make dev     set up and serve everything at http://127.0.0.1:8787"
 	@echo "make demo    set up, then one conversation from end to end, checked"
 	@echo "make test    set up and run all tests"
+	@echo "make torture kills, faults and load, for minutes"
 	@echo "make check   formatting, lint, types and import rules"
 	@echo "make format  rewrite the code as make check wants it"
 	@echo "make lock    lock all dependencies again (ARGS=--upgrade: in newer versions)"
@@ -33,6 +34,9 @@ demo: $(DEV_STAMP)
 
 test: $(TEST_STAMP)
 	@$(BIN)/python -m pytest $(ARGS)
+
+torture: $(TEST_STAMP)
+	@$(BIN)/python -m pytest tests/torture -m torture $(ARGS)
 
 check: $(TEST_STAMP)
 	$(BIN)/ruff format --check

@@ -84,6 +84,15 @@ def test_a_shortened_result_depends_on_its_message_alone() -> None:
     assert shortened(result("s", "c", 800)).model_output == "r" * 800
 
 
+def test_a_very_long_earlier_input_stands_as_its_head_and_tail() -> None:
+    long = said("long", Role.USER, "begin " + "x" * 60_000 + " end")
+    kept = fitted([long], INPUT, [], budget=1_000)
+    assert ids(kept) == ["long", "input"]
+    assert kept[0].text.startswith("begin")
+    assert kept[0].text.endswith("end")
+    assert len(kept[0].text) < 1_000
+
+
 def test_the_oldest_turns_go_before_the_runs_own_steps() -> None:
     history = [*turn(1, 10), *turn(2, 10)]
     own = [asked("s1", "c1"), result("t1", "c1", 10), asked("s2", "c2"), result("t2", "c2", 10)]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from layover.context.tokens import message_tokens
-from layover.values.message import Message, Role
+from layover.values.message import Message, Role, TextPart
 
 DEFAULT_WINDOW = 128_000
 """Tokens, for a model that nobody knows by name."""
@@ -11,6 +11,8 @@ RESERVED = 8_000
 """Tokens for the answer and for what the estimate does not see (tools, framing)."""
 _HEAD, _TAIL = 600, 200
 """Characters of a tool result that stay."""
+LONG_INPUT = 20_000
+"""Characters of an earlier input above which it may be shortened."""
 _SHORTENED = "\n… shortened …\n"
 
 Count = Callable[[Message], int]
@@ -21,12 +23,20 @@ class TooLong(Exception):
 
 
 def shortened(message: Message) -> Message:
-    """A tool message with the head and tail of its output: a function of the message alone."""
-    output = message.model_output
-    if message.role is not Role.TOOL or output is None or len(output) <= _HEAD + _TAIL:
-        return message
-    text = f"{output[:_HEAD]}{_SHORTENED}{output[-_TAIL:]}"
-    return message.model_copy(update={"model_output": text, "token_count": None})
+    """A tool's output, or an earlier input that is very long, as its head and tail: a function of the
+    message alone."""
+    if message.role is Role.TOOL and message.model_output is not None:
+        text = _ends(message.model_output, _HEAD + _TAIL)
+        return message.model_copy(update={"model_output": text, "token_count": None})
+    if message.role is Role.USER and len(message.text) > LONG_INPUT:
+        files = [p for p in message.content if not isinstance(p, TextPart)]
+        content = (*files, TextPart(text=_ends(message.text, LONG_INPUT)))
+        return message.model_copy(update={"content": content, "token_count": None})
+    return message
+
+
+def _ends(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:_HEAD]}{_SHORTENED}{text[-_TAIL:]}"
 
 
 def fitted(
@@ -38,7 +48,7 @@ def fitted(
 ) -> list[Message]:
     """History, input and the run's own messages within `budget` tokens.
 
-    The oldest tool results are shortened first; then the oldest turns of the history go, then the
+    The oldest tool results and very long inputs are shortened first; then the oldest turns of the history go, then the
     oldest steps of the run, but never its input and its last step. Raises TooLong."""
     messages = [*history, given, *own]
     excess = sum(map(count, messages)) - budget
@@ -48,6 +58,8 @@ def fitted(
     for index, message in enumerate(messages[: len(messages) - last_step]):
         if excess <= 0:
             return messages
+        if index == len(history):
+            continue  # the run's own input stays whole
         short = shortened(message)
         excess -= count(message) - count(short)
         messages[index] = short

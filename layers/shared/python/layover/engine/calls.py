@@ -31,7 +31,7 @@ from layover.engine.hooks import Hooks, Stopping
 from layover.engine.progress import Stopped
 from layover.engine.state import RunState
 from layover.ids import derived
-from layover.ports import Clock, RunLog
+from layover.ports import Clock, MemoryStore, RunLog
 from layover.values.event import (
     Event,
     MessageEvent,
@@ -73,11 +73,13 @@ class Calls:
         clock: Clock,
         stopping: Stopping | None = None,
         memory_tools: Sequence[AnyTool] = (),
+        memory: MemoryStore | None = None,
     ) -> None:
         self._log = log
         self._state = state
         self._agent = agent
         self._clock = clock
+        self._memory = memory
         self._stopping = stopping or Stopping()
         # Calls of a window are closed one after another: the one that completes the step says so in
         # its own transaction, and has to be the last.
@@ -311,5 +313,5 @@ class Calls:
             tool_call_id=call.tool_call_id,
             idempotency_key=derived("idem", meta.id, call.key),
             resume=resumed,
-            hooks=Hooks(self._log, self._clock, call.tool_call_id, self._stopping),
+            hooks=Hooks(self._log, self._clock, call.tool_call_id, self._stopping, self._memory),
         )

@@ -1,13 +1,17 @@
 """What a running tool reaches through its context. Called from the tool's own thread as well."""
 
 import asyncio
+from collections.abc import Coroutine
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from layover.declare.context import Attempt, NodeHistory
+from layover.declare.render import clean
 from layover.errors import ConfigurationError
-from layover.ports import Clock, RunLog
+from layover.ids import derived
+from layover.ports import Clock, MemoryStore, RunLog
+from layover.values.context import LoggedAttempt
 from layover.values.event import DataEvent
 from layover.values.message import FilePart
 
@@ -23,11 +27,20 @@ class Stopping:
 class Hooks:
     """`declare.context.ToolHooks` over the run's log. Made on the event loop."""
 
-    def __init__(self, log: RunLog, clock: Clock, tool_call_id: str, stopping: Stopping) -> None:
+    def __init__(
+        self,
+        log: RunLog,
+        clock: Clock,
+        tool_call_id: str,
+        stopping: Stopping,
+        memory: MemoryStore | None = None,
+    ) -> None:
         self._log = log
         self._clock = clock
         self._tool_call_id = tool_call_id
         self._stopping = stopping
+        self._memory = memory
+        self._logged = 0
         self._loop = asyncio.get_running_loop()
 
     def cancelled(self) -> bool:
@@ -49,8 +62,23 @@ class Hooks:
         raise ConfigurationError("files are not available in this release")
 
     async def log_attempt(self, attempt: Attempt) -> None:
-        """Not built yet: says so instead of losing the attempt."""
-        raise ConfigurationError("the iteration log is not available in this release")
+        """Append to the thread's iteration log. A call that runs again (after a crash, or when it is
+        resumed) and says the same at the same place logs it once."""
+        if self._memory is None:
+            raise ConfigurationError("the iteration log is not available here")
+        meta = self._log.snapshot.meta
+        self._logged += 1
+        said = {k: v if v is None else clean(str(v)) for k, v in asdict(attempt).items()}
+        id = derived("att", meta.id, self._tool_call_id, self._logged, *said.values())
+        line = LoggedAttempt(**said, run_id=meta.id, created_at=self._clock.now())
+        await self._on_loop(self._memory.log_attempt(meta.owner, meta.thread_id, line, id))
+
+    async def _on_loop(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Stores belong to the loop as well."""
+        if _running_loop() is self._loop:
+            await work
+        else:
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     def node_memory(self, node_id: str) -> NodeHistory:
         """Not built yet: says so instead of losing messages."""

@@ -53,7 +53,13 @@ class Loop:
         self._budget = Budget(log, self.state, agent, runtime.clock)
         self._stopping = Stopping()
         self._calls = Calls(
-            log, self.state, agent, runtime.clock, self._stopping, given.memory_tools
+            log,
+            self.state,
+            agent,
+            runtime.clock,
+            self._stopping,
+            given.memory_tools,
+            runtime.memory,
         )
         prompter = Prompter(
             agent,

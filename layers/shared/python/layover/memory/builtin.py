@@ -6,9 +6,10 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
+from pydantic.fields import FieldInfo
 
 from layover.declare.agent import Agent
-from layover.declare.render import describe, jsonable
+from layover.declare.render import jsonable
 from layover.declare.tool import Tool, tool
 from layover.errors import NotFound
 from layover.memory.notes import working_key
@@ -44,7 +45,9 @@ def built_in_tools(
     key = working_key(agent, meta.thread_id)
     if working is not None and key is not None:
         notes = _Notes(memory, meta, clock, key, as_of or meta.created_at)
-        tools.append(_text_tool(notes) if working.schema is None else _fields_tool(notes, working.schema))
+        tools.append(
+            _text_tool(notes) if working.schema is None else _fields_tool(notes, working.schema)
+        )
     if agent.memory.plan:
         tools.append(_plan_tool(memory, meta, clock))
     return tools
@@ -118,7 +121,8 @@ def _text_tool(notes: _Notes) -> AnyTool:
     async def update_working_memory(
         memory: Annotated[str, Field(description="The whole text; it replaces the old one.")],
     ) -> dict[str, bool]:
-        """Replace your working memory: what is worth knowing in later turns. Write the whole text, with what is to be kept of the old one."""  # noqa: E501
+        """Replace your working memory: what is worth knowing in later turns. Write the whole text,
+        with what is to be kept of the old one."""
         await notes.replace(memory)
         return _DONE
 
@@ -142,7 +146,7 @@ def _fields_tool(notes: _Notes, schema: Any) -> AnyTool:
             name,
             inspect.Parameter.KEYWORD_ONLY,
             default=Field(default_factory=lambda: None, description=field.description),
-            annotation=Annotated[(field.annotation, *field.metadata)],  # type: ignore[valid-type]
+            annotation=_hint(field),
         )
         for name, field in schema.model_fields.items()
     ]
@@ -153,6 +157,13 @@ def _fields_tool(notes: _Notes, schema: Any) -> AnyTool:
     return tool(idempotent=True, description=what)(made)
 
 
+def _hint(field: FieldInfo) -> Any:
+    """The field's type with its constraints."""
+    if not field.metadata:
+        return field.annotation
+    return Annotated[(field.annotation, *field.metadata)]
+
+
 def _check_fields(schema: Any, value: dict[str, Any]) -> None:
     """The whole has to fit the schema, but for fields that nobody knows yet. Raises ValueError."""
     _check_size(value)
@@ -161,7 +172,8 @@ def _check_fields(schema: Any, value: dict[str, Any]) -> None:
     except ValidationError as error:
         wrong = [e for e in error.errors() if e["type"] != "missing" or len(e["loc"]) > 1]
         if wrong:
-            raise ValueError(describe(error)) from error
+            told = (f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in wrong)
+            raise ValueError("; ".join(told)) from error
 
 
 def _plan_tool(memory: MemoryStore, meta: RunMeta, clock: Clock) -> AnyTool:

@@ -45,7 +45,9 @@ def system_blocks(notes: Iterable[Note]) -> str:
     """Profile and working memory for the system message; "" where there is nothing to say."""
     by_kind = {note.key.kind: note for note in notes}
     found = [(name, by_kind[kind]) for kind, name in _BLOCKS.items() if kind in by_kind]
-    return "\n\n".join(block(n, value_lines(note.value)) for n, note in found if not blank(note.value))
+    return "\n\n".join(
+        block(n, value_lines(note.value)) for n, note in found if not blank(note.value)
+    )
 
 
 def volatile_blocks(state: ThreadState) -> str:

@@ -143,7 +143,7 @@ async def _settle(runtime: Runtime, log: RunLog, call: CallRecord) -> WaitingCal
         # The turn that follows ends the run with this error; nothing can be settled without code.
         return _done(_item(call))
     stopping = Stopping()
-    calls = Calls(log, state, agent, runtime.clock, stopping)
+    calls = Calls(log, state, agent, runtime.clock, stopping, memory=runtime.memory)
     await watched(log, calls.settle(step, call), stopping)
     settled = state.calls[call.key]
     if settled.undecided:
