@@ -203,7 +203,7 @@ class World:
         waiting = []
         for call in await self.journaled(log, *call_ids):
             suspended = call.model_copy(update={"suspension": self.suspension(), **fields})
-            await log.suspend_call(suspended)
+            await log.suspend_calls([suspended])
             waiting.append(await self.call(call))
         return waiting
 

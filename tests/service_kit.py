@@ -248,7 +248,7 @@ class World:
             expires_at=expires_at,
         )
         opened = {"state": CallState.OPEN, "opener": log.opener, "suspension": suspension}
-        await log.suspend_call(planned.model_copy(update=opened))
+        await log.suspend_calls([planned.model_copy(update=opened)])
         waiting = await self.journal.call(ANN, planned.run_id, planned.key)
         assert waiting is not None
         return waiting

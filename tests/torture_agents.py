@@ -18,7 +18,7 @@ def note(ctx: ToolContext, what: str) -> None:
     """One line in the ledger, in one write."""
     facts = {"what": what, "call": ctx.tool_call_id, "run": ctx.run_id, "key": ctx.idempotency_key}
     line = json.dumps({**facts, "pid": os.getpid()}) + "\n"
-    path = _folder() / f"{Keys(ctx.resource_id).hash}.ledger"
+    path = _folder() / f"{Keys(ctx.resource_id or '').hash}.ledger"
     ledger = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
         os.write(ledger, line.encode())
@@ -87,7 +87,7 @@ async def hold(ctx: ToolContext, order: str) -> str:
     return f"{order} held"
 
 
-TOOLS = [look_up, charge, refund, book, hold]
+TOOLS: list[Any] = [look_up, charge, refund, book, hold]
 
 torture = Agent(
     name="torture",

@@ -20,6 +20,7 @@ _TAGS = {
     "threads": "Conversations and their messages.",
     "runs": "A run answers one input.",
     "approvals": "Calls that wait for a person.",
+    "memory": "What agents remember.",
     "meta": "About the API itself.",
 }
 

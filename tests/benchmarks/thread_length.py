@@ -13,7 +13,6 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).parents[1])]
 
 import psycopg
-from postgres_fixture import TestPostgres, running_postgres
 
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.migrate import PostgresMigrations
@@ -23,6 +22,7 @@ from layover.values.message import Message, Role, TextPart, ToolCallPart, ToolRe
 from layover.values.run import RunMeta, Status
 from layover.values.thread import ThreadHead
 from layover.values.usage import Usage
+from postgres_fixture import TestPostgres, running_postgres
 
 TURNS = 200
 WARM_UP = 30

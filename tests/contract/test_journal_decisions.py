@@ -208,7 +208,7 @@ async def test_open_approvals_are_listed_oldest_first_and_by_thread(
     for n in range(6):
         log = logs[n % 2]
         call = planned(log, world.step(log), f"c{n}", suspension=world.suspension())
-        await log.suspend_call(call)
+        await log.suspend_calls([call])
         world.tick()
     assert await names(world, size) == ["c0", "c1", "c2", "c3", "c4", "c5"]
     first, second = (log.snapshot.meta.thread_id for log in logs)
@@ -239,7 +239,7 @@ async def test_approval_leaves_the_list_when_it_is_decided_and_comes_back_when_i
     assert await names(world) == ["c2"]
     world.tick()
     again = open_by(resume, decided).model_copy(update={"suspension": world.suspension()})
-    await resume.suspend_call(again)
+    await resume.suspend_calls([again])
     assert [(a.tool_call_id, a.attempt) for a in await listed(world)] == [("c2", 1), ("c1", 2)]
 
 

@@ -21,10 +21,6 @@ from layover.values.run import (
 Fact = Callable[[World, RunLog], Awaitable[object]]
 
 
-async def pin(world: World, log: RunLog) -> None:
-    await log.pin(ContextBase(as_of=world.clock.now()))
-
-
 async def put_step(world: World, log: RunLog) -> None:
     await log.put_step(world.step(log, index=9), world.data())
 
@@ -39,7 +35,7 @@ async def open_calls(world: World, log: RunLog) -> None:
 
 async def suspend_call(world: World, log: RunLog) -> None:
     call = planned(log, world.step(log), "late", suspension=world.suspension())
-    await log.suspend_call(call)
+    await log.suspend_calls([call])
 
 
 async def close_planned(world: World, log: RunLog) -> None:
@@ -58,7 +54,7 @@ async def cancel_requested(world: World, log: RunLog) -> None:
     await log.cancel_requested()
 
 
-FACTS: list[Fact] = [pin, put_step, end_step, open_calls, suspend_call, close_planned]
+FACTS: list[Fact] = [put_step, end_step, open_calls, suspend_call, close_planned]
 FACTS += [cancel_calls, end, cancel_requested]
 
 
@@ -218,9 +214,8 @@ async def test_step_is_journaled_once(world: World) -> None:
 
 async def test_next_writer_reads_what_was_journaled(world: World) -> None:
     log = await world.taken()
-    base = ContextBase(as_of=world.clock.now(), window_start="m", versions={"a": 1})
-    await log.pin(base)
-    first = world.step(log, "c1", "c2")
+    base = ContextBase(as_of=world.clock.now(), window_depth=4, recalled=("m",))
+    first = world.step(log, "c1", "c2").model_copy(update={"base": base})
     second = world.step(log, index=2)
     await log.put_step(first)
     await log.close_call(settled(planned(log, first, "c2"), {"x": [1, None, "é"]}))
@@ -228,7 +223,7 @@ async def test_next_writer_reads_what_was_journaled(world: World) -> None:
     next_log = await world.take(log.snapshot.meta.id)
     snapshot = next_log.snapshot
     assert snapshot.steps == (first, second)
-    assert (snapshot.meta.base, snapshot.meta.step_ended) == (base, 2)
+    assert (snapshot.steps[0].base, snapshot.meta.step_ended) == (base, 2)
     call = snapshot.call(call_key(first.key, "c2"))
     assert call is not None
     assert (call.state, call.result, call.model_output) == (
@@ -345,14 +340,14 @@ async def test_last_call_of_a_step_ends_it_in_the_same_write(world: World) -> No
 
 async def suspend(world: World, log: RunLog, call_id: str) -> None:
     call = planned(log, world.step(log), call_id, suspension=world.suspension())
-    await log.suspend_call(call)
+    await log.suspend_calls([call])
 
 
 async def test_call_without_a_suspension_cannot_wait(world: World) -> None:
     log = await world.taken()
     [call] = await world.journaled(log, "c1")
     with pytest.raises(ValueError, match="suspension"):
-        await log.suspend_call(call)
+        await log.suspend_calls([call])
 
 
 async def test_waiting_call_reads_back_and_the_run_shows_as_suspended(world: World) -> None:
@@ -410,7 +405,7 @@ async def test_waiting_again_is_a_new_attempt_without_token_and_decision(world: 
     past = ({"attempt": 1, "kind": "approved"},)
     suspension = world.suspension(payload="more")
     again = open_by(resume, decided).model_copy(update={"suspension": suspension, "past": past})
-    await resume.suspend_call(again)
+    await resume.suspend_calls([again])
     now = await world.call(call)
     assert (now.state, now.attempt, now.token, now.decision) == (CallState.WAITING, 2, None, None)
     assert (now.suspension, now.past) == (suspension, past)

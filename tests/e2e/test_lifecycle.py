@@ -1,15 +1,17 @@
 """The process `layover dev`: how it starts, ends, and comes back."""
 
+import contextlib
 import signal
 import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import psutil
 import pytest
 
-from e2e_kit import LAYOVER, TESTS, Brain, System, eventually, unique
+from e2e_kit import LAYOVER, TESTS, Brain, Caller, System, eventually, unique
 from fake_openai import call, say
 
 STOPS_WITHIN_S = 10.0
@@ -29,6 +31,14 @@ def assert_stops(system: System, number: signal.Signals) -> None:
     _, alive = psutil.wait_procs(children, timeout=1)
     assert not alive
     assert system.stop() == 0
+
+
+def wait_for_ever(system: System, run_id: str) -> None:
+    """A caller who is still there when it stops; a stopping system answers 502, or not at all."""
+    caller = Caller(system.url, "ann", None)
+    with contextlib.suppress(httpx2.HTTPError):
+        caller.call("GET", f"/runs/{run_id}?wait=20")
+    caller.close()
 
 
 @pytest.fixture
@@ -80,10 +90,10 @@ def test_sigterm_ends_everything_with_work_in_flight(own: System, brain: Brain) 
     own.start()
     ann = own.caller()
     key = unique()
-    ann.start(ann.thread(), brain.plan(call("slow", key=key), say("never")))
+    run = ann.start(ann.thread(), brain.plan(call("slow", key=key), say("never")))
     ann.ask(ann.thread(), brain.plan(call("refund", order_id=key, amount=1), say("never")))
     eventually(lambda: own.ledger(key))
-    waits = threading.Thread(target=lambda: ann.call("GET", "/runs/x?wait=20"))
+    waits = threading.Thread(target=wait_for_ever, args=(own, run["id"]))
     waits.start()
     assert_stops(own, signal.SIGTERM)
     waits.join(10)

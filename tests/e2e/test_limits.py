@@ -28,7 +28,7 @@ def test_large_arguments_and_decisions_survive(ann: Caller, brain: Brain, system
     text = brain.plan(asked, say("ok"))
     run = ann.ask(ann.thread(), text)
     assert run["pending"][0]["args"]["order_id"] == key
-    too_large = {"order_id": key + "x" * 200_000, "amount": 2}
+    too_large = {"order_id": key + "x" * 1_100_000, "amount": 2}
     assert ann.decide(run["id"], "big", "approve", args=too_large).status == 413
     edited = {"order_id": key + "y", "amount": 2}
     assert ann.decide(run["id"], "big", "approve", args=edited).status == 202

@@ -37,11 +37,11 @@ def baselines(system: Torture, scenario: Scenario, count: int = 3) -> list[Story
 
 
 def matrix(
-    system: Torture, scenario: Scenario, wanted: Sequence[Point], baseline: Story
+    system: Torture, scenario: Scenario, wanted: Sequence[Point], stories: Sequence[Story]
 ) -> list[Outcome]:
     """A run for each point, several at once."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(lambda p: told(try_point(system, scenario, p, baseline)), wanted))
+        return list(pool.map(lambda p: told(try_point(system, scenario, p, stories)), wanted))
 
 
 def told(outcome: Outcome) -> Outcome:
@@ -52,10 +52,10 @@ def told(outcome: Outcome) -> Outcome:
 
 
 def check(outcomes: Sequence[Outcome], seconds: float) -> None:
-    """All killed, none failed."""
+    """None failed; all were killed, but for points that a run may do without."""
     said = report(outcomes, seconds)
     print("\n" + said)
-    assert not [o for o in outcomes if o.problem or not o.killed], said
+    assert not [o for o in outcomes if o.problem or not (o.killed or o.missed)], said
 
 
 @pytest.mark.torture
@@ -63,7 +63,7 @@ def check(outcomes: Sequence[Outcome], seconds: float) -> None:
 def test_a_run_survives_a_kill_at_every_point(system: Torture, scenario: Scenario) -> None:
     stories = baselines(system, scenario)
     began = time.monotonic()
-    check(matrix(system, scenario, points(*stories), stories[0]), time.monotonic() - began)
+    check(matrix(system, scenario, points(*stories), stories), time.monotonic() - began)
 
 
 def test_a_run_survives_a_kill_at_points_all_over_it(system: Torture) -> None:
@@ -72,5 +72,5 @@ def test_a_run_survives_a_kill_at_points_all_over_it(system: Torture) -> None:
     for scenario in (WINDING, STREAMED):
         stories = baselines(system, scenario, 2)
         sample = spread(points(*stories), SAMPLE[scenario.name])
-        outcomes += matrix(system, scenario, sample, stories[0])
+        outcomes += matrix(system, scenario, sample, stories)
     check(outcomes, time.monotonic() - began)

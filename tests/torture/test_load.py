@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import pytest
+
 from e2e_kit import Json
 from fake_openai import calls, say
 from torture_kit import OVER, Client, Scenario, Torture

@@ -24,6 +24,10 @@ CALLS = {
     ("post", "/runs/{run_id}/tool-calls/{tool_call_id}/approve"),
     ("post", "/runs/{run_id}/tool-calls/{tool_call_id}/deny"),
     ("post", "/runs/{run_id}/tool-calls/{tool_call_id}/resume"),
+    ("get", "/memory/profile"),
+    ("put", "/memory/profile"),
+    ("delete", "/memory/profile"),
+    ("get", "/threads/{thread_id}/memory"),
 }
 
 

@@ -2,13 +2,12 @@
 
 from dataclasses import replace
 
-from run_kit import Bench
-
 from layover import Agent, Memory, tool
 from layover.testing import call, say, too_long
 from layover.values.message import Role
 from layover.values.prompt import Prompt
 from layover.values.run import Status
+from run_kit import Bench
 
 WINDOW = 20_000
 

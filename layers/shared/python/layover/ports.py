@@ -23,7 +23,6 @@ from layover.values.page import Page
 from layover.values.prompt import Delta, Prompt, Reply
 from layover.values.run import (
     CallRecord,
-    ContextBase,
     Decision,
     OnBusy,
     OpenApproval,
@@ -121,10 +120,6 @@ class RunLog(Protocol):
         """Write what was emitted."""
         ...
 
-    async def pin(self, base: ContextBase) -> None:
-        """Fix the base of the run's context (its first step only)."""
-        ...
-
     async def begun(self) -> bool:
         """Whether the run has any event already (`agent-start` is never repeated)."""
         ...
@@ -150,8 +145,9 @@ class RunLog(Protocol):
         epoch (nobody else can close it), any other state does. Raises `Fenced`."""
         ...
 
-    async def suspend_call(self, call: CallRecord, *events: Event) -> None:
-        """Record that a call waits: new attempt, no token, no decision. `call.state` as above."""
+    async def suspend_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
+        """Record that calls wait, in one transaction: new attempt, no token, no decision.
+        `call.state` as above."""
         ...
 
     async def cancel_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
@@ -431,6 +427,16 @@ class MemoryStore(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class BlobFacts:
+    """`tag` changes whenever the bytes do."""
+
+    size: int
+    content_type: str
+    tag: str
+    modified_at: datetime
+
+
 class Blobs(Protocol):
     """Large things, by key below the owner's prefix (`Keys.blob`)."""
 
@@ -444,6 +450,36 @@ class Blobs(Protocol):
 
     async def delete_prefix(self, prefix: str) -> None:
         """Delete everything whose key begins with this."""
+        ...
+
+    async def head(self, key: str) -> BlobFacts | None:
+        """What is known of it without reading it, or None."""
+        ...
+
+    async def get_tagged(self, key: str) -> tuple[bytes, BlobFacts] | None:
+        """The bytes with their tag, for `put_if`; None where there is nothing."""
+        ...
+
+    async def put_if(self, key: str, data: bytes, content_type: str, tag: str | None) -> bool:
+        """Write if what is there has this tag (None: if nothing is there). False: it is otherwise."""
+        ...
+
+    async def copy_if(self, source: str, target: str, tag: str) -> bool:
+        """Copy what still has this tag. False: it has another one, or is gone."""
+        ...
+
+    async def keys(self, prefix: str) -> list[str]:
+        """All keys that begin with this, in order."""
+        ...
+
+    async def upload_url(self, key: str, content_type: str, size: int, lifetime: timedelta) -> str:
+        """Where a PUT of exactly `size` bytes of this type is taken, without other credentials."""
+        ...
+
+    async def download_url(
+        self, key: str, name: str, content_type: str, lifetime: timedelta
+    ) -> str:
+        """Where a GET answers the bytes as an attachment of this name."""
         ...
 
 

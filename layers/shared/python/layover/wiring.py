@@ -38,6 +38,8 @@ class Environment(BaseModel):
     event_bus: str = Field(default="default", alias="LAYOVER_EVENT_BUS")
     database_url: str = Field(default="", alias="LAYOVER_DATABASE_URL")
     database_admin_url: str = Field(default="", alias="LAYOVER_DATABASE_ADMIN_URL")
+    database_waking_s: float = Field(default=0, ge=0, alias="LAYOVER_DATABASE_WAKING_S")
+    """Turn waits for a sleeping database (90 s): history is never skipped. `api` never does."""
     agents: str = Field(default="user_agents", alias="LAYOVER_AGENTS")
     openai_api_key: str | None = Field(default=None, alias="OPENAI_API_KEY")
     openai_base_url: str | None = Field(default=None, alias="OPENAI_BASE_URL")
@@ -152,7 +154,8 @@ def _callbacks() -> Any:
 def _database() -> Any:
     from layover.adapters.store.postgres.database import Database
 
-    return Database(environment().database_url)
+    env = environment()
+    return Database(env.database_url, waking=timedelta(seconds=env.database_waking_s))
 
 
 @cache

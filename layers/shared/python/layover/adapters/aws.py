@@ -21,6 +21,7 @@ def client(service: str) -> Any:
 def _client(service: str) -> Any:
     from botocore.config import Config
 
+    s3 = service == "s3"
     return _session().client(
         service,
         config=Config(
@@ -28,6 +29,9 @@ def _client(service: str) -> Any:
             read_timeout=20,
             max_pool_connections=POOL,
             retries={"mode": "standard", "max_attempts": 4},
+            # For presigned URLs: the bucket's own regional host, which never redirects, and
+            # signatures that cover the length.
+            **({"signature_version": "s3v4", "s3": {"addressing_style": "virtual"}} if s3 else {}),
         ),
     )
 

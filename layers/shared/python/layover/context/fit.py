@@ -48,8 +48,9 @@ def fitted(
 ) -> list[Message]:
     """History, input and the run's own messages within `budget` tokens.
 
-    The oldest tool results and very long inputs are shortened first; then the oldest turns of the history go, then the
-    oldest steps of the run, but never its input and its last step. Raises TooLong."""
+    The oldest tool results and very long inputs are shortened first; then the oldest turns of the
+    history go, then the oldest steps of the run, but never its input and its last step. Raises
+    TooLong."""
     messages = [*history, given, *own]
     excess = sum(map(count, messages)) - budget
     if excess <= 0:

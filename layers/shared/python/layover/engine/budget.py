@@ -113,7 +113,7 @@ class Budget:
             agent_path=(self._agent.name,),
             requested_at=now,
         )
-        await self._log.suspend_call(call, event)
+        await self._log.suspend_calls([call], event)
         self._state.update(call.model_copy(update={"state": CallState.WAITING, "attempt": 1}))
 
 

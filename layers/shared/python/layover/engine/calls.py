@@ -1,7 +1,7 @@
 """The tool calls of a step: windows, suspension, decisions, calls in doubt (BEHAVIOUR 3, 4, 5.2).
 
 Every call is journaled before it runs (`open_calls`) and when it is settled (`close_call`) or waits
-(`suspend_call`); the tool runs between the two, and nowhere else."""
+(`suspend_calls`); the tool runs between the two, and nowhere else."""
 
 import asyncio
 import json
@@ -48,6 +48,9 @@ from layover.values.run import (
     StepRecord,
     Suspension,
 )
+
+SHOWN_CHANGE = 4_000
+"""Characters of the arguments that a person changed, as the model is told of them."""
 
 Gate = Callable[[StepRecord, list[timedelta | None]], Awaitable[bool]]
 """Asked before a window of calls with these time-outs begins: is there time, and budget?"""
@@ -154,6 +157,7 @@ class Calls:
     async def _window(self, step: StepRecord, calls: list[CallRecord]) -> None:
         """A window settles whole: calls that need a person wait, broken ones fail, the rest run."""
         jobs: list[_Job] = []
+        waiting: list[tuple[CallRecord, Suspension]] = []
         for call in calls:
             ready = self._prepare(call, call.args)
             if isinstance(ready, Settled):
@@ -168,7 +172,9 @@ class Calls:
             if waits is None:
                 jobs.append(_Job(call, ready, ctx))
             else:
-                await self._suspend(call, waits)
+                waiting.append((call, waits))
+        if waiting:
+            await self._suspend(waiting)
         if jobs:
             await self._run(step, jobs)
 
@@ -195,7 +201,7 @@ class Calls:
         finally:
             self._stopping.tools -= 1
         if isinstance(outcome, Suspension):
-            await self._suspend(call, outcome)
+            await self._suspend([(call, outcome)])
         else:
             await self._close(step, call, outcome)
 
@@ -207,7 +213,7 @@ class Calls:
         slot = self._state.slot(step, call)
         model_output = outcome.model_output
         if call.decision and call.decision.args is not None and not outcome.is_error:
-            changed = json.dumps(call.decision.args, ensure_ascii=False)
+            changed = json.dumps(call.decision.args, ensure_ascii=False)[:SHOWN_CHANGE]
             model_output = f"A person changed the arguments to {changed}. Result: {model_output}"
         custom = outcome.custom
         settled = call.model_copy(
@@ -238,33 +244,36 @@ class Calls:
         if complete:
             self._state.step_ended = step.index
 
-    async def _suspend(self, call: CallRecord, suspension: Suspension) -> None:
-        past = call.past
-        if call.decision is not None:
-            past = (*past, {"attempt": call.attempt, **call.decision.model_dump(mode="json")})
-        waiting = call.model_copy(update={"suspension": suspension, "past": past})
-        event = ToolCallSuspended(
+    async def _suspend(self, waiting: Sequence[tuple[CallRecord, Suspension]]) -> None:
+        """Journal calls that wait, together: whoever sees one of them waiting sees them all."""
+        suspended = [_suspended(call, suspension) for call, suspension in waiting]
+        events = [self._suspended_event(call) for call in suspended]
+        await self._log.suspend_calls(suspended, *events)
+        for call in suspended:
+            now = {
+                "state": CallState.WAITING,
+                "attempt": call.attempt + 1,
+                "opener": None,
+                "token": None,
+                "decision": None,
+            }
+            self._state.update(call.model_copy(update=now))
+
+    def _suspended_event(self, call: CallRecord) -> ToolCallSuspended:
+        assert call.suspension is not None
+        return ToolCallSuspended(
             at=self._clock.now(),
             tool_call_id=call.tool_call_id,
             tool_name=call.tool_name,
             args=call.args,
-            kind=suspension.kind,
-            payload=suspension.payload,
-            resume_schema=suspension.resume_schema,
+            kind=call.suspension.kind,
+            payload=call.suspension.payload,
+            resume_schema=call.suspension.resume_schema,
             attempt=call.attempt + 1,
             agent_path=(self._agent.name,),
-            requested_at=suspension.requested_at,
-            expires_at=suspension.expires_at,
+            requested_at=call.suspension.requested_at,
+            expires_at=call.suspension.expires_at,
         )
-        await self._log.suspend_call(waiting, event)
-        now = {
-            "state": CallState.WAITING,
-            "attempt": call.attempt + 1,
-            "opener": None,
-            "token": None,
-            "decision": None,
-        }
-        self._state.update(waiting.model_copy(update=now))
 
     def turn_end(self, step: StepRecord) -> TurnEnd:
         """The event of a step that is complete."""
@@ -315,3 +324,11 @@ class Calls:
             resume=resumed,
             hooks=Hooks(self._log, self._clock, call.tool_call_id, self._stopping, self._memory),
         )
+
+
+def _suspended(call: CallRecord, suspension: Suspension) -> CallRecord:
+    """The call with what it waits for; an earlier attempt's decision is kept for audit."""
+    past = call.past
+    if call.decision is not None:
+        past = (*past, {"attempt": call.attempt, **call.decision.model_dump(mode="json")})
+    return call.model_copy(update={"suspension": suspension, "past": past})

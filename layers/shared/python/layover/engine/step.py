@@ -23,7 +23,7 @@ from layover.values.message import Message, Part, ReasoningPart, Role, TextPart,
 from layover.values.prompt import Delta, Reply
 from layover.values.run import StepRecord, ToolMessageSlot
 
-LONGEST_ID = 100
+LONGEST_ID = 256
 """Characters of a call's id. It is part of a sort key (1,024 bytes, percent-encoded) and of paths."""
 
 

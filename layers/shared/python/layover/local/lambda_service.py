@@ -133,9 +133,9 @@ class LambdaService:
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def add(self, spec: FunctionSpec) -> None:
-        """Make a function known."""
-        self._pools[spec.name] = FunctionPool(spec, self._concurrency)
+    def add(self, spec: FunctionSpec, concurrency: int | None = None) -> None:
+        """Make a function known, with so many environments at most."""
+        self._pools[spec.name] = FunctionPool(spec, concurrency or self._concurrency)
 
     async def start(self) -> None:
         """Bind to the running loop and begin to end idle environments."""

@@ -159,7 +159,8 @@ class Runner:
         common = child_variables(self.settings, self._inherited, self._service_variables())
         common |= await self._start_model()
         for name in self.settings.function_names():
-            self._functions.add(self._spec(name, common))
+            most = self.settings.api_concurrency if name == "api" else self.settings.concurrency
+            self._functions.add(self._spec(name, common), most)
         await self._functions.start()
         self._stack.push_async_callback(self._functions.stop)
         self._stack.callback(self._stop_executions)
@@ -181,6 +182,8 @@ class Runner:
     def _spec(self, name: str, common: Mapping[str, str]) -> FunctionSpec:
         timeout = self.settings.timeout(name)
         variables = dict(common) | function_variables(name, timeout)
+        if name == "turn":
+            variables["LAYOVER_DATABASE_WAKING_S"] = "90"
         if name == "migrate":
             variables["LAYOVER_DATABASE_ADMIN_URL"] = self._postgres.dsn(ADMIN_ROLE)
         log = self._data / "logs" / f"{name}.log"

@@ -14,7 +14,8 @@ _URL = re.compile(r"\b[a-z][a-z0-9+.\-]*://\S+", re.IGNORECASE)
 _PATH = re.compile(r"(?:[a-z]:)?(?:~|\.{1,2})?[/\\][\w.~\-]", re.IGNORECASE)
 _CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2,}[a-z]+[A-Z]")
 _DOTTED = re.compile(r"\w{2,}(?:\.\w{2,})+")
-_WRAPPING = "\"'`“”‘’«»„()[]{}<>.,;:!?…*"
+_WRAPPING = "\"'`\u201c\u201d\u2018\u2019\u201e\u00ab\u00bb()[]{}<>.,;:!?\u2026*"
+_POSSESSIVE = re.compile("['\u2019]s$")
 
 
 def normalised(text: str) -> str:
@@ -51,7 +52,7 @@ def anchors(content: str) -> list[str]:
     """What has to have been said literally: numbers, URLs, addresses, paths, identifiers."""
     found: list[str] = []
     for word in normalised(content).split():
-        token = re.sub(r"['’]s$", "", word.strip(_WRAPPING))
+        token = _POSSESSIVE.sub("", word.strip(_WRAPPING))
         if _is_identifier(token):
             found.append(token)
         else:
@@ -73,7 +74,9 @@ def _is_identifier(token: str) -> bool:
 
 def _occurs(anchor: str, said: str) -> bool:
     if _NUMBER.fullmatch(anchor):
-        return re.search(rf"(?<!\d)(?<!\d[.,]){re.escape(anchor)}(?!\d)(?![.,]\d)", said) is not None
+        return (
+            re.search(rf"(?<!\d)(?<!\d[.,]){re.escape(anchor)}(?!\d)(?![.,]\d)", said) is not None
+        )
     return _stands_in(anchor, said)
 
 

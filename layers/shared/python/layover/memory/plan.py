@@ -37,7 +37,8 @@ def plan_lines(plan: Any) -> list[str]:
     if not isinstance(plan, Mapping):
         return [escaped(plan)]
     heads = [f"{n}: {escaped(plan[n])}" for n in ("goal", "phase", "iterations") if plan.get(n)]
-    steps = [s for s in plan.get("steps") or () if isinstance(s, Mapping)]
+    listed = plan.get("steps")
+    steps = [s for s in listed if isinstance(s, Mapping)] if isinstance(listed, list) else []
     return heads + [
         f"{n}. [{escape(str(s.get('status', 'pending')))}] {escaped(s.get('description', ''))}"
         for n, s in enumerate(steps, start=1)

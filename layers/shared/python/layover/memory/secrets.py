@@ -7,7 +7,7 @@ REDACTED = "[redacted]"
 
 _WORDS = (
     r"pass(?:word|wd|phrase|code)?|pwd|secret|token|authorization|api[_\- ]?key|apikey|access[_\- ]?key"
-    r"|private[_\- ]?key|client[_\- ]?secret|credentials?|cookie|session[_\- ]?id|pin"
+    r"|private[_\- ]?key|client[_\- ]?secret|pin"
 )
 _KEY = re.compile(rf"(?:^|[_\-. ])(?:{_WORDS})(?:$|[_\-. ])", re.IGNORECASE)
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")

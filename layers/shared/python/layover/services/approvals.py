@@ -34,9 +34,8 @@ from layover.values.run import (
     SuspensionKind,
 )
 
-MAX_DECISION = 256 * 1024
-"""Bytes of a decision as JSON: Step Functions takes no more through the callback either, and the
-decision shares an item of at most 400 kB with its call."""
+MAX_DECISION = 1024 * 1024
+"""Bytes of a decision as JSON, as of a run's input."""
 _CURSOR = "approvals"
 _log = logging.getLogger("layover")
 

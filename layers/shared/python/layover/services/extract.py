@@ -5,6 +5,7 @@ import logging
 from layover.errors import LayoverError
 from layover.memory import titles
 from layover.ports import Runtime
+from layover.services import notes
 from layover.services.payloads import RunPayload
 from layover.services.retire import retire
 from layover.values.context import Extraction
@@ -14,17 +15,23 @@ logger = logging.getLogger("layover")
 
 
 async def extract(runtime: Runtime, payload: RunPayload) -> dict[str, str]:
-    """Title the thread after its first good run. A failing model costs the title, nothing else."""
+    """Title the thread after its first good run, and learn of its user what the agent remembers. A
+    failing model costs that, nothing else."""
     snapshot = await runtime.journal.snapshot(payload.owner, payload.run_id)
     if snapshot is not None and snapshot.meta.status.over and snapshot.meta.saved:
         await retire(runtime, snapshot.meta)
     if snapshot is None or snapshot.meta.status is not Status.SUCCESS:
         return {"status": "nothing"}
     title = await _title(runtime, snapshot)
-    done = await runtime.memory.record_extraction(
-        payload.owner,
-        Extraction(run_id=payload.run_id, thread_id=snapshot.meta.thread_id, title=title),
+    agent = runtime.agents().get(snapshot.meta.agent)
+    learned = await notes.learn(runtime, agent, snapshot)
+    found = Extraction(
+        run_id=payload.run_id,
+        thread_id=snapshot.meta.thread_id,
+        agent=snapshot.meta.agent,
+        title=title,
     )
+    done = await notes.record(runtime, payload.owner, found, learned)
     if title is not None:
         await runtime.journal.edit_thread(
             payload.owner, snapshot.meta.thread_id, title=title, untitled_only=True

@@ -231,7 +231,6 @@ class RunMeta(Value):
     cancel: bool = False
     waiting: frozenset[str] = frozenset()
     """Keys of the calls that wait undecided."""
-    base: ContextBase | None = None
     step_ended: int = 0
     """The last step whose `turn-end` is in the event log."""
     finish_reason: FinishReason | None = None

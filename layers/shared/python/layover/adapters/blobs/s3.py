@@ -2,12 +2,19 @@
 
 import asyncio
 from collections.abc import Callable
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from layover.errors import RetryableError
+from layover.ports import BlobFacts
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
+
+ABSENT = frozenset({"NoSuchKey", "404"})
+CHANGED = frozenset({"PreconditionFailed", "412", "ConditionalRequestConflict", "409"})
+"""Somebody else wrote first, or writes at the same moment."""
 
 
 class S3Blobs:
@@ -19,12 +26,8 @@ class S3Blobs:
 
     async def get(self, key: str) -> bytes | None:
         """The bytes, or None."""
-
-        def read() -> bytes:
-            return self._client().get_object(Bucket=self._bucket, Key=key)["Body"].read()
-
-        found = await asyncio.to_thread(_answered, read, {"NoSuchKey", "404"})
-        return found if isinstance(found, bytes) else None
+        found = await self.get_tagged(key)
+        return None if found is None else found[0]
 
     async def put(self, key: str, data: bytes, content_type: str) -> None:
         """Write, replacing what is there."""
@@ -34,7 +37,7 @@ class S3Blobs:
                 Bucket=self._bucket, Key=key, Body=data, ContentType=content_type
             )
 
-        await asyncio.to_thread(_answered, write, set[str]())
+        await asyncio.to_thread(_answered, write)
 
     async def delete_prefix(self, prefix: str) -> None:
         """Delete everything whose key begins with this, a page at a time."""
@@ -50,17 +53,123 @@ class S3Blobs:
                     if answer.get("Errors"):
                         raise RetryableError("S3 did not delete everything")
 
-        await asyncio.to_thread(_answered, delete, set[str]())
+        await asyncio.to_thread(_answered, delete)
+
+    async def head(self, key: str) -> BlobFacts | None:
+        """What is known of it without reading it, or None."""
+
+        def ask() -> BlobFacts:
+            return _facts(self._client().head_object(Bucket=self._bucket, Key=key))
+
+        found = await asyncio.to_thread(_answered, ask, ABSENT)
+        return found if isinstance(found, BlobFacts) else None
+
+    async def get_tagged(self, key: str) -> tuple[bytes, BlobFacts] | None:
+        """The bytes with their tag, or None."""
+
+        def read() -> tuple[bytes, BlobFacts]:
+            answer = self._client().get_object(Bucket=self._bucket, Key=key)
+            return answer["Body"].read(), _facts(answer)
+
+        found = await asyncio.to_thread(_answered, read, ABSENT)
+        return found if isinstance(found, tuple) else None
+
+    async def put_if(self, key: str, data: bytes, content_type: str, tag: str | None) -> bool:
+        """Write if what is there has this tag (None: if nothing is there)."""
+        condition: Any = {"IfNoneMatch": "*"} if tag is None else {"IfMatch": tag}
+
+        def write() -> bool:
+            self._client().put_object(
+                Bucket=self._bucket, Key=key, Body=data, ContentType=content_type, **condition
+            )
+            return True
+
+        # A condition on what was deleted meanwhile is answered with 404.
+        return await asyncio.to_thread(_answered, write, ABSENT | CHANGED) is True
+
+    async def copy_if(self, source: str, target: str, tag: str) -> bool:
+        """Copy what still has this tag."""
+
+        def copy() -> bool:
+            self._client().copy_object(
+                Bucket=self._bucket,
+                Key=target,
+                CopySource={"Bucket": self._bucket, "Key": source},
+                CopySourceIfMatch=tag,
+            )
+            return True
+
+        return await asyncio.to_thread(_answered, copy, ABSENT | CHANGED) is True
+
+    async def keys(self, prefix: str) -> list[str]:
+        """All keys that begin with this, in order."""
+
+        def read() -> list[str]:
+            pages = self._client().get_paginator("list_objects_v2")
+            found = pages.paginate(Bucket=self._bucket, Prefix=prefix)
+            return [o["Key"] for page in found for o in page.get("Contents", [])]
+
+        found: list[str] = await asyncio.to_thread(_answered, read)
+        return found
+
+    async def upload_url(self, key: str, content_type: str, size: int, lifetime: timedelta) -> str:
+        """A presigned PUT: type and length are signed."""
+        what = {"ContentType": content_type, "ContentLength": size}
+        return await self._presigned("put_object", key, what, lifetime)
+
+    async def download_url(
+        self, key: str, name: str, content_type: str, lifetime: timedelta
+    ) -> str:
+        """A presigned GET whose answer a browser stores and never shows."""
+        what = {
+            "ResponseContentDisposition": _attachment(name),
+            "ResponseContentType": content_type,
+            "ResponseCacheControl": "private, no-store",
+        }
+        return await self._presigned("get_object", key, what, lifetime)
+
+    async def _presigned(
+        self, operation: str, key: str, what: dict[str, Any], lifetime: timedelta
+    ) -> str:
+        """Made locally; the credentials may have to be fetched."""
+
+        def sign() -> str:
+            return self._client().generate_presigned_url(
+                operation,
+                Params={"Bucket": self._bucket, "Key": key, **what},
+                ExpiresIn=int(lifetime.total_seconds()),
+            )
+
+        url: str = await asyncio.to_thread(_answered, sign)
+        return url
 
 
-def _answered(request: Callable[[], Any], absent: set[str]) -> Any:
+def _facts(answer: Any) -> BlobFacts:
+    return BlobFacts(
+        size=answer["ContentLength"],
+        content_type=answer.get("ContentType", ""),
+        tag=answer["ETag"],
+        modified_at=answer["LastModified"],
+    )
+
+
+def _attachment(name: str) -> str:
+    """RFC 6266: an ASCII name for everybody, the whole one for who understands it."""
+    plain = "".join(
+        c if c.isascii() and c.isprintable() and c not in '"\\/%' else "_" for c in name
+    )
+    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
+
+
+def _answered(request: Callable[[], Any], known: frozenset[str] = frozenset()) -> Any:
+    """What S3 answers; None for the errors that are `known`."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
         return request()
     except ClientError as error:
         code = error.response.get("Error", {}).get("Code", "")
-        if code in absent:
+        if code in known:
             return None
         raise RetryableError(f"S3 answered {code}") from error
     except BotoCoreError as error:

@@ -28,7 +28,7 @@ _MOST_TOKENS = 256
 """As the model was trained; the rest of a text is not read."""
 _LAYERS = 6
 _HEADS = 12
-_BATCH_TOKENS = 2_048
+_BATCH_TOKENS = 512
 """In one pass, padding included: what stays in a processor's cache."""
 
 

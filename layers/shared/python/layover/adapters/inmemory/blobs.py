@@ -1,21 +1,81 @@
 """Blobs in memory."""
 
+import hashlib
+from dataclasses import dataclass
+from datetime import timedelta
+
+from layover.clock import SystemClock
+from layover.ports import BlobFacts, Clock
+
+
+@dataclass(frozen=True)
+class _Blob:
+    data: bytes
+    facts: BlobFacts
+
 
 class MemoryBlobs:
-    """`ports.Blobs` as a dict."""
+    """`ports.Blobs` as a dict. Nothing serves its URLs: an upload is a `put` to the key."""
 
-    def __init__(self) -> None:
-        self._blobs: dict[str, bytes] = {}
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._blobs: dict[str, _Blob] = {}
+        self._clock = clock or SystemClock()
 
     async def get(self, key: str) -> bytes | None:
         """The bytes, or None."""
-        return self._blobs.get(key)
+        blob = self._blobs.get(key)
+        return None if blob is None else blob.data
 
     async def put(self, key: str, data: bytes, content_type: str) -> None:
         """Write, replacing what is there."""
-        self._blobs[key] = data
+        tag = hashlib.sha256(data).hexdigest()
+        facts = BlobFacts(len(data), content_type, tag, self._clock.now())
+        self._blobs[key] = _Blob(data, facts)
 
     async def delete_prefix(self, prefix: str) -> None:
         """Delete everything whose key begins with this."""
-        for key in [k for k in self._blobs if k.startswith(prefix)]:
+        for key in await self.keys(prefix):
             del self._blobs[key]
+
+    async def head(self, key: str) -> BlobFacts | None:
+        """What is known of it."""
+        blob = self._blobs.get(key)
+        return None if blob is None else blob.facts
+
+    async def get_tagged(self, key: str) -> tuple[bytes, BlobFacts] | None:
+        """The bytes with their tag."""
+        blob = self._blobs.get(key)
+        return None if blob is None else (blob.data, blob.facts)
+
+    async def put_if(self, key: str, data: bytes, content_type: str, tag: str | None) -> bool:
+        """Write if what is there has this tag."""
+        if self._tag(key) != tag:
+            return False
+        await self.put(key, data, content_type)
+        return True
+
+    async def copy_if(self, source: str, target: str, tag: str) -> bool:
+        """Copy what still has this tag."""
+        if self._tag(source) != tag:
+            return False
+        blob = self._blobs[source]
+        await self.put(target, blob.data, blob.facts.content_type)
+        return True
+
+    async def keys(self, prefix: str) -> list[str]:
+        """All keys that begin with this, in order."""
+        return sorted(key for key in self._blobs if key.startswith(prefix))
+
+    async def upload_url(self, key: str, content_type: str, size: int, lifetime: timedelta) -> str:
+        """A URL that names the key."""
+        return f"memory:{key}"
+
+    async def download_url(
+        self, key: str, name: str, content_type: str, lifetime: timedelta
+    ) -> str:
+        """A URL that names the key."""
+        return f"memory:{key}"
+
+    def _tag(self, key: str) -> str | None:
+        blob = self._blobs.get(key)
+        return None if blob is None else blob.facts.tag

@@ -23,6 +23,7 @@ from layover.adapters.journal.table import (
     TransactionFailed,
     Update,
     Write,
+    elements,
 )
 
 MAX_ACTIONS = 100
@@ -130,8 +131,8 @@ def updated(old: Item, action: Update) -> Item:
             item[name] = value
     for name, number in action.add.items():
         item[name] = item.get(name, 0) + number
-    for name, element in action.include.items():
-        item[name] = set(item.get(name, set())) | {element}
+    for name, added in action.include.items():
+        item[name] = set(item.get(name, set())) | elements(added)
     for name, element in action.exclude.items():
         rest = set(item.get(name, set())) - {element}
         item.pop(name, None)

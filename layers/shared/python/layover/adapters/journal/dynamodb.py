@@ -24,6 +24,7 @@ from layover.adapters.journal.table import (
     TransactionFailed,
     Update,
     Write,
+    elements,
 )
 from layover.errors import RetryableError
 
@@ -205,7 +206,7 @@ class _Expression:
             "REMOVE": [self._n(k) for k, v in action.set.items() if v is None],
             "ADD": [
                 *(f"{self._n(k)} {self._v(v)}" for k, v in action.add.items()),
-                *(f"{self._n(k)} {self._v({v})}" for k, v in action.include.items()),
+                *(f"{self._n(k)} {self._v(elements(v))}" for k, v in action.include.items()),
             ],
             "DELETE": [f"{self._n(k)} {self._v({v})}" for k, v in action.exclude.items()],
         }

@@ -10,7 +10,6 @@ from layover.keys import Keys
 from layover.values.message import Message
 from layover.values.run import (
     CallRecord,
-    ContextBase,
     Decision,
     ErrorInfo,
     FinishReason,
@@ -107,7 +106,6 @@ def run_item(keys: Keys, run: RunMeta) -> dict[str, Any]:
 def run_from(owner: str, item: Item, body: str, outcome_text: str | None) -> RunMeta:
     """The value of a META item; `body` is the run's input."""
     outcome = json.loads(outcome_text) if outcome_text else {}
-    base = item.get("base")
     return RunMeta(
         id=item["id"],
         owner=owner,
@@ -127,7 +125,6 @@ def run_from(owner: str, item: Item, body: str, outcome_text: str | None) -> Run
         execution=item.get("execution"),
         cancel=bool(item.get("cancel")),
         waiting=frozenset(item.get("waiting", ())),
-        base=ContextBase.model_validate_json(base) if base else None,
         step_ended=item.get("step_ended", 0),
         finish_reason=FinishReason(outcome["finish_reason"]) if outcome else None,
         output=outcome.get("output"),

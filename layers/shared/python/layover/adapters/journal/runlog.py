@@ -32,7 +32,6 @@ from layover.values.event import Event
 from layover.values.run import (
     CallRecord,
     CallState,
-    ContextBase,
     DecisionKind,
     Outcome,
     RunSnapshot,
@@ -119,10 +118,6 @@ class TableRunLog:
                     return
                 self._next_seq = None
 
-    async def pin(self, base: ContextBase) -> None:
-        """Fix the base of the run's context."""
-        await self._write([self._meta({"base": base.model_dump_json()})])
-
     async def begun(self) -> bool:
         """Whether the run has any event already."""
         if self._next_seq is None:
@@ -183,8 +178,19 @@ class TableRunLog:
             meta = self._meta(progress, call.key if call.state is CallState.WAITING else None)
         await self._write([Put(self._pk, call.key, item, when=self._journaled(call)), meta], events)
 
-    async def suspend_call(self, call: CallRecord, *events: Event) -> None:
-        """A call waits: attempt, payload and expiry are new, token and decision are gone."""
+    async def suspend_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
+        """Calls wait: attempt, payload and expiry are new, token and decision are gone."""
+        puts = [await self._waiting(call) for call in calls]
+        waits = Update(
+            self._pk,
+            META,
+            set={"updated_at": rfc3339(self._clock.now()), "attempts": 0},
+            include={"waiting": frozenset(c.key for c in calls)},
+            when=self._held(),
+        )
+        await self._write([*puts, waits], events)
+
+    async def _waiting(self, call: CallRecord) -> Put:
         meta = self._snapshot.meta
         if call.suspension is None:
             raise ValueError("a call that waits needs a suspension")
@@ -198,15 +204,7 @@ class TableRunLog:
             "gsi1pk": self._keys.partition,
             "gsi1sk": f"A#{requested}#{meta.id}#{call.key}",
         }
-        waits = Update(
-            self._pk,
-            META,
-            set={"updated_at": rfc3339(self._clock.now()), "attempts": 0},
-            include={"waiting": call.key},
-            when=self._held(),
-        )
-        put = Put(self._pk, call.key, item, when=self._journaled(call))
-        await self._write([put, waits], events)
+        return Put(self._pk, call.key, item, when=self._journaled(call))
 
     async def cancel_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
         """Settle calls as they are given. Raises Fenced also where one was decided meanwhile."""

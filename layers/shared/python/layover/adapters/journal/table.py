@@ -107,11 +107,16 @@ class Update:
     sk: str
     set: Mapping[str, Any] = field(default_factory=dict)
     add: Mapping[str, int] = field(default_factory=dict)
-    include: Mapping[str, str] = field(default_factory=dict)
-    """Set attribute -> element to add."""
+    include: Mapping[str, str | frozenset[str]] = field(default_factory=dict)
+    """Set attribute -> element, or elements, to add."""
     exclude: Mapping[str, str] = field(default_factory=dict)
     """Set attribute -> element to take out."""
     when: Condition | None = None
+
+
+def elements(added: str | frozenset[str]) -> set[str]:
+    """What `include` adds."""
+    return {added} if isinstance(added, str) else set(added)
 
 
 @dataclass(frozen=True)

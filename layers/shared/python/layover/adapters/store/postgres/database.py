@@ -5,6 +5,7 @@ libpq's buffer first (`psycopg.pq`, its public low level), flushed once, and rea
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 Row = tuple[bytes | None, ...]
 """The values of a row in Postgres's text format."""
 _UNHEARD_MS = 10_000
+_TRY_AGAIN_S = 0.5
+"""Between two attempts to connect to a database that is waited for."""
 
 
 class Database:
@@ -28,7 +31,9 @@ class Database:
 
     `password` gives a fresh token for each connection (IAM). A connection that turns out to be
     dropped is opened again once and the pipeline repeated: every pipeline of this package may run
-    twice. A caller in another event loop gets a connection of its own loop."""
+    twice. A caller in another event loop gets a connection of its own loop.
+
+    `waking`: how long a database that takes no connection (it wakes up, or fails over) is waited for."""
 
     def __init__(
         self,
@@ -37,11 +42,13 @@ class Database:
         password: Callable[[], str] | None = None,
         connect_timeout: timedelta = timedelta(seconds=10),
         patience: timedelta = timedelta(seconds=60),
+        waking: timedelta = timedelta(0),
     ) -> None:
         self._dsn = dsn
         self._password = password
         self._connect_timeout = connect_timeout
         self._patience = patience
+        self._waking = waking
         self._session: _Session | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._turn = asyncio.Lock()
@@ -98,6 +105,16 @@ class Database:
                 await self.close()
 
     async def _connect(self) -> "_Session":
+        give_up = time.monotonic() + self._waking.total_seconds()
+        while True:
+            try:
+                return await self._connect_once()
+            except RetryableError:
+                if time.monotonic() >= give_up:
+                    raise
+            await asyncio.sleep(_TRY_AGAIN_S)
+
+    async def _connect_once(self) -> "_Session":
         from psycopg import AsyncConnection, OperationalError
 
         options: dict[str, Any] = {

@@ -1,0 +1,122 @@
+"""The words of a text as full text search knows them: the same for both stores and every script.
+
+Postgres's own parser depends on the locale of the database, and knows no words in scripts that write
+none (Chinese, Japanese, Thai). So the words are found here, and the database only keeps them."""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+
+MOST_CHARACTERS = 20_000
+"""Of a text that are indexed: a tsvector holds 16,383 positions."""
+_LONGEST = 64
+"""Characters of a word; what is longer is cut (blobs, URLs)."""
+
+# Scripts without blanks between words: their text is indexed by pairs of neighbouring characters.
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3040-\u312f"
+    "\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua9e0-\ua9ff\uaa60-\uaa7f\uf900-\ufaff"
+    "\U0001b000-\U0001b16f\U00020000-\U0003fffd]+"
+)
+# A word of one character is common in Chinese, so these are indexed alone, too.
+_HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd]")
+_APOSTROPHES = str.maketrans(dict.fromkeys("\u2019\u02bc\u2018`", "'"))
+_CONTRACTED = re.compile(r"n't$|'(?:s|re|ve|ll|d|m|em)?$")
+_VOWEL = re.compile(r"[aeiouy]")
+
+
+def words(text: str) -> list[str]:
+    """The words of a text in order, in lower case and cut to their stems. They consist of letters,
+    marks and digits alone."""
+    return [stem(word) for word in _raw(text[:MOST_CHARACTERS])]
+
+
+def spans(text: str) -> list[tuple[int, int, str]]:
+    """The words of a text (not in Unicode's compatibility forms) with where they begin and end."""
+    found = []
+    for match in re.finditer(r"\S+", text):
+        parts = words(match[0])
+        if len(parts) == 1:
+            found.append((match.start(), match.end(), parts[0]))
+    return found
+
+
+def tsvector(words: Iterable[str]) -> str:
+    """What Postgres reads as a tsvector with positions."""
+    at: dict[str, list[int]] = {}
+    for position, word in enumerate(words, 1):
+        at.setdefault(word, []).append(position)
+    return " ".join(f"{word}:{','.join(map(str, places[:8]))}" for word, places in at.items())
+
+
+def _raw(text: str) -> Iterator[str]:
+    folded = unicodedata.normalize("NFKC", text).casefold().translate(_APOSTROPHES)
+    for piece in "".join(c if _is_kept(c) else " " for c in folded).split():
+        yield from _parts(piece.strip("'"))
+
+
+def _is_kept(character: str) -> bool:
+    return character == "'" or unicodedata.category(character)[0] in "LMN"
+
+
+def _parts(piece: str) -> Iterator[str]:
+    """Pairs of characters where the script has no blanks, else the word."""
+    start = 0
+    for run in _UNSPACED.finditer(piece):
+        yield from _word(piece[start : run.start()])
+        yield from pairs(run[0])
+        start = run.end()
+    yield from _word(piece[start:])
+
+
+def pairs(run: str) -> list[str]:
+    """`abc` -> `ab`, `bc`; marks stay with their letter. Chinese characters come alone, too."""
+    letters: list[str] = []
+    for character in run:
+        if letters and unicodedata.category(character)[0] == "M":
+            letters[-1] += character
+        else:
+            letters.append(character)
+    paired = [a + b for a, b in zip(letters, letters[1:], strict=False)]
+    return paired + [c for c in letters if _HAN.match(c)] if paired else letters
+
+
+def _word(piece: str) -> Iterator[str]:
+    word = _CONTRACTED.sub("", piece).replace("'", "")[:_LONGEST]
+    if word:
+        yield word
+
+
+def stem(word: str) -> str:
+    """An English word without its ending (most of Porter's steps 1 and a little of 2); words of other
+    languages lose a plural's s at most, here as in a query."""
+    if len(word) < 4 or not word.isascii() or not word.isalpha():
+        return word
+    return _ending(_plural(word))
+
+
+def _plural(word: str) -> str:
+    if word.endswith("sses") or (word.endswith("ies") and len(word) > 4):
+        return word[:-2]
+    if word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        return word[:-1]
+    return word
+
+
+def _ending(word: str) -> str:
+    for ending in ("ingly", "edly", "ing", "ed"):
+        root = word.removesuffix(ending)
+        if root != word and len(root) > 2 and _VOWEL.search(root):
+            return _closed(root)
+    return _closed(word.removesuffix("ly") if len(word) > 5 else word)
+
+
+def _closed(root: str) -> str:
+    """`stopp` -> `stop`, `make` -> `mak`, `happy` -> `happi`: one form for all of a word's."""
+    if len(root) > 3 and root[-1] == root[-2] and root[-1] not in "aeiouls":
+        return root[:-1]
+    if len(root) > 3 and root.endswith("e"):
+        return root[:-1]
+    if len(root) > 2 and root.endswith("y") and root[-2] not in "aeiou":
+        return root[:-1] + "i"
+    return root

@@ -1,0 +1,60 @@
+"""What the next turn of a thread would start from (CONTRACT 3)."""
+
+from layover.context.tokens import estimate
+from layover.memory.notes import system_blocks, volatile_blocks, working_key
+from layover.ports import Runtime
+from layover.services.threads import head_of
+from layover.values.base import Json, Time, Value
+from layover.values.context import LoggedAttempt, Note, ThreadState
+
+
+class ShownObservation(Value):
+    """An observation of the newest branch. `marker`: CRITICAL | IMPORTANT | INFO | COMPLETION."""
+
+    id: str
+    at: Time
+    marker: str
+    text: str
+    parent_id: str | None = None
+    active: bool = True
+
+
+class ThreadMemory(Value):
+    """Everything that is kept of a thread beside its messages; null where there is none."""
+
+    observations: tuple[ShownObservation, ...] = ()
+    summary: str | None = None
+    working_memory: Json = None
+    session: Json = None
+    plan: Json = None
+    iteration_log: tuple[LoggedAttempt, ...] = ()
+    token_counts: dict[str, int] = {}
+    """Part -> estimated tokens of it in a prompt."""
+
+
+async def thread_memory(runtime: Runtime, owner: str, thread_id: str) -> ThreadMemory:
+    """The thread's memory. Raises NotFound, DatabaseWaking."""
+    head = await head_of(runtime, owner, thread_id)
+    agent = runtime.agents().get(head.agent)
+    key = working_key(agent, thread_id) if agent else None
+    notes = await runtime.memory.read_notes(owner, [key]) if key else ()
+    state = await runtime.memory.read_state(owner, thread_id)
+    return ThreadMemory(
+        working_memory=notes[0].value if notes else None,
+        session=state.session,
+        plan=state.plan,
+        iteration_log=state.attempts,
+        token_counts=_token_counts(notes, state),
+    )
+
+
+def _token_counts(notes: tuple[Note, ...], state: ThreadState) -> dict[str, int]:
+    parts = {
+        "observations": "",
+        "summary": "",
+        "working_memory": system_blocks(notes),
+        "session": volatile_blocks(ThreadState(session=state.session)),
+        "plan": volatile_blocks(ThreadState(plan=state.plan)),
+        "iteration_log": volatile_blocks(ThreadState(attempts=state.attempts)),
+    }
+    return {name: estimate(text) for name, text in parts.items()}

@@ -1,0 +1,111 @@
+"""Only what was said may be remembered."""
+
+import pytest
+
+from layover.memory.evidence import anchors, has_evidence, unsaid
+
+SAID = "I live in Bern  with my\n two dogs, and order A-1234 is late. Write to ann@example.com!"
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        "",
+        "   ",
+        "....",
+        "in Bern",
+        "I live in Rome with my two dogs",
+        "i live in bern with my two dogs",
+        "my two dogs and order",
+        "I live in Ber",
+        "live in Bern with my two do",
+        "order A-123",
+        "I live in Bern ... order A-1234 is late",
+    ],
+)
+def test_words_that_were_not_said_are_no_evidence(evidence: str) -> None:
+    assert not has_evidence(evidence, [SAID])
+
+
+def test_a_piece_of_two_messages_is_no_evidence() -> None:
+    assert not has_evidence("I live in Bern now", ["I live in", "Bern now"])
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        "I live in Bern with my two dogs",
+        " live in\nBern with ",
+        "order A-1234 is late",
+        "late. Write to ann@example.com",
+        SAID,
+    ],
+)
+def test_an_exact_piece_is_evidence_whatever_its_white_space(evidence: str) -> None:
+    assert has_evidence(evidence, ["something else", SAID])
+
+
+def test_a_short_piece_is_evidence_only_as_the_whole_message() -> None:
+    assert has_evidence(" Yes! ", ["Yes!"])
+    assert not has_evidence("Yes", ["Yes, but only this week"])
+
+
+def test_sixteen_letters_are_enough_without_words() -> None:
+    assert has_evidence(
+        "我住在伯尔尼而且我有两只狗和一只猫", ["你好。我住在伯尔尼而且我有两只狗和一只猫。谢谢"]
+    )
+    assert not has_evidence("我住在伯尔尼", ["你好。我住在伯尔尼而且我有两只狗。"])
+    assert has_evidence("Donaudampfschifffahrt", ["the Donaudampfschifffahrt again"])
+
+
+@pytest.mark.parametrize(
+    ("content", "missing"),
+    [
+        ("has 3 dogs", ["3"]),
+        ("order A-12 is late", ["A-12"]),
+        ("order A-123 is late", ["A-123"]),
+        ("born on 2020-05-01", ["2020-05-01"]),
+        ("writes from bob@example.com", ["bob@example.com"]),
+        ("see https://evil.test/x.", ["https://evil.test/x"]),
+        ("keeps it in /etc/passwd", ["/etc/passwd"]),
+        ("keeps it in C:\\temp", ["C:\\temp"]),
+        ("uses user_id", ["user_id"]),
+        ("uses getUserId and x.py", ["getUserId"]),
+        ("pays 12.50 a month", ["12.50"]),
+        ("weighs 5kg", ["5"]),
+        ("pays $40", ["40"]),
+        ("example.org", ["example.org"]),
+    ],
+)
+def test_what_names_something_has_to_have_been_said(content: str, missing: list[str]) -> None:
+    assert unsaid(content, [SAID]) == missing
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "lives in Bern with dogs",
+        "order A-1234 is late",
+        "order a-1234's delay",
+        "`ann@example.com` is the address",
+        "prefers e-mail and/or phone, i.e. not letters",
+        "is from the EU",
+    ],
+)
+def test_what_was_said_may_be_told_in_other_words(content: str) -> None:
+    assert unsaid(content, ["nothing", SAID]) == []
+
+
+def test_a_number_may_stand_apart_from_its_unit() -> None:
+    assert unsaid("weighs 5 kg and costs 40", ["it's 5kg and $40, not 40.50"]) == []
+    assert unsaid("costs 40", ["it's 40.50"]) == ["40"]
+    assert unsaid("costs 40", ["it's 140"]) == ["40"]
+
+
+def test_two_texts_do_not_run_together() -> None:
+    assert unsaid("order 12 34", ["order 12", "34"]) == []
+    assert unsaid("order x-12-34", ["order x-12", "-34"]) == ["x-12-34"]
+
+
+def test_plain_words_name_nothing() -> None:
+    assert anchors("Likes tea, dislikes coffee; a well-known fact (really).") == []
