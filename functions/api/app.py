@@ -11,7 +11,14 @@ from aws_lambda_powertools.event_handler.exceptions import NotFoundError
 from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
 from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEventV2
 
-from api import routes_approvals, routes_memory, routes_meta, routes_runs, routes_threads
+from api import (
+    routes_approvals,
+    routes_files,
+    routes_memory,
+    routes_meta,
+    routes_runs,
+    routes_threads,
+)
 from api.call import Call, Host
 from api.problems import MethodNotAllowed, answer_error, expected, internal_error, wrong_fields
 from api.request import caller, parse_json, prepared
@@ -49,7 +56,14 @@ def answer(event: Mapping[str, Any], context: Any, host: Host) -> dict[str, Any]
 def resolver() -> Resolver:
     """The one resolver of this environment."""
     app = Resolver(enable_validation=True, json_body_deserializer=parse_json)
-    for module in (routes_meta, routes_threads, routes_runs, routes_approvals, routes_memory):
+    for module in (
+        routes_meta,
+        routes_threads,
+        routes_runs,
+        routes_approvals,
+        routes_memory,
+        routes_files,
+    ):
         app.include_router(module.router)
     _map_errors(app)
     return app

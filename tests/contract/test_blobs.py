@@ -1,5 +1,6 @@
 """Large things by key: in memory, and on S3."""
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
@@ -53,6 +54,74 @@ async def test_odd_names_are_names_of_their_own(blobs: Blobs, keys: Keys, name: 
     await blobs.delete_prefix(keys.blob("runs", name))
     assert await blobs.get(keys.blob("runs", name)) is None
     assert await blobs.get(keys.blob("runs", "other")) == b"other"
+
+
+async def test_nothing_is_known_of_what_is_not_there(blobs: Blobs, keys: Keys) -> None:
+    assert await blobs.head(keys.blob("k")) is None
+    assert await blobs.get_tagged(keys.blob("k")) is None
+    assert await blobs.keys(keys.blob("k")) == []
+    assert not await blobs.copy_if(keys.blob("k"), keys.blob("c"), '"tag"')
+    assert await blobs.get(keys.blob("c")) is None
+
+
+async def test_a_conditional_put_is_refused_once_somebody_else_wrote(
+    blobs: Blobs, keys: Keys
+) -> None:
+    key = keys.blob("k")
+    assert not await blobs.put_if(key, b"x", BYTES, '"no such tag"')
+    assert await blobs.put_if(key, b"1", BYTES, None)
+    assert not await blobs.put_if(key, b"2", BYTES, None)
+    found = await blobs.get_tagged(key)
+    assert found is not None
+    assert await blobs.put_if(key, b"2", BYTES, found[1].tag)
+    assert not await blobs.put_if(key, b"3", BYTES, found[1].tag)
+    assert await blobs.get(key) == b"2"
+
+
+async def test_of_many_that_put_at_once_one_wins(blobs: Blobs, keys: Keys) -> None:
+    key = keys.blob("k")
+    for tag in (None, "now"):
+        if tag is not None:
+            found = await blobs.head(key)
+            assert found is not None
+            tag = found.tag
+        puts = [blobs.put_if(key, f"{tag}{n}".encode(), BYTES, tag) for n in range(10)]
+        won = [n for n, ok in enumerate(await asyncio.gather(*puts)) if ok]
+        assert len(won) == 1
+        assert await blobs.get(key) == f"{tag}{won[0]}".encode()
+
+
+async def test_size_type_and_tag_are_known_without_reading(blobs: Blobs, keys: Keys) -> None:
+    await blobs.put(keys.blob("k"), b"12345", "image/png")
+    head = await blobs.head(keys.blob("k"))
+    assert head is not None
+    assert (head.size, head.content_type) == (5, "image/png")
+    assert head.modified_at.tzinfo is not None
+    assert await blobs.get_tagged(keys.blob("k")) == (b"12345", head)
+
+
+async def test_a_copy_is_made_of_the_bytes_that_were_seen(blobs: Blobs, keys: Keys) -> None:
+    source, target = keys.blob("ü", "a/b"), keys.blob("copy")
+    await blobs.put(source, b"1", "image/png")
+    seen = await blobs.head(source)
+    assert seen is not None
+    await blobs.put(source, b"22", "image/png")
+    assert not await blobs.copy_if(source, target, seen.tag)
+    newer = await blobs.head(source)
+    assert newer is not None
+    assert await blobs.copy_if(source, target, newer.tag)
+    await blobs.put(source, b"333", "image/png")
+    copied = await blobs.get_tagged(target)
+    assert copied is not None
+    assert (copied[0], copied[1].content_type) == (b"22", "image/png")
+
+
+async def test_keys_are_listed_in_order(blobs: Blobs, keys: Keys) -> None:
+    names = [keys.blob("l", name) for name in ("b", "a/x", "c")]
+    for name in names:
+        await blobs.put(name, b"", BYTES)
+    await blobs.put(keys.blob("m"), b"", BYTES)
+    assert await blobs.keys(keys.blob("l") + "/") == sorted(names)
 
 
 async def test_everything_below_a_prefix_is_deleted_and_nothing_beside_it(

@@ -5,6 +5,8 @@ import signal
 import threading
 import time
 
+import pytest
+
 from e2e_kit import WAIT_S, Json, eventually, unique
 from fake_openai import calls, say
 from torture_kit import (
@@ -23,10 +25,11 @@ RECOVERED_S = 8.0
 """A run goes on within 5 s (CONTRACT 6); the rest is for a machine that is busy with tests."""
 
 
-def baseline_of(system: Torture, scenario: Scenario = WINDING) -> Story:
-    """The scenario, undisturbed."""
+@pytest.fixture(scope="module")
+def baseline(system: Torture) -> Story:
+    """The winding run, undisturbed."""
     with system.client() as client:
-        story = client.story(scenario)
+        story = client.story(WINDING)
     judge(story, story)
     return story
 
@@ -65,8 +68,9 @@ def stop_execution(system: Torture, run_id: str, n: int = 1) -> None:
 # Accepted, decided, and then nothing
 
 
-def test_an_accepted_run_whose_execution_never_started_is_started(system: Torture) -> None:
-    baseline = baseline_of(system)
+def test_an_accepted_run_whose_execution_never_started_is_started(
+    system: Torture, baseline: Story
+) -> None:
     with system.client() as client:
         thread = client.thread()
         accepted = point(baseline, "api", "POST /threads/runs", "transact META")
@@ -83,8 +87,7 @@ def test_an_accepted_run_whose_execution_never_started_is_started(system: Tortur
         judge(ended(client, WINDING, thread, run["id"]), baseline)
 
 
-def test_a_decision_whose_token_was_never_sent_is_found(system: Torture) -> None:
-    baseline = baseline_of(system)
+def test_a_decision_whose_token_was_never_sent_is_found(system: Torture, baseline: Story) -> None:
     with system.client() as client:
         thread = client.thread()
         run_id = client.start(thread, WINDING)
@@ -113,8 +116,7 @@ def _did(ledger: list[Json], what: str) -> int:
 # Executions
 
 
-def test_a_second_execution_of_a_run_does_nothing(system: Torture) -> None:
-    baseline = baseline_of(system)
+def test_a_second_execution_of_a_run_does_nothing(system: Torture, baseline: Story) -> None:
     with system.client() as client:
         thread = client.thread()
         run_id = client.start(thread, WINDING)
@@ -133,8 +135,9 @@ def test_a_second_execution_of_a_run_does_nothing(system: Torture) -> None:
         judge(ended(client, WINDING, thread, run_id), baseline)
 
 
-def test_a_run_whose_execution_dies_while_it_waits_goes_on(system: Torture) -> None:
-    baseline = baseline_of(system)
+def test_a_run_whose_execution_dies_while_it_waits_goes_on(
+    system: Torture, baseline: Story
+) -> None:
     with system.client() as client:
         thread = client.thread()
         run_id = client.start(thread, WINDING)
@@ -236,8 +239,9 @@ def judge_alone(story: Story) -> None:
 # Functions that die again and again
 
 
-def test_a_branch_that_keeps_dying_leaves_its_call_to_the_turn(system: Torture) -> None:
-    baseline = baseline_of(system)
+def test_a_branch_that_keeps_dying_leaves_its_call_to_the_turn(
+    system: Torture, baseline: Story
+) -> None:
     with system.client() as client:
         opening = point(baseline, "resume", "STEP#0002#CALL#c3=open", when="before")
         system.order_death(client.name, opening, times=9)
@@ -252,8 +256,9 @@ def judge_deaths(story: Story, baseline: Story) -> None:
     judge(story, baseline)
 
 
-def test_a_turn_that_keeps_dying_fails_the_run_and_frees_the_thread(system: Torture) -> None:
-    baseline = baseline_of(system)
+def test_a_turn_that_keeps_dying_fails_the_run_and_frees_the_thread(
+    system: Torture, baseline: Story
+) -> None:
     with system.client() as client:
         asking = point(baseline, "turn", "OpenAIChat.complete turn", when="before")
         system.order_death(client.name, asking, times=99)
@@ -272,8 +277,7 @@ def test_a_turn_that_keeps_dying_fails_the_run_and_frees_the_thread(system: Tort
         assert client.drive(client.start(thread, WINDING))["status"] == "success"
 
 
-def test_a_tool_that_kills_its_process_is_not_run_again(system: Torture) -> None:
-    baseline = baseline_of(system)
+def test_a_tool_that_kills_its_process_is_not_run_again(system: Torture, baseline: Story) -> None:
     with system.client() as client:
         charged = point(baseline, "turn", "Tool.invoke c5", when="after")
         system.order_death(client.name, charged, times=9)

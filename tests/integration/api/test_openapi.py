@@ -28,6 +28,9 @@ CALLS = {
     ("put", "/memory/profile"),
     ("delete", "/memory/profile"),
     ("get", "/threads/{thread_id}/memory"),
+    ("post", "/files"),
+    ("get", "/files/{file_id}"),
+    ("get", "/runs/{run_id}/tool-calls/{tool_call_id}/result"),
 }
 
 
@@ -50,17 +53,17 @@ def test_every_call_is_described_with_what_it_answers(api: Api) -> None:
     for call, operation in found.items():
         assert operation["tags"], call
         assert operation["operationId"], call
-        good = [c for c in operation["responses"] if c.startswith("2")]
+        good = [c for c in operation["responses"] if c < "400"]
         assert good, call
         for code in good:
-            assert code == "204" or operation["responses"][code]["content"], call
+            assert code in ("204", "302") or operation["responses"][code]["content"], call
 
 
 def test_every_error_is_a_problem_document(api: Api) -> None:
     spec = api.get("/openapi.json", sub=None).json
     for call, operation in operations(spec).items():
         for code, response in operation["responses"].items():
-            if not code.startswith("2"):
+            if code >= "400":
                 assert list(response["content"]) == ["application/problem+json"], (call, code)
 
 

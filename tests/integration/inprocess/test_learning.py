@@ -24,8 +24,10 @@ def facts(*items: Any) -> Any:
     return say(json.dumps({"facts": items}))
 
 
-def bench(profile: Any = (), session: Any = (), **memory: Any) -> Bench:
-    remembers = Memory(titles=False, **(memory or {"profile": True, "session": True}))
+BOTH = Memory(titles=False, profile=True, session=True)
+
+
+def bench(profile: Any = (), session: Any = (), remembers: Memory = BOTH) -> Bench:
     background = {"profile": profile, "session": session}
     model = ScriptedModel(lambda prompt: say("fine"), background=background)
     return Bench(Agent("helper", memory=remembers), model)
@@ -76,10 +78,10 @@ async def test_a_run_that_failed_teaches_nothing() -> None:
 
 
 async def test_an_agent_asks_only_for_what_it_remembers() -> None:
-    world = bench(plan=True)
+    world = bench(remembers=Memory(titles=False, plan=True))
     await learn(world)
     assert tasks(world) == []
-    world = bench([facts(CITY)], profile=True)
+    world = bench([facts(CITY)], remembers=Memory(titles=False, profile=True))
     await learn(world)
     assert tasks(world) == ["profile"]
 

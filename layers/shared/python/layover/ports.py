@@ -6,17 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
-from layover.values.context import (
-    Extraction,
-    LoggedAttempt,
-    Note,
-    NoteKey,
-    NoteWrite,
-    ThreadState,
-    TurnContext,
-    TurnQuery,
-    TurnRecord,
-)
+from layover.blob_ports import BlobFacts as BlobFacts
+from layover.blob_ports import Blobs as Blobs
+from layover.note_ports import NoteStore
+from layover.recall_ports import RecallStore
+from layover.values.context import Extraction, TurnContext, TurnQuery, TurnRecord
 from layover.values.event import Event, EventPage
 from layover.values.message import Message
 from layover.values.page import Page
@@ -86,14 +80,6 @@ class Watched:
 
 class StaleHead(Exception):
     """The thread's head moved since it was read: read it again."""
-
-
-NEWEST_ATTEMPTS = 50
-"""Of the iteration log, as many as a turn reads and the API shows."""
-
-
-class StaleState(Exception):
-    """The thread's state moved since it was read: read it again."""
 
 
 class RunLog(Protocol):
@@ -364,122 +350,12 @@ class ThreadStore(Protocol):
         ...
 
 
-class MemoryStore(Protocol):
+class MemoryStore(NoteStore, RecallStore, Protocol):
     """What is remembered beyond messages."""
 
     async def record_extraction(self, owner: str, extraction: Extraction) -> bool:
         """Store the results of a run's extraction in one transaction; False if it was done before.
         Raises StaleState where `session` was made from another version; nothing is stored then."""
-        ...
-
-    async def read_notes(self, owner: str, keys: Sequence[NoteKey]) -> tuple[Note, ...]:
-        """A note for each key, in order; version 0 where there is none."""
-        ...
-
-    async def merge_note(
-        self,
-        owner: str,
-        key: NoteKey,
-        fields: Mapping[str, Any],
-        at: datetime,
-        run_id: str | None = None,
-    ) -> NoteWrite:
-        """Set these fields of an object, in one statement: parallel writers lose nothing. A field that
-        is None goes. A text that stands there becomes the field `about`."""
-        ...
-
-    async def replace_note(
-        self,
-        owner: str,
-        key: NoteKey,
-        value: Any,
-        at: datetime,
-        run_id: str | None = None,
-        expected_version: int | None = None,
-    ) -> NoteWrite:
-        """Put another value there if the note has this version (None: whatever it has)."""
-        ...
-
-    async def delete_note(self, owner: str, key: NoteKey) -> None:
-        """Forget a note; none is fine."""
-        ...
-
-    async def read_state(self, owner: str, thread_id: str) -> ThreadState:
-        """Session, plan and the newest attempts (`NEWEST_ATTEMPTS`)."""
-        ...
-
-    async def write_plan(self, owner: str, thread_id: str, plan: Any, at: datetime) -> bool:
-        """Replace the plan, whatever it was (a thread has one run at a time). False: the thread is
-        gone."""
-        ...
-
-    async def log_attempt(
-        self, owner: str, thread_id: str, attempt: LoggedAttempt, id: str
-    ) -> int | None:
-        """Append to the iteration log; the attempt's number within its task, None where the thread is
-        gone. An `id` that is there already is not logged again."""
-        ...
-
-    async def attempts(
-        self, owner: str, thread_id: str, task: str | None = None, limit: int = NEWEST_ATTEMPTS
-    ) -> tuple[LoggedAttempt, ...]:
-        """The newest attempts (of one task), oldest first."""
-        ...
-
-
-@dataclass(frozen=True)
-class BlobFacts:
-    """`tag` changes whenever the bytes do."""
-
-    size: int
-    content_type: str
-    tag: str
-    modified_at: datetime
-
-
-class Blobs(Protocol):
-    """Large things, by key below the owner's prefix (`Keys.blob`)."""
-
-    async def get(self, key: str) -> bytes | None:
-        """The bytes, or None."""
-        ...
-
-    async def put(self, key: str, data: bytes, content_type: str) -> None:
-        """Write, replacing what is there."""
-        ...
-
-    async def delete_prefix(self, prefix: str) -> None:
-        """Delete everything whose key begins with this."""
-        ...
-
-    async def head(self, key: str) -> BlobFacts | None:
-        """What is known of it without reading it, or None."""
-        ...
-
-    async def get_tagged(self, key: str) -> tuple[bytes, BlobFacts] | None:
-        """The bytes with their tag, for `put_if`; None where there is nothing."""
-        ...
-
-    async def put_if(self, key: str, data: bytes, content_type: str, tag: str | None) -> bool:
-        """Write if what is there has this tag (None: if nothing is there). False: it is otherwise."""
-        ...
-
-    async def copy_if(self, source: str, target: str, tag: str) -> bool:
-        """Copy what still has this tag. False: it has another one, or is gone."""
-        ...
-
-    async def keys(self, prefix: str) -> list[str]:
-        """All keys that begin with this, in order."""
-        ...
-
-    async def upload_url(self, key: str, content_type: str, size: int, lifetime: timedelta) -> str:
-        """Where a PUT of exactly `size` bytes of this type is taken, without other credentials."""
-        ...
-
-    async def download_url(
-        self, key: str, name: str, content_type: str, lifetime: timedelta
-    ) -> str:
-        """Where a GET answers the bytes as an attachment of this name."""
         ...
 
 
@@ -497,8 +373,13 @@ class ChatModel(Protocol):
 class Embedder(Protocol):
     """Texts to vectors."""
 
+    @property
+    def model(self) -> str:
+        """The label that its vectors are kept with: vectors of another one are never compared."""
+        ...
+
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """One vector a text, in order."""
+        """One vector a text, in order. Passing faults are retried inside; raises ModelError."""
         ...
 
 

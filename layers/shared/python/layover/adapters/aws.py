@@ -21,7 +21,6 @@ def client(service: str) -> Any:
 def _client(service: str) -> Any:
     from botocore.config import Config
 
-    s3 = service == "s3"
     return _session().client(
         service,
         config=Config(
@@ -30,8 +29,9 @@ def _client(service: str) -> Any:
             max_pool_connections=POOL,
             retries={"mode": "standard", "max_attempts": 4},
             # For presigned URLs: the bucket's own regional host, which never redirects, and
-            # signatures that cover the length.
-            **({"signature_version": "s3v4", "s3": {"addressing_style": "virtual"}} if s3 else {}),
+            # signatures that cover type and length.
+            signature_version="s3v4" if service == "s3" else None,
+            s3={"addressing_style": "virtual"},
         ),
     )
 

@@ -31,7 +31,8 @@ def build_prompt(
     system = "\n\n".join(filter(None, (agent.instructions, base.system)))
     given = shown_input(run.input, base.volatile, agent.memory.query_template)
     room = budget - estimate(system) - sum(estimate(str(t.parameters)) for t in tools)
-    messages = fitted(without_orphans(history), given, without_orphans(own), room)
+    before = [files_first(m) for m in without_orphans(history)]
+    messages = fitted(before, given, without_orphans(own), room)
     return Prompt(
         model=agent.model or settings.model,
         system=system or None,
@@ -66,6 +67,14 @@ def shown_input(message: Message, volatile: str | None, template: str | None) ->
     content += files
     if text or not content:
         content.append(TextPart(text=text))
+    return message.model_copy(update={"content": tuple(content)})
+
+
+def files_first(message: Message) -> Message:
+    """A user's message with its files before its text."""
+    if message.role is not Role.USER or not any(isinstance(p, FilePart) for p in message.content):
+        return message
+    content = sorted(message.content, key=lambda p: not isinstance(p, FilePart))
     return message.model_copy(update={"content": tuple(content)})
 
 

@@ -1,8 +1,10 @@
 """Estimated tokens, where no tokenizer is at hand: characters / 4 (BEHAVIOUR 3.4)."""
 
-from layover.values.message import Message, ReasoningPart, TextPart, ToolCallPart
+from layover.values.message import FilePart, Message, ReasoningPart, TextPart, ToolCallPart
 
 CHARACTERS_A_TOKEN = 4
+FILE_TOKENS = 1_000
+"""What an image costs, about; nobody knows it of other files."""
 OVERHEAD = 4
 """Tokens that a message costs beside its text."""
 
@@ -22,4 +24,6 @@ def message_tokens(message: Message) -> int:
             total += estimate(part.text)
         elif isinstance(part, ToolCallPart):
             total += estimate(part.tool_name) + estimate(str(part.args))
+        elif isinstance(part, FilePart):
+            total += FILE_TOKENS
     return total

@@ -15,6 +15,7 @@ from layover.declare.agent import Agent
 from layover.declare.context import ToolContext
 from layover.declare.render import format_error
 from layover.declare.tool import Tool
+from layover.engine.belongings import Belongings
 from layover.engine.budget import settle_budget
 from layover.engine.execute import (
     AnyTool,
@@ -24,6 +25,7 @@ from layover.engine.execute import (
     declined,
     failed,
     interrupted,
+    limited,
     prepare,
     run_tool,
 )
@@ -77,12 +79,14 @@ class Calls:
         stopping: Stopping | None = None,
         memory_tools: Sequence[AnyTool] = (),
         memory: MemoryStore | None = None,
+        belongings: Belongings | None = None,
     ) -> None:
         self._log = log
         self._state = state
         self._agent = agent
         self._clock = clock
         self._memory = memory
+        self._belongings = belongings
         self._stopping = stopping or Stopping()
         # Calls of a window are closed one after another: the one that completes the step says so in
         # its own transaction, and has to be the last.
@@ -198,6 +202,8 @@ class Calls:
         self._stopping.tools += 1
         try:
             outcome = await run_tool(job.ready, job.ctx, call, self._clock)
+            if isinstance(outcome, Settled):
+                outcome = await limited(outcome, call, self._belongings)
         finally:
             self._stopping.tools -= 1
         if isinstance(outcome, Suspension):
@@ -322,7 +328,14 @@ class Calls:
             tool_call_id=call.tool_call_id,
             idempotency_key=derived("idem", meta.id, call.key),
             resume=resumed,
-            hooks=Hooks(self._log, self._clock, call.tool_call_id, self._stopping, self._memory),
+            hooks=Hooks(
+                self._log,
+                self._clock,
+                call.tool_call_id,
+                self._stopping,
+                self._memory,
+                self._belongings,
+            ),
         )
 
 

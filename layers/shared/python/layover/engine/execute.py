@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
+from urllib.parse import quote
 
 from pydantic import ValidationError
 
@@ -12,6 +13,7 @@ from layover.declare.context import SuspendRequest, ToolContext
 from layover.declare.render import format_error, invalid_input, invalid_suspend_payload
 from layover.declare.tool import APPROVAL_SCHEMA, Tool, ToolArgs
 from layover.engine.apart import TimedOut, apart
+from layover.engine.belongings import Belongings
 from layover.ports import Clock
 from layover.values.run import CallRecord, Suspension, SuspensionKind
 
@@ -108,7 +110,7 @@ async def run_tool(
         return failed(format_error(error))
     if isinstance(value, SuspendRequest):
         return _suspension(tool, value, clock.now())
-    return await shaped(ready, value, call)
+    return await shaped(ready, value)
 
 
 def _suspension(tool: AnyTool, request: SuspendRequest, now: datetime) -> Settled | Suspension:
@@ -128,7 +130,7 @@ def _suspension(tool: AnyTool, request: SuspendRequest, now: datetime) -> Settle
     )
 
 
-async def shaped(ready: Ready, value: Any, call: CallRecord) -> Settled:
+async def shaped(ready: Ready, value: Any) -> Settled:
     """Raw result, what the model sees, and the custom message. A shaper that raises is a tool error."""
     try:
         result = ready.tool.jsonable(value)
@@ -136,19 +138,22 @@ async def shaped(ready: Ready, value: Any, call: CallRecord) -> Settled:
         custom = await apart(ready.tool.message(ready.args, value))
     except Exception as error:
         return failed(format_error(error))
-    return Settled(result=result, model_output=_limited(output, call), custom=custom)
+    return Settled(result=result, model_output=output, custom=custom)
 
 
-def _limited(output: str, call: CallRecord) -> str:
+async def limited(settled: Settled, call: CallRecord, belongings: Belongings | None) -> Settled:
+    """With head and tail in the place of an output that is too long for the model; the whole is kept
+    behind `url` (null where it could not be kept)."""
+    output = settled.model_output
     if len(output) <= _CHARACTERS:
-        return output
-    return json.dumps(
-        {
-            "_truncated": True,
-            "head": output[:_SHOWN],
-            "tail": output[-_SHOWN:],
-            "original_chars": len(output),
-            "url": f"/runs/{call.run_id}/tool-calls/{call.tool_call_id}/result",
-        },
-        ensure_ascii=False,
-    )
+        return settled
+    is_kept = belongings is not None and await belongings.keep_result(call, output)
+    path = f"/runs/{call.run_id}/tool-calls/{quote(call.tool_call_id, safe='')}/result"
+    told = {
+        "_truncated": True,
+        "head": output[:_SHOWN],
+        "tail": output[-_SHOWN:],
+        "original_chars": len(output),
+        "url": path if is_kept else None,
+    }
+    return replace(settled, model_output=json.dumps(told, ensure_ascii=False))

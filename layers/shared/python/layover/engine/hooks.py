@@ -4,16 +4,19 @@ import asyncio
 from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from layover.declare.context import Attempt, NodeHistory
 from layover.declare.render import clean
+from layover.engine.belongings import Belongings
 from layover.errors import ConfigurationError
 from layover.ids import derived
 from layover.ports import Clock, MemoryStore, RunLog
 from layover.values.context import LoggedAttempt
 from layover.values.event import DataEvent
 from layover.values.message import FilePart
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -34,12 +37,14 @@ class Hooks:
         tool_call_id: str,
         stopping: Stopping,
         memory: MemoryStore | None = None,
+        belongings: Belongings | None = None,
     ) -> None:
         self._log = log
         self._clock = clock
         self._tool_call_id = tool_call_id
         self._stopping = stopping
         self._memory = memory
+        self._belongings = belongings
         self._logged = 0
         self._loop = asyncio.get_running_loop()
 
@@ -58,8 +63,8 @@ class Hooks:
         return None
 
     async def save_file(self, name: str, mime_type: str, data: bytes) -> FilePart:
-        """Not built yet: says so instead of losing the file."""
-        raise ConfigurationError("files are not available in this release")
+        """Store a file of the thread's."""
+        return await self._on_loop(self._owned().save_file(name, mime_type, data))
 
     async def log_attempt(self, attempt: Attempt) -> None:
         """Append to the thread's iteration log. A call that runs again (after a crash, or when it is
@@ -73,16 +78,20 @@ class Hooks:
         line = LoggedAttempt(**said, run_id=meta.id, created_at=self._clock.now())
         await self._on_loop(self._memory.log_attempt(meta.owner, meta.thread_id, line, id))
 
-    async def _on_loop(self, work: Coroutine[Any, Any, Any]) -> None:
+    async def _on_loop(self, work: Coroutine[Any, Any, T]) -> T:
         """Stores belong to the loop as well."""
         if _running_loop() is self._loop:
-            await work
-        else:
-            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+            return await work
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     def node_memory(self, node_id: str) -> NodeHistory:
-        """Not built yet: says so instead of losing messages."""
-        raise ConfigurationError("node memory is not available in this release")
+        """The history of a node."""
+        return self._owned().node(node_id)
+
+    def _owned(self) -> Belongings:
+        if self._belongings is None:
+            raise ConfigurationError("files and node memory are not available here")
+        return self._belongings
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

@@ -6,6 +6,8 @@ from datetime import timedelta
 
 from layover.declare.agent import Agent
 from layover.declare.render import jsonable
+from layover.engine.attachments import Attachments
+from layover.engine.belongings import Belongings
 from layover.engine.budget import Budget
 from layover.engine.calls import Calls
 from layover.engine.execute import AnyTool
@@ -52,6 +54,7 @@ class Loop:
         self._time = TimeLeft(deadline)
         self._budget = Budget(log, self.state, agent, runtime.clock)
         self._stopping = Stopping()
+        belongings = Belongings(runtime, self.state.meta, agent.name)
         self._calls = Calls(
             log,
             self.state,
@@ -60,6 +63,7 @@ class Loop:
             self._stopping,
             given.memory_tools,
             runtime.memory,
+            belongings,
         )
         prompter = Prompter(
             agent,
@@ -69,7 +73,8 @@ class Loop:
             [t.spec for t in (*agent.tools, *given.memory_tools)],
             runtime.window,
         )
-        self._steps = ModelStep(runtime, log, self.state, agent, prompter)
+        attachments = Attachments(belongings.files)
+        self._steps = ModelStep(runtime, log, self.state, agent, prompter, attachments)
 
     async def advance(self) -> Progress:
         """Go on until the run is over, suspended, or out of time. Never raises for what the model,

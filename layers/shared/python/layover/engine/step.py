@@ -7,6 +7,7 @@ from typing import Any
 from layover.clock import MICROSECOND
 from layover.declare.agent import Agent
 from layover.declare.render import clean, jsonable
+from layover.engine.attachments import Attachments
 from layover.engine.prompter import Prompter
 from layover.engine.state import RunState
 from layover.ports import Clock, Ids, RunLog, Runtime
@@ -20,7 +21,7 @@ from layover.values.event import (
     TurnStart,
 )
 from layover.values.message import Message, Part, ReasoningPart, Role, TextPart, ToolCallPart
-from layover.values.prompt import Delta, Reply
+from layover.values.prompt import Delta, Prompt, Reply
 from layover.values.run import StepRecord, ToolMessageSlot
 
 LONGEST_ID = 256
@@ -37,12 +38,14 @@ class ModelStep:
         state: RunState,
         agent: Agent,
         prompter: Prompter,
+        attachments: Attachments,
     ) -> None:
         self._runtime = runtime
         self._log = log
         self._state = state
         self._agent = agent
         self._prompter = prompter
+        self._attachments = attachments
 
     async def make(self) -> StepRecord:
         """Ask the model for the next step and journal what it answered."""
@@ -51,10 +54,13 @@ class ModelStep:
         self._log.emit(TurnStart(at=clock.now(), step=index))
         streamed = self._state.meta.stream
         on_delta = self._streaming(index, clock) if streamed else self._restarting(index, clock)
-        model = self._runtime.model
-        reply, size = await self._prompter.asked(
-            self._state, lambda prompt: model.complete(prompt, on_delta)
-        )
+
+        async def ask(prompt: Prompt) -> Reply:
+            return await self._runtime.model.complete(
+                await self._attachments.loaded(prompt), on_delta
+            )
+
+        reply, size = await self._prompter.asked(self._state, ask)
         step = self._record(index, key, reply, size)
         await self._journal(step)
         return step

@@ -1,10 +1,14 @@
 """What a turn reads before its run goes on: one round trip to the database (DESIGN 3)."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from layover.context.window import buffered, from_user
 from layover.declare.agent import Agent
 from layover.engine.loop import Given
+from layover.memory.builtin import built_in_tools
+from layover.memory.notes import note_keys, system_blocks, volatile_blocks
+from layover.memory.recalled import recalled_block
 from layover.ports import Runtime
 from layover.values.context import TurnContext, TurnQuery
 from layover.values.message import Message
@@ -17,9 +21,12 @@ async def given_for(
 ) -> Given:
     """The history and what memory adds. A run that has a step keeps what it pinned then."""
     pinned = snapshot.steps[0].base if snapshot.steps else None
+    # Before the reading: what somebody writes after it was not seen (`built_in_tools`).
+    as_of = runtime.clock.now()
     context = await runtime.threads.open_turn(turn_query(runtime, agent, head, snapshot, pinned))
-    base = pinned or ContextBase(as_of=runtime.clock.now(), window_depth=context.window_depth)
-    return Given(history=_history(agent, context), base=base)
+    base = pinned or base_of(agent, context, as_of)
+    tools = built_in_tools(agent, runtime.memory, snapshot.meta, runtime.clock, base.as_of)
+    return Given(history=_history(agent, context), base=base, memory_tools=tools)
 
 
 def turn_query(
@@ -30,14 +37,32 @@ def turn_query(
     pinned: ContextBase | None,
 ) -> TurnQuery:
     """What to read. What is pinned already is not read again."""
-    buffer = agent.memory.token_buffer
+    memory = agent.memory
+    buffer = memory.token_buffer
     return TurnQuery(
         head=head,
         run_id=snapshot.meta.id,
         input=snapshot.meta.input,
-        window=agent.memory.window(runtime.settings),
+        window=memory.window(runtime.settings),
         pinned_depth=pinned.window_depth if pinned else None,
         max_messages=buffer.max_messages if buffer else None,
+        notes=() if pinned else note_keys(agent, head.id),
+        thread_state=pinned is None and (memory.session or memory.plan),
+    )
+
+
+def base_of(agent: Agent, context: TurnContext, as_of: datetime) -> ContextBase:
+    """What a run pins at its first step: whoever renders it later, it reads the same."""
+    parts = (
+        volatile_blocks(context.state),
+        recalled_block(context.recalled, agent.memory.role_prefix),
+    )
+    return ContextBase(
+        as_of=as_of,
+        window_depth=context.window_depth,
+        system=system_blocks(context.notes) or None,
+        volatile="\n\n".join(filter(None, parts)) or None,
+        recalled=tuple(r.message.id for r in context.recalled),
     )
 
 

@@ -4,6 +4,7 @@ import logging
 from datetime import datetime
 from typing import Any
 
+from layover.engine.belongings import Belongings
 from layover.engine.calls import Calls
 from layover.engine.hooks import Stopping
 from layover.engine.progress import Stopped
@@ -143,7 +144,15 @@ async def _settle(runtime: Runtime, log: RunLog, call: CallRecord) -> WaitingCal
         # The turn that follows ends the run with this error; nothing can be settled without code.
         return _done(_item(call))
     stopping = Stopping()
-    calls = Calls(log, state, agent, runtime.clock, stopping, memory=runtime.memory)
+    calls = Calls(
+        log,
+        state,
+        agent,
+        runtime.clock,
+        stopping,
+        memory=runtime.memory,
+        belongings=Belongings(runtime, state.meta, agent.name),
+    )
     await watched(log, calls.settle(step, call), stopping)
     settled = state.calls[call.key]
     if settled.undecided:

@@ -21,6 +21,7 @@ from layover.errors import (
 )
 from layover.ports import Accepted, RequestKey, Runtime, StaleHead
 from layover.services.cancel import cancel
+from layover.services.files import taken
 from layover.services.messages import live_messages
 from layover.services.runs import snapshot_of
 from layover.services.text import cleaned, compact_json, json_size
@@ -117,6 +118,7 @@ async def _accept(
         head = await head_of(runtime, owner, thread_id)
         if not known_parent:
             request = await _with_parent(runtime, head, request)
+            content = await taken(runtime, owner, thread_id, content)
             known_parent = True
         meta = _meta(runtime, head, run_id, message_id, content, request)
         try:
@@ -230,12 +232,10 @@ def _plain(given: str | Sequence[InputPart]) -> Any:
 
 
 def _check_file(index: int, part: FilePart) -> None:
-    """A file has one source: a `url` (https) or a `file_id`; no file was uploaded yet."""
+    """A file has one source: a `url` (https) or a `file_id`."""
     if (part.file_id is None) == (part.url is None):
         raise _invalid((index,), "a file part needs either file_id or url", "file_source")
-    if part.file_id is not None:
-        raise _invalid((index, "file_id"), "no such file", "unknown_file")
-    if not _is_https(part.url or ""):
+    if part.file_id is None and not _is_https(part.url or ""):
         raise _invalid((index, "url"), "a URL has to be https, with a host", "https_url")
 
 

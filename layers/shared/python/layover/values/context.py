@@ -63,6 +63,20 @@ class ThreadState(Value):
     """The newest of the iteration log, oldest first."""
 
 
+class IndexedText(Value):
+    """A message as semantic recall will find it. `text`: what its words are taken from, the date in
+    words and the speaker included. `vector` None: by words alone."""
+
+    thread_id: str
+    message_id: str
+    agent: str
+    text: str
+    speaker: str | None = None
+    vector: tuple[float, ...] | None = None
+    model: str | None = None
+    """Label of the embedder that made `vector`."""
+
+
 class RecallQuery(Value):
     """What semantic recall looks for. `vector` None: by words alone. `thread_id` None: all threads of
     the user and this agent."""

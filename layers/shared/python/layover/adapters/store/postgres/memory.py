@@ -4,11 +4,12 @@ from layover.adapters.store.postgres.codec import dump_json
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.notes import PostgresNotes, lock_thread
 from layover.adapters.store.postgres.queries import load
-from layover.ports import StaleState
+from layover.adapters.store.postgres.recall import PostgresRecall
+from layover.note_ports import StaleState
 from layover.values.context import Extraction
 
 
-class PostgresMemory(PostgresNotes):
+class PostgresMemory(PostgresNotes, PostgresRecall):
     """`ports.MemoryStore`."""
 
     def __init__(self, database: Database) -> None:

@@ -1,7 +1,8 @@
 """Named queries from the `.sql` files of this package.
 
 A query begins with `-- name: something` and goes on to the next one. Parameters are written
-`%(name)s` and reach the server as `$1`, `$2`, ... in the order in which they first appear.
+`%(name)s` and reach the server as `$1`, `$2`, ... in the order in which they first appear. A line
+`-- include: file.sql` stands for the text of that file, which has no names.
 """
 
 import re
@@ -11,6 +12,7 @@ from functools import cache
 from importlib.resources import files
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+_INCLUDE = re.compile(r"^-- include: (\S+)\n", re.MULTILINE)
 _COMMENT = re.compile(r"\s*--[^\n]*")
 _PARAMETER = re.compile(r"%\((\w+)\)s")
 
@@ -53,14 +55,18 @@ def _encoded(value: Value) -> bytes | None:
 @cache
 def load(file: str) -> Mapping[str, Query]:
     """The queries of one file by name. Raises KeyError where a name is used twice."""
-    text = files(__package__).joinpath("sql", file).read_text("utf-8")
-    pieces = _NAME.split(text)[1:]
+    pieces = _NAME.split(_text(file))[1:]
     queries: dict[str, Query] = {}
     for name, sql in zip(pieces[::2], pieces[1::2], strict=True):
         if name in queries:
             raise KeyError(f"two queries named {name} in {file}")
         queries[name] = _compile(name, sql)
     return queries
+
+
+def _text(file: str) -> str:
+    text = files(__package__).joinpath("sql", file).read_text("utf-8")
+    return _INCLUDE.sub(lambda match: _text(match[1]), text)
 
 
 def _compile(name: str, sql: str) -> Query:

@@ -14,6 +14,7 @@ from layover.adapters.store.postgres.codec import (
 from layover.adapters.store.postgres.database import Database, Row
 from layover.adapters.store.postgres.notes import notes_of, read_notes, read_state, state_of
 from layover.adapters.store.postgres.queries import Query, Statement, load
+from layover.adapters.store.postgres.recall import recall, recalled_of
 from layover.values.context import TurnContext, TurnQuery, TurnRecord
 from layover.values.message import Message
 from layover.values.page import Page
@@ -114,6 +115,8 @@ def _extra(query: TurnQuery) -> list[tuple[str, Statement, Callable[[list[Row]],
         extra.append(("notes", read_notes(query.notes), notes_of))
     if query.thread_state:
         extra.append(("state", read_state(query.head.id), state_of))
+    if query.recall is not None:
+        extra.append(("recalled", recall(query.recall, query), recalled_of))
     return extra
 
 

@@ -93,6 +93,8 @@ create table message_embeddings (
     branch_id integer not null,
     depth integer not null,
     created_at timestamptz not null,
+    -- The words of the speaker's name, where it is known: a query that names somebody means what they said.
+    speaker text[] not null default '{}',
     model text,
     embedding halfvec,
     words tsvector not null,

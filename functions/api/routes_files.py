@@ -1,0 +1,72 @@
+"""Files, and the whole of what a tool answered."""
+
+from typing import Annotated
+
+from aws_lambda_powertools.event_handler import Response
+from pydantic import Field, Strict
+
+from api.bodies import Body
+from api.call import answer_json, call_of, new_router
+from api.documented import answers
+from layover.services import files
+from layover.values.file import FileUpload
+
+router = new_router()
+_TAGS = ["files"]
+_LINK = answers(302, None, "`Location`: where the bytes are, for 5 minutes", 404)
+
+
+class NewFile(Body):
+    """A file to upload: an image (PNG, JPEG, GIF, WebP) of at most 5 MB, or another one of at most
+    20 MB of any `application`, `audio`, `font`, `image`, `message`, `model`, `text` or `video` type."""
+
+    name: str
+    mime_type: str
+    size: Annotated[int, Strict(), Field(ge=1, description="Bytes; exactly so many are taken.")]
+
+
+@router.post(
+    "/files",
+    tags=_TAGS,
+    summary="Announce a file",
+    description="Then `PUT` its bytes to `upload_url` with its type as `Content-Type`, and name it in "
+    "a message. It belongs to the first thread that names it and goes with that.",
+    operation_id="create_file",
+    responses=answers(201, FileUpload, "Where its bytes go", 400, 413),
+)
+def create_file(body: NewFile) -> Response[str]:
+    upload = call_of(router).do(files.create, body.name, body.mime_type, body.size)
+    return answer_json(upload, 201, {"Location": f"/files/{upload.id}"})
+
+
+@router.get(
+    "/files/<file_id>",
+    tags=_TAGS,
+    summary="A file's bytes",
+    operation_id="get_file",
+    responses=_LINK,
+)
+def get_file(file_id: str) -> Response[str]:
+    return _redirect(call_of(router).do(files.link, file_id))
+
+
+@router.get(
+    "/runs/<run_id>/tool-calls/<tool_call_id>/result",
+    tags=["runs"],
+    summary="The whole of a result that was cut for the model",
+    operation_id="get_tool_result",
+    responses=_LINK,
+)
+def get_tool_result(run_id: str, tool_call_id: str) -> Response[str]:
+    return _redirect(call_of(router).do(files.result_link, run_id, tool_call_id))
+
+
+def _redirect(url: str) -> Response[str]:
+    headers = {
+        "Location": url,
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": "no-store",
+        # The signature in the URL is a credential.
+        "Referrer-Policy": "no-referrer",
+    }
+    return Response(status_code=302, body="", headers=dict(headers))

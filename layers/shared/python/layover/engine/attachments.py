@@ -1,0 +1,91 @@
+"""The bytes of files, put into a prompt just before the model is asked (BEHAVIOUR 2.6)."""
+
+import base64
+from collections.abc import Sequence
+
+from layover.memory.files import Files
+from layover.values.file import IMAGES, bare_type
+from layover.values.message import FilePart, Message, Part, Role, TextPart
+from layover.values.prompt import Prompt
+
+FILES = frozenset({"application/pdf"})
+"""What Chat Completions takes as a file part; of every other type it is told name and type."""
+MOST_BYTES = 32 * 1024 * 1024
+"""Of all files of a prompt, the newest first: a request has to fit into memory, and providers refuse
+larger ones."""
+READABLE = frozenset({"application/json", "application/xml", "application/x-yaml"})
+MOST_TEXT = 16 * 1024
+"""Bytes of a text file that is shown as text behind its name."""
+
+
+class Attachments:
+    """Loads each file once an invocation."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._loaded: dict[str, Part] = {}
+
+    async def loaded(self, prompt: Prompt) -> Prompt:
+        """The prompt with bytes in the place of references. The same files give the same bytes."""
+        if not any(_references(m) for m in prompt.messages):
+            return prompt
+        messages = list(prompt.messages)
+        room = MOST_BYTES
+        for at in range(len(messages) - 1, -1, -1):
+            if _references(messages[at]):
+                content, room = await self._content(messages[at].content, room)
+                messages[at] = messages[at].model_copy(update={"content": content})
+        return prompt.model_copy(update={"messages": tuple(messages)})
+
+    async def _content(self, parts: Sequence[Part], room: int) -> tuple[tuple[Part, ...], int]:
+        content: list[Part] = []
+        for part in parts:
+            if isinstance(part, FilePart) and part.file_id is not None:
+                shown = await self._part(part, part.file_id)
+                size = len(shown.url or "") if isinstance(shown, FilePart) else 0
+                if size > room:
+                    shown, size = _note(part, "left out, as the files are too large together"), 0
+                room -= size
+                content.append(shown)
+            else:
+                content.append(part)
+        return tuple(content), room
+
+    async def _part(self, part: FilePart, file_id: str) -> Part:
+        if file_id not in self._loaded:
+            self._loaded[file_id] = await self._load(part, file_id)
+        return self._loaded[file_id]
+
+    async def _load(self, part: FilePart, file_id: str) -> Part:
+        kind = bare_type(part.mime_type or "")
+        is_text = kind.startswith("text/") or kind in READABLE
+        if kind not in IMAGES | FILES and not is_text:
+            return _note(part)
+        data = await self._files.data(file_id)
+        if data is None:
+            return _note(part, "no longer available")
+        if is_text:
+            return _text(part, data)
+        url = f"data:{kind};base64,{base64.b64encode(data).decode()}"
+        return FilePart(url=url, name=part.name, mime_type=kind)
+
+
+def _references(message: Message) -> bool:
+    return message.role is Role.USER and any(
+        isinstance(p, FilePart) and p.file_id is not None for p in message.content
+    )
+
+
+def _note(part: FilePart, more: str = "") -> TextPart:
+    told = ", ".join(t for t in (part.name or "unnamed", part.mime_type, more) if t)
+    return TextPart(text=f"[file: {told}]")
+
+
+def _text(part: FilePart, data: bytes) -> TextPart:
+    """A short text is shown; of a long one, or what only claims to be one, name and type."""
+    if len(data) > MOST_TEXT:
+        return _note(part)
+    try:
+        return TextPart(text=f"{_note(part).text}\n{data.decode()}")
+    except UnicodeDecodeError:
+        return _note(part)

@@ -1,0 +1,27 @@
+"""Recalled messages as a prompt shows them: data, one line a message (BEHAVIOUR 8, 12.6)."""
+
+from collections.abc import Mapping, Sequence
+
+from layover.clock import rfc3339
+from layover.memory.escape import escaped
+from layover.memory.notes import block
+from layover.values.context import Recalled
+
+_MINUTES = len("2026-01-01T00:00")
+LONGEST = 2_000
+"""Characters of a message that are shown."""
+
+
+def recalled_block(recalled: Sequence[Recalled], speakers: Mapping[str, str] | None = None) -> str:
+    """`[date time] speaker: text`, in the order of the conversation; "" where nothing was found."""
+    lines = [_line(r, speakers or {}) for r in recalled if r.message.text.strip()]
+    return block("recalled_messages", lines) if lines else ""
+
+
+def _line(found: Recalled, speakers: Mapping[str, str]) -> str:
+    message = found.message
+    at = rfc3339(message.created_at)[:_MINUTES].replace("T", " ")
+    speaker = speakers.get(message.role.value, message.role.value)
+    text = message.text.strip()
+    shown = text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
+    return f"[{at}] {escaped(speaker)}: {escaped(shown)}"

@@ -1,0 +1,27 @@
+"""The part of `ports.MemoryStore` that is about semantic recall."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from layover.values.context import IndexedText, Recalled, RecallQuery
+
+
+class RecallStore(Protocol):
+    """The texts of an owner's messages, with their words and vectors, under row security."""
+
+    async def index_messages(self, owner: str, rows: Sequence[IndexedText]) -> None:
+        """Keep texts for recall, in one transaction. Repeatable: a text that was indexed by words
+        alone gets its vector; a message that is gone is left out."""
+        ...
+
+    async def common_words(
+        self, owner: str, agent: str, thread_id: str | None, words: Sequence[str]
+    ) -> frozenset[str]:
+        """Those of these words (`memory.recall.query_words`) that more than a quarter of the newest
+        texts of the scope have."""
+        ...
+
+    async def recall(self, owner: str, query: RecallQuery) -> tuple[Recalled, ...]:
+        """The best matches with their neighbours in the order of the conversation, from the newest
+        path of each thread. A turn asks with `TurnQuery.recall` instead, in its one round trip."""
+        ...

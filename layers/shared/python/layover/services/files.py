@@ -1,0 +1,103 @@
+"""Files: announce an upload, take what a message names into its thread, hand out what is there."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from layover.engine.belongings import result_id
+from layover.errors import InvalidRequest, NotFound, TooLarge
+from layover.memory.files import Files
+from layover.ports import Runtime
+from layover.services.text import cleaned
+from layover.values.file import MAX_NAME, FileFacts, FileUpload, is_mime_type, largest
+from layover.values.message import FilePart, InputPart
+
+UPLOAD_WITHIN = timedelta(minutes=15)
+LINK_LIVES = timedelta(minutes=5)
+"""CONTRACT 3."""
+MAX_FILES = 20
+"""Files of the user's in one input."""
+
+
+async def create(runtime: Runtime, owner: str, name: str, mime_type: str, size: int) -> FileUpload:
+    """A file whose bytes are to come. Raises InvalidRequest (name, type), TooLarge."""
+    facts = FileFacts(
+        id=runtime.ids.new("file"),
+        name=_name(name),
+        mime_type=_mime_type(mime_type),
+        size=size,
+        created_at=runtime.clock.now(),
+    )
+    if size > largest(mime_type):
+        raise TooLarge(f"a file of this type may have {largest(mime_type)} bytes")
+    files = Files(runtime.blobs, owner)
+    await files.announce(facts)
+    url = await files.upload_url(facts, UPLOAD_WITHIN)
+    return FileUpload(id=facts.id, upload_url=url, expires_at=facts.created_at + UPLOAD_WITHIN)
+
+
+async def link(runtime: Runtime, owner: str, file_id: str) -> str:
+    """A URL of the file's bytes. Raises NotFound."""
+    return await _link(runtime, owner, file_id, "there is no such file")
+
+
+async def result_link(runtime: Runtime, owner: str, run_id: str, tool_call_id: str) -> str:
+    """A URL of the whole of a result that was cut for the model (BEHAVIOUR 3.4). Raises NotFound."""
+    file_id = result_id(cleaned(run_id), cleaned(tool_call_id))
+    return await _link(runtime, owner, file_id, "no call of this id has a result that was cut")
+
+
+async def taken(
+    runtime: Runtime, owner: str, thread_id: str, content: tuple[InputPart, ...]
+) -> tuple[InputPart, ...]:
+    """The parts with their files' names and types; the files are the thread's from now on.
+    Raises InvalidRequest where a file is unknown, foreign, or not uploaded."""
+    named = [p for p in content if isinstance(p, FilePart) and p.file_id is not None]
+    if len(named) > MAX_FILES:
+        raise _invalid(["input"], f"more than {MAX_FILES} files", "too_many_files")
+    return tuple(
+        [await _filled(runtime, owner, thread_id, i, part) for i, part in enumerate(content)]
+    )
+
+
+async def _filled(
+    runtime: Runtime, owner: str, thread_id: str, index: int, part: InputPart
+) -> InputPart:
+    if not isinstance(part, FilePart) or part.file_id is None:
+        return part
+    facts = await Files(runtime.blobs, owner).take(part.file_id, thread_id)
+    if facts is None:
+        message = "no such file, or its bytes did not arrive"
+        raise _invalid(["input", index, "file_id"], message, "unknown_file")
+    return FilePart(file_id=facts.id, name=facts.name, mime_type=facts.mime_type)
+
+
+async def _link(runtime: Runtime, owner: str, file_id: str, missing: str) -> str:
+    files = Files(runtime.blobs, owner)
+    facts = await files.facts(file_id)
+    if facts is not None and facts.thread_id is not None:
+        head = await runtime.journal.thread(owner, facts.thread_id)
+        facts = None if head is not None and head.deleted else facts
+    url = await files.download_url(facts, LINK_LIVES) if facts is not None else None
+    if url is None:
+        raise NotFound(missing)
+    return url
+
+
+def _name(name: str) -> str:
+    text = cleaned(name).strip()
+    if not text or len(text) > MAX_NAME or not text.isprintable():
+        message = f"a name has 1 to {MAX_NAME} printable characters"
+        raise _invalid(["name"], message, "file_name")
+    return text
+
+
+def _mime_type(mime_type: str) -> str:
+    if not is_mime_type(mime_type):
+        raise _invalid(["mime_type"], "no media type that a file may have", "mime_type")
+    return mime_type
+
+
+def _invalid(at: Sequence[str | int], message: str, kind: str) -> InvalidRequest:
+    error: dict[str, Any] = {"loc": ["body", *at], "msg": message, "type": kind}
+    return InvalidRequest(message, [error])

@@ -1,0 +1,53 @@
+"""Files of a user (CONTRACT 3, BEHAVIOUR 2.6)."""
+
+import re
+
+from layover.values.base import Time, Value
+
+IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+"""The types that models look at; every other one is a file."""
+MAX_IMAGE = 5 * 1024 * 1024
+MAX_FILE = 20 * 1024 * 1024
+"""Bytes."""
+MAX_NAME = 255
+"""Characters."""
+_TYPE = re.compile(
+    r"(application|audio|font|image|message|model|text|video)/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}"
+    r"(; ?charset=[a-z0-9_-]{1,40})?",
+    re.IGNORECASE,
+)
+
+
+class FileFacts(Value):
+    """What is known of a file. `thread_id`: the first thread that named it; it goes with that."""
+
+    id: str
+    name: str
+    mime_type: str
+    size: int
+    created_at: Time
+    thread_id: str | None = None
+
+
+class FileUpload(Value):
+    """Where the bytes of a new file go: `PUT upload_url` with its content type, until `expires_at`."""
+
+    id: str
+    upload_url: str
+    expires_at: Time
+
+
+def is_mime_type(text: str) -> bool:
+    """Whether it is a type that a file may have: any of a registered kind, `charset` at most beside it."""
+    return _TYPE.fullmatch(text) is not None
+
+
+def bare_type(mime_type: str) -> str:
+    """The type without parameters, in lower case."""
+    bare = mime_type.partition(";")[0].strip().lower()
+    return "image/jpeg" if bare == "image/jpg" else bare
+
+
+def largest(mime_type: str) -> int:
+    """Bytes that a file of this type may have."""
+    return MAX_IMAGE if bare_type(mime_type) in IMAGES else MAX_FILE
