@@ -122,6 +122,19 @@ async def slow_refund(ctx: ToolContext, key: str) -> str:
     return "refunded"
 
 
+@tool
+def dump(key: str) -> str:
+    """Answers more than a model can read."""
+    return "a" * 250_000 + key
+
+
+@tool
+async def draw(ctx: ToolContext, key: str) -> Any:
+    """Makes a file."""
+    return await ctx.save_file(f"{key}.csv", "text/csv", b"1,2\n")
+
+
+FILES = [dump, draw]
 TOOLS = [look_up, breaks, tells, refund, book, urgent, slow, slow_again, slow_refund]
 
 support = Agent(name="support", model="openai/fake-1", instructions="You help.", tools=TOOLS)
@@ -132,4 +145,5 @@ wide = Agent(
     tools=TOOLS,
     tool_concurrency=math.inf,
 )
+clerk = Agent(name="clerk", model="openai/fake-1", instructions="You file.", tools=FILES)
 plain = Agent(name="plain", model="openai/fake-1", instructions="You chat.")

@@ -1,6 +1,6 @@
 """Files, and the whole of what a tool answered."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from aws_lambda_powertools.event_handler import Response
 from pydantic import Field, Strict
@@ -62,11 +62,11 @@ def get_tool_result(run_id: str, tool_call_id: str) -> Response[str]:
 
 
 def _redirect(url: str) -> Response[str]:
-    headers = {
+    headers: dict[str, Any] = {
         "Location": url,
         "X-Content-Type-Options": "nosniff",
         "Cache-Control": "no-store",
         # The signature in the URL is a credential.
         "Referrer-Policy": "no-referrer",
     }
-    return Response(status_code=302, body="", headers=dict(headers))
+    return Response(status_code=302, content_type="text/plain", body="", headers=headers)

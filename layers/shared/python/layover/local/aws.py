@@ -84,9 +84,11 @@ class Services:
         self._moto = moto
         self._clock = SystemClock()
         # moto's tables are neither locked nor atomic, its StartExecution checks the name and then
-        # starts: one request at a time is what makes conditions mean something.
+        # starts, its PutObject looks and then writes: one request at a time is what makes conditions
+        # mean something.
         self._tables = threading.RLock()
         self._starts = threading.Lock()
+        self._objects = threading.Lock()
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request of an AWS client."""
@@ -95,12 +97,14 @@ class Services:
             return self._invoke(unquote(match["name"]), environ).send(start_response)
         if target == "AWSEvents.PutEvents":
             return self._put_events(environ).send(start_response)
-        with self._one_at_a_time(target):
+        with self._one_at_a_time(target, environ):
             return self._moto(environ, start_response)
 
-    def _one_at_a_time(self, target: str) -> AbstractContextManager[object]:
+    def _one_at_a_time(self, target: str, environ: Environ) -> AbstractContextManager[object]:
         if target.startswith("DynamoDB_"):
             return self._tables
+        if environ.keys() & {"HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH"}:
+            return self._objects
         return self._starts if target == "AWSStepFunctions.StartExecution" else nullcontext()
 
     def _put_events(self, environ: Environ) -> _Answer:

@@ -9,8 +9,8 @@ from layover.declare.agent import Agent
 from layover.errors import InvalidRequest, LayoverError, TooLarge
 from layover.memory import facts
 from layover.memory.notes import profile_key
-from layover.note_ports import StaleState
 from layover.ports import Runtime
+from layover.ports.notes import StaleState
 from layover.services.text import cleaned, json_size
 from layover.values.base import Json, Time, Value
 from layover.values.context import Extraction, Note, ThreadState

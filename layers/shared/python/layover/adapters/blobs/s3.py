@@ -91,6 +91,9 @@ class S3Blobs:
         """Copy what still has this tag."""
 
         def copy() -> bool:
+            # Looked at first, as not every S3 knows conditions on copies (moto does not).
+            if self._client().head_object(Bucket=self._bucket, Key=source)["ETag"] != tag:
+                return False
             self._client().copy_object(
                 Bucket=self._bucket,
                 Key=target,

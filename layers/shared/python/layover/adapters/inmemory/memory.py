@@ -2,7 +2,7 @@
 
 from layover.adapters.inmemory.notes import InMemoryNotes, merged_fields
 from layover.adapters.inmemory.threads import InMemoryThreads
-from layover.note_ports import StaleState
+from layover.ports.notes import StaleState
 from layover.values.context import Extraction, NoteKey
 
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from layover.clock import MICROSECOND
-from layover.note_ports import NEWEST_ATTEMPTS
+from layover.ports.notes import NEWEST_ATTEMPTS
 from layover.values.context import LoggedAttempt, Note, NoteKey, NoteWrite, ThreadState
 
 

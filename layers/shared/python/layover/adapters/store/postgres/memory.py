@@ -5,7 +5,7 @@ from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.notes import PostgresNotes, lock_thread
 from layover.adapters.store.postgres.queries import load
 from layover.adapters.store.postgres.recall import PostgresRecall
-from layover.note_ports import StaleState
+from layover.ports.notes import StaleState
 from layover.values.context import Extraction
 
 

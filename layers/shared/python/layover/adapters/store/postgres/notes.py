@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 from layover.adapters.store.postgres.codec import dump_json
 from layover.adapters.store.postgres.database import Database, Row
 from layover.adapters.store.postgres.queries import Query, Statement, load
-from layover.note_ports import NEWEST_ATTEMPTS
+from layover.ports.notes import NEWEST_ATTEMPTS
 from layover.values.context import LoggedAttempt, Note, NoteKey, NoteWrite, ThreadState
 
 _NOTES: TypeAdapter[tuple[Note, ...]] = TypeAdapter(tuple[Note, ...], config={"defer_build": True})

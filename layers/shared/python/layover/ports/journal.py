@@ -1,20 +1,12 @@
-"""What the engine and the services need from the world. Each port has an in-memory implementation and
-a real one; both pass the same contract tests (tests/contract)."""
+"""The journal: threads' heads, runs, their steps, calls and events (DESIGN 2)."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from datetime import datetime
+from typing import Any, Protocol
 
-from layover.blob_ports import BlobFacts as BlobFacts
-from layover.blob_ports import Blobs as Blobs
-from layover.note_ports import NoteStore
-from layover.recall_ports import RecallStore
-from layover.values.context import Extraction, TurnContext, TurnQuery, TurnRecord
 from layover.values.event import Event, EventPage
-from layover.values.message import Message
 from layover.values.page import Page
-from layover.values.prompt import Delta, Prompt, Reply
 from layover.values.run import (
     CallRecord,
     Decision,
@@ -25,27 +17,7 @@ from layover.values.run import (
     RunSnapshot,
     StepRecord,
 )
-from layover.values.settings import Settings
 from layover.values.thread import ThreadHead
-
-if TYPE_CHECKING:
-    from layover.declare import Agent
-
-
-class Clock(Protocol):
-    """The time that the system reads."""
-
-    def now(self) -> datetime:
-        """Timezone-aware, UTC."""
-        ...
-
-
-class Ids(Protocol):
-    """New identifiers."""
-
-    def new(self, kind: str) -> str:
-        """A new id of this kind, never given before."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -314,123 +286,3 @@ class Journal(Protocol):
     async def request_cancel(self, owner: str, run_id: str) -> RunMeta | None:
         """Set the cancel flag of a run that is not over; returns the run as it is now."""
         ...
-
-
-class ThreadStore(Protocol):
-    """Threads and messages in Postgres, under row security."""
-
-    async def open_turn(self, query: TurnQuery) -> TurnContext:
-        """Write the input, read the context: one round trip."""
-        ...
-
-    async def save_turn(self, record: TurnRecord) -> None:
-        """Write what the run produced: one round trip. Dropped where the thread is gone."""
-        ...
-
-    async def messages(
-        self, owner: str, thread_id: str, leaf_id: str, limit: int, cursor: str | None
-    ) -> Page[Message] | None:
-        """The branch that ends in `leaf_id`, oldest first; None where there is no such message."""
-        ...
-
-    async def message(self, owner: str, thread_id: str, message_id: str) -> Message | None:
-        """One message of this thread."""
-        ...
-
-    async def head(self, owner: str, thread_id: str) -> ThreadHead | None:
-        """The head of a thread as far as the database knows it (a restored table, a restarted runner)."""
-        ...
-
-    async def heads(self, owner: str) -> Sequence[ThreadHead]:
-        """All heads of an owner as far as the database knows them."""
-        ...
-
-    async def erase(self, owner: str, thread_id: str) -> None:
-        """Delete the thread and all that hangs on it."""
-        ...
-
-
-class MemoryStore(NoteStore, RecallStore, Protocol):
-    """What is remembered beyond messages."""
-
-    async def record_extraction(self, owner: str, extraction: Extraction) -> bool:
-        """Store the results of a run's extraction in one transaction; False if it was done before.
-        Raises StaleState where `session` was made from another version; nothing is stored then."""
-        ...
-
-
-OnDelta = Callable[[Delta], Awaitable[None] | None]
-
-
-class ChatModel(Protocol):
-    """A model behind any provider."""
-
-    async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
-        """One reply. Passing faults are retried inside (BEHAVIOUR 1.7); raises ModelError."""
-        ...
-
-
-class Embedder(Protocol):
-    """Texts to vectors."""
-
-    @property
-    def model(self) -> str:
-        """The label that its vectors are kept with: vectors of another one are never compared."""
-        ...
-
-    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """One vector a text, in order. Passing faults are retried inside; raises ModelError."""
-        ...
-
-
-class Callbacks(Protocol):
-    """The orchestrator: executions and task tokens."""
-
-    async def start(self, owner: str, run_id: str, n: int) -> None:
-        """Start the execution `{run_id}-{n}`; one that is there already is fine."""
-        ...
-
-    async def alive(self, execution: str) -> bool:
-        """Whether an execution of this name is running."""
-        ...
-
-    async def wake(self, token: str) -> None:
-        """Tell a waiting branch to look; a token that is closed already is fine."""
-        ...
-
-    async def stop(self, execution: str, reason: str) -> None:
-        """Stop an execution, as best effort."""
-        ...
-
-    async def publish_approval(self, detail: Mapping[str, Any]) -> None:
-        """Publish `ApprovalRequested` (CONTRACT 4)."""
-        ...
-
-
-class Deadline(Protocol):
-    """How long this invocation may still run."""
-
-    def remaining(self) -> timedelta:
-        """Time left; may be very large."""
-        ...
-
-
-@dataclass(frozen=True)
-class Runtime:
-    """All ports of one process, made by `layover.wiring` (or by the in-process SDK)."""
-
-    journal: Journal
-    threads: ThreadStore
-    memory: MemoryStore
-    blobs: Blobs
-    model: ChatModel
-    callbacks: Callbacks
-    clock: Clock
-    ids: Ids
-    settings: Settings
-    agents: "Callable[[], Mapping[str, Agent]]"
-    """The user's agents by name; imported when first asked for."""
-    price: "Callable[[str, Any], Any] | None" = None
-    """(model, usage) -> USD, or None where the price is not known."""
-    window: "Callable[[str], int | None] | None" = None
-    """Tokens of a model's context window, None where it is not known."""

@@ -1,0 +1,72 @@
+"""What the engine and the services need from the world. Each port has an in-memory implementation and
+a real one; both pass the same contract tests (tests/contract)."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from layover.ports.blobs import BlobFacts, Blobs
+from layover.ports.journal import (
+    Accepted,
+    Decided,
+    Ended,
+    Journal,
+    RequestKey,
+    RunLog,
+    StaleHead,
+    Watched,
+)
+from layover.ports.notes import NoteStore
+from layover.ports.recall import RecallStore
+from layover.ports.stores import MemoryStore, ThreadStore
+from layover.ports.world import Callbacks, ChatModel, Clock, Deadline, Embedder, Ids, OnDelta
+from layover.values.settings import Settings
+
+if TYPE_CHECKING:
+    from layover.declare import Agent
+
+__all__ = [
+    "Accepted",
+    "BlobFacts",
+    "Blobs",
+    "Callbacks",
+    "ChatModel",
+    "Clock",
+    "Deadline",
+    "Decided",
+    "Embedder",
+    "Ended",
+    "Ids",
+    "Journal",
+    "MemoryStore",
+    "NoteStore",
+    "OnDelta",
+    "RecallStore",
+    "RequestKey",
+    "RunLog",
+    "Runtime",
+    "StaleHead",
+    "ThreadStore",
+    "Watched",
+]
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """All ports of one process, made by `layover.wiring` (or by the in-process SDK)."""
+
+    journal: Journal
+    threads: ThreadStore
+    memory: MemoryStore
+    blobs: Blobs
+    model: ChatModel
+    callbacks: Callbacks
+    clock: Clock
+    ids: Ids
+    settings: Settings
+    agents: "Callable[[], Mapping[str, Agent]]"
+    """The user's agents by name; imported when first asked for."""
+    price: "Callable[[str, Any], Any] | None" = None
+    """(model, usage) -> USD, or None where the price is not known."""
+    window: "Callable[[str], int | None] | None" = None
+    """Tokens of a model's context window, None where it is not known."""

@@ -1,0 +1,54 @@
+"""What outlives a run: threads, messages, memory (DESIGN 3)."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from layover.ports.notes import NoteStore
+from layover.ports.recall import RecallStore
+from layover.values.context import Extraction, TurnContext, TurnQuery, TurnRecord
+from layover.values.message import Message
+from layover.values.page import Page
+from layover.values.thread import ThreadHead
+
+
+class ThreadStore(Protocol):
+    """Threads and messages in Postgres, under row security."""
+
+    async def open_turn(self, query: TurnQuery) -> TurnContext:
+        """Write the input, read the context: one round trip."""
+        ...
+
+    async def save_turn(self, record: TurnRecord) -> None:
+        """Write what the run produced: one round trip. Dropped where the thread is gone."""
+        ...
+
+    async def messages(
+        self, owner: str, thread_id: str, leaf_id: str, limit: int, cursor: str | None
+    ) -> Page[Message] | None:
+        """The branch that ends in `leaf_id`, oldest first; None where there is no such message."""
+        ...
+
+    async def message(self, owner: str, thread_id: str, message_id: str) -> Message | None:
+        """One message of this thread."""
+        ...
+
+    async def head(self, owner: str, thread_id: str) -> ThreadHead | None:
+        """The head of a thread as far as the database knows it (a restored table, a restarted runner)."""
+        ...
+
+    async def heads(self, owner: str) -> Sequence[ThreadHead]:
+        """All heads of an owner as far as the database knows them."""
+        ...
+
+    async def erase(self, owner: str, thread_id: str) -> None:
+        """Delete the thread and all that hangs on it."""
+        ...
+
+
+class MemoryStore(NoteStore, RecallStore, Protocol):
+    """What is remembered beyond messages."""
+
+    async def record_extraction(self, owner: str, extraction: Extraction) -> bool:
+        """Store the results of a run's extraction in one transaction; False if it was done before.
+        Raises StaleState where `session` was made from another version; nothing is stored then."""
+        ...

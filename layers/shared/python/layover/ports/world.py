@@ -1,0 +1,79 @@
+"""Time, ids, models and the orchestrator."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from layover.values.prompt import Delta, Prompt, Reply
+
+
+class Clock(Protocol):
+    """The time that the system reads."""
+
+    def now(self) -> datetime:
+        """Timezone-aware, UTC."""
+        ...
+
+
+class Ids(Protocol):
+    """New identifiers."""
+
+    def new(self, kind: str) -> str:
+        """A new id of this kind, never given before."""
+        ...
+
+
+OnDelta = Callable[[Delta], Awaitable[None] | None]
+
+
+class ChatModel(Protocol):
+    """A model behind any provider."""
+
+    async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
+        """One reply. Passing faults are retried inside (BEHAVIOUR 1.7); raises ModelError."""
+        ...
+
+
+class Embedder(Protocol):
+    """Texts to vectors."""
+
+    @property
+    def model(self) -> str:
+        """The label that its vectors are kept with: vectors of another one are never compared."""
+        ...
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """One vector a text, in order. Passing faults are retried inside; raises ModelError."""
+        ...
+
+
+class Callbacks(Protocol):
+    """The orchestrator: executions and task tokens."""
+
+    async def start(self, owner: str, run_id: str, n: int) -> None:
+        """Start the execution `{run_id}-{n}`; one that is there already is fine."""
+        ...
+
+    async def alive(self, execution: str) -> bool:
+        """Whether an execution of this name is running."""
+        ...
+
+    async def wake(self, token: str) -> None:
+        """Tell a waiting branch to look; a token that is closed already is fine."""
+        ...
+
+    async def stop(self, execution: str, reason: str) -> None:
+        """Stop an execution, as best effort."""
+        ...
+
+    async def publish_approval(self, detail: Mapping[str, Any]) -> None:
+        """Publish `ApprovalRequested` (CONTRACT 4)."""
+        ...
+
+
+class Deadline(Protocol):
+    """How long this invocation may still run."""
+
+    def remaining(self) -> timedelta:
+        """Time left; may be very large."""
+        ...

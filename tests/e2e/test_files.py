@@ -1,0 +1,148 @@
+"""Files and long results: up to S3, into prompts, back to their owner, and gone with their thread."""
+
+import base64
+import json
+from typing import Any
+
+import httpx2
+import pytest
+
+from e2e_kit import Brain, Caller, Json, System
+from fake_openai import call, say
+from layover.keys import Keys
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 20
+
+
+def announced(user: Caller, name: str, mime_type: str, data: bytes) -> Json:
+    """A file that waits for its bytes."""
+    body = {"name": name, "mime_type": mime_type, "size": len(data)}
+    file: Json = user.want(201, "POST", "/files", body)
+    return file
+
+
+def uploaded(user: Caller, name: str, mime_type: str, data: bytes) -> str:
+    """A file, as a browser sends it; its id."""
+    file = announced(user, name, mime_type, data)
+    headers = {"content-type": mime_type, "origin": "http://127.0.0.1:8787"}
+    with httpx2.Client(trust_env=False) as browser:
+        answer = browser.put(file["upload_url"], content=data, headers=headers)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["access-control-allow-origin"] in ("*", headers["origin"])
+    return str(file["id"])
+
+
+def content(text: str, *file_ids: str) -> list[Json]:
+    """An input of a text and these files, in the wrong order."""
+    return [{"type": "text", "text": text}, *({"type": "file", "file_id": i} for i in file_ids)]
+
+
+def downloaded(user: Caller, path: str) -> httpx2.Response:
+    """The bytes behind a link, fetched without a token."""
+    answer = user.call("GET", path)
+    assert answer.status == 302
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    with httpx2.Client(trust_env=False) as browser:
+        return browser.get(answer.headers["location"])
+
+
+def stored(system: System, user: Caller) -> list[str]:
+    """Everything of this user in the bucket."""
+    prefix = f"u/{Keys(user.name).hash}/"
+    pages = system.aws("s3").get_paginator("list_objects_v2")
+    found = pages.paginate(Bucket=system.services["bucket"], Prefix=prefix)
+    return [o["Key"] for page in found for o in page.get("Contents", [])]
+
+
+def said(request: Any) -> Any:
+    """The content of the newest user message."""
+    return [m for m in request.body["messages"] if m["role"] == "user"][-1]["content"]
+
+
+def test_a_browser_may_upload_from_another_origin(ann: Caller) -> None:
+    file = announced(ann, "a.png", "image/png", PNG)
+    asks = {
+        "origin": "http://127.0.0.1:8787",
+        "access-control-request-method": "PUT",
+        "access-control-request-headers": "content-type",
+    }
+    with httpx2.Client(trust_env=False) as browser:
+        answer = browser.request("OPTIONS", file["upload_url"], headers=asks)
+    assert answer.status_code == 200
+    assert "PUT" in answer.headers["access-control-allow-methods"]
+    assert "content-type" in answer.headers["access-control-allow-headers"].lower()
+
+
+def test_somebody_elses_file_is_in_no_message_of_mine(ann: Caller, bob: Caller) -> None:
+    file_id = uploaded(bob, "b.png", "image/png", PNG)
+    body = {"input": content("look", file_id)}
+    ann.want(422, "POST", f"/threads/{ann.thread()}/runs", body)
+    ann.want(404, "GET", f"/files/{file_id}")
+
+
+def test_the_model_sees_files_first_and_the_same_bytes_each_turn(brain: Brain, ann: Caller) -> None:
+    image = uploaded(ann, "a.png", "image/png", PNG)
+    paper = uploaded(ann, "p.pdf", "application/pdf", b"%PDF-1.7")
+    binary = uploaded(ann, "x.zip", "application/zip", b"PK")
+    thread = ann.thread()
+    first = brain.plan(say("seen"))
+    run = ann.ask(thread, content(first, image, paper, binary))
+    assert run["status"] == "success"
+    parts = list(said(brain.requests(first)[0]))
+    url = "data:image/png;base64," + base64.b64encode(PNG).decode()
+    data = "data:application/pdf;base64," + base64.b64encode(b"%PDF-1.7").decode()
+    assert parts == [
+        {"type": "image_url", "image_url": {"url": url}},
+        {"type": "file", "file": {"filename": "p.pdf", "file_data": data}},
+        {"type": "text", "text": "[file: x.zip, application/zip]"},
+        {"type": "text", "text": first},
+    ]
+    shown = ann.messages(thread)[0]["content"]
+    assert [p.get("name") for p in shown] == [None, "a.png", "p.pdf", "x.zip"]
+    second = brain.plan(say("again"))
+    ann.ask(thread, second)
+    before = next(m for m in brain.requests(second)[0].body["messages"] if m["role"] == "user")
+    assert before["content"] == parts
+
+
+def test_a_file_comes_back_as_an_attachment(ann: Caller) -> None:
+    file_id = uploaded(ann, 'ü "x".png', "image/png", PNG)
+    answer = downloaded(ann, f"/files/{file_id}")
+    assert answer.content == PNG
+    assert answer.headers["content-type"] == "image/png"
+    assert answer.headers["content-disposition"].startswith('attachment; filename="_ _x_.png"')
+
+
+def test_files_and_whole_results_go_with_their_thread(
+    brain: Brain, ann: Caller, bob: Caller, system: System
+) -> None:
+    thread = ann.thread("clerk")
+    text = brain.plan(call("dump", key="end"), call("draw", key="d"), say("done"))
+    run = ann.ask(thread, content(text, uploaded(ann, "a.png", "image/png", PNG)))
+    assert run["status"] == "success", run
+    told, drawn = (
+        json.loads(m["content"])
+        for m in brain.requests(text)[2].body["messages"]
+        if m["role"] == "tool"
+    )
+    assert told["_truncated"] is True
+    assert downloaded(ann, told["url"]).text == "a" * 250_000 + "end"
+    bob.want(404, "GET", told["url"])
+    assert drawn["type"] == "file"
+    answer = downloaded(ann, f"/files/{drawn['file_id']}")
+    assert (answer.content, answer.headers["content-type"]) == (b"1,2\n", "text/csv")
+    assert stored(system, ann)
+    ann.want(204, "DELETE", f"/threads/{thread}")
+    ann.want(404, "GET", told["url"])
+    ann.want(404, "GET", f"/files/{drawn['file_id']}")
+    assert stored(system, ann) == []
+
+
+@pytest.mark.parametrize("size", [len(PNG) - 1, len(PNG) + 1])
+def test_bytes_of_another_length_are_not_the_file(ann: Caller, size: int) -> None:
+    body = {"name": "a.png", "mime_type": "image/png", "size": size}
+    file = ann.want(201, "POST", "/files", body)
+    with httpx2.Client(trust_env=False) as browser:
+        browser.put(file["upload_url"], content=PNG, headers={"content-type": "image/png"})
+    body = {"input": content("look", file["id"])}
+    ann.want(422, "POST", f"/threads/{ann.thread()}/runs", body)
