@@ -4,6 +4,7 @@ A *point* is the k-th time that one function does one thing for one owner, befor
 (`kill_points`). Points are read from what runs without a kill did; nothing is listed by hand."""
 
 import json
+import signal
 import threading
 import time
 from collections import Counter
@@ -21,6 +22,7 @@ from layover.keys import Keys
 
 DEADLINE_S = 90.0
 """For a whole run, with whatever happens to it."""
+STOP_S = 60.0
 IDEMPOTENT = frozenset({"look_up"})
 UNWATCHED = frozenset({"sweep", "migrate"})
 """Functions that run by the clock: what they do is not part of one run's story."""
@@ -164,6 +166,12 @@ class Torture(System):
     def _variables(self) -> dict[str, str]:
         ours = {"LAYOVER_LOCAL_PRELOAD": "kill_points", "LAYOVER_TORTURE_FOLDER": str(self.control)}
         return super()._variables() | ours | self.more
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """As any system; after hundreds of runs, on a busy machine, it takes longer."""
+        self.process.send_signal(number)
+        self.process.wait(STOP_S)
+        return self._reap()
 
     def file(self, owner: str, kind: str) -> Path:
         """A control file of an owner."""

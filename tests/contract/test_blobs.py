@@ -116,6 +116,14 @@ async def test_a_copy_is_made_of_the_bytes_that_were_seen(blobs: Blobs, keys: Ke
     assert (copied[0], copied[1].content_type) == (b"22", "image/png")
 
 
+async def test_one_is_deleted_and_not_those_that_begin_alike(blobs: Blobs, keys: Keys) -> None:
+    for name in ("k", "k2"):
+        await blobs.put(keys.blob(name), b"x", BYTES)
+    for _ in range(2):
+        await blobs.delete(keys.blob("k"))
+    assert await blobs.keys(keys.blob("")) == [keys.blob("k2")]
+
+
 async def test_keys_are_listed_in_order(blobs: Blobs, keys: Keys) -> None:
     names = [keys.blob("l", name) for name in ("b", "a/x", "c")]
     for name in names:

@@ -56,6 +56,7 @@ class Environment(BaseModel):
     title_model: str | None = Field(default=None, alias="LAYOVER_TITLE_MODEL")
     log_level: str = Field(default="INFO", alias="LAYOVER_LOG_LEVEL")
 
+    node_memory_days: int | None = Field(default=None, ge=1, alias="LAYOVER_NODE_MEMORY_DAYS")
     sweep_patience_s: float = Field(default=60, gt=0, alias="LAYOVER_SWEEP_PATIENCE_S")
 
     @property
@@ -73,6 +74,7 @@ class Environment(BaseModel):
             title_model=self.title_model,
             log_level=self.log_level,
             sweep_patience=timedelta(seconds=self.sweep_patience_s),
+            node_memory_days=self.node_memory_days,
         )
 
 

@@ -1,17 +1,9 @@
-"""Estimated tokens, where no tokenizer is at hand: characters / 4 (BEHAVIOUR 3.4)."""
+"""Estimated tokens of messages."""
 
 from layover.values.message import FilePart, Message, ReasoningPart, TextPart, ToolCallPart
-
-CHARACTERS_A_TOKEN = 4
-FILE_TOKENS = 1_000
-"""What an image costs, about; nobody knows it of other files."""
-OVERHEAD = 4
-"""Tokens that a message costs beside its text."""
-
-
-def estimate(text: str) -> int:
-    """Tokens of a text, rounded up."""
-    return -(-len(text) // CHARACTERS_A_TOKEN)
+from layover.values.tokens import CHARACTERS_A_TOKEN as CHARACTERS_A_TOKEN
+from layover.values.tokens import FILE_TOKENS, OVERHEAD
+from layover.values.tokens import estimate as estimate
 
 
 def message_tokens(message: Message) -> int:

@@ -6,9 +6,10 @@ import logging
 
 from layover.declare.context import NodeHistory
 from layover.declare.render import clean
-from layover.errors import ConfigurationError, NotFound, RetryableError
+from layover.errors import NotFound, RetryableError
 from layover.ids import derived
 from layover.memory.files import Files, kept
+from layover.memory.node_memory import NodeLog
 from layover.ports import Runtime
 from layover.values.file import MAX_NAME, FileFacts, is_mime_type, largest
 from layover.values.message import FilePart
@@ -54,8 +55,9 @@ class Belongings:
         return True
 
     def node(self, node_id: str) -> NodeHistory:
-        """The history of a node."""
-        raise ConfigurationError("node memory is not available in this release")
+        """The history of a node. Raises ConfigurationError for an id that cannot be."""
+        meta = self._meta
+        return NodeLog(self._runtime, meta.owner, self._agent, meta.thread_id, node_id)
 
     async def _kept(self, file_id: str, name: str, mime_type: str, data: bytes) -> FileFacts:
         meta = self._meta

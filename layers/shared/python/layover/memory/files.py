@@ -86,7 +86,7 @@ class Files:
             if facts is None or facts.thread_id in (None, thread_id):
                 await self.drop(file_id, thread_id)
             else:
-                await self._blobs.delete_prefix(mark)
+                await self._blobs.delete(mark)
 
     async def drop(self, file_id: str, thread_id: str) -> None:
         """Delete a file of a thread's. What it is found by goes last."""
@@ -96,7 +96,7 @@ class Files:
             self._facts_key(file_id),
             self._mark_key(file_id, thread_id),
         ):
-            await self._blobs.delete_prefix(key)
+            await self._blobs.delete(key)
 
     async def _mark(self, file_id: str, thread_id: str) -> None:
         await self._blobs.put(self._mark_key(file_id, thread_id), b"", "text/plain")

@@ -26,6 +26,10 @@ class Blobs(Protocol):
         """Write, replacing what is there."""
         ...
 
+    async def delete(self, key: str) -> None:
+        """Delete this one; none is fine."""
+        ...
+
     async def delete_prefix(self, prefix: str) -> None:
         """Delete everything whose key begins with this."""
         ...

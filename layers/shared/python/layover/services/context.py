@@ -1,6 +1,5 @@
 """What a turn reads before its run goes on: one round trip to the database (DESIGN 3)."""
 
-from collections.abc import Sequence
 from datetime import datetime
 
 from layover.context.window import buffered, from_user
@@ -10,6 +9,7 @@ from layover.memory.builtin import built_in_tools
 from layover.memory.notes import note_keys, system_blocks, volatile_blocks
 from layover.memory.recalled import recalled_block
 from layover.ports import Runtime
+from layover.services.node_history import node_history
 from layover.values.context import TurnContext, TurnQuery
 from layover.values.message import Message
 from layover.values.run import ContextBase, RunSnapshot
@@ -26,7 +26,10 @@ async def given_for(
     context = await runtime.threads.open_turn(turn_query(runtime, agent, head, snapshot, pinned))
     base = pinned or base_of(agent, context, as_of)
     tools = built_in_tools(agent, runtime.memory, snapshot.meta, runtime.clock, base.as_of)
-    return Given(history=_history(agent, context), base=base, memory_tools=tools)
+    history = await node_history(runtime, agent, snapshot.meta, context.history)
+    if history is None:
+        history = _history(agent, context)
+    return Given(history=history, base=base, memory_tools=tools)
 
 
 def turn_query(
@@ -66,7 +69,7 @@ def base_of(agent: Agent, context: TurnContext, as_of: datetime) -> ContextBase:
     )
 
 
-def _history(agent: Agent, context: TurnContext) -> Sequence[Message]:
+def _history(agent: Agent, context: TurnContext) -> list[Message]:
     if agent.memory.token_buffer is not None:
         return buffered(context.history, agent.memory.token_buffer)
     return from_user(context.history)

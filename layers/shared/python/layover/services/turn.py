@@ -12,6 +12,7 @@ from layover.errors import DefinitionError, Fenced, RunFailed
 from layover.ports import Deadline, RunLog, Runtime
 from layover.services.context import given_for
 from layover.services.ending import end_run, start_execution
+from layover.services.node_history import remember_turn
 from layover.services.payloads import RunPayload
 from layover.services.unsaved import save_unsaved
 from layover.services.waiting import waiting_call
@@ -62,6 +63,7 @@ async def _turn(runtime: Runtime, log: RunLog, deadline: Deadline) -> Answer:
         waiting = [waiting_call(c, now).model_dump() for c in progress.waiting]
         return _answer("suspended", waiting)
     if isinstance(progress, Over):
+        await remember_turn(runtime, agent, loop.state, progress, given.history)
         await end_run(runtime, log, loop.state, head, progress)
         return _answer("over")
     return await _yielded(runtime, meta)

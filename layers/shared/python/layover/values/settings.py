@@ -23,3 +23,5 @@ class Settings(Value):
     consistent)."""
     run_retention: timedelta = timedelta(days=30)
     """How long the records of a finished run live in the journal (BEHAVIOUR 5.7)."""
+    node_memory_days: int | None = None
+    """Days without a write after which a node's memory counts as empty; None: never."""

@@ -39,6 +39,14 @@ class S3Blobs:
 
         await asyncio.to_thread(_answered, write)
 
+    async def delete(self, key: str) -> None:
+        """Delete this one; none is fine."""
+
+        def delete() -> Any:
+            return self._client().delete_object(Bucket=self._bucket, Key=key)
+
+        await asyncio.to_thread(_answered, delete)
+
     async def delete_prefix(self, prefix: str) -> None:
         """Delete everything whose key begins with this, a page at a time."""
 

@@ -32,6 +32,10 @@ class MemoryBlobs:
         facts = BlobFacts(len(data), content_type, tag, self._clock.now())
         self._blobs[key] = _Blob(data, facts)
 
+    async def delete(self, key: str) -> None:
+        """Delete this one."""
+        self._blobs.pop(key, None)
+
     async def delete_prefix(self, prefix: str) -> None:
         """Delete everything whose key begins with this."""
         for key in await self.keys(prefix):

@@ -1,16 +1,18 @@
 """What is remembered beyond messages, in memory."""
 
 from layover.adapters.inmemory.notes import InMemoryNotes, merged_fields
+from layover.adapters.inmemory.recall import InMemoryRecall
 from layover.adapters.inmemory.threads import InMemoryThreads
 from layover.ports.notes import StaleState
 from layover.values.context import Extraction, NoteKey
 
 
-class InMemoryMemory(InMemoryNotes):
+class InMemoryMemory(InMemoryNotes, InMemoryRecall):
     """`ports.MemoryStore`, beside the threads that it writes to."""
 
     def __init__(self, threads: InMemoryThreads) -> None:
-        super().__init__(threads.shelf)
+        InMemoryNotes.__init__(self, threads.shelf)
+        InMemoryRecall.__init__(self, threads)
         self._threads = threads
         self._extracted: set[tuple[str, str]] = set()
 

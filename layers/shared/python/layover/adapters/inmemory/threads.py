@@ -5,8 +5,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 from layover.adapters.inmemory.notes import Shelf
+from layover.adapters.inmemory.recall import Kept, recalled
 from layover.adapters.store.cursor import decode_cursor, encode_cursor
-from layover.values.context import StepUsage, ThreadState, TurnContext, TurnQuery, TurnRecord
+from layover.values.context import (
+    Recalled,
+    StepUsage,
+    ThreadState,
+    TurnContext,
+    TurnQuery,
+    TurnRecord,
+)
 from layover.values.message import Message, Role
 from layover.values.page import Page
 from layover.values.thread import ThreadHead
@@ -27,6 +35,8 @@ class StoredThread:
     """Message id -> branch: the first child of a message goes on its branch, the others begin one."""
     windows: dict[int, int] = field(default_factory=dict)
     """Branch -> depth at which the window of its newest turn begins."""
+    texts: dict[str, Kept] = field(default_factory=dict)
+    """Message id -> what recall finds."""
 
     def path(self, leaf_id: str) -> list[Message]:
         """From the root to this message."""
@@ -84,6 +94,10 @@ class InMemoryThreads:
         thread = self._threads.get((owner, thread_id))
         return None if thread is None or thread.head.deleted else thread
 
+    def of(self, owner: str) -> list[StoredThread]:
+        """The threads of an owner that were not erased."""
+        return [t for (o, _), t in self._threads.items() if o == owner and not t.head.deleted]
+
     async def open_turn(self, query: TurnQuery) -> TurnContext:
         """Write the thread and the input, read the history before it. Empty where the thread is gone."""
         thread = self._upsert(query.head)
@@ -107,7 +121,15 @@ class InMemoryThreads:
             window_depth=start,
             notes=tuple(self.shelf.note(owner, key) for key in query.notes),
             state=state,
+            recalled=self._recalled(query, start),
         )
+
+    def _recalled(self, query: TurnQuery, start: int) -> tuple[Recalled, ...]:
+        if query.recall is None:
+            return ()
+        # What a token buffer shows is known only when it is counted.
+        start = -1 if query.max_messages is not None else start
+        return recalled(self, query.head.owner, query.recall, query, start)
 
     async def save_turn(self, record: TurnRecord) -> None:
         """Write input, response, usage and tree of a run. Nothing where the thread is gone."""

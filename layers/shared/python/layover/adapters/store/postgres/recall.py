@@ -68,7 +68,7 @@ def recalled_of(rows: list[Row]) -> tuple[Recalled, ...]:
 
 
 class PostgresRecall:
-    """`recall_ports.RecallStore`."""
+    """`ports.RecallStore`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -1,0 +1,159 @@
+"""Semantic recall in memory, ranked as `sql/recall.sql` ranks."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from layover.memory import ranking
+from layover.memory.ranking import Candidate, Fused
+from layover.memory.recall import query_words
+from layover.memory.words import words
+from layover.values.context import IndexedText, Recalled, RecallQuery, TurnQuery
+from layover.values.message import Message
+
+if TYPE_CHECKING:
+    from layover.adapters.inmemory.threads import InMemoryThreads, StoredThread
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A text with its words."""
+
+    text: IndexedText
+    words: frozenset[str]
+    speaker: frozenset[str]
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One row of the scope, in the order of the conversation."""
+
+    message: Message
+    kept: Kept
+
+
+@dataclass(frozen=True)
+class _Match:
+    place: int
+    score: float
+    fused: Fused
+    cosine: float | None
+
+
+class InMemoryRecall:
+    """`ports.RecallStore`, over the threads that it searches."""
+
+    def __init__(self, threads: "InMemoryThreads") -> None:
+        self._searched = threads
+
+    async def index_messages(self, owner: str, rows: Sequence[IndexedText]) -> None:
+        """Keep texts for recall, with their vectors where they have one."""
+        for row in rows:
+            thread = self._searched.find(owner, row.thread_id)
+            if thread is None or row.message_id not in thread.messages:
+                continue
+            if row.vector is not None or row.message_id not in thread.texts:
+                kept = Kept(row, frozenset(words(row.text)), frozenset(words(row.speaker or "")))
+                thread.texts[row.message_id] = kept
+
+    async def common_words(
+        self, owner: str, agent: str, thread_id: str | None, words: Sequence[str]
+    ) -> frozenset[str]:
+        """Those that more than a quarter of the texts of the scope have."""
+        threads = _threads(self._searched, owner, agent, thread_id)
+        texts = [kept.words for thread in threads for kept in thread.texts.values()]
+        found = {word: sum(word in text for text in texts) for word in words}
+        return frozenset(w for w, n in found.items() if n > 5 and n * 4 > len(texts))
+
+    async def recall(self, owner: str, query: RecallQuery) -> tuple[Recalled, ...]:
+        """The best matches with their neighbours, in the order of the conversation."""
+        return recalled(self._searched, owner, query)
+
+
+def recalled(
+    threads: "InMemoryThreads",
+    owner: str,
+    query: RecallQuery,
+    turn: TurnQuery | None = None,
+    shown_from: int = 0,
+) -> tuple[Recalled, ...]:
+    """What recall finds; in a turn, on the path of its input before `shown_from`."""
+    scope: list[list[_Row]] = []
+    for thread in _threads(threads, owner, query.agent, query.thread_id):
+        if turn is not None and thread.head.id == turn.head.id:
+            path = thread.path(turn.input.id)[:shown_from]
+        else:
+            leaf = thread.leaf()
+            path = thread.path(leaf.id) if leaf else []
+        rows = [_Row(m, thread.texts[m.id]) for m in path if m.id in thread.texts]
+        scope.append(rows)
+    scope.sort(key=lambda rows: rows[0].message.created_at if rows else query.now)
+    return tuple(_shown(scope, query))
+
+
+def _threads(
+    threads: "InMemoryThreads", owner: str, agent: str, thread_id: str | None
+) -> list["StoredThread"]:
+    return [
+        t
+        for t in threads.of(owner)
+        if t.head.agent == agent and (thread_id is None or t.head.id == thread_id)
+    ]
+
+
+def _shown(scope: list[list[_Row]], query: RecallQuery) -> Iterator[Recalled]:
+    """The matches and what stands beside them, thread by thread."""
+    rows = [row for thread in scope for row in thread]
+    matches = {m.place: m for m in _matches(scope, rows, query)}
+    begun = 0
+    for thread in scope:
+        end = begun + len(thread)
+        for place in range(begun, end):
+            near = range(place - query.after, place + query.before + 1)
+            if any(begun <= n < end and n in matches for n in near):
+                yield _recalled(rows[place].message, matches.get(place))
+        begun = end
+
+
+def _recalled(message: Message, match: _Match | None) -> Recalled:
+    if match is None:
+        return Recalled(message=message, match=False)
+    return Recalled(
+        message=message,
+        match=True,
+        score=match.score,
+        text_score=match.fused.lexical,
+        vector_score=match.cosine,
+    )
+
+
+def _matches(scope: list[list[_Row]], rows: list[_Row], query: RecallQuery) -> list[_Match]:
+    asked = query_words(query.text)
+    cosines = [_cosine(row.kept.text, query) for row in rows]
+    candidates = [Candidate(r.kept.words, c) for r, c in zip(rows, cosines, strict=True)]
+    scores = ranking.fused(asked, candidates)
+    found: list[_Match] = []
+    begun = 0
+    for thread in scope:
+        own = [0.0, *(f.own for f in scores[begun : begun + len(thread)]), 0.0]
+        for n, row in enumerate(thread, 1):
+            previous, after = own[n - 1], own[n + 1]
+            signal = own[n] + ranking.PREVIOUS_WEIGHT * previous + ranking.NEXT_WEIGHT * after
+            place = begun + n - 1
+            if signal > 0:
+                score = signal + _bonus(row, asked, query)
+                found.append(_Match(place, score, scores[place], cosines[place]))
+        begun += len(thread)
+    found.sort(key=lambda m: (-m.score, query.now - rows[m.place].message.created_at))
+    return found[: query.top_k]
+
+
+def _bonus(row: _Row, asked: list[str], query: RecallQuery) -> float:
+    named = ranking.SPEAKER_WEIGHT if row.kept.speaker & set(asked) else 0.0
+    return named + ranking.recency(query.now - row.message.created_at)
+
+
+def _cosine(text: IndexedText, query: RecallQuery) -> float | None:
+    if text.vector is None or query.vector is None or text.model != query.model:
+        return None
+    return ranking.cosine(text.vector, query.vector)
