@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from layover import Agent, ToolContext, tool
+from layover import Agent, Memory, NodeMemory, ToolContext, tool
 
 GATE_LIMIT_S = 25.0
 
@@ -134,7 +134,16 @@ async def draw(ctx: ToolContext, key: str) -> Any:
     return await ctx.save_file(f"{key}.csv", "text/csv", b"1,2\n")
 
 
-FILES = [dump, draw]
+@tool
+async def remember(ctx: ToolContext, key: str) -> list[str]:
+    """Adds to a node of its own."""
+    node = ctx.node_memory("notes")
+    await node.add([{"role": "user", "content": key}])
+    await node.flush()
+    return [message["content"] for message in await node.history()]
+
+
+FILES = [dump, draw, remember]
 TOOLS = [look_up, breaks, tells, refund, book, urgent, slow, slow_again, slow_refund]
 
 support = Agent(name="support", model="openai/fake-1", instructions="You help.", tools=TOOLS)
@@ -145,5 +154,12 @@ wide = Agent(
     tools=TOOLS,
     tool_concurrency=math.inf,
 )
-clerk = Agent(name="clerk", model="openai/fake-1", instructions="You file.", tools=FILES)
+clerk = Agent(
+    name="clerk",
+    model="openai/fake-1",
+    instructions="You file.",
+    tools=FILES,
+    tool_concurrency=10,
+    memory=Memory(history=NodeMemory("desk")),
+)
 plain = Agent(name="plain", model="openai/fake-1", instructions="You chat.")

@@ -11,8 +11,8 @@ from layover.adapters.inmemory.threads import InMemoryThreads
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.memory import PostgresMemory
 from layover.adapters.store.postgres.threads import PostgresThreads
-from layover.ports.notes import StaleState
 from layover.ports import MemoryStore
+from layover.ports.notes import StaleState
 from layover.values.context import Extraction, LoggedAttempt, Note, NoteKey, TurnContext
 from postgres_fixture import TestPostgres
 from thread_kit import START, Conversation, Stores

@@ -1,11 +1,13 @@
 """One system for the whole session; tests keep apart by users and keys of their own."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from e2e_kit import Brain, Caller, System
 from fake_openai import FakeOpenAI
+from folders import folder
 
 
 @pytest.fixture(scope="session")
@@ -16,10 +18,17 @@ def brain() -> Iterator[Brain]:
 
 
 @pytest.fixture(scope="session")
-def system(brain: Brain, tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+def system(brain: Brain) -> Iterator[System]:
     """The session's system."""
-    with System(tmp_path_factory.mktemp("e2e"), brain) as running:
+    with folder("e2e") as data, System(data, brain) as running:
         yield running
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A folder that a system may use (see `folders`)."""
+    with folder("e2e") as made:
+        yield made
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from e2e_kit import Brain, Caller, Json, System
-from fake_openai import call, say
+from fake_openai import call, calls, say
 from layover.keys import Keys
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 20
@@ -135,6 +135,26 @@ def test_files_and_whole_results_go_with_their_thread(
     ann.want(204, "DELETE", f"/threads/{thread}")
     ann.want(404, "GET", told["url"])
     ann.want(404, "GET", f"/files/{drawn['file_id']}")
+    assert stored(system, ann) == []
+
+
+def test_ten_calls_at_once_lose_nothing_of_a_node(
+    brain: Brain, ann: Caller, system: System
+) -> None:
+    thread = ann.thread("clerk")
+    first = brain.plan(calls(*(("remember", {"key": f"k{n}"}) for n in range(10))), say("done"))
+    assert ann.ask(thread, first)["status"] == "success"
+    second = brain.plan(call("remember", key="last"), say("done"))
+    ann.ask(thread, second)
+    answer = brain.requests(second)[1].body["messages"][-1]["content"]
+    assert sorted(json.loads(answer)[:10]) == [f"k{n}" for n in range(10)]
+    asked = brain.requests(second)[0].body["messages"]
+    assert [m["content"] for m in asked[1:]] == [first, "done", second]
+    folder = f"u/{Keys(ann.name).hash}/node_memory/clerk/{thread}"
+    found = system.aws("s3").get_object(Bucket=system.services["bucket"], Key=f"{folder}/desk.json")
+    document = json.loads(found["Body"].read())
+    assert [m["content"] for m in document["messages"]] == [first, "done", second, "done"]
+    ann.want(204, "DELETE", f"/threads/{thread}")
     assert stored(system, ann) == []
 
 

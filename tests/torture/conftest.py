@@ -6,6 +6,7 @@ import pytest
 
 from e2e_kit import Brain
 from fake_openai import FakeOpenAI
+from folders import folder
 from torture_kit import Torture
 
 
@@ -17,7 +18,7 @@ def brain() -> Iterator[Brain]:
 
 
 @pytest.fixture(scope="session")
-def system(brain: Brain, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Torture]:
+def system(brain: Brain) -> Iterator[Torture]:
     """The session's system, with points to die at."""
-    with Torture(tmp_path_factory.mktemp("torture"), brain) as running:
+    with folder("torture") as data, Torture(data, brain) as running:
         yield running

@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
 from e2e_kit import Brain, eventually
+from folders import folder
 from torture_kit import (
     IDEMPOTENT,
     STREAMED,
@@ -40,19 +40,19 @@ class Faulty:
 
 
 @pytest.fixture(scope="module")
-def faulty(brain: Brain, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faulty]:
+def faulty(brain: Brain) -> Iterator[Faulty]:
     """It works as long as a test does not disturb it."""
-    folder: Path = tmp_path_factory.mktemp("faulty")
-    control = folder / "control"
-    aws = AwsProxy(control / "behind-AWS_ENDPOINT_URL")
-    postgres = PostgresProxy(control / "behind-LAYOVER_DATABASE_URL")
-    proxies = {"AWS_ENDPOINT_URL": aws.url, "LAYOVER_DATABASE_URL": postgres.url}
-    try:
-        with Torture(folder, brain, LAYOVER_TORTURE_PROXIES=json.dumps(proxies)) as system:
-            yield Faulty(system, aws, postgres)
-    finally:
-        aws.stop()
-        postgres.stop()
+    with folder("faulty") as data:
+        control = data / "control"
+        aws = AwsProxy(control / "behind-AWS_ENDPOINT_URL")
+        postgres = PostgresProxy(control / "behind-LAYOVER_DATABASE_URL")
+        proxies = {"AWS_ENDPOINT_URL": aws.url, "LAYOVER_DATABASE_URL": postgres.url}
+        try:
+            with Torture(data, brain, LAYOVER_TORTURE_PROXIES=json.dumps(proxies)) as system:
+                yield Faulty(system, aws, postgres)
+        finally:
+            aws.stop()
+            postgres.stop()
 
 
 @pytest.fixture(autouse=True)

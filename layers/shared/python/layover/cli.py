@@ -1,4 +1,4 @@
-"""The command line: `layover dev`, `layover demo`."""
+"""The command line: `layover dev`, `layover demo`, `layover bench`."""
 
 import asyncio
 import importlib
@@ -22,6 +22,10 @@ except ModuleNotFoundError:
 app = typer.Typer(
     help="Layover: durable LLM agents.", no_args_is_help=True, pretty_exceptions_enable=False
 )
+
+
+bench = typer.Typer(help="Measure what was built.", no_args_is_help=True)
+app.add_typer(bench, name="bench")
 
 
 @app.callback()
@@ -68,6 +72,17 @@ def demo() -> None:
     """Drive one conversation through a system of its own and print the transcript."""
     run: Callable[[], int] = _local("demo").main
     raise typer.Exit(run())
+
+
+@bench.command("recall")
+def bench_recall(
+    file: Annotated[
+        Path, typer.Argument(help="Conversations with questions, as JSON.", exists=True)
+    ],
+) -> None:
+    """How well semantic recall finds what answers a question, through the product's own stores."""
+    for line in _local("bench_recall").main(file):
+        print(line)
 
 
 def _local(name: str) -> Any:

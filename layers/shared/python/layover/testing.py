@@ -1,5 +1,6 @@
-"""For tests of agents: a model that follows a script (`layover.adapters.inmemory.model`)."""
+"""For tests of agents: a model that follows a script, an embedder that needs no model."""
 
+from layover.adapters.inmemory.embedder import HashingEmbedder
 from layover.adapters.inmemory.model import (
     ScriptedModel,
     ScriptExhausted,
@@ -12,6 +13,7 @@ from layover.adapters.inmemory.model import (
 )
 
 __all__ = [
+    "HashingEmbedder",
     "ScriptExhausted",
     "ScriptedModel",
     "broken",

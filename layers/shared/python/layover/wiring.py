@@ -117,6 +117,7 @@ def runtime() -> Runtime:
         agents=_agents,
         price=_price,
         window=_window,
+        embedder=_Lazy(_embedder) if environment().embedder_model else None,
     )
 
 
@@ -180,6 +181,24 @@ def _model() -> Any:
 
     env = environment()
     return OpenAIChat(env.openai_api_key, env.openai_base_url)
+
+
+@cache
+def _embedder() -> Any:
+    """By the beginning of the model's name: on this machine, for tests, else a provider's."""
+    from layover.adapters.embeddings import offline
+    from layover.adapters.embeddings.openai import OpenAIEmbedder
+    from layover.adapters.inmemory.embedder import PREFIX, HashingEmbedder
+
+    env = environment()
+    name = env.embedder_model or ""
+    if name.startswith(offline.PREFIX):
+        # Before numpy is there: threads of its matrix products wait for each other on a busy machine.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        return offline.OfflineEmbedder(name)
+    if name.startswith(PREFIX):
+        return HashingEmbedder()
+    return OpenAIEmbedder(name, env.openai_api_key, env.openai_base_url)
 
 
 @cache
@@ -269,12 +288,14 @@ def in_process(agent: "Agent") -> Any:
 def in_memory_runtime(
     *agents: "Agent",
     model: Any = None,
+    embedder: Any = None,
     clock: Any = None,
     ids: Any = None,
     changed: Callable[[], None] | None = None,
 ) -> Runtime:
     """A runtime whose stores forget when the process ends. `model`: a ChatModel, for example
-    `layover.testing.ScriptedModel`; without one, the provider of the environment."""
+    `layover.testing.ScriptedModel`; without one, the provider of the environment. `embedder`: the
+    same for an Embedder, for example `layover.testing.HashingEmbedder`."""
     from layover.adapters.inmemory.blobs import MemoryBlobs
     from layover.adapters.inmemory.callbacks import MemoryCallbacks
     from layover.adapters.inmemory.journal import in_memory_journal
@@ -297,4 +318,5 @@ def in_memory_runtime(
         agents=lambda: named,
         price=_price,
         window=_window,
+        embedder=embedder or (_Lazy(_embedder) if environment().embedder_model else None),
     )

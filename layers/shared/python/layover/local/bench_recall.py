@@ -5,6 +5,7 @@ conversation, each message after the one before, indexed and asked for as a turn
 `{"conversations": [{"id", "turns": [{"id", "session", "date", "speaker", "text"}],
 "questions": [{"q", "evidence": [turn id], "category"}]}]}`."""
 
+import asyncio
 import json
 import os
 import statistics
@@ -68,9 +69,10 @@ class Figures:
             yield f"{name:<11} p50 {1000 * p50:.1f} ms, p95 {1000 * p95:.1f} ms"
 
 
-async def measure(file: Path, embedder: Embedder | None = None) -> Figures:
-    """The figures of a file of conversations. `embedder`: the offline one unless given."""
-    conversations = json.loads(file.read_text("utf-8"))["conversations"]
+async def measure(
+    conversations: Sequence[Mapping[str, Any]], embedder: Embedder | None = None
+) -> Figures:
+    """The figures of all questions. `embedder`: the offline one unless given."""
     figures = Figures()
     embedder = embedder or OfflineEmbedder()
     async with _stores() as (threads, memory):
@@ -84,18 +86,17 @@ async def measure(file: Path, embedder: Embedder | None = None) -> Figures:
 
 def main(file: Path) -> list[str]:
     """The lines that the command prints."""
-    import asyncio
-
     # Before numpy is there: two threads of its matrix products wait for each other on a busy machine.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    return list(asyncio.run(measure(file)).lines())
+    conversations = json.loads(file.read_text("utf-8"))["conversations"]
+    return list(asyncio.run(measure(conversations)).lines())
 
 
 @asynccontextmanager
 async def _stores() -> AsyncIterator[tuple[PostgresThreads, PostgresMemory]]:
     with tempfile.TemporaryDirectory(prefix="layover-bench-") as folder:
-        Path(folder).chmod(0o755)  # PostgreSQL runs as another user where we are root
-        server = Postgres(Path(folder) / "data", Path(folder) / "log")
+        os.chmod(folder, 0o755)  # PostgreSQL runs as another user where we are root
+        server = Postgres(Path(folder, "data"), Path(folder, "log"))
         await server.start()
         try:
             await PostgresMigrations(server.dsn("postgres")).apply()

@@ -76,9 +76,15 @@ class NodeLog:
     async def flush(self) -> None:
         """Write what was added. Raises RetryableError, and NotFound where the thread is gone; what was
         added is kept for another try."""
-        if not self._added:
-            return
-        blobs, writing = self._runtime.blobs, list(self._added)
+        writing = list(self._added)
+        if writing:
+            await self._write(writing)
+            written = {id(entry) for entry in writing}
+            self._added = [entry for entry in self._added if id(entry) not in written]
+            await self._unless_gone()
+
+    async def _write(self, writing: Sequence[Entry]) -> None:
+        blobs = self._runtime.blobs
         for attempt in range(_TRIES):
             entries, facts = await self._read()
             if facts is None:
@@ -86,8 +92,7 @@ class NodeLog:
             data, content_type = _encoded(_merged(entries, writing))
             tag = facts.tag if facts else None
             if await blobs.put_if(self.key, data, content_type, tag):
-                del self._added[: len(writing)]
-                return await self._unless_gone()
+                return
             await asyncio.sleep(_pause(attempt))
         raise RetryableError("others keep writing to the same node memory")
 
@@ -150,7 +155,7 @@ def _given(message: Any) -> Mapping[str, Any]:
     if not isinstance(message, Mapping):
         raise ValueError("a message of a node's memory is a dict or a Message")
     aliases = {"id": "message_id", "parent_id": _PARENT}
-    return {aliases.get(k, k): v for k, v in message.items()}
+    return {aliases.get(str(k), str(k)): v for k, v in message.items()}
 
 
 def _parted(content: Any, files: Sequence[Any]) -> tuple[Any, list[Entry]]:

@@ -10,6 +10,8 @@ from layover.values.message import Message, Role
 
 MOST_CHARACTERS = 8_000
 """Of a text that are embedded: most models take 8,192 tokens."""
+MOST_WORDS = 64
+"""Of a query: each is looked for in every row."""
 MOST_DIMENSIONS = 3_900
 """A row of the database has to fit into one page."""
 _MONTHS = (
@@ -52,7 +54,7 @@ def spoken(text: str) -> str:
 
 def query_words(text: str) -> list[str]:
     """The words that recall looks for, each once."""
-    return list(dict.fromkeys(words(text)))
+    return list(dict.fromkeys(words(text)))[:MOST_WORDS]
 
 
 def vector_text(text: str, common: Collection[str]) -> str:

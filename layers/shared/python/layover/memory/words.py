@@ -5,7 +5,8 @@ none (Chinese, Japanese, Thai). So the words are found here, and the database on
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from itertools import pairwise
 
 MOST_CHARACTERS = 20_000
 """Of a text that are indexed: a tsvector holds 16,383 positions."""
@@ -41,14 +42,6 @@ def spans(text: str) -> list[tuple[int, int, str]]:
     return found
 
 
-def tsvector(words: Iterable[str]) -> str:
-    """What Postgres reads as a tsvector with positions."""
-    at: dict[str, list[int]] = {}
-    for position, word in enumerate(words, 1):
-        at.setdefault(word, []).append(position)
-    return " ".join(f"{word}:{','.join(map(str, places[:8]))}" for word, places in at.items())
-
-
 def _raw(text: str) -> Iterator[str]:
     folded = unicodedata.normalize("NFKC", text).casefold().translate(_APOSTROPHES)
     for piece in "".join(c if _is_kept(c) else " " for c in folded).split():
@@ -77,7 +70,7 @@ def pairs(run: str) -> list[str]:
             letters[-1] += character
         else:
             letters.append(character)
-    paired = [a + b for a, b in zip(letters, letters[1:], strict=False)]
+    paired = [a + b for a, b in pairwise(letters)]
     return paired + [c for c in letters if _HAN.match(c)] if paired else letters
 
 

@@ -70,3 +70,5 @@ class Runtime:
     """(model, usage) -> USD, or None where the price is not known."""
     window: "Callable[[str], int | None] | None" = None
     """Tokens of a model's context window, None where it is not known."""
+    embedder: Embedder | None = None
+    """None: semantic recall is off."""

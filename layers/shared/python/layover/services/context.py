@@ -10,6 +10,7 @@ from layover.memory.notes import note_keys, system_blocks, volatile_blocks
 from layover.memory.recalled import recalled_block
 from layover.ports import Runtime
 from layover.services.node_history import node_history
+from layover.services.recall import recall_query
 from layover.values.context import TurnContext, TurnQuery
 from layover.values.message import Message
 from layover.values.run import ContextBase, RunSnapshot
@@ -23,7 +24,11 @@ async def given_for(
     pinned = snapshot.steps[0].base if snapshot.steps else None
     # Before the reading: what somebody writes after it was not seen (`built_in_tools`).
     as_of = runtime.clock.now()
-    context = await runtime.threads.open_turn(turn_query(runtime, agent, head, snapshot, pinned))
+    query = turn_query(runtime, agent, head, snapshot, pinned)
+    if pinned is None:
+        wanted = await recall_query(runtime, agent, snapshot.meta, as_of)
+        query = query.model_copy(update={"recall": wanted})
+    context = await runtime.threads.open_turn(query)
     base = pinned or base_of(agent, context, as_of)
     tools = built_in_tools(agent, runtime.memory, snapshot.meta, runtime.clock, base.as_of)
     history = await node_history(runtime, agent, snapshot.meta, context.history)

@@ -5,7 +5,7 @@ import logging
 from layover.errors import LayoverError
 from layover.memory import titles
 from layover.ports import Runtime
-from layover.services import notes
+from layover.services import notes, recall
 from layover.services.payloads import RunPayload
 from layover.services.retire import retire
 from layover.values.context import Extraction
@@ -24,6 +24,7 @@ async def extract(runtime: Runtime, payload: RunPayload) -> dict[str, str]:
         return {"status": "nothing"}
     title = await _title(runtime, snapshot)
     agent = runtime.agents().get(snapshot.meta.agent)
+    await recall.index(runtime, agent, snapshot)
     learned = await notes.learn(runtime, agent, snapshot)
     found = Extraction(
         run_id=payload.run_id,

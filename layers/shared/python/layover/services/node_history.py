@@ -1,6 +1,7 @@
 """The history of an agent that has a node of its own instead of the thread's (`Memory(history=...)`)."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from layover.clock import from_rfc3339
@@ -9,6 +10,7 @@ from layover.declare.agent import Agent
 from layover.declare.memory import NodeMemory
 from layover.engine.progress import Over
 from layover.engine.state import RunState
+from layover.errors import NotFound
 from layover.memory.node_memory import NodeLog
 from layover.ports import Runtime
 from layover.values.message import FilePart, Message, Part, Role, TextPart
@@ -51,7 +53,8 @@ async def remember_turn(
         "created_at": newest.created_at,
     }
     await node.add([given, answer])
-    await node.flush()
+    with suppress(NotFound):  # the thread is gone, and with it its nodes
+        await node.flush()
 
 
 def _node(runtime: Runtime, agent: Agent, run: RunMeta) -> NodeLog | None:

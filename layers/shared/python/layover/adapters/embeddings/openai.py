@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -46,7 +47,7 @@ class OpenAIEmbedder:
         vectors: list[list[float]] = []
         try:
             for batch in _batches(texts):
-                vectors += await retrying(lambda b=batch: self._asked(b), self._sleep, _nobody)
+                vectors += await retrying(partial(self._asked, batch), self._sleep, _nobody)
         except ProviderFault as fault:
             raise fault.error from fault.__cause__
         return vectors

@@ -16,8 +16,7 @@ from layover.values.context import IndexedText, Recalled, RecallQuery, TurnQuery
 _RECALLED: TypeAdapter[tuple[Recalled, ...]] = TypeAdapter(
     tuple[Recalled, ...], config={"defer_build": True}
 )
-WHOLE = 5_000
-"""Rows of a scope that are fused as a whole; of a larger one, the best of each list are."""
+_BEHIND_ALL = 2**31 - 1
 
 
 def index_messages(rows: Sequence[IndexedText]) -> Statement:
@@ -48,9 +47,7 @@ def recall(query: RecallQuery, turn: TurnQuery | None = None) -> Statement:
         now=query.now.isoformat(),
         thread_id=turn.head.id if turn else None,
         input_id=turn.input.id if turn else None,
-        pinned=turn.pinned_depth if turn else None,
-        most=turn.max_messages if turn else None,
-        whole=WHOLE,
+        pinned=_shown_from(turn) if turn else None,
         most_rows=ranking.MOST_ROWS,
         lexical_weight=str(ranking.LEXICAL_WEIGHT),
         vector_weight=str(ranking.VECTOR_WEIGHT),
@@ -89,6 +86,12 @@ class PostgresRecall:
         """The best matches with their neighbours, in the order of the conversation."""
         (rows,) = await self._database.run(owner, recall(query))
         return recalled_of(rows)
+
+
+def _shown_from(turn: TurnQuery) -> int | None:
+    """Depth where the window begins, None where the branch has it. What a token buffer shows is known
+    only when it is counted: then the whole path is searched."""
+    return _BEHIND_ALL if turn.max_messages is not None else turn.pinned_depth
 
 
 def _row(row: IndexedText) -> dict[str, object]:

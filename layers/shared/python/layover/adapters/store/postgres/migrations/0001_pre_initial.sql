@@ -106,6 +106,7 @@ create table message_embeddings (
 );
 alter table message_embeddings alter column embedding set storage plain;
 create index message_embeddings_scope_idx on message_embeddings (resource_id, agent, created_at);
+create index message_embeddings_thread_idx on message_embeddings (resource_id, thread_id, created_at);
 
 -- Episodic memory: agent + user. `superseded_by`: contradicted by a later entry, kept and not retrieved.
 create table memory_entries (

@@ -38,7 +38,7 @@ where f.found > 5 and f.found * 4 > (select count(*) from sample)
 -- The best matches of the scope with their neighbours, in the order of the conversation. Messages are
 -- searched on the path of the turn's input, before its window; in other threads, on the newest path.
 with terms as materialized (
-    select w.n, w.word::tsquery as term, w.word
+    select w.n::integer as n, w.word::tsquery as term, w.word
     from json_array_elements_text(%(words)s::json) with ordinality as w (word, n)
 ),
 found as materialized (
@@ -46,8 +46,8 @@ found as materialized (
 ),
 input as materialized (
     select found.thread_id, b.path, b.path_depths,
-           greatest(case when %(pinned)s::integer is null then b.window_depth else %(pinned)s::integer end,
-                    case when %(most)s::integer is null then 0 else found.depth - %(most)s::integer end) - 1 as last
+           least(found.depth, case when %(pinned)s::integer is null then b.window_depth else %(pinned)s::integer end)
+           - 1 as last
     from found
     cross join lateral (
         select b.path, b.path_depths, b.window_depth from branches b
@@ -78,48 +78,37 @@ paths as materialized (
     where t.agent = %(agent)s and t.deleted_at is null
       and case when %(scope_thread)s::text is null then true else t.id = %(scope_thread)s end
 ),
-newest as materialized (
-    select e.thread_id, e.message_id, e.depth, e.created_at, e.words, e.speaker,
+scope as materialized (
+    select row_number() over (order by e.thread_id, e.depth)::integer as n,
+           e.thread_id, e.message_id, e.depth, e.created_at, e.speaker,
+           array(select terms.n from terms where e.words @@ terms.term) as hit, length(e.words) as size,
            case when e.model = %(model)s and vector_dims(e.embedding) = %(dimensions)s::integer
                 then nullif(1 - (e.embedding <=> %(vector)s::halfvec), 'NaN') end as cosine
-    from message_embeddings e
+    from (
+        (select * from message_embeddings e
+         where %(scope_thread)s::text is null and e.agent = %(agent)s
+         order by e.created_at desc
+         limit %(most_rows)s::integer)
+        union all
+        (select * from message_embeddings e
+         where e.thread_id = %(scope_thread)s::text and e.agent = %(agent)s
+         order by e.created_at desc
+         limit %(most_rows)s::integer)
+    ) e
     join paths p on p.thread_id = e.thread_id and p.branch_id = e.branch_id and e.depth <= p.last
-    where e.agent = %(agent)s
-      and case when %(scope_thread)s::text is null then true else e.thread_id = %(scope_thread)s end
-    order by e.created_at desc, e.depth desc
-    limit %(most_rows)s::integer
-),
-scope as materialized (
-    select *, row_number() over (order by thread_id, depth) as n from newest
 ),
 -- include: ranking.sql
 ,
-listed as (
-    -- All of a small scope; of a large one the best of each list.
-    select n from fused cross join total where total.number <= %(whole)s::integer
-    union all
-    (select n from fused cross join total where total.number > %(whole)s::integer
-     order by lexical desc limit 200)
-    union all
-    (select n from fused cross join total where total.number > %(whole)s::integer
-     order by similarity desc limit 200)
-),
-candidates as (
-    select distinct near.n from listed cross join lateral (values (n - 1), (n), (n + 1)) near (n)
-),
 flowed as (
-    select s.n, s.thread_id, s.created_at, s.message_id, f.lexical, f.cosine,
-           f.own + case when p.thread_id = s.thread_id then %(previous_weight)s::float8 * pf.own else 0 end
-                 + case when x.thread_id = s.thread_id then %(next_weight)s::float8 * xf.own else 0 end as signal,
-           case when s.speaker && array(select word from terms) then %(speaker_weight)s::float8 else 0 end
+    select n, thread_id, message_id, created_at, lexical, cosine,
+           own + %(previous_weight)s::float8 * coalesce(lag(own) over conversation, 0)
+               + %(next_weight)s::float8 * coalesce(lead(own) over conversation, 0) as signal,
+           case when speaker && array(select word from terms) then %(speaker_weight)s::float8 else 0 end
            + %(recency_weight)s::float8 * power(0.5, greatest(
-               extract(epoch from %(now)s::timestamptz - s.created_at)::float8, 0) / %(half_life_s)s::float8)
+               extract(epoch from %(now)s::timestamptz - created_at)::float8, 0) / %(half_life_s)s::float8)
            as bonus
-    from candidates c
-    join scope s using (n)
-    join fused f using (n)
-    left join scope p on p.n = c.n - 1 left join fused pf on pf.n = c.n - 1
-    left join scope x on x.n = c.n + 1 left join fused xf on xf.n = c.n + 1
+    from fused
+    window conversation as (partition by thread_id order by n)
 ),
 matches as materialized (
     select n, thread_id, signal + bonus as score, lexical, cosine

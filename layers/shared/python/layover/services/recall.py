@@ -1,0 +1,115 @@
+"""Semantic recall around a turn: what it looks for, and what the next one can find (BEHAVIOUR 8)."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from layover.context.transcript import response_messages
+from layover.declare.agent import Agent
+from layover.errors import LayoverError
+from layover.memory import recall
+from layover.ports import Embedder, Runtime
+from layover.values.context import IndexedText, RecallQuery
+from layover.values.run import RunMeta, RunSnapshot
+
+PATIENCE = timedelta(seconds=2)
+"""For the vector of a query; then words alone are searched."""
+_warned: set[str] = set()
+logger = logging.getLogger("layover")
+
+
+async def recall_query(
+    runtime: Runtime, agent: Agent, meta: RunMeta, as_of: datetime
+) -> RecallQuery | None:
+    """What the run's input looks for; None where the agent recalls nothing."""
+    settings, text = agent.memory.semantic_recall, meta.input.text.strip()
+    embedder = _embedder(runtime, agent)
+    if settings is None or embedder is None or not text:
+        return None
+    thread_id = meta.thread_id if settings.scope == "thread" else None
+    vector = await _query_vector(runtime, embedder, meta, thread_id, text)
+    return RecallQuery(
+        agent=agent.name,
+        text=text[: recall.MOST_CHARACTERS],
+        vector=vector,
+        model=embedder.model,
+        top_k=settings.matches(runtime.settings),
+        before=settings.before,
+        after=settings.after,
+        thread_id=thread_id,
+        now=as_of,
+    )
+
+
+async def index(runtime: Runtime, agent: Agent | None, snapshot: RunSnapshot) -> None:
+    """Keep the run's texts for later turns, where the agent recalls. An embedder that fails costs the
+    vectors: the words are kept all the same. Raises RetryableError (the database)."""
+    embedder = _embedder(runtime, agent) if agent else None
+    if agent is None or embedder is None:
+        return
+    names = agent.memory.role_prefix or {}
+    messages = [snapshot.meta.input, *response_messages(snapshot)]
+    pairs = [(m, recall.indexed(m, agent.name, names.get(m.role.value))) for m in messages]
+    rows = [row for _, row in pairs if row is not None]
+    spoken = [recall.spoken(m.text) for m, row in pairs if row is not None]
+    await runtime.memory.index_messages(
+        snapshot.meta.owner, await _with_vectors(embedder, snapshot.meta, rows, spoken)
+    )
+
+
+def _embedder(runtime: Runtime, agent: Agent) -> Embedder | None:
+    """The embedder of an agent that recalls. One that names recall where no embedder is set: off, and
+    one warning."""
+    if agent.memory.semantic_recall is None:
+        return None
+    if runtime.embedder is None and agent.name not in _warned:
+        _warned.add(agent.name)
+        logger.warning(
+            "semantic recall is off: no embedder is set (LAYOVER_EMBEDDER_MODEL)",
+            extra={"agent": agent.name},
+        )
+    return runtime.embedder
+
+
+async def _query_vector(
+    runtime: Runtime, embedder: Embedder, meta: RunMeta, thread_id: str | None, text: str
+) -> tuple[float, ...] | None:
+    try:
+        async with asyncio.timeout(PATIENCE.total_seconds()):
+            common = await _common_words(runtime, meta, thread_id, text)
+            (vector,) = await embedder.embed([recall.vector_text(text, common)])
+    except Exception as error:
+        logger.warning(
+            "recall by words alone", extra={"run_id": meta.id, "cause": type(error).__name__}
+        )
+        return None
+    return recall.usable(vector)
+
+
+async def _common_words(
+    runtime: Runtime, meta: RunMeta, thread_id: str | None, text: str
+) -> frozenset[str]:
+    """None of them where the database sleeps: the turn waits for it later, and only once."""
+    words = recall.query_words(text[: recall.MOST_CHARACTERS])
+    try:
+        async with asyncio.timeout(PATIENCE.total_seconds() / 2):
+            return await runtime.memory.common_words(meta.owner, meta.agent, thread_id, words)
+    except (LayoverError, TimeoutError):
+        return frozenset()
+
+
+async def _with_vectors(
+    embedder: Embedder, meta: RunMeta, rows: list[IndexedText], spoken: Sequence[str]
+) -> list[IndexedText]:
+    try:
+        vectors = await embedder.embed(spoken) if rows else []
+    except Exception as error:
+        logger.warning(
+            "texts kept without vectors", extra={"run_id": meta.id, "cause": type(error).__name__}
+        )
+        return rows
+    return [
+        row.model_copy(update={"vector": recall.usable(vector), "model": embedder.model})
+        for row, vector in zip(rows, vectors, strict=True)
+    ]
