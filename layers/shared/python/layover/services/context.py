@@ -11,7 +11,7 @@ from layover.memory.recalled import recalled_block
 from layover.ports import Runtime
 from layover.services.node_history import node_history
 from layover.services.recall import recall_query
-from layover.values.context import TurnContext, TurnQuery
+from layover.values.context import Recalled, TurnContext, TurnQuery
 from layover.values.message import Message
 from layover.values.run import ContextBase, RunSnapshot
 from layover.values.thread import ThreadHead
@@ -61,17 +61,26 @@ def turn_query(
 
 def base_of(agent: Agent, context: TurnContext, as_of: datetime) -> ContextBase:
     """What a run pins at its first step: whoever renders it later, it reads the same."""
+    recalled = _not_shown(agent, context)
     parts = (
         volatile_blocks(context.state),
-        recalled_block(context.recalled, agent.memory.role_prefix),
+        recalled_block(recalled, agent.memory.role_prefix),
     )
     return ContextBase(
         as_of=as_of,
         window_depth=context.window_depth,
         system=system_blocks(context.notes) or None,
         volatile="\n\n".join(filter(None, parts)) or None,
-        recalled=tuple(r.message.id for r in context.recalled),
+        recalled=tuple(r.message.id for r in recalled),
     )
+
+
+def _not_shown(agent: Agent, context: TurnContext) -> Sequence[Recalled]:
+    """Recalled messages without what a token buffer shows: the store does not know how much fits."""
+    if agent.memory.token_buffer is None:
+        return context.recalled
+    shown = {m.id for m in _history(agent, context)}
+    return [r for r in context.recalled if r.message.id not in shown]
 
 
 def _history(agent: Agent, context: TurnContext) -> list[Message]:

@@ -1,0 +1,140 @@
+"""Semantic recall around real turns: what is kept after one, and what the next one sees."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from layover import Agent, Memory, SemanticRecall, TokenBuffer
+from layover.adapters.inmemory.model import ScriptedModel, say
+from layover.errors import ModelError
+from layover.testing import HashingEmbedder
+from layover.values.prompt import Prompt
+from layover.wiring import in_memory_runtime
+
+SECRET = "my locker code is 4711"
+FILLER = [f"tell me something about number {n}" for n in range(4)]
+
+
+class Hanging(HashingEmbedder):
+    """Answers until it is told to hang."""
+
+    hangs = False
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        if self.hangs:
+            await asyncio.Event().wait()
+        return await super().embed(texts)
+
+
+class Chat:
+    """One agent in one process, and what its model saw."""
+
+    def __init__(self, embedder: Any, recall: SemanticRecall | None, **memory: Any) -> None:
+        self.model = ScriptedModel(lambda prompt: say("fine"))
+        options = {"last_messages": 2, "titles": False, **memory}
+        self.agent = Agent("helper", memory=Memory(semantic_recall=recall, **options))
+        runtime = in_memory_runtime(self.agent, model=self.model, embedder=embedder)
+        self.agent.runtime = runtime
+
+    async def say(self, *texts: str, thread: str = "t") -> Prompt:
+        """Say these in turn; the last one's prompt."""
+        for text in texts:
+            result = await self.agent.generate(text, thread_id=thread, resource_id="ann")
+            assert result.status == "success"
+        return self.model.prompts[-1]
+
+
+def recalled(prompt: Prompt) -> str:
+    """The block of recalled messages."""
+    text = prompt.messages[-1].text
+    return text.partition("<recalled_messages>")[2].partition("</recalled_messages>")[0]
+
+
+async def test_an_agent_that_does_not_name_recall_embeds_nothing() -> None:
+    embedder = HashingEmbedder()
+    chat = Chat(embedder, None)
+    assert recalled(await chat.say(SECRET, *FILLER, "what is my locker code?")) == ""
+    assert embedder.asked == 0
+
+
+async def test_without_an_embedder_recall_is_off_with_one_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    chat = Chat(None, SemanticRecall())
+    assert recalled(await chat.say(SECRET, *FILLER, "what is my locker code?")) == ""
+    assert [r.message for r in caplog.records].count(
+        "semantic recall is off: no embedder is set (LAYOVER_EMBEDDER_MODEL)"
+    ) == 1
+
+
+async def test_a_failing_embedder_costs_no_turn_and_words_still_find() -> None:
+    embedder = HashingEmbedder()
+    embedder.fault = ModelError("down")
+    chat = Chat(embedder, SemanticRecall(top_k=1))
+    assert SECRET in recalled(await chat.say(SECRET, *FILLER, "what is my locker code?"))
+
+
+async def test_an_embedder_that_raises_anything_costs_no_turn() -> None:
+    embedder = HashingEmbedder()
+    embedder.fault = ZeroDivisionError()
+    chat = Chat(embedder, SemanticRecall(top_k=1))
+    assert SECRET in recalled(await chat.say(SECRET, *FILLER, "what is my locker code?"))
+
+
+async def test_an_embedder_that_hangs_is_waited_for_two_seconds() -> None:
+    embedder = Hanging()
+    chat = Chat(embedder, SemanticRecall(top_k=1))
+    await chat.say(SECRET, *FILLER)
+    embedder.hangs = True
+    question = "what is my locker code?"
+    stream = chat.agent.stream(question, thread_id="t", resource_id="ann")
+    async with asyncio.timeout(20):
+        async for event in stream:
+            if event.type == "finish":
+                break
+    embedder.hangs = False
+    assert SECRET in recalled(chat.model.prompts[-1])
+
+
+async def test_what_was_said_outside_the_window_is_recalled_with_its_neighbours() -> None:
+    chat = Chat(HashingEmbedder(), SemanticRecall(top_k=1))
+    block = recalled(await chat.say("hello", SECRET, *FILLER, "what is my locker code?"))
+    assert [line.partition("] ")[2] for line in block.strip().splitlines() if "] " in line] == [
+        "user: hello",
+        "assistant: fine",
+        f"user: {SECRET}",
+        "assistant: fine",
+    ]
+
+
+async def test_what_the_window_shows_is_not_recalled() -> None:
+    chat = Chat(HashingEmbedder(), SemanticRecall(), last_messages=20)
+    assert recalled(await chat.say("hello", SECRET, "what is my locker code?")) == ""
+
+
+async def test_what_a_token_buffer_shows_is_not_recalled() -> None:
+    chat = Chat(
+        HashingEmbedder(),
+        SemanticRecall(top_k=1, before=0),
+        token_buffer=TokenBuffer(max_tokens=30),
+    )
+    prompt = await chat.say(SECRET, *FILLER, "what is my locker code?")
+    assert SECRET in recalled(prompt)
+    prompt = await chat.say("say locker", "what is my locker?")
+    assert "say locker" not in recalled(prompt)
+
+
+async def test_other_threads_are_searched_only_where_asked() -> None:
+    for scope, found in (("thread", False), ("resource", True)):
+        chat = Chat(HashingEmbedder(), SemanticRecall(top_k=1, scope=scope))  # type: ignore[arg-type]
+        await chat.say(SECRET, thread="old")
+        prompt = await chat.say("what is my locker code?", thread="new")
+        assert (SECRET in recalled(prompt)) is found
+
+
+async def test_a_text_is_embedded_once() -> None:
+    embedder = HashingEmbedder()
+    await Chat(embedder, SemanticRecall()).say("hello")
+    assert embedder.asked == 3  # the query, the input and the answer

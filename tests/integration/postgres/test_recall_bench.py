@@ -1,0 +1,63 @@
+"""`layover bench recall`: the figures of a small conversation, through the product's own stores."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner
+
+from layover.adapters.inmemory.embedder import HashingEmbedder
+from layover.cli import app
+from layover.local.bench_recall import Figures, measure
+
+TEXTS = ["I keep bees", "How many?", "Four hives", "I am afraid of bees", "They are harmless"]
+
+
+def conversation() -> dict[str, Any]:
+    turns = [
+        {
+            "id": f"D{n}",
+            "session": 1,
+            "date": "2023-05-08T13:56",
+            "speaker": "Bob" if n % 2 else "Ann",
+            "text": text,
+        }
+        for n, text in enumerate(TEXTS)
+    ]
+    asked = {"q": "How many hives does Ann have?", "evidence": ["D2"], "category": 1}
+    unanswered = {"q": "Who is Cid?", "evidence": [], "category": 3}
+    return {"id": "c", "turns": turns, "questions": [asked, unanswered]}
+
+
+def test_a_missing_file_is_refused() -> None:
+    assert CliRunner().invoke(app, ["bench", "recall", "nowhere.json"]).exit_code == 2
+
+
+def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "list.json"
+    file.write_text(json.dumps([1]))
+    result = CliRunner().invoke(app, ["bench", "recall", str(file)])
+    assert result.exit_code != 0
+
+
+def test_figures_count_each_question_alike() -> None:
+    figures = Figures()
+    figures.add(["a", "b"], ["x", "a", *"cdefghijk", "b"])
+    figures.add(["z"], ["x"])
+    assert figures.recall == {5: [0.5, 0.0], 10: [0.5, 0.0], 20: [1.0, 0.0]}
+    assert (figures.hit, figures.reciprocal) == ([1.0, 0.0], [0.5, 0.0])
+
+
+async def test_the_evidence_is_found_first() -> None:
+    figures = await measure([conversation()], HashingEmbedder())
+    assert figures.reciprocal == [1.0]
+    assert [line.split()[0] for line in figures.lines()] == [
+        "questions",
+        "recall@5",
+        "recall@10",
+        "recall@20",
+        "hit@5",
+        "MRR",
+        "embedding",
+        "search",
+    ]

@@ -1,0 +1,75 @@
+"""What recall looks for, and how a message is kept for it."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from layover.memory import recall
+from layover.values.message import Message, Role, TextPart
+
+AT = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
+
+
+def message(text: str, role: Role = Role.USER) -> Message:
+    return Message(id="m", thread_id="t", role=role, content=(TextPart(text=text),), created_at=AT)
+
+
+@pytest.mark.parametrize("role", [Role.TOOL, Role.CUSTOM])
+def test_only_users_and_assistants_are_kept(role: Role) -> None:
+    assert recall.indexed(message("text", role), "support") is None
+
+
+def test_a_message_without_text_is_not_kept() -> None:
+    assert recall.indexed(message(" \n"), "support") is None
+
+
+def test_a_text_is_kept_with_its_date_in_words() -> None:
+    row = recall.indexed(message("Hello"), "support")
+    assert row is not None
+    assert (row.text, row.speaker) == ("8 May 2023 Hello", None)
+
+
+def test_the_name_of_a_role_is_kept_with_what_it_says() -> None:
+    row = recall.indexed(message("Hello"), "support", "Customer")
+    assert row is not None
+    assert (row.text, row.speaker) == ("8 May 2023 Customer: Hello", "Customer")
+
+
+def test_a_name_before_the_text_wins_and_is_no_part_of_what_is_embedded() -> None:
+    row = recall.indexed(message("Ann Lee: Hello"), "support", "Customer")
+    assert row is not None
+    assert (row.text, row.speaker) == ("8 May 2023 Ann Lee: Hello", "Ann Lee")
+    assert recall.spoken("Ann Lee: Hello") == "Hello"
+
+
+@pytest.mark.parametrize(
+    "text", ["https://a.example", "12:30 is fine", "Ann:", "a b c d: e", ": x"]
+)
+def test_not_every_colon_names_a_speaker(text: str) -> None:
+    assert recall.speaker_of(text) is None
+    assert recall.spoken(text) == text
+
+
+def test_common_words_are_cut_from_the_query() -> None:
+    assert recall.vector_text("When did Ann go to Paris?", {"ann", "to"}) == "When did go Paris?"
+
+
+def test_a_query_of_common_words_alone_stays_as_it_is() -> None:
+    assert recall.vector_text("And Ann?", {"and", "ann"}) == "And Ann?"
+
+
+def test_a_query_has_each_word_once_and_not_too_many() -> None:
+    assert recall.query_words("tea or Tea, or teas") == ["tea", "or"]
+    many = " ".join(f"w{n}" for n in range(500))
+    assert len(recall.query_words(many)) == recall.MOST_WORDS
+
+
+@pytest.mark.parametrize(
+    "vector", [[], [0.0, 0.0], [float("nan"), 1.0], [float("inf")], [1.0] * 4_000]
+)
+def test_a_vector_that_compares_with_nothing_is_not_used(vector: list[float]) -> None:
+    assert recall.usable(vector) is None
+
+
+def test_a_vector_is_kept_at_length_one() -> None:
+    assert recall.usable([3e9, 4e9]) == pytest.approx((0.6, 0.8))
