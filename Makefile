@@ -12,6 +12,8 @@ TEST_STAMP := $(VENV)/.test-stamp
 
 # More arguments: make dev ARGS="--port 9000", make test ARGS="-k refund"
 ARGS ?=
+# Tests run in this many processes, a file in one of them.
+WORKERS ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help dev demo test torture check format lock clean
@@ -33,7 +35,7 @@ demo: $(DEV_STAMP)
 	@$(BIN)/layover demo $(ARGS)
 
 test: $(TEST_STAMP)
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 torture: $(TEST_STAMP)
 	@$(BIN)/python -m pytest tests/torture -m torture $(ARGS)

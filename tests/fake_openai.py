@@ -36,7 +36,9 @@ class Request:
 
     @property
     def task(self) -> str:
-        """The task that it says it is for."""
+        """The task that it says it is for; `embeddings` where it asks for these."""
+        if self.path.endswith("/embeddings"):
+            return "embeddings"
         return self.headers.get("x-layover-task", "turn")
 
 
@@ -238,7 +240,7 @@ class FakeOpenAI:
             self._changed.notify_all()
             scripted = self._scripts.get(request.task)
             responder = self._responders.get(request.task)
-            if request.path.endswith("/chat/completions") and scripted:
+            if request.path.endswith(("/chat/completions", "/embeddings")) and scripted:
                 return scripted.popleft()
         if not request.path.endswith("/chat/completions"):
             return _other(request)

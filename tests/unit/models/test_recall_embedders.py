@@ -40,7 +40,9 @@ def dot(a: list[float], b: list[float]) -> float:
 
 async def test_a_refused_request_is_not_repeated() -> None:
     with FakeOpenAI() as server:
-        server.script([json_answer({"error": {"message": "no such model"}}, 404)])
+        server.script(
+            [json_answer({"error": {"message": "no such model"}}, 404)], task="embeddings"
+        )
         asked = embedder(server)
         with pytest.raises(ModelError, match="no such model"):
             await asked.embed(["a"])
@@ -51,7 +53,7 @@ async def test_a_refused_request_is_not_repeated() -> None:
 @pytest.mark.parametrize("body", [{}, {"data": []}, {"data": [{"index": 1}]}, [], "x"])
 async def test_an_answer_that_misses_a_vector_is_a_fault(body: Any) -> None:
     with FakeOpenAI() as server:
-        server.script([json_answer(body)] * 6)
+        server.script([json_answer(body)] * 6, task="embeddings")
         asked = embedder(server)
         with pytest.raises(ModelError):
             await asked.embed(["a"])
@@ -60,7 +62,9 @@ async def test_an_answer_that_misses_a_vector_is_a_fault(body: Any) -> None:
 
 async def test_a_passing_fault_is_repeated() -> None:
     with FakeOpenAI() as server:
-        server.script([json_answer({"error": {"message": "busy"}}, 503), answer([1.0])])
+        server.script(
+            [json_answer({"error": {"message": "busy"}}, 503), answer([1.0])], task="embeddings"
+        )
         asked = embedder(server)
         assert await asked.embed(["a"]) == [[1.0]]
         await asked.aclose()
@@ -68,7 +72,7 @@ async def test_a_passing_fault_is_repeated() -> None:
 
 async def test_vectors_come_in_the_order_of_their_texts() -> None:
     with FakeOpenAI() as server:
-        server.script([answer([1.0, 0.0], [0.0, 1.0])])
+        server.script([answer([1.0, 0.0], [0.0, 1.0])], task="embeddings")
         asked = embedder(server)
         assert await asked.embed(["a", ""]) == [[1.0, 0.0], [0.0, 1.0]]
         await asked.aclose()
@@ -80,7 +84,7 @@ async def test_vectors_come_in_the_order_of_their_texts() -> None:
 
 async def test_many_texts_go_in_several_requests() -> None:
     with FakeOpenAI() as server:
-        server.script([answer(*[[1.0]] * MOST_TEXTS), answer([2.0])])
+        server.script([answer(*[[1.0]] * MOST_TEXTS), answer([2.0])], task="embeddings")
         asked = embedder(server)
         vectors = await asked.embed(["a"] * (MOST_TEXTS + 1))
         await asked.aclose()

@@ -75,10 +75,10 @@ def base_of(agent: Agent, context: TurnContext, as_of: datetime) -> ContextBase:
     )
 
 
-def _not_shown(agent: Agent, context: TurnContext) -> Sequence[Recalled]:
+def _not_shown(agent: Agent, context: TurnContext) -> list[Recalled]:
     """Recalled messages without what a token buffer shows: the store does not know how much fits."""
     if agent.memory.token_buffer is None:
-        return context.recalled
+        return list(context.recalled)
     shown = {m.id for m in _history(agent, context)}
     return [r for r in context.recalled if r.message.id not in shown]
 

@@ -87,8 +87,9 @@ def recalled(
             path = thread.path(leaf.id) if leaf else []
         rows = [_Row(m, thread.texts[m.id]) for m in path if m.id in thread.texts]
         scope.append(rows)
-    scope.sort(key=lambda rows: rows[0].message.created_at if rows else query.now)
-    return tuple(_shown(scope, query))
+    found = [shown for shown in _shown(scope, query) if shown]
+    found.sort(key=lambda shown: (shown[0].message.created_at, shown[0].message.thread_id))
+    return tuple(r for shown in found for r in shown)
 
 
 def _threads(
@@ -101,18 +102,22 @@ def _threads(
     ]
 
 
-def _shown(scope: list[list[_Row]], query: RecallQuery) -> Iterator[Recalled]:
+def _shown(scope: list[list[_Row]], query: RecallQuery) -> Iterator[list[Recalled]]:
     """The matches and what stands beside them, thread by thread."""
     rows = [row for thread in scope for row in thread]
     matches = {m.place: m for m in _matches(scope, rows, query)}
     begun = 0
     for thread in scope:
-        end = begun + len(thread)
-        for place in range(begun, end):
-            near = range(place - query.after, place + query.before + 1)
-            if any(begun <= n < end and n in matches for n in near):
-                yield _recalled(rows[place].message, matches.get(place))
-        begun = end
+        places = range(begun, begun + len(thread))
+        yield [
+            _recalled(rows[place].message, matches.get(place))
+            for place in places
+            if any(
+                n in matches and n in places
+                for n in range(place - query.after, place + query.before + 1)
+            )
+        ]
+        begun += len(thread)
 
 
 def _recalled(message: Message, match: _Match | None) -> Recalled:
