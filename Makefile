@@ -16,13 +16,14 @@ ARGS ?=
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help dev demo test torture check format lock clean
+.PHONY: help dev demo test torture bench check format lock clean
 
 help:
 	@echo "make dev     set up and serve everything at http://127.0.0.1:8787"
 	@echo "make demo    set up, then one conversation from end to end, checked"
 	@echo "make test    set up and run all tests"
 	@echo "make torture kills, faults and load, for minutes"
+	@echo "make bench   what a turn costs on a short thread and on a long one"
 	@echo "make check   formatting, lint, types and import rules"
 	@echo "make format  rewrite the code as make check wants it"
 	@echo "make lock    lock all dependencies again (ARGS=--upgrade: in newer versions)"
@@ -39,6 +40,9 @@ test: $(TEST_STAMP)
 
 torture: $(TEST_STAMP)
 	@$(BIN)/python -m pytest tests/torture -m torture $(ARGS)
+
+bench: $(TEST_STAMP)
+	@$(BIN)/python tests/benchmarks/thread_length.py
 
 check: $(TEST_STAMP)
 	$(BIN)/ruff format --check

@@ -29,6 +29,29 @@ def test_four_characters_are_a_token_rounded_up(characters: int, tokens: int) ->
     assert estimate("x" * characters) == tokens
 
 
+@pytest.mark.parametrize(
+    ("text", "o200k"),
+    [
+        (
+            "The refund for order A-1001 was approved by the manager on Monday, and the customer was told.",
+            22,
+        ),
+        ("Возврат по заказу A-1001 был одобрен менеджером в понедельник, и клиенту сообщили.", 26),
+        (
+            "订单A-1001的四十二欧元退款已于周一由经理批准，并已告知客户款项将在三个工作日内到账。",
+            32,
+        ),
+        (
+            "注文A-1001に対する四十二ユーロの返金は月曜日に管理者によって承認され、お客様には三営業日以内に入金されると伝えられました。",
+            46,
+        ),
+    ],
+    ids=["English", "Russian", "Chinese", "Japanese"],
+)
+def test_every_script_is_estimated_within_a_third(text: str, o200k: int) -> None:
+    assert abs(estimate(text) - o200k) <= o200k / 3
+
+
 def test_a_tool_message_counts_what_the_model_saw_and_not_the_raw_result() -> None:
     part = ToolResultPart(tool_call_id="c", tool_name="look", result="x" * 4000)
     assert message_tokens(message(Role.TOOL, part, model_output="x" * 40)) == OVERHEAD + 10

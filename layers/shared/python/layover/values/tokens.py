@@ -1,12 +1,23 @@
-"""Estimated tokens, where no tokenizer is at hand: characters / 4 (BEHAVIOUR 3.4)."""
+"""Estimated tokens, where no tokenizer is at hand: characters / 4 (BEHAVIOUR 3.4), and 0.7 for a character
+of the scripts that write without letters.
+
+A tokenizer's vocabulary is megabytes to load and belongs to one provider. The estimate is corrected by the
+provider's own count of each prompt (`engine.prompter`)."""
+
+import re
 
 CHARACTERS_A_TOKEN = 4
+WIDE_TOKENS = 0.7
+"""Of a Chinese, Japanese or Korean character (measured: 0.70 and 0.73 with o200k_base)."""
 FILE_TOKENS = 1_000
 """What an image costs, about; nobody knows it of other files."""
 OVERHEAD = 4
 """Tokens that a message costs beside its text."""
 
+_WIDE = re.compile("[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef]")
+
 
 def estimate(text: str) -> int:
     """Tokens of a text, rounded up."""
-    return -(-len(text) // CHARACTERS_A_TOKEN)
+    wide = 0 if text.isascii() else len(_WIDE.findall(text))
+    return -(-(len(text) - wide) // CHARACTERS_A_TOKEN) + round(wide * WIDE_TOKENS)
