@@ -258,6 +258,7 @@ class Client:
     def __init__(self, system: Torture, caller: Caller) -> None:
         self.system = system
         self.caller = caller
+        self.caller.patient = True
         self.name = caller.name
         self._until = time.monotonic() + DEADLINE_S
 
