@@ -64,6 +64,19 @@ async def end_run(
         await start_execution(runtime, state.meta.owner, ended.next_run, 1)
 
 
+async def end_even_unsaved(
+    runtime: Runtime, log: RunLog, state: RunState, head: ThreadHead, over: Over
+) -> None:
+    """The end of a run that nobody will try again: a database that is away does not hold it up."""
+    try:
+        await end_run(runtime, log, state, head, over)
+    except RetryableError:
+        logger.warning(
+            "the database is away: the run is saved later", extra={"run_id": state.meta.id}
+        )
+        await end_run(runtime, log, state, head, over, save=False)
+
+
 async def _close_open_calls(runtime: Runtime, log: RunLog, state: RunState) -> list[str]:
     """A run that ends while calls run or wait (cancelled, failed): they are settled as cancelled.
     Returns the tokens of those that waited."""

@@ -14,7 +14,7 @@ from layover.errors import DecisionError, DecisionInvalid, Fenced, RunFailed
 from layover.ports import RunLog, Runtime
 from layover.services.callback import CALLBACK, decision_from_callback
 from layover.services.ending import SYSTEM
-from layover.services.payloads import AwaitPayload, ResumePayload, RunPayload, WaitingCall
+from layover.services.payloads import AwaitPayload, ResumePayload, WaitingCall
 from layover.services.text import cleaned
 from layover.services.turn import agent_of
 from layover.services.waiting import waiting_call
@@ -170,8 +170,3 @@ def _item(call: CallRecord) -> WaitingCall:
 
 def _done(item: WaitingCall) -> WaitingCall:
     return item.model_copy(update={"status": "done"})
-
-
-def payload_of(event: dict[str, Any]) -> RunPayload:
-    """The event of the resume function: op `await` or `resume`."""
-    return (AwaitPayload if event.get("op") == "await" else ResumePayload).model_validate(event)

@@ -1,20 +1,17 @@
 """Settle: what becomes of a run whose Turn failed. Imports no user code."""
 
 import json
-import logging
 from collections.abc import Mapping
 from typing import Any
 
 from layover.engine.loop import failed
 from layover.engine.state import RunState
-from layover.errors import Fenced, RetryableError, RunFailed
+from layover.errors import Fenced, RunFailed
 from layover.ports import Runtime
-from layover.services.ending import end_run
+from layover.services.ending import end_even_unsaved
 from layover.services.payloads import SettlePayload
 from layover.services.turn import head_of
 from layover.values.run import MAX_ATTEMPTS, Status
-
-logger = logging.getLogger("layover")
 
 
 async def settle(runtime: Runtime, payload: SettlePayload) -> Mapping[str, Any]:
@@ -32,11 +29,7 @@ async def settle(runtime: Runtime, payload: SettlePayload) -> Mapping[str, Any]:
     state = RunState(log.snapshot)
     try:
         head = await head_of(runtime, run)
-        try:
-            await end_run(runtime, log, state, head, failure)
-        except RetryableError:
-            logger.warning("the database is away: the run is saved later", extra={"run_id": run.id})
-            await end_run(runtime, log, state, head, failure, save=False)
+        await end_even_unsaved(runtime, log, state, head, failure)
     except Fenced:
         return {"status": "left"}
     return {"status": "over"}

@@ -7,9 +7,9 @@ from datetime import timedelta
 
 from layover.engine.loop import failed
 from layover.engine.state import RunState
-from layover.errors import LayoverError, RetryableError, RunFailed
+from layover.errors import LayoverError, RunFailed
 from layover.ports import Runtime, Watched
-from layover.services.ending import end_run, start_execution, wake
+from layover.services.ending import end_even_unsaved, start_execution, wake
 from layover.services.erase import erase
 from layover.services.retire import retire
 from layover.services.turn import head_of
@@ -109,10 +109,7 @@ async def _give_up(runtime: Runtime, run: RunMeta) -> str:
     problem = f"{MAX_ATTEMPTS} attempts made no step, and nothing drives the run any more"
     over = failed(RunFailed(problem, type="AttemptsUsedUp", run_id=run.id))
     head, state = await head_of(runtime, run), RunState(log.snapshot)
-    try:
-        await end_run(runtime, log, state, head, over)
-    except RetryableError:
-        await end_run(runtime, log, state, head, over, save=False)
+    await end_even_unsaved(runtime, log, state, head, over)
     return "failed"
 
 
