@@ -11,7 +11,17 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from layover import Agent, Memory, NodeMemory, ToolContext, tool
+from layover import (
+    Agent,
+    Memory,
+    NodeMemory,
+    ObservationalMemory,
+    SemanticRecall,
+    TokenBuffer,
+    ToolContext,
+    WorkingMemory,
+    tool,
+)
 
 GATE_LIMIT_S = 25.0
 
@@ -163,3 +173,83 @@ clerk = Agent(
     memory=Memory(history=NodeMemory("desk")),
 )
 plain = Agent(name="plain", model="openai/fake-1", instructions="You chat.")
+
+
+class Notes(BaseModel):
+    """What a keeper writes down."""
+
+    name: str | None = None
+    pets: list[str] | None = None
+
+
+@tool
+async def tries(ctx: ToolContext, action: str) -> str:
+    """Tries something, in vain, and says so in the log."""
+    await ctx.log_attempt("deploy", action, error="no disk", diagnosis="it is full")
+    return "in vain"
+
+
+@tool(to_message=lambda result: {"name": "card", "data": {"drawn": result}})
+def card(key: str) -> str:
+    """Shows people something that no model sees."""
+    return f"card of {key}"
+
+
+@tool
+def page(number: int) -> str:
+    """A page of a book: 5,000 characters, 1,250 tokens."""
+    return f"page {number} ".ljust(5_000, ".")
+
+
+def chatty(name: str, memory: Memory, *tools: Any) -> Agent:
+    """An agent that differs from others in what it remembers."""
+    return Agent(
+        name=name, model="openai/fake-1", instructions="You chat.", tools=tools, memory=memory
+    )
+
+
+keeper = chatty(
+    "keeper",
+    Memory(working_memory=WorkingMemory(schema=Notes), profile=True, session=True, plan=True),
+    tries,
+    refund,
+)
+diarist = chatty("diarist", Memory(working_memory=WorkingMemory(scope="thread"), titles=False))
+finder = chatty(
+    "finder",
+    Memory(
+        last_messages=2,
+        semantic_recall=SemanticRecall(top_k=1, before=0, after=0),
+        role_prefix={"user": "Customer"},
+        titles=False,
+    ),
+)
+seeker = chatty(
+    "seeker",
+    Memory(
+        last_messages=2,
+        semantic_recall=SemanticRecall(top_k=2, before=0, after=0, scope="resource"),
+        titles=False,
+    ),
+    refund,
+)
+forgetful = chatty("forgetful", Memory(last_messages=4, titles=False), look_up, card, page)
+framed = chatty("framed", Memory(query_template="<asked>{{query}}</asked>", titles=False))
+thrifty = chatty(
+    "thrifty", Memory(token_buffer=TokenBuffer(max_tokens=1_000), titles=False), look_up, page
+)
+
+
+@tool(idempotent=True)
+def read_page(page: int) -> str:
+    """One page of a long book: about 2,000 tokens."""
+    return f"page {page}: the code is K-{page * 7919}. " + "words of a page " * 500
+
+
+page_reader = Agent("page-reader", tools=[read_page], max_iterations=60)
+page_observer = Agent(
+    "page-observer",
+    tools=[read_page],
+    max_iterations=60,
+    memory=Memory(compaction=ObservationalMemory()),
+)

@@ -307,6 +307,7 @@ class System:
     options: Sequence[str] = ()
     checked: bool = True
     working: Path = TESTS
+    variables: Mapping[str, str] = field(default_factory=dict)
     url: str = ""
     lines: list[str] = field(default_factory=list)
     _callers: list[Caller] = field(default_factory=list)
@@ -365,7 +366,7 @@ class System:
     def _variables(self) -> dict[str, str]:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("OPENAI_", "LAYOVER_"))}
         ours = {"OPENAI_BASE_URL": self.brain.provider.base_url, "OPENAI_API_KEY": "test"}
-        return kept | ours | {"E2E_FOLDER": str(self.folder)}
+        return kept | ours | {"E2E_FOLDER": str(self.folder)} | dict(self.variables)
 
     def _read(self) -> None:
         assert self.process.stdout is not None

@@ -33,6 +33,8 @@ class Request:
     headers: Mapping[str, str]
     body: Any
     connection: int
+    raw: bytes = b""
+    """The body byte for byte."""
 
     @property
     def task(self) -> str:
@@ -268,7 +270,8 @@ async def _read(reader: asyncio.StreamReader, number: int) -> Request | None:
     pairs = (line.partition(":") for line in lines)
     headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
     body = await reader.readexactly(int(headers.get("content-length", "0")))
-    return Request(first.split(" ")[1], headers, json.loads(body) if body else None, number)
+    parsed = json.loads(body) if body else None
+    return Request(first.split(" ")[1], headers, parsed, number, body)
 
 
 async def _write(raw: Raw, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:

@@ -20,7 +20,8 @@ def brain() -> Iterator[Brain]:
 @pytest.fixture(scope="session")
 def system(brain: Brain) -> Iterator[System]:
     """The session's system."""
-    with folder("e2e") as data, System(data, brain) as running:
+    recalls = {"LAYOVER_EMBEDDER_MODEL": "hashing/256"}
+    with folder("e2e") as data, System(data, brain, variables=recalls) as running:
         yield running
 
 

@@ -279,15 +279,33 @@ async def test_the_request_says_who_asks_and_what(server: FakeOpenAI, chat: Chat
     assert request.headers["content-type"] == "application/json"
     assert request.body["stream_options"] == {"include_usage": True}
     assert request.body["messages"][0]["content"] == "größe"
-    assert "prompt_cache_key" not in request.body  # another host may refuse it
+    assert request.body["prompt_cache_key"] == "k"
 
 
-async def test_the_cache_key_is_sent_where_the_provider_knows_it(server: FakeOpenAI) -> None:
-    server.script([say("x")])
-    chat = Chat(server.base_url, prompt_cache_key=True)
-    await chat.complete(PLAIN.model_copy(update={"cache_key": "k"}))
-    await chat.aclose()
-    assert server.requests[0].body["prompt_cache_key"] == "k"
+@pytest.mark.parametrize(
+    ("status", "refusal"),
+    [
+        (400, {"error": {"message": "Unknown name \"prompt_cache_key\": Cannot find field."}}),
+        (422, {"detail": [{"type": "extra_forbidden", "loc": ["body", "prompt_cache_key"]}]}),
+    ],
+)
+@pytest.mark.parametrize("prompt", [PLAIN, STREAM])
+async def test_a_host_that_refuses_the_cache_key_is_not_sent_it_again(
+    server: FakeOpenAI, chat: Chat, prompt: Prompt, status: int, refusal: Any
+) -> None:
+    server.script([document(refusal, status=status), say("x"), say("y")])
+    asked = prompt.model_copy(update={"cache_key": "k"})
+    assert [(await chat.complete(asked)).text for _ in range(2)] == ["x", "y"]
+    assert ["prompt_cache_key" in r.body for r in server.requests] == [True, False, False]
+
+
+async def test_a_host_that_refuses_another_field_is_asked_once(
+    server: FakeOpenAI, chat: Chat
+) -> None:
+    server.script([fail(400, "Unknown name \"messages\"")])
+    with pytest.raises(ModelError, match="messages"):
+        await chat.complete(PLAIN.model_copy(update={"cache_key": "k"}))
+    assert len(server.requests) == 1
 
 
 async def test_a_listener_may_be_async(server: FakeOpenAI, chat: Chat) -> None:

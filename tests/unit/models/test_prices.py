@@ -51,3 +51,8 @@ def test_reasoning_is_part_of_the_output_already() -> None:
 )
 def test_prefixes_and_dated_names_find_the_same_price(model: str) -> None:
     assert cost(model, USAGE) == Decimal("0.21")
+
+
+@pytest.mark.parametrize("model", ["text-embedding-3-small", "openai/text-embedding-3-small"])
+def test_embedders_have_a_price(model: str) -> None:
+    assert cost(model, Usage(input_tokens=1_000_000)) == Decimal("0.02")

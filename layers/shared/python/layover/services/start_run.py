@@ -216,8 +216,9 @@ def _content(given: str | Sequence[InputPart]) -> tuple[InputPart, ...]:
         parts: list[InputPart] = [TextPart(text=cleaned(given))]
     else:
         parts = _PARTS.validate_python(cleaned(_plain(given)))
-    if not any(not isinstance(part, TextPart) or part.text for part in parts):
-        raise _invalid((), "the input is empty", "empty")
+    if not any(isinstance(p, FilePart) or (isinstance(p, TextPart) and p.text) for p in parts):
+        # Data is for the application: a model never sees it.
+        raise _invalid((), "the input has neither text nor a file", "empty")
     for index, part in enumerate(parts):
         if isinstance(part, FilePart):
             _check_file(index, part)

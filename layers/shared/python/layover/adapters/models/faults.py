@@ -1,5 +1,6 @@
 """What can go wrong between a prompt and its reply, and which of it passes by itself."""
 
+import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -133,6 +134,8 @@ def _message(body: object, status: int | None) -> str:
         value = details.get(key)
         if isinstance(value, str) and value.strip():
             return value.strip()
+        if isinstance(value, list) and value:  # a list of what is wrong with the fields
+            return plain_text(json.dumps(value, ensure_ascii=False), 500)
     at = f"HTTP {status}" if status is not None else "an error"
     if isinstance(body, str) and (text := plain_text(body)):
         return f"The model's provider answered {at}: {text}"

@@ -22,6 +22,7 @@ from layover.adapters.models.faults import (
 from layover.adapters.models.replies import Assembly, decoded
 from layover.adapters.models.retrying import Sleep, retrying
 from layover.adapters.models.sse import EventParser, ServerEvent
+from layover.errors import ModelError
 from layover.ids import RandomIds
 from layover.ports import ChatModel, Ids, OnDelta
 from layover.values.prompt import Delta, Prompt, Reply
@@ -46,21 +47,20 @@ DRAIN_TIMEOUT_S = 0.5
 class OpenAIChat(ChatModel):
     """One client for each event loop; nothing is imported or opened before the first call.
 
-    `prompt_cache_key`: whether the provider takes that field (default: OpenAI's own host does)."""
+    `prompt_cache_key`: whether to send that field; a provider that refuses it is not sent it again."""
 
     def __init__(
         self,
         api_key: str | None,
         base_url: str | None = None,
         *,
-        prompt_cache_key: bool | None = None,
+        prompt_cache_key: bool = True,
         ids: Ids | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         self._api_key = api_key or "none"  # servers of one's own often want no key
         self._base_url = base_url or OPENAI_BASE_URL
-        is_openai = self._base_url.startswith("https://api.openai.com/")
-        self._cache_key = is_openai if prompt_cache_key is None else prompt_cache_key
+        self._cache_key = prompt_cache_key
         self._ids = ids or RandomIds()
         self._sleep = sleep
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI] = (
@@ -69,6 +69,15 @@ class OpenAIChat(ChatModel):
 
     async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
         """One reply; see the port. Deltas are told only where `prompt.stream` asks for a stream."""
+        try:
+            return await self._complete(prompt, on_delta)
+        except ModelError as error:
+            if not (self._cache_key and _refuses_cache_key(error)):
+                raise
+        self._cache_key = False
+        return await self._complete(prompt, on_delta)
+
+    async def _complete(self, prompt: Prompt, on_delta: OnDelta | None) -> Reply:
         body = wire.encoded(wire.body(prompt, cache_key=self._cache_key))
 
         async def attempt() -> Reply:
@@ -185,6 +194,12 @@ class OpenAIChat(ChatModel):
             max_retries=0,
             http_client=DefaultAsyncHttpxClient(limits=limits),
         )
+
+
+def _refuses_cache_key(error: ModelError) -> bool:
+    """Some hosts (Mistral, Gemini) refuse fields that they do not know, and name them. A body that was
+    sent without the field is refused for something else."""
+    return error.status in (400, 422) and "prompt_cache_key" in error.message
 
 
 async def _events(response: "httpx2.Response") -> AsyncGenerator[ServerEvent, None]:
