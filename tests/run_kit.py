@@ -1,7 +1,7 @@
 """One process's worth of runs in memory, driven as the state machine drives them; and a power switch."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -21,8 +21,11 @@ from layover.ids import RandomIds
 from layover.ports import ChatModel, Clock, Deadline, Runtime
 from layover.services import approvals
 from layover.services.deadlines import NoDeadline
+from layover.services.compact import AHEAD, NOW, compact
+from layover.services.extract import extract
 from layover.services.payloads import (
     AwaitPayload,
+    CompactPayload,
     ResumePayload,
     RunPayload,
     SettlePayload,
@@ -111,6 +114,19 @@ class FailingThreads(InMemoryThreads):
         await super().save_turn(record)
 
 
+class AtOnce:
+    """`ports.Background` that has done it when it returns."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    async def observe(self, owner: str, run_id: str, after_id: str | None, through_id: str) -> None:
+        payload = CompactPayload(
+            op=AHEAD, owner=owner, run_id=run_id, after_id=after_id, through_id=through_id
+        )
+        await compact(self._runtime, payload)
+
+
 class Bench:
     """An agent with in-memory ports, and a hand that does what Step Functions does."""
 
@@ -190,9 +206,21 @@ class Bench:
                 if status != "again":
                     return "over" if (await self.meta(run_id)).status.over else status
                 continue
-            if answer["status"] != "yielded":
+            if answer["status"] == "compact":
+                await compact(self.plain, self.payload(run_id, CompactPayload, op=NOW))
+            elif answer["status"] != "yielded":
                 return str(answer["status"])
         raise AssertionError("the run comes to no end")
+
+    def observe_ahead(self) -> None:
+        """Slices are observed at once, where a deployment does it in the background."""
+        self.runtime = replace(self.runtime, background=AtOnce(self.plain))
+
+    async def remember(self) -> None:
+        """What the state machine does after the newest run's end."""
+        run_id = (await self.plain.journal.runs(ANN, "t1", 1, None)).items[0].id
+        await extract(self.plain, self.payload(run_id))
+        await compact(self.plain, self.payload(run_id, CompactPayload))
 
     async def go(self, text: str = "hello", **options: Any) -> Run:
         """A run from beginning to end, or to its suspension."""

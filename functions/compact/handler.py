@@ -4,9 +4,9 @@ from typing import Any
 
 from layover import wiring
 from layover.services.compact import compact
-from layover.services.payloads import RunPayload
+from layover.services.payloads import CompactPayload
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, str]:
-    """`{owner, run_id}` -> `{status}`."""
-    return wiring.run(compact(wiring.runtime(), RunPayload.model_validate(event)))
+    """`{op, owner, run_id, after_id?, through_id?}` -> `{status}`."""
+    return wiring.run(compact(wiring.runtime(), CompactPayload.model_validate(event)))

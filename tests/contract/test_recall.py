@@ -62,11 +62,11 @@ class Talk(Conversation):
         row = recall.indexed(message, self.agent)
         if row is None or not embed:
             return row
-        (vector,) = await EMBEDDER.embed([recall.spoken(message.text)])
+        (vector,) = (await EMBEDDER.embed([recall.spoken(message.text)])).vectors
         return row.model_copy(update={"vector": recall.usable(vector), "model": EMBEDDER.model})
 
     async def asked(self, text: str, *, embed: bool = True, **fields: object) -> RecallQuery:
-        (vector,) = await EMBEDDER.embed([text])
+        (vector,) = (await EMBEDDER.embed([text])).vectors
         given = {"agent": self.agent, "text": text, "now": NOW, "thread_id": self.id, "top_k": 1}
         if embed:
             given |= {"vector": recall.usable(vector), "model": EMBEDDER.model}

@@ -260,6 +260,15 @@ async def test_a_token_buffer_reads_so_many_messages_at_most(talk: Conversation)
     assert len((await talk.store.open_turn(query)).history) == 10
 
 
+async def test_a_token_buffer_reads_a_turn_of_more_messages_whole(talk: Conversation) -> None:
+    await _turns(talk, count=3, length=4)
+    query = talk.query(talk.message("next", "u2.3")).model_copy(update={"max_messages": 2})
+    found = await talk.store.open_turn(query)
+    assert [m.id for m in found.history] == ["u2", "u2.1", "u2.2", "u2.3"]
+    pinned = query.model_copy(update={"pinned_depth": found.window_depth})
+    assert (await talk.store.open_turn(pinned)).history == found.history
+
+
 async def test_a_turn_longer_than_the_window_is_kept_whole(talk: Conversation) -> None:
     await _turns(talk, count=2, length=40)
     history = await talk.open(talk.message("next", "u1.39"), window=2)

@@ -185,6 +185,29 @@ def test_the_longest_vector_fits_into_a_row(postgres: TestPostgres) -> None:
             connection.execute(insert, ("f" * 30, "g" * 64, 3901))
 
 
+def test_only_observations_may_wait_to_take_effect(postgres: TestPostgres) -> None:
+    insert = (
+        "insert into compactions (thread_id, generation, kind, branch_id, after_depth, through_depth, "
+        "through_message_id, active, token_count, created_at) "
+        "values ('t', %s, %s, 0, -1, 0, 'm', false, 1, now())"
+    )
+    with psycopg.connect(postgres.runtime) as connection:
+        connection.execute("select set_config('app.resource_id', %s, true)", ("waiting",))
+        connection.execute(
+            "insert into threads (id, agent, created_at, updated_at) values ('t', 'a', now(), now())"
+        )
+        connection.execute(
+            "insert into branches (thread_id, id, path, path_depths) values ('t', 0, '{0}', '{0}')"
+        )
+        connection.execute(
+            "insert into messages (thread_id, branch_id, depth, id, role, created_at, content) "
+            "values ('t', 0, 0, 'm', 'user', now(), '[]')"
+        )
+        connection.execute(insert, (1, "observations"))
+        with pytest.raises(psycopg.errors.CheckViolation):
+            connection.execute(insert, (2, "summary"))
+
+
 def test_every_constraint_with_a_meaning_exists(postgres: TestPostgres) -> None:
     rows = _rows(
         postgres, "select conname from pg_constraint where connamespace = 'public'::regnamespace"

@@ -10,7 +10,7 @@ from layover import Agent, Memory, SemanticRecall, TokenBuffer
 from layover.adapters.inmemory.model import ScriptedModel, say
 from layover.errors import ModelError
 from layover.testing import HashingEmbedder
-from layover.values.prompt import Prompt
+from layover.values.prompt import Embedded, Prompt
 from layover.wiring import in_memory_runtime
 
 SECRET = "my locker code is 4711"
@@ -22,7 +22,7 @@ class Hanging(HashingEmbedder):
 
     hangs = False
 
-    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+    async def embed(self, texts: Sequence[str]) -> Embedded:
         if self.hangs:
             await asyncio.Event().wait()
         return await super().embed(texts)

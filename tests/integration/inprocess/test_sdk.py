@@ -272,7 +272,7 @@ async def test_parts_are_taken_as_input() -> None:
     model = ScriptedModel([say("fine")])
     parts = [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]
     await agent(model).generate(parts)
-    assert model.prompts[0].messages[0].text == "onetwo"
+    assert model.prompts[0].messages[0].text == "one\n\ntwo"
 
 
 async def test_a_stream_yields_typed_events_with_deltas_until_the_end() -> None:

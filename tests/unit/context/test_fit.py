@@ -113,3 +113,10 @@ def test_calls_and_results_are_never_parted() -> None:
         for message in kept:
             if message.role is Role.TOOL:
                 assert f"a{message.id[1:]}" in ids(kept)
+
+
+def test_what_was_counted_when_it_was_stored_is_not_counted_again() -> None:
+    stored = result("r", "c", 100_000).model_copy(update={"token_count": 5})
+    history = [said("u", Role.USER), asked("a", "c"), stored]
+    fits = fitted(history, said("now", Role.USER), [], 100)
+    assert fits[2] is stored

@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 from layover.clock import SystemClock
 from layover.errors import RetryableError
 from layover.ids import RandomIds
-from layover.ports import Runtime
+from layover.ports import NoMetrics, Runtime
 from layover.values.settings import Settings
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ class Environment(BaseModel):
     bucket: str = Field(default="", alias="LAYOVER_BUCKET")
     state_machine_arn: str = Field(default="", alias="LAYOVER_STATE_MACHINE_ARN")
     event_bus: str = Field(default="default", alias="LAYOVER_EVENT_BUS")
+    compact_function: str = Field(default="", alias="LAYOVER_COMPACT_FUNCTION")
+    """Name or ARN; without it nothing is observed ahead while a run goes on."""
     database_url: str = Field(default="", alias="LAYOVER_DATABASE_URL")
     database_admin_url: str = Field(default="", alias="LAYOVER_DATABASE_ADMIN_URL")
     database_waking_s: float = Field(default=0, ge=0, alias="LAYOVER_DATABASE_WAKING_S")
@@ -118,6 +120,9 @@ def runtime() -> Runtime:
         price=_price,
         window=_window,
         embedder=_Lazy(_embedder) if environment().embedder_model else None,
+        embedder_named=_embedder_named,
+        metrics=_metrics(),
+        background=_Lazy(_background) if environment().compact_function else None,
     )
 
 
@@ -154,6 +159,14 @@ def _callbacks() -> Any:
 
 
 @cache
+def _background() -> Any:
+    from layover.adapters.aws import client
+    from layover.adapters.background.lambda_events import LambdaEvents
+
+    return LambdaEvents(lambda: client("lambda"), environment().compact_function)
+
+
+@cache
 def _database() -> Any:
     from layover.adapters.store.postgres.database import Database
 
@@ -183,15 +196,18 @@ def _model() -> Any:
     return OpenAIChat(env.openai_api_key, env.openai_base_url)
 
 
-@cache
 def _embedder() -> Any:
+    return _embedder_named(environment().embedder_model or "")
+
+
+@cache
+def _embedder_named(name: str) -> Any:
     """By the beginning of the model's name: on this machine, for tests, else a provider's."""
     from layover.adapters.embeddings import offline
     from layover.adapters.embeddings.openai import OpenAIEmbedder
     from layover.adapters.inmemory.embedder import PREFIX, HashingEmbedder
 
     env = environment()
-    name = env.embedder_model or ""
     if name.startswith(offline.PREFIX):
         # Before numpy is there: threads of its matrix products wait for each other on a busy machine.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -199,6 +215,13 @@ def _embedder() -> Any:
     if name.startswith(PREFIX):
         return HashingEmbedder()
     return OpenAIEmbedder(name, env.openai_api_key, env.openai_base_url)
+
+
+@cache
+def _metrics() -> Any:
+    from layover.adapters.metrics.emf import EmfMetrics
+
+    return EmfMetrics()
 
 
 @cache
@@ -253,7 +276,16 @@ def run(work: Coroutine[Any, Any, T]) -> T:
             raise
         raise RetryableError(f"{type(error).__name__}: {error}") from error
     finally:
+        _publish_metrics()
         _leave_if_unclean()
+
+
+def _publish_metrics() -> None:
+    """What was counted costs no invocation its answer."""
+    try:
+        _metrics().flush()
+    except Exception:
+        logging.getLogger("layover").warning("metrics were not published", exc_info=True)
 
 
 def _leave_if_unclean() -> None:
@@ -292,10 +324,12 @@ def in_memory_runtime(
     clock: Any = None,
     ids: Any = None,
     changed: Callable[[], None] | None = None,
+    metrics: Any = None,
 ) -> Runtime:
     """A runtime whose stores forget when the process ends. `model`: a ChatModel, for example
     `layover.testing.ScriptedModel`; without one, the provider of the environment. `embedder`: the
-    same for an Embedder, for example `layover.testing.HashingEmbedder`."""
+    same for an Embedder, for example `layover.testing.HashingEmbedder`. `metrics`: what counts, for
+    example `layover.testing.MemoryMetrics`."""
     from layover.adapters.inmemory.blobs import MemoryBlobs
     from layover.adapters.inmemory.callbacks import MemoryCallbacks
     from layover.adapters.inmemory.journal import in_memory_journal
@@ -319,4 +353,6 @@ def in_memory_runtime(
         price=_price,
         window=_window,
         embedder=embedder or (_Lazy(_embedder) if environment().embedder_model else None),
+        embedder_named=_embedder_named,
+        metrics=metrics or NoMetrics(),
     )

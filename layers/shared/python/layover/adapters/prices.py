@@ -58,5 +58,6 @@ def _readings(model: str) -> list[tuple[str | None, str]]:
     the router has it, or under the maker's own name."""
     maker, slash, name = model.partition("/")
     if not slash:
-        return [(None, model)]
+        # The catalogue tells a provider by its chat models: an embedder's name alone says none.
+        return [(None, model), ("openai", model)]
     return [("openrouter", model), (maker, name)]

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from layover.context.fit import fitted
 from layover.context.repair import without_orphans
@@ -9,15 +10,28 @@ from layover.context.tokens import estimate, message_tokens
 from layover.declare.agent import Agent
 from layover.values.message import FilePart, Message, Part, Role, TextPart
 from layover.values.prompt import Prompt, ToolSpec
-from layover.values.run import ContextBase, RunMeta, StepRecord
+from layover.values.run import RunMeta, StepRecord
 from layover.values.settings import Settings
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What memory adds to a run's prompts, as text.
+
+    `system`: behind the instructions; `block`: what older messages became, before the history;
+    `through`: the last message that `block` stands for; `volatile`: before the input's text."""
+
+    system: str = ""
+    block: str = ""
+    through: str | None = None
+    volatile: str = ""
 
 
 def build_prompt(
     agent: Agent,
     settings: Settings,
     run: RunMeta,
-    base: ContextBase,
+    shown: Shown,
     history: Sequence[Message],
     response: Sequence[Message],
     steps: Sequence[StepRecord],
@@ -27,12 +41,14 @@ def build_prompt(
     """The request of a run's next step: one system message, history, the run's input, its own steps.
 
     `budget`: tokens that the messages may have, by estimate. Raises `fit.TooLong`."""
+    history, response = uncompacted(history, response, shown.through)
     own = _with_corrections(response, steps)
-    system = "\n\n".join(filter(None, (agent.instructions, base.system)))
-    given = shown_input(run.input, base.volatile, agent.memory.query_template)
-    room = budget - estimate(system) - sum(estimate(str(t.parameters)) for t in tools)
+    system = "\n\n".join(filter(None, (agent.instructions, shown.system)))
+    given = shown_input(run.input, shown.volatile, agent.memory.query_template)
+    fixed = estimate(system) + estimate(shown.block)
+    room = budget - fixed - sum(estimate(str(t.parameters)) for t in tools)
     before = [files_first(m) for m in without_orphans(history)]
-    messages = fitted(before, given, without_orphans(own), room)
+    messages = _led(fitted(before, given, without_orphans(own), room), shown.block)
     return Prompt(
         model=agent.model or settings.model,
         system=system or None,
@@ -46,6 +62,34 @@ def build_prompt(
     )
 
 
+def uncompacted(
+    history: Sequence[Message], response: Sequence[Message], through: str | None
+) -> tuple[Sequence[Message], Sequence[Message]]:
+    """What of a run's history and of its own messages is behind its compaction. Its input always is."""
+    own = _after(response, through)
+    if len(own) < len(response):
+        return (), own
+    return _after(history, through), own
+
+
+def _after(messages: Sequence[Message], through: str | None) -> Sequence[Message]:
+    place = next((i for i, m in enumerate(messages) if m.id == through), None)
+    return messages if place is None else messages[place + 1 :]
+
+
+def _led(messages: list[Message], block: str) -> list[Message]:
+    """The block as the leading part of the first user message: data, with a user's authority. A
+    history that begins with an answer gets a message for it alone."""
+    if not block:
+        return messages
+    first, lead = messages[0], TextPart(text=block)
+    if first.role is Role.USER:
+        led = first.model_copy(update={"content": (lead, *first.content)})
+        return [led, *messages[1:]]
+    told = {"role": Role.USER, "content": (lead,), "id": f"{first.id}.o", "model_output": None}
+    return [first.model_copy(update=told), *messages]
+
+
 def estimated_tokens(prompt: Prompt) -> int:
     """The prompt's size by estimate; the provider's own count of it corrects the next one."""
     tools = sum(estimate(str(t.parameters)) + estimate(t.description) for t in prompt.tools)
@@ -57,17 +101,15 @@ def cache_key(thread_id: str) -> str:
     return hashlib.sha256(thread_id.encode()).hexdigest()[:32]
 
 
-def shown_input(message: Message, volatile: str | None, template: str | None) -> Message:
+def shown_input(message: Message, volatile: str, template: str | None) -> Message:
     """The run's input as one user message: a volatile part, then files, then the text."""
-    text = message.text
+    texts = [p for p in message.content if isinstance(p, TextPart) and p.text]
     if template is not None:
-        text = template.replace("{{query}}", text)
-    files = [p for p in message.content if isinstance(p, FilePart)]
+        texts = [TextPart(text=template.replace("{{query}}", message.text))]
     content: list[Part] = [TextPart(text=volatile)] if volatile else []
-    content += files
-    if text or not content:
-        content.append(TextPart(text=text))
-    return message.model_copy(update={"content": tuple(content)})
+    content += [p for p in message.content if isinstance(p, FilePart)]
+    content += texts
+    return message.model_copy(update={"content": tuple(content), "token_count": None})
 
 
 def files_first(message: Message) -> Message:

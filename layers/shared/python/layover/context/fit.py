@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from layover.context.tokens import message_tokens
+from layover.context.tokens import counted_tokens
 from layover.values.message import Message, Role, TextPart
 
 DEFAULT_WINDOW = 128_000
@@ -44,7 +44,7 @@ def fitted(
     given: Message,
     own: Sequence[Message],
     budget: int,
-    count: Count = message_tokens,
+    count: Count = counted_tokens,
 ) -> list[Message]:
     """History, input and the run's own messages within `budget` tokens.
 

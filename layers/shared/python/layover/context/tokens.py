@@ -6,6 +6,11 @@ from layover.values.tokens import FILE_TOKENS, OVERHEAD
 from layover.values.tokens import estimate as estimate
 
 
+def counted_tokens(message: Message) -> int:
+    """As counted when the message was stored: a turn never recounts a thread (BEHAVIOUR 6.6)."""
+    return message_tokens(message) if message.token_count is None else message.token_count
+
+
 def message_tokens(message: Message) -> int:
     """Tokens of a message as a model reads it: counted once, when it is stored."""
     if message.model_output is not None:

@@ -6,7 +6,7 @@ a turn begins."""
 from collections.abc import Sequence
 
 from layover.context.fit import shortened
-from layover.context.tokens import message_tokens
+from layover.context.tokens import counted_tokens
 from layover.declare.memory import TokenBuffer
 from layover.values.message import Message, Role
 
@@ -25,7 +25,7 @@ def buffered(history: Sequence[Message], buffer: TokenBuffer) -> list[Message]:
     kept: list[Message] = []
     tokens = 0
     for turn in reversed(_turns(history)):
-        size = sum(_tokens(m) for m in turn)
+        size = sum(map(counted_tokens, turn))
         fits = tokens + size <= buffer.max_tokens and len(kept) + len(turn) <= buffer.max_messages
         if not fits and kept:
             break
@@ -45,8 +45,3 @@ def _turns(history: Sequence[Message]) -> list[list[Message]]:
         if turns:
             turns[-1].append(message)
     return turns
-
-
-def _tokens(message: Message) -> int:
-    """As counted when the message was stored; a turn never recounts a thread."""
-    return message_tokens(message) if message.token_count is None else message.token_count

@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from layover.context.assembly import Shown
 from layover.declare.agent import Agent
 from layover.declare.render import jsonable
 from layover.engine.attachments import Attachments
 from layover.engine.belongings import Belongings
 from layover.engine.budget import Budget
 from layover.engine.calls import Calls
+from layover.engine.compaction import Compaction, Known
 from layover.engine.execute import AnyTool
 from layover.engine.hooks import Stopping
 from layover.engine.progress import OutOfTime, Over, Progress, Stopped, Suspended, Yielded
@@ -28,12 +30,14 @@ from layover.values.run import ContextBase, ErrorInfo, FinishReason, Status, Ste
 
 @dataclass(frozen=True)
 class Given:
-    """What a turn read for its run: the history that the prompt shows, what memory adds to it, and the
-    tools that memory brings."""
+    """What a turn read for its run: the history that the prompt shows, what memory adds to it (as it is
+    pinned, and as text), and the tools that memory brings."""
 
     history: Sequence[Message]
     base: ContextBase
+    shown: Shown
     memory_tools: Sequence[AnyTool] = ()
+    compaction: Known | None = None
 
 
 class Loop:
@@ -69,11 +73,17 @@ class Loop:
             agent,
             runtime.settings,
             self.state.base or given.base,
+            given.shown,
             given.history,
             [t.spec for t in (*agent.tools, *given.memory_tools)],
             runtime.window,
         )
         attachments = Attachments(belongings.files)
+        self._compaction = (
+            Compaction(runtime, log, self.state, prompter, given.compaction)
+            if given.compaction
+            else None
+        )
         self._steps = ModelStep(runtime, log, self.state, agent, prompter, attachments)
 
     async def advance(self) -> Progress:
@@ -112,6 +122,8 @@ class Loop:
             if not self._time.for_model():
                 await self._log.flush()
                 return Yielded()
+            if self._compaction is not None and not await self._compaction.allows():
+                return Yielded(context=True)
             await self._steps.make()
 
     async def _finish_step(self, step: StepRecord) -> Progress | None:

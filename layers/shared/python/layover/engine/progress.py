@@ -25,7 +25,10 @@ class Suspended:
 
 @dataclass(frozen=True)
 class Yielded:
-    """The time is up: the run goes on in a fresh invocation."""
+    """The run goes on in a fresh invocation: the time is up, or (`context`) its prompt has to be
+    compacted first."""
+
+    context: bool = False
 
 
 Progress = Over | Suspended | Yielded

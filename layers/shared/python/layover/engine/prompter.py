@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from layover.context.assembly import build_prompt, estimated_tokens
+from layover.context.assembly import Shown, build_prompt, estimated_tokens
 from layover.context.fit import DEFAULT_WINDOW, RESERVED, TooLong
 from layover.declare.agent import Agent
 from layover.engine.state import RunState
@@ -30,6 +30,7 @@ class Prompter:
         agent: Agent,
         settings: Settings,
         base: ContextBase,
+        shown: Shown,
         history: Sequence[Message],
         tools: Sequence[ToolSpec],
         window: Callable[[str], int | None] | None,
@@ -37,10 +38,20 @@ class Prompter:
         self._agent = agent
         self._settings = settings
         self.base = base
-        self._history = history
+        self.shown = shown
+        self.history = history
         self._tools = tools
         known = window(agent.model or settings.model) if window else None
         self._budget = (known or DEFAULT_WINDOW) - RESERVED
+
+    @property
+    def budget(self) -> int:
+        """Tokens that a prompt may have."""
+        return self._budget
+
+    def switch(self, base: ContextBase, shown: Shown) -> None:
+        """From the next step on, the prompt shows another generation of its compaction."""
+        self.base, self.shown = base, shown
 
     def prompt(self, state: RunState) -> Prompt:
         """The next step's prompt. Raises RunFailed where the run's input and last step do not fit."""
@@ -49,8 +60,8 @@ class Prompter:
                 self._agent,
                 self._settings,
                 state.meta,
-                self.base,
-                self._history,
+                self.shown,
+                self.history,
                 state.response(),
                 state.steps,
                 self._tools,

@@ -29,12 +29,14 @@ class RunState:
         self.steps: list[StepRecord] = list(own_steps(snapshot))
         self.calls: dict[str, CallRecord] = {c.key: c for c in snapshot.calls}
         self.step_ended = snapshot.meta.step_ended
+        self.asked_through = self.steps[-1].asked_through if self.steps else None
+        """What is observed ahead, or was to be: nobody asks for it again."""
         self._rendered: list[list[Message]] = []
 
     @property
     def base(self) -> ContextBase | None:
-        """What the run pinned at its first step."""
-        return self.steps[0].base if self.steps else None
+        """What the run pinned: at its first step, or where a compaction switched in since."""
+        return next((s.base for s in reversed(self.steps) if s.base is not None), None)
 
     @property
     def step(self) -> StepRecord | None:

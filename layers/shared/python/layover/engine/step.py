@@ -107,8 +107,9 @@ class ModelStep:
             finish_reason=reply.finish_reason,
             slots=slots,
             estimated_tokens=size,
-            base=self._prompter.base if index == 1 else None,
+            base=self._prompter.base if self._prompter.base != state.base else None,
             correction=None if slots else self._correction(reply),
+            asked_through=state.asked_through,
         )
 
     def _correction(self, reply: Reply) -> str | None:

@@ -174,6 +174,7 @@ class Runner:
             "LAYOVER_TABLE": TABLE_NAME,
             "LAYOVER_BUCKET": BUCKET_NAME,
             "LAYOVER_STATE_MACHINE_ARN": STATE_MACHINE_ARN,
+            "LAYOVER_COMPACT_FUNCTION": "compact",
             "LAYOVER_EVENT_BUS": "default",
             "LAYOVER_SWEEP_PATIENCE_S": "2",
             "LAYOVER_DATABASE_URL": self._postgres.dsn(RUNTIME_ROLE),

@@ -12,9 +12,10 @@ from layover.declare.agent import Agent
 from layover.declare.render import jsonable
 from layover.declare.tool import Tool, tool
 from layover.errors import NotFound
+from layover.memory.entry_search import recall_memory_tool
 from layover.memory.notes import working_key
 from layover.memory.plan import MAX_STEPS, Plan, PlanStep
-from layover.ports import Clock, MemoryStore
+from layover.ports import Clock, Embedder, MemoryStore
 from layover.values.context import Note, NoteKey
 from layover.values.run import RunMeta
 
@@ -35,11 +36,13 @@ def built_in_tools(
     meta: RunMeta,
     clock: Clock,
     as_of: datetime | None = None,
+    embedder: Embedder | None = None,
 ) -> list[AnyTool]:
     """What `agent.memory` brings; empty where it names none of it.
 
     `as_of`: when the run's prompt read the notes (`ContextBase.as_of`); a text that another run
-    wrote after that is not overwritten unseen. Without it: when the run was accepted."""
+    wrote after that is not overwritten unseen. Without it: when the run was accepted. `embedder`:
+    the one of episodic memory; without it entries are found by words."""
     tools: list[AnyTool] = []
     working = agent.memory.working_memory
     key = working_key(agent, meta.thread_id)
@@ -50,6 +53,8 @@ def built_in_tools(
         )
     if agent.memory.plan:
         tools.append(_plan_tool(memory, meta, clock))
+    if agent.memory.episodic is not None:
+        tools.append(recall_memory_tool(agent.memory.episodic, memory, meta, clock, embedder))
     return tools
 
 

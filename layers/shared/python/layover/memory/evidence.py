@@ -15,6 +15,8 @@ _PATH = re.compile(r"(?:[a-z]:)?(?:~|\.{1,2})?[/\\][\w.~\-]", re.IGNORECASE)
 _CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2,}[a-z]+[A-Z]")
 _DOTTED = re.compile(r"\w{2,}(?:\.\w{2,})+")
 _WRAPPING = "\"'`\u201c\u201d\u2018\u2019\u201e\u00ab\u00bb()[]{}<>.,;:!?\u2026*"
+_UNBOUNDED = re.compile("[\u0e00-\u1fff\u2e80-\ud7ff\uf900-\ufaff\U00020000-\U0003fffd]")
+"""Scripts that write no blanks, or stick endings to a name in Latin letters (Korean)."""
 _POSSESSIVE = re.compile("['\u2019]s$")
 
 
@@ -51,7 +53,7 @@ def unsaid(content: str, texts: Sequence[str]) -> list[str]:
 def anchors(content: str) -> list[str]:
     """What has to have been said literally: numbers, URLs, addresses, paths, identifiers."""
     found: list[str] = []
-    for word in normalised(content).split():
+    for word in _UNBOUNDED.sub(" ", content).split():
         token = _POSSESSIVE.sub("", word.strip(_WRAPPING))
         if _is_identifier(token):
             found.append(token)

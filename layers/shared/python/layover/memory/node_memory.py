@@ -167,7 +167,7 @@ def _parted(content: Any, files: Sequence[Any]) -> tuple[Any, list[Entry]]:
     rest = [p for p in plain if not (isinstance(p, dict) and p.get("type") == "file")]
     references += [_reference(p) for p in plain if p not in rest]
     if all(isinstance(p, dict) and p.get("type") == "text" for p in rest):
-        return "".join(p["text"] for p in rest), references
+        return "\n\n".join(p["text"] for p in rest if p["text"]), references
     return rest, references
 
 

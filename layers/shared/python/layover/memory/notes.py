@@ -41,13 +41,19 @@ def note_keys(agent: Agent, thread_id: str) -> tuple[NoteKey, ...]:
     return tuple(k for k in (profile, working_key(agent, thread_id)) if k is not None)
 
 
+def note_blocks(notes: Iterable[Note]) -> dict[str, str]:
+    """Kind -> block of the system message, in order; without notes that say nothing."""
+    by_kind = {note.key.kind: note for note in notes if not blank(note.value)}
+    return {
+        kind: block(name, value_lines(by_kind[kind].value))
+        for kind, name in _BLOCKS.items()
+        if kind in by_kind
+    }
+
+
 def system_blocks(notes: Iterable[Note]) -> str:
     """Profile and working memory for the system message; "" where there is nothing to say."""
-    by_kind = {note.key.kind: note for note in notes}
-    found = [(name, by_kind[kind]) for kind, name in _BLOCKS.items() if kind in by_kind]
-    return "\n\n".join(
-        block(n, value_lines(note.value)) for n, note in found if not blank(note.value)
-    )
+    return "\n\n".join(note_blocks(notes).values())
 
 
 def volatile_blocks(state: ThreadState) -> str:

@@ -12,9 +12,15 @@ LONGEST = 2_000
 """Characters of a message that are shown."""
 
 
-def recalled_block(recalled: Sequence[Recalled], speakers: Mapping[str, str] | None = None) -> str:
-    """`[date time] speaker: text`, in the order of the conversation; "" where nothing was found."""
-    lines = [_line(r, speakers or {}) for r in recalled if r.message.text.strip()]
+def recalled_lines(
+    recalled: Sequence[Recalled], speakers: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Message id -> `[date time] speaker: text`, in the order of the conversation."""
+    return {r.message.id: _line(r, speakers or {}) for r in recalled if r.message.text.strip()}
+
+
+def recalled_block(lines: Sequence[str]) -> str:
+    """The block of these lines; "" where there are none."""
     return block("recalled_messages", lines) if lines else ""
 
 

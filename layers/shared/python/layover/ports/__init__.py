@@ -2,10 +2,11 @@
 a real one; both pass the same contract tests (tests/contract)."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from layover.ports.blobs import BlobFacts, Blobs
+from layover.ports.entries import EntryStore
 from layover.ports.journal import (
     Accepted,
     Decided,
@@ -19,7 +20,18 @@ from layover.ports.journal import (
 from layover.ports.notes import NoteStore
 from layover.ports.recall import RecallStore
 from layover.ports.stores import MemoryStore, ThreadStore
-from layover.ports.world import Callbacks, ChatModel, Clock, Deadline, Embedder, Ids, OnDelta
+from layover.ports.world import (
+    Background,
+    Callbacks,
+    ChatModel,
+    Clock,
+    Deadline,
+    Embedder,
+    Ids,
+    Metrics,
+    NoMetrics,
+    OnDelta,
+)
 from layover.values.settings import Settings
 
 if TYPE_CHECKING:
@@ -27,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Accepted",
+    "Background",
     "BlobFacts",
     "Blobs",
     "Callbacks",
@@ -36,9 +49,12 @@ __all__ = [
     "Decided",
     "Embedder",
     "Ended",
+    "EntryStore",
     "Ids",
     "Journal",
     "MemoryStore",
+    "Metrics",
+    "NoMetrics",
     "NoteStore",
     "OnDelta",
     "RecallStore",
@@ -72,3 +88,8 @@ class Runtime:
     """Tokens of a model's context window, None where it is not known."""
     embedder: Embedder | None = None
     """None: semantic recall is off."""
+    embedder_named: "Callable[[str], Embedder] | None" = None
+    """The embedder of a model, for agents that name one of their own."""
+    metrics: Metrics = field(default_factory=NoMetrics)
+    background: Background | None = None
+    """None: nothing is observed ahead while a run goes on."""

@@ -91,6 +91,11 @@ class RunLog(Protocol):
         """Record that a step whose calls others settled is complete, with its `turn-end`."""
         ...
 
+    async def wait_for_compaction(self, index: int) -> None:
+        """Record that the run yields for its compaction before step `index`, with what was emitted:
+        it waits once for a step, whatever comes of it."""
+        ...
+
     async def open_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
         """Open calls, given as they are journaled (planned, decided, or open by somebody who is
         gone), in one transaction, before they run."""

@@ -3,15 +3,22 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from layover.values.context import IndexedText, Recalled, RecallQuery
+from layover.values.context import IndexedText, Recalled, RecallQuery, StepUsage
 
 
 class RecallStore(Protocol):
     """The texts of an owner's messages, with their words and vectors, under row security."""
 
-    async def index_messages(self, owner: str, rows: Sequence[IndexedText]) -> None:
-        """Keep texts for recall, in one transaction. Repeatable: a text that was indexed by words
-        alone gets its vector; a message that is gone is left out."""
+    async def index_messages(
+        self,
+        owner: str,
+        rows: Sequence[IndexedText],
+        run_id: str = "",
+        usage: Sequence[StepUsage] = (),
+    ) -> None:
+        """Keep texts of a thread for recall, and what their vectors cost (`usage`, of `run_id`), in
+        one transaction. Repeatable: a text that was indexed by words alone gets its vector; a message
+        that is gone is left out; a row of usage stays as it was first."""
         ...
 
     async def common_words(

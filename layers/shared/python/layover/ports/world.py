@@ -4,7 +4,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
-from layover.values.prompt import Delta, Prompt, Reply
+from layover.values.metrics import Metric, Unit
+from layover.values.prompt import Delta, Embedded, Prompt, Reply
 
 
 class Clock(Protocol):
@@ -42,8 +43,9 @@ class Embedder(Protocol):
         """The label that its vectors are kept with: vectors of another one are never compared."""
         ...
 
-    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """One vector a text, in order. Passing faults are retried inside; raises ModelError."""
+    async def embed(self, texts: Sequence[str]) -> Embedded:
+        """One vector a text, in order, and what that cost. Passing faults are retried inside; raises
+        ModelError."""
         ...
 
 
@@ -71,9 +73,38 @@ class Callbacks(Protocol):
         ...
 
 
+class Background(Protocol):
+    """Work that nobody waits for."""
+
+    async def observe(self, owner: str, run_id: str, after_id: str | None, through_id: str) -> None:
+        """Have a slice of the run's branch observed ahead: the messages after one (None: from the
+        root) and through another. Best effort: nothing is raised, nothing is lost without it."""
+        ...
+
+
 class Deadline(Protocol):
     """How long this invocation may still run."""
 
     def remaining(self) -> timedelta:
         """Time left; may be very large."""
         ...
+
+
+class Metrics(Protocol):
+    """What dashboards and alarms are made from."""
+
+    def count(
+        self, name: Metric, value: float = 1, unit: Unit = "Count", **dimensions: str
+    ) -> None:
+        """Note a value, in all and by these dimensions together; it is published when the invocation is
+        over. Dimensions take few values (an agent's name, never an id). Never raises."""
+        ...
+
+
+class NoMetrics:
+    """`Metrics` that nobody reads."""
+
+    def count(
+        self, name: Metric, value: float = 1, unit: Unit = "Count", **dimensions: str
+    ) -> None:
+        """Nothing."""

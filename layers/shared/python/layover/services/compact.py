@@ -1,19 +1,59 @@
-"""Compact: condense what a thread's branch holds. Wired, retried and observable; no agent setting asks
-for compaction to be done yet, so it reports what it sees and changes nothing."""
+"""Compact: older messages of a branch become observations or a summary (BEHAVIOUR 7). After a run, ahead
+of a running one, or while a run waits for it. A memory model that fails changes nothing."""
 
+import asyncio
 import logging
+from datetime import timedelta
 
+from layover.context.transcript import response_messages
+from layover.errors import LayoverError
 from layover.ports import Runtime
-from layover.services.payloads import RunPayload
+from layover.services import observe, summarise
+from layover.services.compacting import Work
+from layover.services.context import limits_of
+from layover.services.payloads import CompactPayload
+from layover.values.run import RunSnapshot
 
+PATIENCE = timedelta(seconds=60)
+"""As long as a run waits at most."""
+NOW, AHEAD = "compact_now", "observe"
+"""Operations; any other is the one after a run."""
 logger = logging.getLogger("layover")
 
 
-async def compact(runtime: Runtime, payload: RunPayload) -> dict[str, str]:
-    """Answers `nothing` or `unavailable` (the agent names a compaction mode)."""
-    run = await runtime.journal.run(payload.owner, payload.run_id)
-    agent = runtime.agents().get(run.agent) if run else None
-    if agent is None or agent.memory.compaction is None:
+async def compact(runtime: Runtime, payload: CompactPayload) -> dict[str, str]:
+    """Answers `nothing`, `compacted` or `failed`. Raises RetryableError (the database) only where no run
+    waits for it."""
+    snapshot = await runtime.journal.snapshot(payload.owner, payload.run_id)
+    work = _work(runtime, snapshot) if snapshot is not None else None
+    if work is None:
         return {"status": "nothing"}
-    logger.warning("compaction is not available yet", extra={"run_id": payload.run_id})
-    return {"status": "unavailable"}
+    if payload.op == NOW:
+        return {"status": await _while_it_waits(work)}
+    if payload.op == AHEAD and payload.through_id is not None:
+        return {"status": await observe.ahead(work, payload.after_id, payload.through_id)}
+    return {"status": await _mode(work)(work, waits=False)}
+
+
+def _work(runtime: Runtime, snapshot: RunSnapshot) -> Work | None:
+    """None where the agent compacts nothing."""
+    agent = runtime.agents().get(snapshot.meta.agent)
+    limits = limits_of(runtime, agent) if agent else None
+    if limits is None:
+        return None
+    leaf = (snapshot.meta.input, *response_messages(snapshot))[-1].id
+    asked = snapshot.steps[-1].asked_through if snapshot.steps else None
+    return Work(runtime, snapshot.meta, limits, leaf, asked)
+
+
+async def _while_it_waits(work: Work) -> str:
+    try:
+        async with asyncio.timeout(PATIENCE.total_seconds()):
+            return await _mode(work)(work, waits=True)
+    except (LayoverError, TimeoutError) as error:
+        work.failed(type(error).__name__)
+        return "failed"
+
+
+def _mode(work: Work) -> "observe.Mode":
+    return summarise.condense if work.limits.kind == "summary" else observe.condense

@@ -1,40 +1,69 @@
 """What a turn reads before its run goes on: one round trip to the database (DESIGN 3)."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
+from layover.context.assembly import Shown
+from layover.context.compaction import Limits, limits
 from layover.context.window import buffered, from_user
 from layover.declare.agent import Agent
+from layover.engine.compaction import Known
 from layover.engine.loop import Given
+from layover.memory.blocks import compaction_block
 from layover.memory.builtin import built_in_tools
-from layover.memory.notes import note_keys, system_blocks, volatile_blocks
-from layover.memory.recalled import recalled_block
+from layover.memory.entries import entry_lines, memory_block
+from layover.memory.notes import note_blocks, note_keys, volatile_blocks
+from layover.memory.recalled import recalled_block, recalled_lines
 from layover.ports import Runtime
+from layover.services.entries import episodic_embedder, note_cut, turn_entries
 from layover.services.node_history import node_history
 from layover.services.recall import recall_query
+from layover.values.compaction import Compacted, CompactionQuery
 from layover.values.context import Recalled, TurnContext, TurnQuery
 from layover.values.message import Message
-from layover.values.run import ContextBase, RunSnapshot
+from layover.values.run import ContextBase, Pinned, RunSnapshot
 from layover.values.thread import ThreadHead
 
 
 async def given_for(
     runtime: Runtime, agent: Agent, head: ThreadHead, snapshot: RunSnapshot
 ) -> Given:
-    """The history and what memory adds. A run that has a step keeps what it pinned then."""
-    pinned = snapshot.steps[0].base if snapshot.steps else None
+    """The history and what memory adds. A run that has a step keeps what it pinned then, less what was
+    deleted meanwhile."""
+    pinned = next((s.base for s in reversed(snapshot.steps) if s.base is not None), None)
     # Before the reading: what somebody writes after it was not seen (`built_in_tools`).
     as_of = runtime.clock.now()
-    query = turn_query(runtime, agent, head, snapshot, pinned)
+    bounds = limits_of(runtime, agent)
+    query = turn_query(runtime, agent, head, snapshot, pinned, bounds)
     if pinned is None:
-        wanted = await recall_query(runtime, agent, snapshot.meta, as_of)
-        query = query.model_copy(update={"recall": wanted})
+        wanted, usage = await recall_query(runtime, agent, snapshot.meta, as_of)
+        entries, spent = await turn_entries(runtime, agent, snapshot.meta, as_of, wanted)
+        found = {"recall": wanted, "entries": entries, "usage": usage + spent}
+        query = query.model_copy(update=found)
     context = await runtime.threads.open_turn(query)
+    note_cut(runtime, agent, context)
     base = pinned or base_of(agent, context, as_of)
-    tools = built_in_tools(agent, runtime.memory, snapshot.meta, runtime.clock, base.as_of)
-    history = await node_history(runtime, agent, snapshot.meta, context.history)
+    tools = built_in_tools(
+        agent,
+        runtime.memory,
+        snapshot.meta,
+        runtime.clock,
+        base.as_of,
+        episodic_embedder(runtime, agent),
+    )
+    history: Sequence[Message] | None = await node_history(
+        runtime, agent, snapshot.meta, context.history
+    )
     if history is None:
         history = _history(agent, context)
-    return Given(history=history, base=base, memory_tools=tools)
+    known = Known(bounds, head, context.compacted or Compacted()) if bounds else None
+    return Given(history, base, shown_of(base, context), tools, known)
+
+
+def limits_of(runtime: Runtime, agent: Agent) -> Limits | None:
+    """The limits of the agent's compaction; None where it has none."""
+    model = agent.model or runtime.settings.model
+    return limits(agent, runtime.settings, runtime.window(model) if runtime.window else None)
 
 
 def turn_query(
@@ -43,10 +72,12 @@ def turn_query(
     head: ThreadHead,
     snapshot: RunSnapshot,
     pinned: ContextBase | None,
+    bounds: Limits | None,
 ) -> TurnQuery:
-    """What to read. What is pinned already is not read again."""
+    """What to read. What is pinned is only looked for: is it still there?"""
     memory = agent.memory
     buffer = memory.token_buffer
+    shown = (pinned.generation or 0) if pinned else None
     return TurnQuery(
         head=head,
         run_id=snapshot.meta.id,
@@ -54,25 +85,48 @@ def turn_query(
         window=memory.window(runtime.settings),
         pinned_depth=pinned.window_depth if pinned else None,
         max_messages=buffer.max_messages if buffer else None,
-        notes=() if pinned else note_keys(agent, head.id),
+        notes=note_keys(agent, head.id),
         thread_state=pinned is None and (memory.session or memory.plan),
+        compaction=CompactionQuery(kind=bounds.kind, pinned=shown) if bounds else None,
+        pinned=tuple(p.id for p in (*pinned.recalled, *pinned.entries)) if pinned else (),
     )
 
 
 def base_of(agent: Agent, context: TurnContext, as_of: datetime) -> ContextBase:
     """What a run pins at its first step: whoever renders it later, it reads the same."""
-    recalled = _not_shown(agent, context)
-    parts = (
-        volatile_blocks(context.state),
-        recalled_block(recalled, agent.memory.role_prefix),
-    )
+    recalled = recalled_lines(_not_shown(agent, context), agent.memory.role_prefix)
+    generation = context.compacted.generation if context.compacted else None
     return ContextBase(
         as_of=as_of,
         window_depth=context.window_depth,
-        system=system_blocks(context.notes) or None,
-        volatile="\n\n".join(filter(None, parts)) or None,
-        recalled=tuple(r.message.id for r in recalled),
+        generation=generation.number if generation else None,
+        through=generation.through_message_id if generation else None,
+        notes=_pinned(note_blocks(context.notes)),
+        volatile=volatile_blocks(context.state) or None,
+        recalled=_pinned(recalled),
+        entries=_pinned(entry_lines(context.entries.items, as_of)),
     )
+
+
+def shown_of(base: ContextBase, context: TurnContext) -> Shown:
+    """What was pinned, as text, less what is gone by now."""
+    kinds = {note.key.kind for note in context.notes if note.version}
+    gone = set(context.gone)
+    volatile = (
+        base.volatile,
+        recalled_block([p.text for p in base.recalled if p.id not in gone]),
+        memory_block([p.text for p in base.entries if p.id not in gone]),
+    )
+    return Shown(
+        system="\n\n".join(p.text for p in base.notes if p.id in kinds),
+        block=compaction_block(context.compacted),
+        through=base.through,
+        volatile="\n\n".join(filter(None, volatile)),
+    )
+
+
+def _pinned(texts: dict[str, str]) -> tuple[Pinned, ...]:
+    return tuple(Pinned(id=id, text=text) for id, text in texts.items())
 
 
 def _not_shown(agent: Agent, context: TurnContext) -> list[Recalled]:
@@ -86,4 +140,6 @@ def _not_shown(agent: Agent, context: TurnContext) -> list[Recalled]:
 def _history(agent: Agent, context: TurnContext) -> list[Message]:
     if agent.memory.token_buffer is not None:
         return buffered(context.history, agent.memory.token_buffer)
+    if agent.memory.compaction is not None:
+        return list(context.history)
     return from_user(context.history)

@@ -6,9 +6,11 @@ from layover.errors import LayoverError
 from layover.memory import titles
 from layover.ports import Runtime
 from layover.services import notes, recall
+from layover.services.learn_entries import count_taught, learn_entries
 from layover.services.payloads import RunPayload
 from layover.services.retire import retire
-from layover.values.context import Extraction
+from layover.services.spending import spent
+from layover.values.context import Extraction, StepUsage
 from layover.values.run import RunSnapshot, Status
 
 logger = logging.getLogger("layover")
@@ -22,17 +24,22 @@ async def extract(runtime: Runtime, payload: RunPayload) -> dict[str, str]:
         await retire(runtime, snapshot.meta)
     if snapshot is None or snapshot.meta.status is not Status.SUCCESS:
         return {"status": "nothing"}
-    title = await _title(runtime, snapshot)
+    title, titling = await _title(runtime, snapshot)
     agent = runtime.agents().get(snapshot.meta.agent)
     await recall.index(runtime, agent, snapshot)
     learned = await notes.learn(runtime, agent, snapshot)
+    taught = await learn_entries(runtime, agent, snapshot)
     found = Extraction(
         run_id=payload.run_id,
         thread_id=snapshot.meta.thread_id,
         agent=snapshot.meta.agent,
         title=title,
+        entries=taught.entries,
+        usage=titling + taught.usage,
     )
     done = await notes.record(runtime, payload.owner, found, learned)
+    if done:
+        count_taught(runtime, snapshot.meta.agent, taught)
     if title is not None:
         await runtime.journal.edit_thread(
             payload.owner, snapshot.meta.thread_id, title=title, untitled_only=True
@@ -40,19 +47,22 @@ async def extract(runtime: Runtime, payload: RunPayload) -> dict[str, str]:
     return {"status": "extracted" if done else "done before"}
 
 
-async def _title(runtime: Runtime, snapshot: RunSnapshot) -> str | None:
+async def _title(
+    runtime: Runtime, snapshot: RunSnapshot
+) -> tuple[str | None, tuple[StepUsage, ...]]:
+    """The title, if there is to be one, and what it cost."""
     meta = snapshot.meta
     head = await runtime.journal.thread(meta.owner, meta.thread_id)
     agent = runtime.agents().get(meta.agent)
     if head is None or head.title is not None or agent is None or not agent.memory.titles:
-        return None
+        return None, ()
     message = titles.source([meta.input])
     if message is None:
-        return None
+        return None, ()
     model = runtime.settings.title_model or runtime.settings.model
     try:
         reply = await runtime.model.complete(titles.title_prompt(model, message))
     except LayoverError as error:
         logger.warning("no title", extra={"run_id": meta.id, "cause": type(error).__name__})
-        return None
-    return titles.clean(reply.text)
+        return None, ()
+    return titles.clean(reply.text), (spent(runtime, meta, "title", reply),)

@@ -8,6 +8,7 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -17,11 +18,18 @@ from layover.declare.result import AgentState, Input, Result
 from layover.errors import DecisionError, InvalidRequest, NotFound
 from layover.ports import Runtime
 from layover.services import approvals
+from layover.services.background import InThisProcess
 from layover.services.cancel import cancel
-from layover.services.compact import compact
+from layover.services.compact import NOW, compact
 from layover.services.deadlines import NoDeadline
 from layover.services.extract import extract
-from layover.services.payloads import ResumePayload, RunPayload, SettlePayload, WaitingCall
+from layover.services.payloads import (
+    CompactPayload,
+    ResumePayload,
+    RunPayload,
+    SettlePayload,
+    WaitingCall,
+)
 from layover.services.resume import DECIDED, resume
 from layover.services.runs import snapshot_of
 from layover.services.settle import settle
@@ -52,6 +60,8 @@ class InProcess:
     """`declare.seam.Driver`: drives the runs of one agent in this process."""
 
     def __init__(self, runtime: Runtime, agent: Agent, bell: asyncio.Event) -> None:
+        if runtime.background is None:
+            runtime = replace(runtime, background=InThisProcess(runtime))
         self._runtime = runtime
         self._agent = agent
         self._bell = bell
@@ -300,7 +310,9 @@ class InProcess:
                 continue
             if answer == "over":
                 await self._remember(payload)
-            if answer != "yielded":
+            if answer == "compact":
+                await compact(self._runtime, _compaction(payload, NOW))
+            elif answer != "yielded":
                 break
         await self._result(run_id)
 
@@ -318,7 +330,7 @@ class InProcess:
         """Memory never fails a run."""
         try:
             await extract(self._runtime, payload)
-            await compact(self._runtime, payload)
+            await compact(self._runtime, _compaction(payload, "compact"))
         except Exception:
             logger.warning("a finished run was not remembered", exc_info=True)
 
@@ -343,6 +355,10 @@ class InProcess:
         if run_id not in self._owners:
             raise NotFound("this agent has no such run", run_id=run_id)
         return self._owners[run_id]
+
+
+def _compaction(payload: RunPayload, op: str) -> CompactPayload:
+    return CompactPayload(**{**payload.model_dump(), "op": op})
 
 
 def _result_of(run: Run, agent: Agent) -> Result:

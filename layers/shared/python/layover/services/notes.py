@@ -11,9 +11,10 @@ from layover.memory import facts
 from layover.memory.notes import profile_key
 from layover.ports import Runtime
 from layover.ports.notes import StaleState
+from layover.services.spending import spent
 from layover.services.text import cleaned, json_size
 from layover.values.base import Json, Time, Value
-from layover.values.context import Extraction, Note, ThreadState
+from layover.values.context import Extraction, Note, StepUsage, ThreadState
 from layover.values.run import RunSnapshot
 
 MAX_PROFILE = 64 * 1024
@@ -63,6 +64,7 @@ class Learned:
 
     profile: dict[str, str | None]
     session: list[facts.Fact]
+    usage: tuple[StepUsage, ...] = ()
 
 
 async def learn(runtime: Runtime, agent: Agent | None, snapshot: RunSnapshot) -> Learned:
@@ -74,21 +76,26 @@ async def learn(runtime: Runtime, agent: Agent | None, snapshot: RunSnapshot) ->
         return Learned({}, [])
     profile: dict[str, str | None] = {}
     session: list[facts.Fact] = []
+    usage: list[StepUsage] = []
     if agent.memory.profile:
         (note,) = await runtime.memory.read_notes(meta.owner, [profile_key(agent.name)])
-        answer = await _asked(runtime, "profile", snapshot, turn, note.value)
+        answer = await _asked(runtime, "profile", snapshot, turn, note.value, usage)
         profile = facts.profile_change(answer, turn, note.value)
     if agent.memory.session:
         state = await runtime.memory.read_state(meta.owner, meta.thread_id)
-        answer = await _asked(runtime, "session", snapshot, turn, state.session)
+        answer = await _asked(runtime, "session", snapshot, turn, state.session, usage)
         session = facts.session_facts(answer, turn)
-    return Learned(profile, session)
+    return Learned(profile, session, tuple(usage))
 
 
 async def record(runtime: Runtime, owner: str, extraction: Extraction, learned: Learned) -> bool:
     """Store the run's extraction with what was learned; False if it was done before."""
     whole = extraction.model_copy(
-        update={"at": runtime.clock.now(), "profile": learned.profile or None}
+        update={
+            "at": runtime.clock.now(),
+            "profile": learned.profile or None,
+            "usage": extraction.usage + learned.usage,
+        }
     )
     for _ in range(_TRIES):
         state = ThreadState()
@@ -104,16 +111,24 @@ async def record(runtime: Runtime, owner: str, extraction: Extraction, learned: 
 
 
 async def _asked(
-    runtime: Runtime, task: str, snapshot: RunSnapshot, turn: facts.Turn, known: Any
+    runtime: Runtime,
+    task: str,
+    snapshot: RunSnapshot,
+    turn: facts.Turn,
+    known: Any,
+    usage: list[StepUsage],
 ) -> str:
+    """The model's answer, "" where it failed; `usage` gets what it cost."""
     model = runtime.settings.extractor_model or runtime.settings.model
     prompt = facts.request(task, model, turn, known, snapshot.meta.input)
     try:
-        return (await runtime.model.complete(prompt)).text
+        reply = await runtime.model.complete(prompt)
     except LayoverError as error:
         extra = {"run_id": snapshot.meta.id, "cause": type(error).__name__}
         logger.warning(f"no {task} update", extra=extra)
         return ""
+    usage.append(spent(runtime, snapshot.meta, task, reply))
+    return reply.text
 
 
 def _check_agent(runtime: Runtime, agent: str) -> None:

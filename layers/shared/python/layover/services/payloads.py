@@ -43,3 +43,11 @@ class SettlePayload(RunPayload):
     """Settle: an error that Turn or the Map ended with."""
 
     error: dict[str, Any] = {}
+
+
+class CompactPayload(RunPayload):
+    """Compact. `op`: after a run (`compact`), while it waits (`compact_now`), or ahead of it (`observe`):
+    the slice of its branch after one message (None: from the root) and through another."""
+
+    after_id: str | None = None
+    through_id: str | None = None

@@ -10,7 +10,9 @@ from layover.declare.agent import Agent
 from layover.errors import LayoverError
 from layover.memory import recall
 from layover.ports import Embedder, Runtime
-from layover.values.context import IndexedText, RecallQuery
+from layover.services.spending import embedding_spent
+from layover.values.context import RecallQuery, StepUsage
+from layover.values.prompt import Embedded
 from layover.values.run import RunMeta, RunSnapshot
 
 PATIENCE = timedelta(seconds=2)
@@ -21,18 +23,18 @@ logger = logging.getLogger("layover")
 
 async def recall_query(
     runtime: Runtime, agent: Agent, meta: RunMeta, as_of: datetime
-) -> RecallQuery | None:
-    """What the run's input looks for; None where the agent recalls nothing."""
+) -> tuple[RecallQuery | None, tuple[StepUsage, ...]]:
+    """What the run's input looks for (None where the agent recalls nothing), and what its vector cost."""
     settings, text = agent.memory.semantic_recall, meta.input.text.strip()
     embedder = _embedder(runtime, agent)
     if settings is None or embedder is None or not text:
-        return None
+        return None, ()
     thread_id = meta.thread_id if settings.scope == "thread" else None
-    vector = await _query_vector(runtime, embedder, meta, thread_id, text)
-    return RecallQuery(
+    embedded = await _query_vector(runtime, embedder, meta, thread_id, text)
+    query = RecallQuery(
         agent=agent.name,
         text=text[: recall.MOST_CHARACTERS],
-        vector=vector,
+        vector=recall.usable(embedded.vectors[0]) if embedded else None,
         model=embedder.model,
         top_k=settings.matches(runtime.settings),
         before=settings.before,
@@ -40,6 +42,7 @@ async def recall_query(
         thread_id=thread_id,
         now=as_of,
     )
+    return query, embedding_spent(runtime, meta, "recall", embedded) if embedded else ()
 
 
 async def index(runtime: Runtime, agent: Agent | None, snapshot: RunSnapshot) -> None:
@@ -53,8 +56,16 @@ async def index(runtime: Runtime, agent: Agent | None, snapshot: RunSnapshot) ->
     pairs = [(m, recall.indexed(m, agent.name, names.get(m.role.value))) for m in messages]
     rows = [row for _, row in pairs if row is not None]
     spoken = [recall.spoken(m.text) for m, row in pairs if row is not None]
+    embedded = await _embedded(embedder, snapshot.meta, spoken)
+    usage: tuple[StepUsage, ...] = ()
+    if embedded is not None:
+        rows = [
+            row.model_copy(update={"vector": recall.usable(vector), "model": embedder.model})
+            for row, vector in zip(rows, embedded.vectors, strict=True)
+        ]
+        usage = embedding_spent(runtime, snapshot.meta, "embedding", embedded)
     await runtime.memory.index_messages(
-        snapshot.meta.owner, await _with_vectors(embedder, snapshot.meta, rows, spoken)
+        snapshot.meta.owner, rows, run_id=snapshot.meta.id, usage=usage
     )
 
 
@@ -74,17 +85,16 @@ def _embedder(runtime: Runtime, agent: Agent) -> Embedder | None:
 
 async def _query_vector(
     runtime: Runtime, embedder: Embedder, meta: RunMeta, thread_id: str | None, text: str
-) -> tuple[float, ...] | None:
+) -> Embedded | None:
     try:
         async with asyncio.timeout(PATIENCE.total_seconds()):
             common = await _common_words(runtime, meta, thread_id, text)
-            (vector,) = await embedder.embed([recall.vector_text(text, common)])
+            return await embedder.embed([recall.vector_text(text, common)])
     except Exception as error:
         logger.warning(
             "recall by words alone", extra={"run_id": meta.id, "cause": type(error).__name__}
         )
         return None
-    return recall.usable(vector)
 
 
 async def _common_words(
@@ -99,17 +109,11 @@ async def _common_words(
         return frozenset()
 
 
-async def _with_vectors(
-    embedder: Embedder, meta: RunMeta, rows: list[IndexedText], spoken: Sequence[str]
-) -> list[IndexedText]:
+async def _embedded(embedder: Embedder, meta: RunMeta, spoken: Sequence[str]) -> Embedded | None:
     try:
-        vectors = await embedder.embed(spoken) if rows else []
+        return await embedder.embed(spoken) if spoken else None
     except Exception as error:
         logger.warning(
             "texts kept without vectors", extra={"run_id": meta.id, "cause": type(error).__name__}
         )
-        return rows
-    return [
-        row.model_copy(update={"vector": recall.usable(vector), "model": embedder.model})
-        for row, vector in zip(rows, vectors, strict=True)
-    ]
+        return None

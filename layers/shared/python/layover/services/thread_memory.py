@@ -1,10 +1,15 @@
 """What the next turn of a thread would start from (CONTRACT 3)."""
 
+from collections.abc import Sequence
+
 from layover.context.tokens import estimate
+from layover.memory.blocks import compaction_block
 from layover.memory.notes import system_blocks, volatile_blocks, working_key
+from layover.memory.summary import rendered as rendered_summary
 from layover.ports import Runtime
 from layover.services.threads import head_of
 from layover.values.base import Json, Time, Value
+from layover.values.compaction import Compacted, Generation, Observation
 from layover.values.context import LoggedAttempt, Note, ThreadState
 
 
@@ -39,19 +44,43 @@ async def thread_memory(runtime: Runtime, owner: str, thread_id: str) -> ThreadM
     key = working_key(agent, thread_id) if agent else None
     notes = await runtime.memory.read_notes(owner, [key]) if key else ()
     state = await runtime.memory.read_state(owner, thread_id)
+    leaf = head.leaf_id
+    generations = await runtime.memory.observations(owner, thread_id, leaf) if leaf else ()
+    observations = _shown_observations(generations)
+    summary = next((g.summary for g, active in reversed(generations) if g.summary and active), None)
     return ThreadMemory(
+        observations=observations,
+        summary=summary,
         working_memory=notes[0].value if notes else None,
         session=state.session,
         plan=state.plan,
         iteration_log=state.attempts,
-        token_counts=_token_counts(notes, state),
+        token_counts=_token_counts(notes, state, observations, summary),
     )
 
 
-def _token_counts(notes: tuple[Note, ...], state: ThreadState) -> dict[str, int]:
+def _shown_observations(
+    generations: Sequence[tuple[Generation, bool]],
+) -> tuple[ShownObservation, ...]:
+    """Each observation once, as the newest generation has it: a reflection keeps what it does not touch."""
+    shown: dict[str, ShownObservation] = {}
+    for generation, active in generations:
+        for o in generation.observations:
+            found = o.model_dump(exclude={"marker"})
+            shown[o.id] = ShownObservation(**found, marker=o.marker.value, active=active)
+    return tuple(sorted(shown.values(), key=lambda o: o.at))
+
+
+def _token_counts(
+    notes: tuple[Note, ...],
+    state: ThreadState,
+    observations: Sequence[ShownObservation],
+    summary: str | None,
+) -> dict[str, int]:
+    active = [Observation(**o.model_dump(exclude={"active"})) for o in observations if o.active]
     parts = {
-        "observations": "",
-        "summary": "",
+        "observations": compaction_block(Compacted(observations=tuple(active))),
+        "summary": rendered_summary(summary) if summary else "",
         "working_memory": system_blocks(notes),
         "session": volatile_blocks(ThreadState(session=state.session)),
         "plan": volatile_blocks(ThreadState(plan=state.plan)),

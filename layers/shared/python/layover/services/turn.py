@@ -6,7 +6,7 @@ from typing import Any
 
 from layover.declare.agent import Agent
 from layover.engine.loop import Loop, failed
-from layover.engine.progress import Over, Suspended
+from layover.engine.progress import Over, Suspended, Yielded
 from layover.engine.state import RunState
 from layover.errors import DefinitionError, Fenced, RunFailed
 from layover.ports import Deadline, RunLog, Runtime
@@ -25,7 +25,7 @@ MAX_TURNS = 1_000
 """Of one execution: its history takes 25,000 events (DESIGN 1)."""
 
 Answer = Mapping[str, Any]
-"""`status`: suspended | yielded | over | left; `waiting`: the Map's items."""
+"""`status`: suspended | yielded | compact | over | left; `waiting`: the Map's items."""
 
 
 async def turn(runtime: Runtime, payload: RunPayload, deadline: Deadline) -> Answer:
@@ -66,13 +66,13 @@ async def _turn(runtime: Runtime, log: RunLog, deadline: Deadline) -> Answer:
         await remember_turn(runtime, agent, loop.state, progress, given.history)
         await end_run(runtime, log, loop.state, head, progress)
         return _answer("over")
-    return await _yielded(runtime, meta)
+    return await _yielded(runtime, meta, progress)
 
 
-async def _yielded(runtime: Runtime, meta: RunMeta) -> Answer:
+async def _yielded(runtime: Runtime, meta: RunMeta, how: Yielded) -> Answer:
     """Go on in a fresh invocation; after many, in a fresh execution (its history has a limit)."""
     if meta.turns < MAX_TURNS:
-        return _answer("yielded")
+        return _answer("compact" if how.context else "yielded")
     n = await runtime.journal.succeed(meta.owner, meta.id, meta.execution)
     if n is not None:
         await start_execution(runtime, meta.owner, meta.id, n)

@@ -3,6 +3,8 @@
 from typing import Any
 
 from layover.values.base import Json, Time, Value
+from layover.values.compaction import Compacted, CompactionQuery
+from layover.values.memory_entry import EntryQuery, FoundEntries, NewEntry
 from layover.values.message import Message
 from layover.values.run import RunMeta
 from layover.values.thread import ThreadHead
@@ -104,6 +106,16 @@ class Recalled(Value):
     vector_score: float | None = None
 
 
+class StepUsage(Value):
+    """Usage of one model call; `step` is its journal key, or the task of background work."""
+
+    step: str
+    agent: str
+    model: str
+    usage: Usage
+    at: Time
+
+
 class TurnQuery(Value):
     """Everything that a turn needs from the database: one round trip.
 
@@ -122,6 +134,14 @@ class TurnQuery(Value):
     notes: tuple[NoteKey, ...] = ()
     thread_state: bool = False
     recall: RecallQuery | None = None
+    entries: EntryQuery | None = None
+    usage: tuple[StepUsage, ...] = ()
+    """Of background work that was done to ask this; stored with the input."""
+    compaction: CompactionQuery | None = None
+    """With a compaction mode: the history is everything after the branch's last compacted message,
+    and `window` says nothing."""
+    pinned: tuple[str, ...] = ()
+    """Ids of messages that the run's prompt shows since its first step; is each still there?"""
 
 
 class TurnContext(Value):
@@ -134,16 +154,11 @@ class TurnContext(Value):
     state: ThreadState = ThreadState()
     recalled: tuple[Recalled, ...] = ()
     """In the order of the conversation, without what the window shows, only from the branch's path."""
-
-
-class StepUsage(Value):
-    """Usage of one model call; `step` is its journal key, or the task of background work."""
-
-    step: str
-    agent: str
-    model: str
-    usage: Usage
-    at: Time
+    entries: FoundEntries = FoundEntries()
+    compacted: Compacted | None = None
+    """With a compaction mode; `window_depth` is the depth behind its last message."""
+    gone: tuple[str, ...] = ()
+    """Of `TurnQuery.pinned`: what was deleted meanwhile."""
 
 
 class TurnRecord(Value):
@@ -175,3 +190,7 @@ class Extraction(Value):
     """The session memory as it is from now on."""
     state_version: int | None = None
     """Of the ThreadState that `session` was made from."""
+    entries: tuple[NewEntry, ...] = ()
+    """All of `agent` and of this run and thread, with hashes of their own."""
+    usage: tuple[StepUsage, ...] = ()
+    """Of the background work that found all this."""

@@ -93,8 +93,8 @@ class Message(Value):
 
     @property
     def text(self) -> str:
-        """All text parts together."""
-        return "".join(p.text for p in self.content if isinstance(p, TextPart))
+        """All text parts, as a model reads them: a paragraph each."""
+        return "\n\n".join(p.text for p in self.content if isinstance(p, TextPart) and p.text)
 
     @property
     def tool_calls(self) -> tuple[ToolCallPart, ...]:

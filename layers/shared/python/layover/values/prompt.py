@@ -1,5 +1,6 @@
 """What a model is asked and what it answers, in no provider's words."""
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from layover.values.base import Value
@@ -58,6 +59,15 @@ class Reply(Value):
     finish_reason: Literal["stop", "length", "tool-calls", "content-filter"] = "stop"
     usage: Usage = Usage()
     model: str = ""
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """What an embedder answered: one vector a text, in order. `usage` None: nobody is paid for it."""
+
+    vectors: list[list[float]]
+    model: str
+    usage: Usage | None = None
 
 
 class Delta(Value):

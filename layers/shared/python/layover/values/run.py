@@ -173,20 +173,33 @@ class ToolMessageSlot(Value):
     created_at: Time
 
 
+class Pinned(Value):
+    """A piece of a run's prompt as it was first shown. Its source may be deleted meanwhile: then it is
+    left out. `id`: of the message or the entry, or the kind of note."""
+
+    id: str
+    text: str
+
+
 class ContextBase(Value):
-    """What a run pinned at its first step; a resume or a retry renders from it (BEHAVIOUR 6.1)."""
+    """What a run pinned at its first step; a resume or a retry renders from it, less what was deleted
+    meanwhile (BEHAVIOUR 6.1)."""
 
     as_of: Time
     window_depth: int = 0
     """Depth of the first history message in the prompt."""
     generation: int | None = None
-    """Of the compaction."""
-    system: str | None = None
-    """The system message's part that memory made (profile, working memory), as it was."""
+    """Of the compaction; None: none. Moves only where the run's own compaction switches in."""
+    through: str | None = None
+    """The last message that the compaction stands for."""
+    notes: tuple[Pinned, ...] = ()
+    """Profile and working memory, as blocks of the system message."""
     volatile: str | None = None
-    """What stood before the input's text (session, plan, recalled messages, memory), as it was."""
-    recalled: tuple[str, ...] = ()
-    """Ids of what `volatile` shows; a later step leaves out what was deleted meanwhile."""
+    """Session memory and plan, as they were."""
+    recalled: tuple[Pinned, ...] = ()
+    """Recalled messages, a line each."""
+    entries: tuple[Pinned, ...] = ()
+    """Entries of episodic memory, a line each."""
 
 
 class StepRecord(Value):
@@ -202,9 +215,11 @@ class StepRecord(Value):
     estimated_tokens: int = 0
     """Of its prompt, by our estimate; `usage.input_tokens` is the provider's own count of it."""
     base: ContextBase | None = None
-    """What the run pinned, with its first step."""
+    """What the run pinned: with its first step, and again where a compaction switched in."""
     correction: str | None = None
     """What the model is told before it is asked once more (a reply that fits no schema)."""
+    asked_through: str | None = None
+    """The last message of the slices that were to be observed ahead by then."""
 
 
 class RunMeta(Value):
@@ -246,6 +261,8 @@ class RunMeta(Value):
     """Turns of the present execution."""
     lost_at: Time | None = None
     """When the sweeper first found no execution that drives the run."""
+    compacted_for: int = 0
+    """The step before which the run last waited for its compaction."""
 
     @property
     def shown_status(self) -> Status:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from layover.adapters.embeddings.wordpiece import WordPiece
 from layover.errors import ConfigurationError
+from layover.values.prompt import Embedded
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,9 +41,10 @@ class OfflineEmbedder:
             raise ConfigurationError(f"there is no embedder {model!r} offline, only {MODEL!r}")
         self.model = model
 
-    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+    async def embed(self, texts: Sequence[str]) -> Embedded:
         """One unit vector a text, in order. Raises ConfigurationError where the extra is missing."""
-        return await asyncio.to_thread(self._embed, list(texts)) if texts else []
+        vectors = await asyncio.to_thread(self._embed, list(texts)) if texts else []
+        return Embedded(vectors, self.model)
 
     def _embed(self, texts: list[str]) -> list[list[float]]:
         tokens = [self._model.words.encode(text, _MOST_TOKENS) for text in texts]

@@ -9,6 +9,8 @@ from weakref import WeakKeyDictionary
 
 from layover.adapters.models.faults import ProviderFault, disconnected, from_status, invalid
 from layover.adapters.models.retrying import Sleep, retrying
+from layover.values.prompt import Embedded
+from layover.values.usage import Usage
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -42,15 +44,19 @@ class OpenAIEmbedder:
             WeakKeyDictionary()
         )
 
-    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+    async def embed(self, texts: Sequence[str]) -> Embedded:
         """One vector a text, in order, in as few requests as the provider takes. Raises ModelError."""
         vectors: list[list[float]] = []
+        usages: list[Usage] = []
         try:
             for batch in _batches(texts):
-                vectors += await retrying(partial(self._asked, batch), self._sleep, _nobody)
+                asked = partial(self._asked, batch)
+                found, usage = await retrying(asked, self._sleep, _nobody)
+                vectors += found
+                usages.append(usage)
         except ProviderFault as fault:
             raise fault.error from fault.__cause__
-        return vectors
+        return Embedded(vectors, self.model, Usage.total(usages) if usages else None)
 
     async def aclose(self) -> None:
         """Close this event loop's connections; the next call opens new ones."""
@@ -58,7 +64,7 @@ class OpenAIEmbedder:
         if client is not None:
             await client.close()
 
-    async def _asked(self, texts: list[str]) -> list[list[float]]:
+    async def _asked(self, texts: list[str]) -> tuple[list[list[float]], Usage]:
         import httpx2
         from openai import APIConnectionError, APIStatusError, APITimeoutError
 
@@ -79,7 +85,8 @@ class OpenAIEmbedder:
             ) from error
         except APIConnectionError as error:
             raise disconnected(error, timeout=isinstance(error, APITimeoutError)) from error
-        return _vectors(_decoded(response.text), len(texts))
+        answer = _decoded(response.text)
+        return _vectors(answer, len(texts)), _usage(answer)
 
     def _client(self) -> "AsyncOpenAI":
         from openai import AsyncOpenAI
@@ -112,6 +119,13 @@ def _vectors(answer: Any, number: int) -> list[list[float]]:
         return [found[index] for index in range(number)]
     except (KeyError, TypeError, ValueError) as error:
         raise invalid("The embedder's answer has not one vector for each text") from error
+
+
+def _usage(answer: Any) -> Usage:
+    """What the provider counted; some do not say it."""
+    said = answer.get("usage")
+    tokens = said.get("prompt_tokens") if isinstance(said, dict) else None
+    return Usage(input_tokens=tokens if type(tokens) is int and tokens > 0 else 0)
 
 
 def _decoded(text: str) -> Any:

@@ -5,26 +5,30 @@ import math
 from collections.abc import Sequence
 
 from layover.memory.words import words
+from layover.values.prompt import Embedded
+from layover.values.usage import Usage
 
 PREFIX = "hashing/"
 
 
 class HashingEmbedder:
     """`ports.Embedder`: each word adds 1 or -1 at the place that its hash names. `asked` counts the
-    texts; `fault`, where set, is raised instead of an answer."""
+    texts; `fault`, where set, is raised instead of an answer; `billed`: it says a token a word."""
 
     def __init__(self, dimensions: int = 256) -> None:
         self.model = f"{PREFIX}{dimensions}"
         self.asked = 0
         self.fault: Exception | None = None
+        self.billed = False
         self._dimensions = dimensions
 
-    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+    async def embed(self, texts: Sequence[str]) -> Embedded:
         """One unit vector a text, in order; zeros for a text without words."""
         self.asked += len(texts)
         if self.fault is not None:
             raise self.fault
-        return [self._vector(text) for text in texts]
+        usage = Usage(input_tokens=sum(len(words(t)) for t in texts)) if self.billed else None
+        return Embedded([self._vector(text) for text in texts], self.model, usage)
 
     def _vector(self, text: str) -> list[float]:
         vector = [0.0] * self._dimensions

@@ -1,5 +1,7 @@
 """What is remembered beyond messages, in memory."""
 
+from layover.adapters.inmemory.compaction import InMemoryCompaction
+from layover.adapters.inmemory.entries import InMemoryEntries, store_entries
 from layover.adapters.inmemory.notes import InMemoryNotes, merged_fields
 from layover.adapters.inmemory.recall import InMemoryRecall
 from layover.adapters.inmemory.threads import InMemoryThreads
@@ -7,12 +9,14 @@ from layover.ports.notes import StaleState
 from layover.values.context import Extraction, NoteKey
 
 
-class InMemoryMemory(InMemoryNotes, InMemoryRecall):
+class InMemoryMemory(InMemoryNotes, InMemoryRecall, InMemoryCompaction, InMemoryEntries):
     """`ports.MemoryStore`, beside the threads that it writes to."""
 
     def __init__(self, threads: InMemoryThreads) -> None:
         InMemoryNotes.__init__(self, threads.shelf)
         InMemoryRecall.__init__(self, threads)
+        InMemoryCompaction.__init__(self, threads)
+        InMemoryEntries.__init__(self, threads)
         self._threads = threads
         self._extracted: set[tuple[str, str]] = set()
 
@@ -25,6 +29,8 @@ class InMemoryMemory(InMemoryNotes, InMemoryRecall):
             return False
         self._store_learned(owner, extraction)
         self._extracted.add(key)
+        store_entries(self._threads, owner, extraction.entries)
+        self._threads.spend(owner, extraction.run_id, extraction.usage, "background")
         if extraction.title is not None:
             self._threads.set_title(owner, extraction.thread_id, extraction.title)
         for message_id, tokens in extraction.token_counts.items():

@@ -8,7 +8,13 @@ from layover.memory import ranking
 from layover.memory.ranking import Candidate, Fused
 from layover.memory.recall import query_words
 from layover.memory.words import words
-from layover.values.context import IndexedText, Recalled, RecallQuery, TurnQuery
+from layover.values.context import (
+    IndexedText,
+    Recalled,
+    RecallQuery,
+    StepUsage,
+    TurnQuery,
+)
 from layover.values.message import Message
 
 if TYPE_CHECKING:
@@ -46,8 +52,16 @@ class InMemoryRecall:
     def __init__(self, threads: "InMemoryThreads") -> None:
         self._searched = threads
 
-    async def index_messages(self, owner: str, rows: Sequence[IndexedText]) -> None:
-        """Keep texts for recall, with their vectors where they have one."""
+    async def index_messages(
+        self,
+        owner: str,
+        rows: Sequence[IndexedText],
+        run_id: str = "",
+        usage: Sequence[StepUsage] = (),
+    ) -> None:
+        """Keep texts for recall, with their vectors where they have one, and what these cost."""
+        if rows and self._searched.find(owner, rows[0].thread_id) is not None:
+            self._searched.spend(owner, run_id, usage, "background")
         for row in rows:
             thread = self._searched.find(owner, row.thread_id)
             if thread is None or row.message_id not in thread.messages:

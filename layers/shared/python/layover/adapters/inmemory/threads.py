@@ -1,12 +1,16 @@
 """Threads in memory, with the semantics of the Postgres store and nothing that outlives the process."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from layover.adapters.inmemory.compaction import Stage, compacted_for
+from layover.adapters.inmemory.entries import StoredEntry, found_entries
 from layover.adapters.inmemory.notes import Shelf
 from layover.adapters.inmemory.recall import Kept, recalled
 from layover.adapters.store.cursor import decode_cursor, encode_cursor
+from layover.values.compaction import Compacted
 from layover.values.context import (
     Recalled,
     StepUsage,
@@ -15,6 +19,7 @@ from layover.values.context import (
     TurnQuery,
     TurnRecord,
 )
+from layover.values.memory_entry import FoundEntries
 from layover.values.message import Message, Role
 from layover.values.page import Page
 from layover.values.thread import ThreadHead
@@ -37,6 +42,10 @@ class StoredThread:
     """Branch -> depth at which the window of its newest turn begins."""
     texts: dict[str, Kept] = field(default_factory=dict)
     """Message id -> what recall finds."""
+    entries: dict[str, StoredEntry] = field(default_factory=dict)
+    """What the thread taught, by id."""
+    stages: dict[int, Stage] = field(default_factory=dict)
+    """Generations by number, oldest first."""
 
     def path(self, leaf_id: str) -> list[Message]:
         """From the root to this message."""
@@ -75,6 +84,12 @@ class StoredThread:
             start = self.windows[branch] = users[-1] if users else 0
         return start
 
+    def place_window(self, input_id: str, compacted: Compacted) -> int:
+        """The window before this input begins behind what is compacted."""
+        shown = compacted.generation
+        start = self.windows[self.branches[input_id]] = shown.through_depth + 1 if shown else 0
+        return start
+
     def leaf(self) -> Message | None:
         """The newest message."""
         return max(self.messages.values(), key=lambda m: (m.created_at, m.id), default=None)
@@ -85,7 +100,8 @@ class InMemoryThreads:
 
     def __init__(self) -> None:
         self._threads: dict[tuple[str, str], StoredThread] = {}
-        self._usage: dict[tuple[str, str, str], StepUsage] = {}
+        self.spent: dict[tuple[str, str, str], tuple[str, StepUsage]] = {}
+        """(owner, run_id, step) -> kind (run | background) and usage."""
         self.shelf = Shelf()
         """Notes and states, which `InMemoryMemory` writes."""
 
@@ -93,6 +109,11 @@ class InMemoryThreads:
         """What is stored of a thread that was not erased."""
         thread = self._threads.get((owner, thread_id))
         return None if thread is None or thread.head.deleted else thread
+
+    def spend(self, owner: str, run_id: str, usage: Sequence[StepUsage], kind: str) -> None:
+        """Keep what was spent, each row once."""
+        for row in usage:
+            self.spent.setdefault((owner, run_id, row.step), (kind, row))
 
     def of(self, owner: str) -> list[StoredThread]:
         """The threads of an owner that were not erased."""
@@ -104,15 +125,13 @@ class InMemoryThreads:
         if thread is None:
             return TurnContext()
         thread.add((query.input,))
+        self.spend(query.head.owner, query.run_id, query.usage, "background")
         path = thread.path(query.input.id)[:-1]
-        if query.pinned_depth is not None:
-            start = query.pinned_depth
-        elif query.max_messages is not None:
-            start = 0
+        compacted = compacted_for(thread, query, query.compaction) if query.compaction else None
+        if compacted is not None:
+            start = thread.place_window(query.input.id, compacted)
         else:
-            start = thread.window(query.input.id, query.window)
-        if query.max_messages is not None:
-            start = max(start, len(path) - query.max_messages)
+            start = _window(thread, query, path)
         owner, state = query.head.owner, ThreadState()
         if query.thread_state:
             state = self.shelf.state(owner, query.head.id)
@@ -121,14 +140,20 @@ class InMemoryThreads:
             window_depth=start,
             notes=tuple(self.shelf.note(owner, key) for key in query.notes),
             state=state,
-            recalled=self._recalled(query, start),
+            recalled=self._recalled(query, min(start, len(path))),
+            entries=found_entries(self, owner, query.entries) if query.entries else FoundEntries(),
+            compacted=compacted,
+            gone=tuple(id for id in query.pinned if not self._shows(owner, id)),
         )
+
+    def _shows(self, owner: str, id: str) -> bool:
+        return any(id in thread.messages or id in thread.entries for thread in self.of(owner))
 
     def _recalled(self, query: TurnQuery, start: int) -> tuple[Recalled, ...]:
         if query.recall is None:
             return ()
         # What a token buffer shows is known only when it is counted.
-        start = -1 if query.max_messages is not None else start
+        start = -1 if query.max_messages is not None and query.compaction is None else start
         return recalled(self, query.head.owner, query.recall, query, start)
 
     async def save_turn(self, record: TurnRecord) -> None:
@@ -137,8 +162,7 @@ class InMemoryThreads:
         if thread is None:
             return
         thread.add((record.input, *record.response))
-        for usage in record.usage:
-            self._usage.setdefault((record.head.owner, record.run.id, usage.step), usage)
+        self.spend(record.head.owner, record.run.id, record.usage, "run")
         if record.snapshot is not None:
             thread.snapshots[record.run.id] = record.snapshot
 
@@ -215,6 +239,21 @@ class InMemoryThreads:
                 update={"title": title, "metadata": head.metadata, "updated_at": head.updated_at}
             )
         return thread
+
+
+def _window(thread: StoredThread, query: TurnQuery, path: Sequence[Message]) -> int:
+    """Where the window begins without a compaction mode, of these messages before the input. A token
+    buffer has the newest turn whole."""
+    if query.pinned_depth is not None:
+        start = query.pinned_depth
+    elif query.max_messages is not None:
+        start = 0
+    else:
+        start = thread.window(query.input.id, query.window)
+    if query.max_messages is None:
+        return start
+    users = [depth for depth, m in enumerate(path) if m.role is Role.USER]
+    return min(max(start, len(path) - query.max_messages), *users[-1:], len(path))
 
 
 def _known(head: ThreadHead) -> ThreadHead:

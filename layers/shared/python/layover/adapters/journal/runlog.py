@@ -135,6 +135,10 @@ class TableRunLog:
         """A step whose calls others settled is complete."""
         await self._write([self._meta({"step_ended": index})], events)
 
+    async def wait_for_compaction(self, index: int) -> None:
+        """The run yields for its compaction before step `index`."""
+        await self._write([self._meta({"compacted_for": index})])
+
     async def open_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
         """Open calls in one transaction, before they run. Each is given as it is journaled now."""
         # Only `settle` opens decided calls, and it opens one at a time.

@@ -16,6 +16,7 @@ CONSTRAINTS: dict[str, tuple[type[LayoverError], str]] = {
     "memory_entries_thread_fkey": (NotFound, "the thread is gone"),
     "memory_entries_hash_key": (Conflict, "the same entry is remembered already"),
     "compactions_pkey": (Conflict, "another compaction came first"),
+    "compactions_id_key": (Conflict, "this compaction is stored already"),
     "compactions_through_fkey": (NotFound, "the message is gone"),
     "observations_generation_fkey": (NotFound, "the generation is gone"),
     "working_memory_thread_fkey": (NotFound, "the thread is gone"),

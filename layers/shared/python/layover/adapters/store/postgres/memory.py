@@ -1,7 +1,9 @@
 """What is remembered beyond messages, on Postgres."""
 
-from layover.adapters.store.postgres.codec import dump_json
+from layover.adapters.store.postgres.codec import dump_json, dump_usage
+from layover.adapters.store.postgres.compaction import PostgresCompaction
 from layover.adapters.store.postgres.database import Database
+from layover.adapters.store.postgres.entries import PostgresEntries, dump_entries
 from layover.adapters.store.postgres.notes import PostgresNotes, lock_thread
 from layover.adapters.store.postgres.queries import load
 from layover.adapters.store.postgres.recall import PostgresRecall
@@ -9,7 +11,7 @@ from layover.ports.notes import StaleState
 from layover.values.context import Extraction
 
 
-class PostgresMemory(PostgresNotes, PostgresRecall):
+class PostgresMemory(PostgresNotes, PostgresRecall, PostgresCompaction, PostgresEntries):
     """`ports.MemoryStore`."""
 
     def __init__(self, database: Database) -> None:
@@ -31,6 +33,8 @@ class PostgresMemory(PostgresNotes, PostgresRecall):
                 session=dump_json(extraction.session) if extraction.session else None,
                 state_version=extraction.state_version,
                 at=extraction.at.isoformat() if extraction.at else None,
+                entries=dump_entries(extraction.entries),
+                usage=dump_usage(extraction.run_id, extraction.usage, "background"),
             ),
         )
         done, fresh = rows[0]

@@ -8,10 +8,17 @@ from pydantic import TypeAdapter
 from layover.adapters.store.postgres.codec import dump_json
 from layover.adapters.store.postgres.database import Database, Row
 from layover.adapters.store.postgres.queries import Statement, load
+from layover.adapters.store.postgres.usage import insert_usage
 from layover.memory import ranking
 from layover.memory.recall import query_words
 from layover.memory.words import words
-from layover.values.context import IndexedText, Recalled, RecallQuery, TurnQuery
+from layover.values.context import (
+    IndexedText,
+    Recalled,
+    RecallQuery,
+    StepUsage,
+    TurnQuery,
+)
 
 _RECALLED: TypeAdapter[tuple[Recalled, ...]] = TypeAdapter(
     tuple[Recalled, ...], config={"defer_build": True}
@@ -37,7 +44,7 @@ def recall(query: RecallQuery, turn: TurnQuery | None = None) -> Statement:
     return load("recall.sql")["recall"](
         agent=query.agent,
         words=dump_json(query_words(query.text)),
-        vector=_halfvec(vector) if vector else None,
+        vector=halfvec(vector) if vector else None,
         dimensions=len(vector),
         model=query.model,
         top_k=query.top_k,
@@ -70,10 +77,17 @@ class PostgresRecall:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def index_messages(self, owner: str, rows: Sequence[IndexedText]) -> None:
-        """Keep texts for recall, with their vectors where they have one."""
+    async def index_messages(
+        self,
+        owner: str,
+        rows: Sequence[IndexedText],
+        run_id: str = "",
+        usage: Sequence[StepUsage] = (),
+    ) -> None:
+        """Keep texts for recall, with their vectors where they have one, and what these cost."""
         if rows:
-            await self._database.run(owner, index_messages(rows))
+            spent = insert_usage(rows[0].thread_id, run_id, usage, "background")
+            await self._database.run(owner, index_messages(rows), *spent)
 
     async def common_words(
         self, owner: str, agent: str, thread_id: str | None, words: Sequence[str]
@@ -91,6 +105,8 @@ class PostgresRecall:
 def _shown_from(turn: TurnQuery) -> int | None:
     """Depth where the window begins, None where the branch has it. What a token buffer shows is known
     only when it is counted: then the whole path is searched."""
+    if turn.compaction is not None:
+        return None
     return _BEHIND_ALL if turn.max_messages is not None else turn.pinned_depth
 
 
@@ -102,10 +118,10 @@ def _row(row: IndexedText) -> dict[str, object]:
         "speaker": words(row.speaker or ""),
         "words": words(row.text),
         "model": row.model,
-        "embedding": _halfvec(row.vector) if row.vector else None,
+        "embedding": halfvec(row.vector) if row.vector else None,
     }
 
 
-def _halfvec(vector: Sequence[float]) -> str:
+def halfvec(vector: Sequence[float]) -> str:
     """Half a float has three digits."""
     return json.dumps([float(f"{x:.5g}") for x in vector])

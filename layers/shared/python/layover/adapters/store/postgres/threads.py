@@ -7,14 +7,22 @@ from layover.adapters.store.cursor import decode_cursor, encode_cursor
 from layover.adapters.store.postgres.codec import (
     dump_json,
     dump_messages,
-    dump_usage,
     load_message,
     load_messages,
 )
+from layover.adapters.store.postgres.compaction import (
+    compacted,
+    compacted_of,
+    gone,
+    gone_of,
+    place_window,
+)
 from layover.adapters.store.postgres.database import Database, Row
+from layover.adapters.store.postgres.entries import entries_of, find_entries
 from layover.adapters.store.postgres.notes import notes_of, read_notes, read_state, state_of
 from layover.adapters.store.postgres.queries import Query, Statement, load
 from layover.adapters.store.postgres.recall import recall, recalled_of
+from layover.adapters.store.postgres.usage import insert_usage
 from layover.values.context import TurnContext, TurnQuery, TurnRecord
 from layover.values.message import Message
 from layover.values.page import Page
@@ -53,10 +61,8 @@ class PostgresThreads:
         statements = [
             _upsert_thread(record.head),
             _insert_messages(thread_id, (record.input, *record.response)),
+            *insert_usage(thread_id, record.run.id, record.usage),
         ]
-        if record.usage:
-            usage = dump_usage(record.run.id, record.usage)
-            statements.append(_query("insert_usage")(thread_id=thread_id, usage=usage))
         if record.snapshot is not None:
             statements.append(_upsert_snapshot(record))
         await self._database.run(record.head.owner, *statements)
@@ -117,6 +123,12 @@ def _extra(query: TurnQuery) -> list[tuple[str, Statement, Callable[[list[Row]],
         extra.append(("state", read_state(query.head.id), state_of))
     if query.recall is not None:
         extra.append(("recalled", recall(query.recall, query), recalled_of))
+    if query.entries is not None:
+        extra.append(("entries", find_entries(query.entries), entries_of))
+    if query.compaction is not None:
+        extra.append(("compacted", compacted(query), compacted_of))
+    if query.pinned:
+        extra.append(("gone", gone(query.pinned), gone_of))
     return extra
 
 
@@ -125,7 +137,11 @@ def _open_turn(query: TurnQuery) -> list[Statement]:
     statements = [
         _upsert_thread(query.head),
         _insert_messages(query.head.id, (query.input,)),
+        *insert_usage(query.head.id, query.run_id, query.usage, "background"),
     ]
+    if query.compaction is not None:
+        history = _query("open_turn_history")(**ids, pinned=None, most=None)
+        return [*statements, place_window(query), history]
     if query.pinned_depth is None and query.max_messages is None:
         span = query.window + query.window // 2
         statements.append(_query("move_window")(**ids, least=query.window, span=span))

@@ -123,6 +123,10 @@ create table memory_entries (
     hash text not null,
     created_at timestamptz not null,
     superseded_by text,
+    -- The chat model that proposed it, and the prompt that it was asked with.
+    extractor text,
+    prompt_version text,
+    -- Of the embedder.
     model text,
     embedding halfvec,
     words tsvector not null,
@@ -133,7 +137,8 @@ create table memory_entries (
     constraint memory_entries_dimensions_check check (vector_dims(embedding) <= 3900)
 );
 alter table memory_entries alter column embedding set storage plain;
-create index memory_entries_scope_idx on memory_entries (resource_id, agent, created_at);
+create index memory_entries_scope_idx on memory_entries (resource_id, agent, created_at)
+    where superseded_by is null;
 create index memory_entries_thread_idx on memory_entries (resource_id, thread_id);
 
 -- Immutable generations of observations or summaries; each ends with a message. A prompt uses the deepest
@@ -143,21 +148,43 @@ create table compactions (
     thread_id text not null,
     generation integer not null,
     kind text not null,
+    -- The modes of compaction do not see each other's generations.
+    mode text not null generated always as (case kind when 'summary' then 'summary' else 'observations' end) stored,
     branch_id integer not null,
     after_depth integer not null,
     through_depth integer not null,
     through_message_id text not null,
-    previous integer,
+    -- Of the last message: a run finds what was observed of its own steps.
+    run_id text,
+    -- The generations whose observations a prompt shows, in order, this one last; of a slice: none yet.
+    chain integer[] not null default '{}',
     active boolean not null default true,
     summary text,
     token_count integer not null,
+    prompt_version text,
+    model text,
+    -- Made from the call that stores it (`activated_by`: that activates it): a pipeline that runs twice finds its
+    -- own work and does it once.
+    id text not null default gen_random_uuid(),
+    activated_by text,
     created_at timestamptz not null,
     constraint compactions_pkey primary key (resource_id, thread_id, generation),
+    -- The thread last, here and below, where a probe should not look like a scan of the thread.
+    constraint compactions_id_key unique (resource_id, id, thread_id),
     constraint compactions_through_fkey foreign key (resource_id, thread_id, through_message_id)
         references messages (resource_id, thread_id, id) on delete cascade,
-    constraint compactions_kind_check check (kind in ('observations', 'reflection', 'summary'))
+    constraint compactions_kind_check check (kind in ('observations', 'reflection', 'summary')),
+    constraint compactions_active_check check (active or kind = 'observations')
 );
+create index compactions_deepest_idx
+    on compactions (resource_id, thread_id, mode, branch_id, through_depth, generation) where active;
+-- A stretch of a path is observed once. Not its start alone: a path that leaves in the middle of a slice needs a
+-- shorter one from the same start, on the same branch.
+create unique index compactions_slice_key
+    on compactions (resource_id, thread_id, branch_id, after_depth, through_depth) where kind = 'observations';
+create index compactions_run_idx on compactions (resource_id, run_id, thread_id) where not active;
 
+-- `superseded`: a reflection of its path left it out. A path that falls back to its generation still shows it.
 create table observations (
     resource_id text not null default nullif(current_setting('app.resource_id', true), ''),
     thread_id text not null,

@@ -40,6 +40,21 @@ remembered as (
     on conflict on constraint thread_state_pkey do update
     set session = excluded.session, version = s.version + 1,
         updated_at = greatest(excluded.updated_at, s.updated_at + interval '1 microsecond')
+),
+entered as (
+-- include: insert_entries.sql
+),
+superseded as (
+    update memory_entries e set superseded_by = n.id
+    from json_to_recordset(%(entries)s::json) as r (hash text, supersedes json)
+    join entered n using (hash)
+    cross join json_array_elements_text(r.supersedes) as old (id)
+    where e.id = old.id and e.agent = %(agent)s and e.superseded_by is null
+),
+spent as (
+-- include: usage.sql
+    where exists (select from done)
+    on conflict on constraint usage_pkey do nothing
 )
 select (select count(*) from done), fresh.fresh or exists (
     select from extractions e where e.run_id = %(run_id)s)

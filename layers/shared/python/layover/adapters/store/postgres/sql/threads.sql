@@ -141,7 +141,8 @@ where b.thread_id = %(thread_id)s and b.id = input.branch_id and b.window_depth 
 
 -- name: open_turn_history
 -- The messages before the input on its path, from the window's start on: where the run pinned it, else where
--- the branch has it, and at most `most` messages. Every read of messages is a range of their primary key.
+-- the branch has it, and at most `most` messages (but the newest turn whole). Every read of messages is a range
+-- of their primary key.
 with found as materialized (
     select m.thread_id, m.branch_id, m.depth from messages m where m.id = %(input_id)s
 ),
@@ -157,9 +158,27 @@ input as materialized (
     ) b
     where found.thread_id = %(thread_id)s
 ),
+turn as materialized (
+    select m.depth
+    from input
+    cross join unnest(input.path, input.path_depths) with ordinality as s (branch_id, depth, n)
+    cross join lateral (
+        select m.depth from messages m
+        where m.thread_id = %(thread_id)s and m.branch_id = s.branch_id and m.depth <= least(s.depth, input.depth - 1)
+          and m.role = 'user'
+        order by m.depth desc
+        limit 1
+    ) m
+    where %(most)s::integer is not null
+    order by s.n desc
+    limit 1
+),
+reach as materialized (
+    select least(input.low, (select turn.depth from turn)) as low from input
+),
 ranges as materialized (
-    select s.branch_id, least(s.depth, input.depth - 1) as depth, input.low
-    from input cross join unnest(input.path, input.path_depths) as s (branch_id, depth)
+    select s.branch_id, least(s.depth, input.depth - 1) as depth, reach.low
+    from input cross join reach cross join unnest(input.path, input.path_depths) as s (branch_id, depth)
 ),
 history as (
     select m.*
@@ -174,7 +193,7 @@ history as (
     ) m
     where s.depth >= s.low
 )
-select (select input.low from input), coalesce(json_agg(row_to_json(history) order by depth), '[]') from history
+select (select reach.low from reach), coalesce(json_agg(row_to_json(history) order by depth), '[]') from history
 
 -- name: page_of_messages
 -- One page of the path that ends in a leaf: depths (after, after + limit]. No row: no such leaf.
@@ -243,13 +262,7 @@ where t.id = %(thread_id)s
 select id from threads where deleted_at is null
 
 -- name: insert_usage
-insert into usage (run_id, step, kind, agent, model, input_tokens, output_tokens, cached_input_tokens,
-                   reasoning_tokens, cost_usd, at)
-select u.run_id, u.step, u.kind, u.agent, u.model, u.input_tokens, u.output_tokens, u.cached_input_tokens,
-       u.reasoning_tokens, u.cost_usd, u.at
-from json_to_recordset(%(usage)s::json) as u (
-    run_id text, step text, kind text, agent text, model text, input_tokens integer, output_tokens integer,
-    cached_input_tokens integer, reasoning_tokens integer, cost_usd numeric, at timestamptz)
+-- include: usage.sql
 where exists (select from threads t where t.id = %(thread_id)s and t.deleted_at is null)
 on conflict on constraint usage_pkey do nothing
 

@@ -1,0 +1,1 @@
+"""Invocations that nobody waits for."""

@@ -1,0 +1,36 @@
+"""Work in the background as Lambda events: accepted at once, tried up to three times."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from typing import Any
+
+logger = logging.getLogger("layover")
+
+
+class LambdaEvents:
+    """`ports.Background`. `client`: makes the Lambda client; `compact`: name or ARN of that function."""
+
+    def __init__(self, client: Callable[[], Any], compact: str) -> None:
+        self._client = client
+        self._compact = compact
+
+    async def observe(self, owner: str, run_id: str, after_id: str | None, through_id: str) -> None:
+        """Invoke `compact` for a slice; an event that is not accepted costs the slice alone."""
+        event = {
+            "v": 1,
+            "op": "observe",
+            "owner": owner,
+            "run_id": run_id,
+            "after_id": after_id,
+            "through_id": through_id,
+        }
+        try:
+            await asyncio.to_thread(self._send, json.dumps(event).encode())
+        except Exception as error:
+            extra = {"run_id": run_id, "cause": type(error).__name__}
+            logger.warning("a slice was not asked for", extra=extra)
+
+    def _send(self, payload: bytes) -> None:
+        self._client().invoke(FunctionName=self._compact, InvocationType="Event", Payload=payload)

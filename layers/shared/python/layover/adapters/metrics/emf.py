@@ -1,0 +1,74 @@
+"""Metrics as lines of CloudWatch's embedded metric format on stdout: no call, no waiting."""
+
+import json
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from layover.values.metrics import NAMESPACE, Metric, Unit
+
+_DEFAULT = {"service": "layover"}
+_HEAD = "_aws"
+_MOST = 99
+"""Values of one document: at its hundredth the provider prints by itself."""
+
+_Dimensions = tuple[tuple[str, str], ...]
+_Counted = tuple[str, Unit, float]
+
+
+class EmfMetrics:
+    """`ports.Metrics`. What was counted is kept until `flush`; nothing is imported before there is
+    something to publish."""
+
+    def __init__(self) -> None:
+        self._counted: dict[_Dimensions, list[_Counted]] = {}
+
+    def count(
+        self, name: Metric, value: float = 1, unit: Unit = "Count", **dimensions: str
+    ) -> None:
+        """Note a value for the end of the invocation."""
+        by = tuple(sorted(dimensions.items()))
+        self._counted.setdefault(by, []).append((name.value, unit, value))
+
+    def flush(self) -> None:
+        """Write what was counted: one line, unless a name was counted by several dimensions."""
+        counted, self._counted = self._counted, {}
+        documents = [
+            _document(dict(by), values[start : start + _MOST])
+            for by, values in counted.items()
+            for start in range(0, len(values), _MOST)
+        ]
+        for document in _merged(documents):
+            # One write a line: what a tool's thread prints meanwhile does not tear it.
+            sys.stdout.write(json.dumps(document, separators=(",", ":")) + "\n")
+            sys.stdout.flush()
+
+
+def _document(dimensions: dict[str, str], counted: Iterable[_Counted]) -> dict[str, Any]:
+    """Each metric in all, and by its dimensions."""
+    from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import (
+        AmazonCloudWatchEMFProvider,
+    )
+
+    provider = AmazonCloudWatchEMFProvider(
+        namespace=NAMESPACE, default_dimensions=_DEFAULT, dimension_set={}
+    )
+    if dimensions:
+        provider.add_dimensions(**dimensions)
+    for name, unit, value in counted:
+        provider.add_metric(name, unit, value)
+    return dict(provider.serialize_metric_set())
+
+
+def _merged(documents: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Documents in as few lines as can say them: a line has one value for each name."""
+    lines: list[dict[str, Any]] = []
+    for document in documents:
+        for line in lines:
+            if all(line[key] == document[key] for key in line.keys() & document.keys() - {_HEAD}):
+                directives = line[_HEAD]["CloudWatchMetrics"] + document[_HEAD]["CloudWatchMetrics"]
+                line |= document | {_HEAD: line[_HEAD] | {"CloudWatchMetrics": directives}}
+                break
+        else:
+            lines.append(document)
+    return lines

@@ -1,0 +1,84 @@
+-- Episodic memory: entries of one agent and one user. Their words are found by layover.memory.words, as those of
+-- messages are.
+
+-- name: find_entries
+-- The best entries, each once. The scan is exact, over the newest entries of the scope; one more than are meant
+-- to be searched is read, to tell whether any was left out.
+with terms as materialized (
+    select w.n::integer as n, w.word::tsquery as term
+    from json_array_elements_text(%(words)s::json) with ordinality as w (word, n)
+),
+scope as materialized (
+    select row_number() over ()::integer as n, e.id, e.created_at,
+           array(select terms.n from terms where e.words @@ terms.term) as hit, length(e.words) as size,
+           case when e.model = %(model)s and vector_dims(e.embedding) = %(dimensions)s::integer
+                then nullif(1 - (e.embedding <=> %(vector)s::halfvec), 'NaN') end as cosine
+    from (
+        select * from memory_entries e
+        where e.agent = %(agent)s and e.superseded_by is null
+          and e.thread_id is distinct from %(not_thread)s
+        order by e.created_at desc
+        limit %(most_rows)s::integer + 1
+    ) e
+),
+-- include: ranking.sql
+,
+best as materialized (
+    select id, created_at, lexical, cosine,
+           own + %(recency_weight)s::float8 * power(0.5, greatest(
+               extract(epoch from %(now)s::timestamptz - created_at)::float8, 0) / %(half_life_s)s::float8) as score
+    from fused
+    where lexical > 0 or cosine >= %(least_cosine)s::float8
+    order by score desc, created_at desc, id
+    limit %(top_k)s::integer offset %(skip)s::integer
+)
+select json_build_object(
+    'cut', (select total.number > %(most_rows)s::integer from total),
+    'items', coalesce((
+        select json_agg(json_build_object(
+            'id', e.id, 'agent', e.agent, 'content', e.content, 'source', e.source, 'evidence', e.evidence,
+            'verified', e.verified, 'created_at', e.created_at, 'thread_id', e.thread_id,
+            'message_id', e.message_id, 'score', b.score, 'text_score', b.lexical, 'vector_score', b.cosine)
+            order by b.score desc, b.created_at desc, b.id)
+        from best b
+        cross join lateral (select * from memory_entries m where m.id = b.id offset 0) e), '[]'))
+
+-- name: similar_entries
+-- For each vector what is stored and as near as that, the nearest first.
+select coalesce(json_agg(json_build_object('place', place, 'id', id, 'content', content, 'cosine', cosine)
+                         order by place, cosine desc, id), '[]')
+from (
+    select v.place, e.id, e.content,
+           case when e.model = %(model)s and vector_dims(e.embedding) = %(dimensions)s::integer
+                then nullif(1 - (e.embedding <=> v.embedding::halfvec), 'NaN') end as cosine
+    from (
+        select * from memory_entries e
+        where e.agent = %(agent)s and e.superseded_by is null
+        order by e.created_at desc
+        limit %(most_rows)s::integer
+    ) e
+    cross join json_to_recordset(%(vectors)s::json) as v (place integer, embedding text)
+) near
+where cosine >= %(least)s::float8
+
+-- name: list_entries
+select coalesce(json_agg(row_to_json(e) order by e.created_at desc, e.id desc), '[]')
+from (
+    select e.id, e.agent, e.content, e.source, e.evidence, e.verified, e.created_at, e.thread_id, e.message_id
+    from memory_entries e
+    where e.agent = %(agent)s and e.superseded_by is null
+      and (%(after_id)s::text is null or (e.created_at, e.id) < (%(after_at)s::timestamptz, %(after_id)s))
+    order by e.created_at desc, e.id desc
+    limit %(limit)s::integer
+) e
+
+-- name: delete_entry
+-- With what it superseded: that is about the same matter, and would be found by nobody any more.
+with recursive chain as (
+    select e.id from memory_entries e where e.id = %(id)s
+    union
+    select e.id from chain cross join lateral (
+        select m.id from memory_entries m where m.superseded_by = chain.id offset 0
+    ) e
+)
+delete from memory_entries e using chain where e.id = chain.id returning e.id

@@ -1,0 +1,23 @@
+"""Slices that were observed ahead, as both stores put them in a row."""
+
+from collections.abc import Iterable
+
+from layover.values.compaction import Generation
+
+MOST = 64
+"""Slices of one branch that are read at most: of each piece of a threshold there is one."""
+
+
+def in_a_row(slices: Iterable[Generation], after_depth: int) -> tuple[Generation, ...]:
+    """Those of one path that follow each other without a gap from this depth on. Where several begin
+    at one place (a branch left in the middle of one), the longest goes on."""
+    longest: dict[int, Generation] = {}
+    for slice in slices:
+        known = longest.get(slice.after_depth)
+        if known is None or slice.through_depth > known.through_depth:
+            longest[slice.after_depth] = slice
+    row: list[Generation] = []
+    while (following := longest.get(after_depth)) is not None:
+        row.append(following)
+        after_depth = following.through_depth
+    return tuple(row)

@@ -1,0 +1,124 @@
+"""When older messages leave a prompt, and which (BEHAVIOUR 6.2a, 7.1, 7.2, 7.8). Pure: sizes and places.
+
+A path is a list of messages, oldest first. It is cut only at the end of a unit: a message with what
+hangs on it, so that no call is split from its result."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from layover.context.fit import DEFAULT_WINDOW
+from layover.context.tokens import message_tokens
+from layover.declare.agent import Agent
+from layover.declare.memory import ObservationalMemory, RollingSummary
+from layover.values.compaction import CompactionKind, Generation
+from layover.values.message import Message, Role
+from layover.values.settings import Settings
+
+LATE = 1.2
+"""Of the threshold: from here on a run waits for its compaction."""
+FIXED = 8_000
+"""Tokens that a rolling summary counts beside the messages (instructions, tools, the answer)."""
+LEAST_NEW = 500
+"""Tokens of new messages below which no summary is made."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Tokens of an agent's compaction.
+
+    `start`: messages that are not compacted yet, at which the older ones leave the prompt; `late`:
+    at which a run waits for that; `whole`: messages and observations together, likewise; `ahead`: of a
+    slice that is observed ahead, None where nothing is; `block`: observations that are condensed
+    again; `tail`: newest messages that stay as they are."""
+
+    kind: CompactionKind
+    start: int
+    late: int
+    whole: int | None
+    ahead: int | None
+    block: int | None
+    tail: int
+
+
+def limits(agent: Agent, settings: Settings, window: int | None) -> Limits | None:
+    """The agent's limits; `window`: tokens of its model's context window, where it is known."""
+    mode = agent.memory.compaction
+    if isinstance(mode, ObservationalMemory):
+        start, block = mode.message_limit(settings), mode.observation_limit(settings)
+        return Limits(
+            kind="observations",
+            start=start,
+            late=int(start * LATE),
+            whole=start + block,
+            ahead=max(int(start * mode.buffer), 1),
+            block=block,
+            tail=agent.memory.window(settings),
+        )
+    if isinstance(mode, RollingSummary):
+        known = window or DEFAULT_WINDOW
+        most = min(known, mode.max_window or known)
+        start = max(int(most * mode.fraction) - FIXED, 1)
+        late = max(min(int(most * mode.fraction * LATE), most) - FIXED, start)
+        return Limits("summary", start, late, None, None, None, mode.tail)
+    return None
+
+
+def size(message: Message) -> int:
+    """Tokens of a message, as counted when it was stored."""
+    return message_tokens(message) if message.token_count is None else message.token_count
+
+
+def total(messages: Sequence[Message]) -> int:
+    """Tokens of these messages."""
+    return sum(map(size, messages))
+
+
+def ends(messages: Sequence[Message]) -> list[int]:
+    """Where the path may be cut: how many messages stand before each cut, the whole included."""
+    starts = [i for i, m in enumerate(messages) if i and m.role in (Role.USER, Role.ASSISTANT)]
+    return [*starts, len(messages)] if messages else []
+
+
+def leaving(messages: Sequence[Message], tail: int, start: int) -> int:
+    """How many of these messages a compaction takes: all but the newest `tail`. The tail shrinks where
+    it alone reaches `start` tokens, at the least to the newest unit."""
+    cuts = [0, *ends(messages)[:-1]]
+    best = max((c for c in cuts if len(messages) - c >= tail), default=0)
+    left = total(messages[best:])
+    for cut in cuts:
+        if left < start:
+            break
+        if cut > best:
+            left -= total(messages[best:cut])
+            best = cut
+    return best
+
+
+def slices(messages: Sequence[Message], tokens: int) -> Iterator[tuple[int, int]]:
+    """Pieces (from, to) of at least so many tokens each, whole units; what is left over is in none."""
+    begun, weight, last = 0, 0, 0
+    for cut in ends(messages):
+        weight += total(messages[last:cut])
+        last = cut
+        if weight >= tokens:
+            yield begun, cut
+            begun, weight = cut, 0
+
+
+def ready(
+    messages: Sequence[Message], slices: Sequence[Generation], tail: int, start: int
+) -> list[Generation]:
+    """The slices that take effect now: as many as leave the newest `tail` messages as they are, more
+    where these alone reach `start` tokens, but never the newest unit."""
+    places = {m.id: i + 1 for i, m in enumerate(messages)}
+    last = (ends(messages)[-2:-1] or [0])[0]
+    chosen: list[Generation] = []
+    for generation in slices:
+        place = places.get(generation.through_message_id)
+        if place is None or place > last:
+            break
+        covered = places[chosen[-1].through_message_id] if chosen else 0
+        if len(messages) - place < tail and total(messages[covered:]) < start:
+            break
+        chosen.append(generation)
+    return chosen

@@ -1,0 +1,161 @@
+"""A run and the compaction of its branch (BEHAVIOUR 6.2a, 7.2): what is observed ahead while it goes
+on, what takes effect, and when it has to wait."""
+
+from dataclasses import dataclass, replace
+
+from layover.context import compaction
+from layover.context.assembly import uncompacted
+from layover.context.compaction import Limits
+from layover.context.tokens import estimate, message_tokens
+from layover.engine.prompter import Prompter
+from layover.engine.state import RunState
+from layover.memory.blocks import compaction_block
+from layover.ports import RunLog, Runtime
+from layover.values.compaction import Compacted
+from layover.values.context import TurnRecord
+from layover.values.message import Message
+from layover.values.metrics import Metric
+from layover.values.thread import ThreadHead
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a turn read of its branch's compaction, and how far the agent lets it grow."""
+
+    limits: Limits
+    head: ThreadHead
+    compacted: Compacted
+
+
+class Compaction:
+    """Keeps the prompts of one run within its agent's thresholds."""
+
+    def __init__(
+        self, runtime: Runtime, log: RunLog, state: RunState, prompter: Prompter, known: Known
+    ) -> None:
+        self._runtime = runtime
+        self._log = log
+        self._state = state
+        self._prompter = prompter
+        self._limits = known.limits
+        self._head = known.head
+        slices = known.compacted.slices
+        if slices and state.asked_through is None:
+            state.asked_through = slices[-1].through_message_id
+        self._saved = 0
+
+    async def allows(self) -> bool:
+        """Whether the model may be asked now. False: the run yields and waits for its compaction, once
+        for a step: whatever comes of that, it goes on then."""
+        await self._observe_ahead()
+        if not self._reached():
+            return True
+        await self._switch()
+        index, _ = self._state.next_key()
+        if not self._late() or self._state.meta.compacted_for == index:
+            return True
+        await self._save()
+        await self._log.wait_for_compaction(index)
+        self._runtime.metrics.count(Metric.COMPACTION_WAITS, agent=self._state.meta.agent)
+        return False
+
+    def _path(self, through: str | None) -> list[Message]:
+        """The branch behind `through`: history, the run's input, its own steps."""
+        history, own = uncompacted(self._prompter.history, self._state.response(), through)
+        return [*history, self._state.meta.input, *own]
+
+    def _sizes(self) -> tuple[int, int]:
+        """Tokens of messages that are not compacted, and of the block that stands for the others."""
+        shown = self._prompter.shown
+        return compaction.total(self._path(shown.through)), estimate(shown.block)
+
+    def _reached(self) -> bool:
+        messages, block = self._sizes()
+        whole = self._limits.whole
+        return messages >= self._limits.start or (whole is not None and messages + block > whole)
+
+    def _late(self) -> bool:
+        messages, block = self._sizes()
+        whole = self._limits.whole
+        if messages >= self._limits.late or (whole is not None and messages + block > whole):
+            return True
+        return messages + block > self._prompter.budget
+
+    async def _observe_ahead(self) -> None:
+        """Have the settled steps observed in the background, a slice at a time."""
+        ahead, background = self._limits.ahead, self._runtime.background
+        if ahead is None or background is None:
+            return
+        path = self._path(self._prompter.shown.through)
+        if not self._state.steps:
+            path = path[:-1]  # a slice never ends with the run's input
+        asked = self._state.asked_through
+        begun = next((i + 1 for i, m in enumerate(path) if m.id == asked), 0)
+        pieces = list(compaction.slices(path[begun:], ahead))
+        if not pieces:
+            return
+        await self._save()
+        meta = self._state.meta
+        after = path[begun - 1].id if begun else self._prompter.shown.through
+        for first, end in pieces:
+            through = path[begun + end - 1].id
+            await background.observe(meta.owner, meta.id, after, through)
+            self._state.asked_through = after = through
+
+    async def _switch(self) -> None:
+        """Let what is ready take effect: what others compacted meanwhile, and slices made ahead."""
+        await self._save()
+        meta, memory = self._state.meta, self._runtime.memory
+        leaf = ([meta.input, *self._state.response()])[-1].id
+        found = await memory.compacted(meta.owner, meta.thread_id, leaf, self._limits.kind)
+        before = sum(self._sizes())
+        chosen = compaction.ready(
+            self._path(found.through), found.slices, self._limits.tail, self._limits.start
+        )
+        if chosen:
+            numbers = [g.number for g in chosen]
+            expected = found.generation.number if found.generation else None
+            if await memory.activate(meta.owner, meta.thread_id, numbers, expected):
+                found = with_slices(found, len(chosen))
+        self._show(found)
+        saved = before - sum(self._sizes())
+        if saved > 0:
+            self._runtime.metrics.count(Metric.TOKENS_COMPACTED, saved, agent=meta.agent)
+
+    def _show(self, found: Compacted) -> None:
+        number = found.generation.number if found.generation else None
+        base, shown = self._prompter.base, self._prompter.shown
+        if number is None or number == base.generation:
+            return
+        block = compaction_block(found)
+        self._prompter.switch(
+            base.model_copy(update={"generation": number, "through": found.through}),
+            replace(shown, block=block, through=found.through),
+        )
+
+    async def _save(self) -> None:
+        """Put the settled steps into the database, each once: slices are made from there."""
+        own = [self._state.meta.input, *self._state.response()]
+        if len(own) - 1 == self._saved:
+            return
+        first, *rest = (counted(m) for m in own[self._saved :])
+        await self._runtime.threads.save_turn(
+            TurnRecord(head=self._head, run=self._state.meta, input=first, response=tuple(rest))
+        )
+        self._saved = len(own) - 1
+
+
+def counted(message: Message) -> Message:
+    """The message with its tokens, as it is stored."""
+    return message.model_copy(update={"token_count": message_tokens(message)})
+
+
+def with_slices(found: Compacted, number: int) -> Compacted:
+    """The compaction once its first `number` slices took effect."""
+    taken = found.slices[:number]
+    added = tuple(o for g in taken for o in g.observations)
+    return Compacted(
+        generation=taken[-1].model_copy(update={"active": True}),
+        observations=(*found.observations, *added),
+        slices=found.slices[number:],
+    )

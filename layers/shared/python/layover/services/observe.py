@@ -1,0 +1,188 @@
+"""Observations of a branch: made ahead in slices, taken up together, condensed again (BEHAVIOUR 7.1-7.5)."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Protocol
+
+from layover.context import compaction
+from layover.context.tokens import estimate
+from layover.engine.compaction import with_slices
+from layover.memory import observer, reflector
+from layover.services.compacting import Work
+from layover.values.compaction import Compacted, Generation, NewGeneration, Observation
+from layover.values.message import Message
+from layover.values.metrics import Metric
+
+
+PATIENCE = timedelta(seconds=8)
+"""For slices that somebody observes already: a model takes about as long as one call would."""
+LOOK_EVERY = timedelta(seconds=0.5)
+
+
+class Mode(Protocol):
+    """`condense` of either mode; `waits`: a run stands still until it is done."""
+
+    async def __call__(self, work: Work, *, waits: bool) -> str: ...
+
+
+async def ahead(work: Work, after_id: str | None, through_id: str) -> str:
+    """Observe one slice of a running run's branch. It takes effect later, if at all."""
+    found = await work.compacted(through_id)
+    begun = [found.through, *(g.through_message_id for g in found.slices)]
+    if after_id in begun[:-1]:
+        return "nothing"  # somebody else observed it
+    messages = await work.messages(after_id, through_id)
+    if not messages:
+        return "nothing"
+    made = await _observed(work, messages, after_id, found)
+    if made is None:
+        return "failed"
+    await _reflect(work, await work.compacted(through_id))
+    return "compacted"
+
+
+async def condense(work: Work, *, waits: bool) -> str:
+    """Observe what no slice covers yet, let slices take effect where the limit is reached, condense
+    observations that have become many. Raises RetryableError."""
+    found = await work.compacted()
+    path = await work.messages(found.through)
+    if waits:
+        found = await _under_way(work, found, path)
+    done = await _observe_rest(work, found, path, waits=waits)
+    if waits or compaction.total(path) >= work.limits.start:
+        found = await work.compacted()
+        path = await work.messages(found.through)
+        done = await _take_up(work, found, path) or done
+    found = await work.compacted()
+    return "compacted" if await _reflect(work, found) or done else "nothing"
+
+
+async def _under_way(work: Work, found: Compacted, path: Sequence[Message]) -> Compacted:
+    """What is there once slices that are being observed already had a little time to come."""
+    limits, until = work.limits, asyncio.get_running_loop().time() + PATIENCE.total_seconds()
+    while any(m.id == work.asked_through for m in path[_place(path, found.slices) :]):
+        chosen = compaction.ready(path, found.slices, limits.tail, limits.start)
+        enough = compaction.total(path[_place(path, chosen) :]) < limits.start
+        if (chosen and enough) or asyncio.get_running_loop().time() > until:
+            break
+        await asyncio.sleep(LOOK_EVERY.total_seconds())
+        found = await work.compacted()
+    return found
+
+
+async def _observe_rest(
+    work: Work, found: Compacted, path: Sequence[Message], *, waits: bool
+) -> bool:
+    """Slices of all that is behind the last one; a run that waits has what it needs observed, however
+    little that is. The first failure ends it: slices make a chain."""
+    limits = work.limits
+    begun = _place(path, found.slices)
+    if waits:
+        end = compaction.leaving(path, limits.tail, limits.start)
+        pieces = list(_whole(path[begun:end], limits.ahead or limits.start))
+    else:
+        pieces = list(compaction.slices(path[begun:], limits.ahead or limits.start))
+    after, known, done = _end(found), found, False
+    for first, last in pieces:
+        piece = path[begun + first : begun + last]
+        made = await _observed(work, piece, after, known)
+        if made is None:
+            break
+        after, done = piece[-1].id, True
+        known = known.model_copy(update={"slices": (*known.slices, made)})
+    return done
+
+
+def _whole(messages: Sequence[Message], tokens: int) -> list[tuple[int, int]]:
+    """Slices of all of these: what is left over goes with the last one."""
+    pieces = list(compaction.slices(messages, tokens)) or [(0, 0)]
+    pieces[-1] = (pieces[-1][0], len(messages))
+    return [p for p in pieces if p[1] > p[0]]
+
+
+async def _observed(
+    work: Work, messages: Sequence[Message], after: str | None, known: Compacted
+) -> Generation | None:
+    """Observe a piece and keep it as a slice; None where the model failed or the branch moved on."""
+    before = (*known.observations, *(o for g in known.slices for o in g.observations))
+    reply = await work.ask(observer.request(work.model, messages, before))
+    if reply is None:
+        return None
+    lines = observer.observed(reply.text, messages, work.new_id)
+    if not lines:
+        work.failed("no observations")
+        return None
+    slice = NewGeneration(
+        kind="observations",
+        after_message_id=after,
+        through_message_id=messages[-1].id,
+        observations=lines,
+        token_count=estimate(observer.rendered(lines)),
+        prompt_version=observer.PROMPT_VERSION,
+        model=reply.model,
+        at=work.runtime.clock.now(),
+    )
+    made = await work.add_slice(slice, reply)
+    if made is not None:
+        count = work.runtime.metrics.count
+        count(Metric.OBSERVATIONS_MADE, len(lines), agent=work.meta.agent)
+    return made
+
+
+async def _take_up(work: Work, found: Compacted, path: Sequence[Message]) -> bool:
+    """Let slices take effect, if nobody else changed the branch meanwhile."""
+    chosen = compaction.ready(path, found.slices, work.limits.tail, work.limits.start)
+    if not chosen:
+        return False
+    numbers = [g.number for g in chosen]
+    expected = found.generation.number if found.generation else None
+    meta = work.meta
+    if not await work.runtime.memory.activate(meta.owner, meta.thread_id, numbers, expected):
+        return False
+    after = with_slices(found, len(chosen))
+    taken = path[: _place(path, chosen)]
+    work.spared(taken, observer.rendered(after.observations), observer.rendered(found.observations))
+    return True
+
+
+async def _reflect(work: Work, found: Compacted) -> bool:
+    """Condense the observations that take effect, where they have become too many."""
+    generation, most = found.generation, work.limits.block
+    size = estimate(observer.rendered(found.observations))
+    if generation is None or most is None or size <= most:
+        return False
+    reply = await work.ask(reflector.request(work.model, found.observations))
+    if reply is None:
+        return False
+    kept = reflector.reflected(reply.text, found.observations, work.new_id)
+    if kept is None:
+        work.failed("no reflection")
+        return False
+    made = _reflection(work, generation, kept, reply.model)
+    return await work.replace(made, generation, reply) is not None
+
+
+def _reflection(
+    work: Work, generation: Generation, kept: tuple[Observation, ...], model: str
+) -> NewGeneration:
+    return NewGeneration(
+        kind="reflection",
+        through_message_id=generation.through_message_id,
+        observations=kept,
+        token_count=estimate(observer.rendered(kept)),
+        prompt_version=reflector.PROMPT_VERSION,
+        model=model,
+        at=work.runtime.clock.now(),
+    )
+
+
+def _end(found: Compacted) -> str | None:
+    """Where the last slice ends."""
+    return found.slices[-1].through_message_id if found.slices else found.through
+
+
+def _place(path: Sequence[Message], slices: Sequence[Generation]) -> int:
+    """How many messages of the path these slices cover."""
+    last = slices[-1].through_message_id if slices else None
+    return next((i + 1 for i, m in enumerate(path) if m.id == last), 0)

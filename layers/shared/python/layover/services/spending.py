@@ -1,0 +1,37 @@
+"""What background work costs (BEHAVIOUR 14): rows of `usage` beside those of a run's steps, stored with the
+outcome that they belong to."""
+
+from layover.ports import Runtime
+from layover.values.context import StepUsage
+from layover.values.prompt import Embedded, Reply
+from layover.values.run import RunMeta
+from layover.values.usage import Usage
+
+
+def spent(
+    runtime: Runtime, meta: RunMeta, task: str, first: Reply | Embedded, *others: Reply | Embedded
+) -> StepUsage:
+    """One row for all that a task of this run asked of one model. `task` names it within the run: one
+    that has several outcomes names each of them (`observer/2`)."""
+    usages = [_priced(runtime, reply) for reply in (first, *others)]
+    return StepUsage(
+        step=task,
+        agent=meta.agent,
+        model=first.model,
+        usage=Usage.total(usages),
+        at=runtime.clock.now(),
+    )
+
+
+def embedding_spent(
+    runtime: Runtime, meta: RunMeta, task: str, embedded: Embedded
+) -> tuple[StepUsage, ...]:
+    """The row of an embedder's work; none where nobody is paid for it."""
+    return () if embedded.usage is None else (spent(runtime, meta, task, embedded),)
+
+
+def _priced(runtime: Runtime, reply: Reply | Embedded) -> Usage:
+    usage = reply.usage or Usage()
+    if runtime.price is None or usage.cost_usd is not None:
+        return usage
+    return usage.model_copy(update={"cost_usd": runtime.price(reply.model, usage)})

@@ -1,0 +1,41 @@
+"""One rolling summary of a branch (BEHAVIOUR 7.8)."""
+
+from layover.context import compaction
+from layover.context.tokens import estimate
+from layover.memory import summary
+from layover.services.compacting import Work
+from layover.values.compaction import NewGeneration
+
+
+async def condense(work: Work, *, waits: bool) -> str:
+    """Summarise what is older than the tail, together with the summary before, where the branch has
+    reached its limit (or a run waits for it). Raises RetryableError."""
+    found = await work.compacted()
+    path = await work.messages(found.through)
+    if not waits and compaction.total(path) < work.limits.start:
+        return "nothing"
+    old = path[: compaction.leaving(path, work.limits.tail, work.limits.start)]
+    if compaction.total(old) < compaction.LEAST_NEW:
+        return "nothing"
+    reply = await work.ask(summary.request(work.model, old, found.summary))
+    if reply is None:
+        return "failed"
+    text = summary.summarised(reply.text)
+    if text is None:
+        work.failed("no summary")
+        return "failed"
+    block = summary.rendered(text)
+    made = NewGeneration(
+        kind="summary",
+        after_message_id=found.through,
+        through_message_id=old[-1].id,
+        summary=text,
+        token_count=estimate(block),
+        prompt_version=summary.PROMPT_VERSION,
+        model=reply.model,
+        at=work.runtime.clock.now(),
+    )
+    if await work.replace(made, found.generation, reply) is None:
+        return "nothing"
+    work.spared(old, block, summary.rendered(found.summary) if found.summary else "")
+    return "compacted"

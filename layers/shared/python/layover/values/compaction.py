@@ -1,0 +1,107 @@
+"""What older messages of a thread became: generations of observations, or summaries (BEHAVIOUR 7)."""
+
+from enum import StrEnum
+from typing import Literal
+
+from layover.values.base import Time, Value
+from layover.values.message import Message
+
+
+class Marker(StrEnum):
+    """How much an observation matters."""
+
+    CRITICAL = "CRITICAL"
+    IMPORTANT = "IMPORTANT"
+    INFO = "INFO"
+    COMPLETION = "COMPLETION"
+
+
+class Observation(Value):
+    """One line of what happened. `parent_id`: the observation that it is a detail of."""
+
+    id: str
+    at: Time
+    marker: Marker
+    text: str
+    parent_id: str | None = None
+
+
+CompactionKind = Literal["observations", "summary"]
+"""Which of the two modes: their generations never mix."""
+
+
+class Generation(Value):
+    """An immutable stage of a branch's compaction; it ends with a message.
+
+    A generation of kind `observations` adds to the ones before it (its chain); `reflection` and
+    `summary` stand for all before them. Not active: a slice that was observed ahead."""
+
+    number: int
+    """Unique in the thread; later ones are larger."""
+    kind: Literal["observations", "reflection", "summary"]
+    after_depth: int
+    """Depth (messages from the root, from 0) of the last message before it; -1: there is none."""
+    through_depth: int
+    through_message_id: str
+    active: bool = True
+    observations: tuple[Observation, ...] = ()
+    """Its own only, in order."""
+    summary: str | None = None
+    token_count: int = 0
+    """Estimated tokens of what it adds to a prompt."""
+    prompt_version: str | None = None
+    model: str | None = None
+    """Which prompt and which model made it."""
+    created_at: Time
+
+
+class NewGeneration(Value):
+    """A generation to be stored; the store numbers it. `after_message_id` None: from the root."""
+
+    kind: Literal["observations", "reflection", "summary"]
+    after_message_id: str | None = None
+    through_message_id: str
+    observations: tuple[Observation, ...] = ()
+    summary: str | None = None
+    token_count: int
+    prompt_version: str
+    model: str
+    at: Time
+
+
+class CompactionQuery(Value):
+    """What a prompt needs to know of its branch's compaction. `pinned`: the generation that the run
+    shows (0: it shows none); None: the deepest one that is active on the path."""
+
+    kind: CompactionKind
+    pinned: int | None = None
+
+
+class Compacted(Value):
+    """The compaction of one path.
+
+    `generation`: the one that a prompt shows, None where there is none; `observations`: those of its
+    whole chain, in order; `slices`: what was observed ahead behind it and is not active yet, a chain
+    without gaps, in order."""
+
+    generation: Generation | None = None
+    observations: tuple[Observation, ...] = ()
+    slices: tuple[Generation, ...] = ()
+
+    @property
+    def through(self) -> str | None:
+        """The last message that left the prompt."""
+        return self.generation.through_message_id if self.generation else None
+
+    @property
+    def summary(self) -> str | None:
+        """The summary, in that mode."""
+        return self.generation.summary if self.generation else None
+
+
+class Span(Value):
+    """A piece of a path: the messages after one and through another, oldest first."""
+
+    messages: tuple[Message, ...]
+    after_depth: int
+    through_depth: int

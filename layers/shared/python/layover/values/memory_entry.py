@@ -1,0 +1,94 @@
+"""Entries of episodic memory: what past turns taught an agent about its user's matters (BEHAVIOUR 12)."""
+
+from datetime import timedelta
+from typing import Literal
+
+from layover.values.base import Time, Value
+
+Source = Literal["user_assertion", "user_accepted_assistant_proposal", "verified_assistant_finding"]
+"""Who vouches for an entry: the user said it, agreed to it, or the assistant found it out."""
+
+
+class MemoryEntry(Value):
+    """One entry. `evidence`: the piece of the message `message_id` that says it. `verified` False: an
+    assistant alone says so, with tools that nobody trusts."""
+
+    id: str
+    agent: str
+    content: str
+    source: Source
+    evidence: str
+    verified: bool = True
+    created_at: Time
+    thread_id: str
+    message_id: str | None = None
+
+
+class NewEntry(MemoryEntry):
+    """An entry to be stored, with where it comes from.
+
+    `hash`: unique within agent and user. `vector` None: it is found by words alone. `supersedes`:
+    entries that it contradicts; they are kept and not retrieved any more."""
+
+    hash: str
+    vector: tuple[float, ...] | None = None
+    model: str | None = None
+    """Label of the embedder that made `vector`."""
+    extractor: str | None = None
+    """The chat model that proposed it."""
+    prompt_version: str | None = None
+    run_id: str | None = None
+    supersedes: tuple[str, ...] = ()
+
+
+class EntryQuery(Value):
+    """What is looked for among the entries of an agent and a user. `vector` None: by words alone."""
+
+    agent: str
+    text: str
+    vector: tuple[float, ...] | None = None
+    model: str | None = None
+    """Label of the embedder that made `vector`; entries of another one are found by words."""
+    top_k: int
+    skip: int = 0
+    """Of the best ones, for the pages of a list."""
+    not_thread: str | None = None
+    """Entries of this thread are left out."""
+    least_cosine: float
+    """Below it a vector says nothing: fused scores are relative, and the nearest may be far."""
+    half_life: timedelta
+    now: Time
+    """For the recency term."""
+
+
+class FoundEntry(MemoryEntry):
+    """An entry with its scores: the fused one, the lexical part (0..1) and the cosine. All None where
+    nothing was asked for."""
+
+    score: float | None = None
+    text_score: float | None = None
+    vector_score: float | None = None
+
+
+class FoundEntries(Value):
+    """What a search found, best first. `cut`: the scope has more entries than are searched, and the
+    oldest were left out."""
+
+    items: tuple[FoundEntry, ...] = ()
+    cut: bool = False
+
+
+class EntryPlace(Value):
+    """Where a page of the list, newest first, ended."""
+
+    created_at: Time
+    id: str
+
+
+class SimilarEntry(Value):
+    """A stored entry that is similar to a new one, by the new one's place in the question."""
+
+    place: int
+    id: str
+    content: str
+    cosine: float

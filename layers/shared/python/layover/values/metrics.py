@@ -1,0 +1,31 @@
+"""The names under which the system counts (CloudWatch namespace `Layover`). Dashboards and alarms rely on
+them: a name is added here and never changed."""
+
+from enum import StrEnum
+from typing import Literal
+
+NAMESPACE = "Layover"
+
+Unit = Literal["Count", "Milliseconds", "Bytes"]
+"""As CloudWatch spells them."""
+
+
+class Metric(StrEnum):
+    """Every metric, with the dimensions that it is counted by beside `service`."""
+
+    RECALL_SCOPE_CUT = "recall_scope_cut"
+    """Semantic recall left the oldest texts of a scope out (DESIGN 3). `agent`."""
+    ENTRY_SCOPE_CUT = "entry_scope_cut"
+    """A search left the oldest entries of a scope out. `agent`."""
+    ENTRIES_STORED = "entries_stored"
+    """Entries of episodic memory that runs added. `agent`."""
+    ENTRIES_REFUSED = "entries_refused"
+    """Proposed entries that were not stored. `agent`, `reason` (`memory.entries.Refusal`)."""
+    COMPACTION_WAITS = "compaction_waits"
+    """A run waited because nothing had been compacted ahead (BEHAVIOUR 7.2). `agent`."""
+    COMPACTION_FAILED = "compaction_failed"
+    """A memory model failed, or answered nothing of use; all stayed as it was. `agent`."""
+    OBSERVATIONS_MADE = "observations_made"
+    """Observations stored. `agent`."""
+    TOKENS_COMPACTED = "tokens_compacted"
+    """Tokens that a compaction took out of prompts: what left less what stands for it. `agent`."""

@@ -1,0 +1,415 @@
+"""What episodic memory's store promises, in memory and on Postgres."""
+
+import itertools
+import json
+from datetime import datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+from layover.adapters.inmemory.embedder import HashingEmbedder
+from layover.adapters.inmemory.memory import InMemoryMemory
+from layover.adapters.inmemory.threads import InMemoryThreads
+from layover.adapters.store.postgres.database import Database
+from layover.adapters.store.postgres.memory import PostgresMemory
+from layover.adapters.store.postgres.threads import PostgresThreads
+from layover.memory import recall
+from layover.memory.entries import hash_of
+from layover.values.context import Extraction, TurnContext
+from layover.values.memory_entry import EntryPlace, EntryQuery, FoundEntry, NewEntry, SimilarEntry
+from postgres_fixture import TestPostgres
+from thread_kit import START, Conversation, Stores
+
+NOW = START + timedelta(days=1)
+EMBEDDER = HashingEmbedder()
+
+
+@pytest.fixture(params=["memory", "postgres"])
+def stores(request: pytest.FixtureRequest) -> Stores:
+    if request.param == "memory":
+        threads = InMemoryThreads()
+        return Stores(threads, InMemoryMemory(threads))
+    database: Database = request.getfixturevalue("database")
+    return Stores(PostgresThreads(database), PostgresMemory(database))
+
+
+class Life:
+    """What one user and one agent have been through."""
+
+    def __init__(self, stores: Stores, owner: str, agent: str = "support") -> None:
+        self.stores = stores
+        self.memory = stores.memory
+        self.owner = owner
+        self.agent = agent
+        self._runs = itertools.count(1)
+
+    def talk(self, thread: str = "t1") -> Conversation:
+        head = {"agent": self.agent}
+        return Conversation(self.stores.threads, self.owner, f"{thread} of {self.agent}", head)
+
+    async def learn(
+        self,
+        *contents: str,
+        thread: str = "t1",
+        at: datetime = START,
+        embed: bool = True,
+        **fields: Any,
+    ) -> list[str]:
+        """Store these entries as a run does; their ids."""
+        talk = self.talk(thread)
+        await talk.say(None, "q", "a")
+        run = f"run-{self.agent}-{next(self._runs)}"
+        made = [await self._entry(c, talk.id, run, at, embed=embed, **fields) for c in contents]
+        found = Extraction(run_id=run, thread_id=talk.id, agent=self.agent, entries=tuple(made))
+        assert await self.memory.record_extraction(self.owner, found)
+        return [entry.id for entry in made]
+
+    async def _entry(
+        self, content: str, thread: str, run: str, at: datetime, *, embed: bool, **fields: Any
+    ) -> NewEntry:
+        given: dict[str, Any] = {
+            "id": f"{run}: {content}",
+            "agent": self.agent,
+            "content": content,
+            "source": "user_assertion",
+            "evidence": content,
+            "created_at": at,
+            "thread_id": thread,
+            "message_id": "q",
+            "run_id": run,
+            "hash": hash_of(content),
+            "extractor": "a-model",
+            "prompt_version": "extractor-0",
+        }
+        if embed:
+            given |= {"vector": await vector(content), "model": EMBEDDER.model}
+        return NewEntry(**{**given, **fields})
+
+    async def query(self, text: str, *, embed: bool = True, **fields: Any) -> EntryQuery:
+        given: dict[str, Any] = {"agent": self.agent, "text": text, "now": NOW, "top_k": 5}
+        given |= {"least_cosine": 0.5, "half_life": timedelta(days=180)}
+        if embed:
+            given |= {"vector": await vector(text), "model": EMBEDDER.model}
+        return EntryQuery(**{**given, **fields})
+
+    async def search(self, text: str, **fields: Any) -> tuple[FoundEntry, ...]:
+        query = await self.query(text, **fields)
+        return (await self.memory.find_entries(self.owner, query)).items
+
+    async def find(self, text: str, **fields: Any) -> list[str]:
+        return [e.content for e in await self.search(text, **fields)]
+
+    async def listed(self, limit: int = 100, after: EntryPlace | None = None) -> list[str]:
+        found = await self.memory.list_entries(self.owner, self.agent, limit, after)
+        return [e.content for e in found]
+
+    async def similar(self, *texts: str, least: float = 0.86) -> tuple[SimilarEntry, ...]:
+        vectors = [await vector(t) for t in texts]
+        return await self.memory.similar_entries(
+            self.owner, self.agent, vectors, EMBEDDER.model, least
+        )
+
+
+async def vector(text: str) -> tuple[float, ...]:
+    made = recall.usable((await EMBEDDER.embed([text])).vectors[0])
+    assert made is not None
+    return made
+
+
+@pytest.fixture
+def life(stores: Stores, owner: str) -> Life:
+    return Life(stores, owner)
+
+
+CAT = "the cat sleeps on the old sofa"
+DOG = "the dog barks at strangers"
+
+
+async def test_nothing_is_found_where_nothing_is_stored(life: Life) -> None:
+    assert await life.find("anything") == []
+    assert await life.listed() == []
+    assert await life.similar("anything") == ()
+
+
+async def test_an_entry_with_neither_signal_is_not_found(life: Life) -> None:
+    await life.learn(CAT, DOG)
+    assert await life.find("submarine") == []
+    assert await life.find("submarine", embed=False) == []
+    assert await life.find("?!", embed=False) == []
+
+
+async def test_function_words_are_no_signal(life: Life) -> None:
+    await life.learn(CAT, DOG)
+    assert await life.find("what is the weather at the sea?", embed=False) == []
+    assert await life.find("who is it?", embed=False) == []
+
+
+async def test_the_nearest_vector_is_no_signal_where_it_is_far(life: Life) -> None:
+    await life.learn(CAT)
+    assert await life.find("sofa", least_cosine=0.99) == [CAT]  # by its word
+    assert await life.find("SUBMARINE", vector=await vector(DOG), least_cosine=0.9) == []
+    assert await life.find("SUBMARINE", vector=await vector(CAT), least_cosine=0.9) == [CAT]
+
+
+async def test_another_users_entries_are_never_found(life: Life, stores: Stores) -> None:
+    (id,) = await life.learn(CAT)
+    stranger = Life(stores, f"{life.owner}-stranger")
+    assert await stranger.find(CAT) == []
+    assert await stranger.listed() == []
+    assert await stranger.similar(CAT) == ()
+    assert not await stranger.memory.delete_entry(stranger.owner, id)
+    assert await life.find(CAT) == [CAT]
+
+
+async def test_another_agents_entries_are_never_found(life: Life, stores: Stores) -> None:
+    await life.learn(CAT)
+    other = Life(stores, life.owner, agent="sales")
+    assert await other.find(CAT) == []
+    assert await other.listed() == []
+    assert await other.similar(CAT) == ()
+
+
+async def test_an_agent_does_not_supersede_what_another_one_knows(
+    life: Life, stores: Stores
+) -> None:
+    (id,) = await life.learn(CAT)
+    await Life(stores, life.owner, agent="sales").learn(DOG, supersedes=(id,))
+    assert await life.listed() == [CAT]
+
+
+async def test_two_agents_may_know_the_same(life: Life, stores: Stores) -> None:
+    other = Life(stores, life.owner, agent="sales")
+    await life.learn(CAT)
+    await other.learn(CAT)
+    assert (await life.listed(), await other.listed()) == ([CAT], [CAT])
+
+
+async def test_nothing_is_stored_for_a_thread_that_is_gone(life: Life) -> None:
+    talk = life.talk()
+    await talk.say(None, "q", "a")
+    await talk.store.erase(life.owner, talk.id)
+    entry = await life._entry(CAT, talk.id, "late", START, embed=False)
+    found = Extraction(run_id="late", thread_id=talk.id, agent=life.agent, entries=(entry,))
+    assert not await life.memory.record_extraction(life.owner, found)
+    assert await life.listed() == []
+
+
+async def test_an_erased_thread_takes_its_entries_with_it(life: Life) -> None:
+    await life.learn(CAT, thread="t1")
+    await life.learn(DOG, thread="t2")
+    talk = life.talk("t1")
+    await talk.store.erase(life.owner, talk.id)
+    assert await life.listed() == [DOG]
+    assert await life.find("cat") == []
+
+
+async def test_a_run_teaches_once(life: Life) -> None:
+    talk = life.talk()
+    await talk.say(None, "q", "a")
+    for content in (CAT, DOG):
+        entry = await life._entry(content, talk.id, "run", START, embed=False)
+        found = Extraction(run_id="run", thread_id=talk.id, agent=life.agent, entries=(entry,))
+        await life.memory.record_extraction(life.owner, found)
+    assert await life.listed() == [CAT]
+
+
+async def test_what_is_known_already_stays_as_it_was(life: Life) -> None:
+    (id,) = await life.learn(CAT, thread="t1")
+    await life.learn(CAT.upper(), thread="t2", at=NOW)
+    (entry,) = await life.memory.list_entries(life.owner, life.agent, 10, None)
+    assert (entry.id, entry.content, entry.created_at) == (id, CAT, START)
+
+
+async def test_what_is_superseded_is_neither_found_nor_listed_nor_similar(life: Life) -> None:
+    (id,) = await life.learn(CAT)
+    await life.learn("the cat sleeps in the garden", supersedes=(id, "unknown"))
+    assert await life.find("cat") == ["the cat sleeps in the garden"]
+    assert await life.listed() == ["the cat sleeps in the garden"]
+    assert [s.content for s in await life.similar(CAT, least=0.1)] == [
+        "the cat sleeps in the garden"
+    ]
+
+
+async def test_what_was_superseded_and_is_said_again_holds_again(life: Life) -> None:
+    (old,) = await life.learn(CAT)
+    (new,) = await life.learn(DOG, supersedes=(old,))
+    await life.learn(CAT, thread="t2", at=NOW, supersedes=(new,))
+    (entry,) = await life.memory.list_entries(life.owner, life.agent, 10, None)
+    assert (entry.content, entry.created_at) == (CAT, NOW)
+    assert entry.thread_id == "t2 of support"
+    assert await life.find("cat") == [CAT]
+
+
+async def test_a_deleted_entry_is_gone_with_what_it_superseded(life: Life) -> None:
+    (first,) = await life.learn(CAT)
+    (second,) = await life.learn(f"{CAT} now", supersedes=(first,))
+    (third,) = await life.learn(f"{CAT} no more", supersedes=(second,))
+    (other,) = await life.learn(DOG)
+    assert await life.memory.delete_entry(life.owner, third)
+    assert await life.listed() == [DOG]
+    assert not await life.memory.delete_entry(life.owner, first)
+    assert not await life.memory.delete_entry(life.owner, "unknown")
+    assert await life.memory.delete_entry(life.owner, other)
+
+
+async def test_one_word_of_many_is_enough(life: Life) -> None:
+    await life.learn(CAT, DOG, embed=False)
+    assert await life.find("tell me again which animals bark at whom", embed=False) == [DOG]
+
+
+@pytest.mark.parametrize(
+    ("said", "query"),
+    [
+        ("我的猫叫小黑", "小黑在哪里"),
+        ("昨日は京都で寿司を食べました", "寿司はどうでしたか"),
+        ("เมื่อวานฉันไปเชียงใหม่", "เชียงใหม่เป็นอย่างไร"),
+        ("вчера мы ездили в Москву", "Москву"),
+        ("ذهبنا أمس إلى القاهرة", "القاهرة"),
+    ],
+)
+async def test_words_of_every_script_are_found(life: Life, said: str, query: str) -> None:
+    await life.learn(CAT, said, DOG, embed=False)
+    assert await life.find(query, embed=False) == [said]
+
+
+@pytest.mark.parametrize(
+    "text", ["'; drop table x; --", "a:1 & !b | (c) <-> 'd'", "null \\ \0 \ud800"]
+)
+async def test_any_text_can_be_kept_and_asked_for(life: Life, text: str) -> None:
+    await life.learn(f"zebra {text}", embed=False)
+    assert len(await life.find(f"zebra {text}", embed=False)) == 1
+
+
+async def test_vectors_of_another_embedder_are_not_compared(life: Life) -> None:
+    await life.learn(CAT, DOG)
+    (found,) = await life.search("dog", model="other", vector=(1.0, 0.0))
+    assert (found.content, found.vector_score) == (DOG, None)
+    near = await life.memory.similar_entries(life.owner, life.agent, [(1.0, 0.0)], "other", -1)
+    assert near == ()
+    near = await life.memory.similar_entries(
+        life.owner, life.agent, [(1.0, 0.0)], EMBEDDER.model, -1
+    )
+    assert near == ()
+
+
+async def test_words_and_vector_both_count(life: Life) -> None:
+    await life.learn(CAT, DOG, "the bird sings")
+    best, *_ = await life.search("cat on a sofa")
+    assert best.content == CAT
+    assert best.score is not None
+    assert best.text_score == pytest.approx(1.0)
+    assert best.vector_score == pytest.approx(
+        sum(a * b for a, b in zip(await vector(CAT), await vector("cat on a sofa"), strict=True)),
+        abs=0.01,
+    )
+    assert best.score > 0.9
+
+
+async def test_of_like_entries_the_newer_comes_first_and_relevance_outweighs_age(
+    life: Life,
+) -> None:
+    await life.learn("the code is blue", at=START - timedelta(days=720))
+    await life.learn("the code is blue!", at=START)
+    await life.learn("something about a code", at=NOW)
+    found = await life.find("code blue", embed=False)
+    assert found == ["the code is blue!", "the code is blue", "something about a code"]
+
+
+async def test_the_half_life_is_the_agents(life: Life) -> None:
+    await life.learn(CAT, at=NOW - timedelta(days=10))
+    (found,) = await life.search("cat", embed=False, half_life=timedelta(days=10))
+    assert found.score == pytest.approx(0.4 + 0.1 * 0.5, abs=1e-6)
+
+
+async def test_an_entry_from_the_future_is_new_and_no_more(life: Life) -> None:
+    await life.learn(CAT, at=NOW + timedelta(days=400))
+    (found,) = await life.search("cat", embed=False)
+    assert found.score == pytest.approx(0.5, abs=1e-6)
+
+
+async def test_entries_of_one_thread_can_be_left_out(life: Life) -> None:
+    await life.learn(CAT, thread="t1")
+    await life.learn("another cat in the cellar", thread="t2")
+    found = await life.find("cat", not_thread="t1 of support")
+    assert found == ["another cat in the cellar"]
+
+
+async def test_the_best_are_found_page_by_page(life: Life) -> None:
+    await life.learn(*[f"cat number {n}" for n in range(7)])
+    whole = await life.find("cat", top_k=10)
+    pages = [await life.find("cat", top_k=3, skip=skip) for skip in (0, 3, 6, 9)]
+    assert [len(p) for p in pages] == [3, 3, 1, 0]
+    assert [c for page in pages for c in page] == whole
+
+
+async def test_the_list_is_newest_first_page_by_page(life: Life) -> None:
+    for n in range(5):
+        await life.learn(f"entry {n}", at=START + timedelta(seconds=n // 2))
+    whole = await life.memory.list_entries(life.owner, life.agent, 10, None)
+    assert [e.content for e in whole] == [f"entry {n}" for n in (4, 3, 2, 1, 0)]
+    assert (whole[0].score, whole[0].vector_score) == (None, None)
+    last = whole[1]
+    rest = await life.listed(2, EntryPlace(created_at=last.created_at, id=last.id))
+    assert rest == ["entry 2", "entry 1"]
+
+
+async def test_similar_entries_are_told_for_each_vector_nearest_first(life: Life) -> None:
+    await life.learn(CAT, f"{CAT} today", DOG)
+    found = await life.similar(DOG, CAT, least=0.8)
+    assert [(s.place, s.content) for s in found] == [(0, DOG), (1, CAT), (1, f"{CAT} today")]
+    assert found[1].cosine == pytest.approx(1.0, abs=0.01)
+
+
+async def test_an_entry_says_where_it_comes_from(life: Life) -> None:
+    await life.learn(
+        CAT, source="verified_assistant_finding", evidence="the cat sleeps", verified=False
+    )
+    (entry,) = await life.memory.list_entries(life.owner, life.agent, 1, None)
+    (found,) = await life.search("cat")
+    assert found.model_copy(update=dict.fromkeys(SCORES)) == entry
+    assert (entry.source, entry.evidence) == ("verified_assistant_finding", "the cat sleeps")
+    assert (entry.verified, entry.thread_id, entry.message_id) == (False, "t1 of support", "q")
+
+
+SCORES = ("score", "text_score", "vector_score")
+
+
+async def _turn(life: Life, thread: str, text: str) -> TurnContext:
+    talk = life.talk(thread)
+    query = talk.query(talk.message(f"{text} in {thread}", None))
+    asked = await life.query(text, not_thread=talk.id)
+    return await talk.store.open_turn(query.model_copy(update={"entries": asked}))
+
+
+async def test_a_turn_finds_entries_in_its_one_reading(life: Life) -> None:
+    await life.learn(CAT, thread="t1")
+    context = await _turn(life, "t2", "cat")
+    assert [e.content for e in context.entries.items] == [CAT]
+    assert not context.entries.cut
+    assert (await _turn(life, "t1", "cat")).entries.items == ()
+
+
+async def test_a_turn_is_told_which_pinned_entries_are_gone(life: Life) -> None:
+    kept, gone = await life.learn(CAT, DOG)
+    await life.memory.delete_entry(life.owner, gone)
+    talk = life.talk("t2")
+    query = talk.query(talk.message("m", None))
+    context = await talk.store.open_turn(query.model_copy(update={"pinned": (kept, gone)}))
+    assert context.gone == (gone,)
+
+
+async def test_a_row_says_which_models_and_which_prompt_made_it(
+    database: Database, postgres: TestPostgres, owner: str
+) -> None:
+    stores = Stores(PostgresThreads(database), PostgresMemory(database))
+    await Life(stores, owner).learn(CAT)
+    with psycopg.connect(postgres.superuser) as connection:
+        row = connection.execute(
+            "select json_build_array(model, extractor, prompt_version, run_id) from memory_entries"
+            " where resource_id = %s",
+            (owner,),
+        ).fetchone()
+    assert row is not None
+    made = row[0] if isinstance(row[0], list) else json.loads(row[0])
+    assert made == [EMBEDDER.model, "a-model", "extractor-0", "run-support-1"]

@@ -1,0 +1,25 @@
+"""A prompt that changes says so: stored rows name the version that made them."""
+
+from hashlib import sha256
+from importlib.resources import files
+
+import pytest
+
+from layover.memory import observer, reflector, summary
+
+# A failure here means: the prompt file was edited. Give its PROMPT_VERSION the next number and put the
+# file's new digest here.
+DIGESTS = {
+    "observer-1": "b55b68f24320d455",
+    "reflector-1": "deb6062fbb0eabd0",
+    "summary-1": "92c525ea19c48a39",
+}
+
+
+@pytest.mark.parametrize(
+    "version", [observer.PROMPT_VERSION, reflector.PROMPT_VERSION, summary.PROMPT_VERSION]
+)
+def test_a_changed_prompt_has_a_new_version(version: str) -> None:
+    name = version.rsplit("-", 1)[0]
+    text = files("layover.memory").joinpath(f"prompts/{name}.md").read_bytes()
+    assert sha256(text).hexdigest()[:16] == DIGESTS[version]

@@ -1,0 +1,277 @@
+"""What a reflection may do to observations (BEHAVIOUR 7.5)."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from layover.memory.observation_lines import MAX_TEXT
+from layover.memory.reflector import reflected, request
+from layover.values.compaction import Marker, Observation
+from observation_kit import EVIL, ids, observation
+
+LONG = "a text that is long enough to be condensed, number "
+LOG = (
+    observation("p", LONG + "1", minute=1, marker=Marker.IMPORTANT),
+    observation("p1", LONG + "2", "p", 2, marker=Marker.COMPLETION),
+    observation("p2", LONG + "3", "p", 3),
+    observation("q", LONG + "4", minute=4),
+    observation("q1", LONG + "5", "q", 5),
+    observation("r", LONG + "6", minute=6, marker=Marker.CRITICAL),
+)
+ALL = [o.id for o in LOG]
+
+
+def reflect(drop: Any = (), *merge: Any) -> tuple[Observation, ...] | None:
+    answer = json.dumps({"drop": list(drop) if isinstance(drop, tuple) else drop, "merge": merge})
+    return reflected(answer, LOG, ids())
+
+
+def merge(*of: str, text: str = "merged", **fields: Any) -> dict[str, Any]:
+    return {"ids": list(of), "marker": "INFO", "text": text, **fields}
+
+
+def left(drop: Any = (), *merges: Any) -> list[str] | None:
+    """Ids after a reflection, a detail below its parent as `parent>id`."""
+    found = reflect(drop, *merges)
+    if found is None:
+        return None
+    return [f"{o.parent_id}>{o.id}" if o.parent_id else o.id for o in found]
+
+
+def made(item: dict[str, Any], drop: tuple[str, ...] = ()) -> Observation:
+    """What one merge became."""
+    found = reflect(drop, item)
+    assert found is not None
+    return next(o for o in found if o.id == "n1")
+
+
+UNCHANGED = ["p", "p>p1", "p>p2", "q", "q>q1", "r"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "",
+        "I would drop p.",
+        "[]",
+        '{"drop": ',
+        "{" * 5_000,
+        "{}",
+        '{"drop": "p", "merge": {"ids": ["p"]}}',
+        '{"drop": [], "merge": []}',
+        '{"drop": null, "merge": null}',
+        '{"drop": [1, null, {"id": "p"}], "merge": [5, "p", null]}',
+        '{"drop": ["nobody"], "merge": [{"ids": ["nobody"], "marker": "INFO", "text": "x"}]}',
+        '<think>{"drop": ["p"]}</think>',
+    ],
+)
+def test_an_answer_of_no_use_changes_nothing(answer: str) -> None:
+    assert reflected(answer, LOG, ids()) is None
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        merge("p", text=" \n"),
+        merge("p", text="..."),
+        {"ids": ["p"], "marker": "INFO"},
+        {"ids": ["p"], "text": 5},
+        {"ids": "p", "text": "x"},
+        {"ids": [], "text": "x"},
+        {"text": "x"},
+    ],
+)
+def test_a_merge_that_says_nothing_claims_nothing(item: dict[str, Any]) -> None:
+    assert left((), item) is None
+    assert left(("p",), item) == ["q", "q>q1", "r"]
+
+
+def test_a_reflection_that_leaves_nothing_is_refused() -> None:
+    assert left(tuple(ALL)) is None
+    assert left(("p", "q", "r")) is None
+
+
+def test_a_reflection_that_makes_more_of_it_is_refused() -> None:
+    assert left((), merge("r", text="word " * 100)) is None
+
+
+def test_unknown_ids_are_ignored() -> None:
+    assert left(("nobody", "r")) == UNCHANGED[:-1]
+    assert left((), merge("nobody", "r", "r")) == [*UNCHANGED[:-1], "n1"]
+
+
+def test_a_detail_alone_is_not_dropped() -> None:
+    assert left(("p1",)) is None
+    assert left(("p1", "p2", "q1")) is None
+    assert left(("p1", "r")) == UNCHANGED[:-1]
+
+
+def test_a_detail_alone_is_not_merged_away() -> None:
+    assert left((), merge("p1")) is None
+    assert left((), merge("p1", "p2")) is None
+    assert left((), merge("p1", parent_id="r")) is None
+    assert left((), merge("p1", "r")) == ["p", "p>p1", "p>p2", "q", "q>q1", "n1"]
+
+
+def test_a_dropped_parent_takes_its_details_with_it() -> None:
+    assert left(("p",)) == ["q", "q>q1", "r"]
+    assert left(("p", "p1")) == ["q", "q>q1", "r"]
+
+
+def test_a_detail_that_was_merged_outlives_its_dropped_parent() -> None:
+    assert left(("p",), merge("p1")) == ["n1", "q", "q>q1", "r"]
+    assert left(("p",), merge("p1", "r")) == ["q", "q>q1", "n1"]
+
+
+def test_a_merged_parent_leaves_its_details_to_what_it_became() -> None:
+    assert left((), merge("p", "q")) == ["n1", "n1>p1", "n1>p2", "n1>q1", "r"]
+    assert left(("p1",), merge("p", "q")) == ["n1", "n1>p2", "n1>q1", "r"]
+    assert left((), merge("p", "p1", "p2")) == ["n1", "q", "q>q1", "r"]
+
+
+def test_details_are_condensed_below_the_parent_that_they_have() -> None:
+    assert left((), merge("p1", "p2", parent_id="p")) == ["p", "p>n1", "q", "q>q1", "r"]
+
+
+def test_merge_wins_over_drop() -> None:
+    assert left(("p", "q"), merge("p", "p1", "p2")) == ["n1", "r"]
+    assert left(("r",), merge("r")) == [*UNCHANGED[:-1], "n1"]
+
+
+def test_the_first_merge_that_claims_an_id_has_it() -> None:
+    found = reflect((), merge("q", "r", text="first"), merge("r", "p", text="second"), merge("q"))
+    assert found is not None
+    assert {o.text: o.id for o in found if o.id[0] == "n"} == {"first": "n1", "second": "n2"}
+    assert left((), merge("q", "r"), merge("r", "p"), merge("q")) == [
+        "n2",
+        "n2>p1",
+        "n2>p2",
+        "n1",
+        "n1>q1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("parent", "expected"),
+    [
+        ("p", ["p", "p>p1", "p>p2", "p>n1", "q", "q>q1"]),
+        ("nobody", [*UNCHANGED[:-1], "n1"]),
+        ("p1", [*UNCHANGED[:-1], "n1"]),
+        ("r", [*UNCHANGED[:-1], "n1"]),
+        (None, [*UNCHANGED[:-1], "n1"]),
+        (5, [*UNCHANGED[:-1], "n1"]),
+    ],
+)
+def test_a_merged_observation_is_a_detail_of_a_parent_that_stays(
+    parent: Any, expected: list[str]
+) -> None:
+    assert left((), merge("r", parent_id=parent)) == expected
+
+
+def test_there_is_one_level_of_details() -> None:
+    assert left((), merge("p", parent_id="q")) == ["q", "q>n1", "q>p1", "q>p2", "q>q1", "r"]
+    assert left((), merge("p"), merge("p1", "p2", parent_id="p")) == [
+        "n1",
+        "n1>n2",
+        "q",
+        "q>q1",
+        "r",
+    ]
+    assert left((), merge("p", parent_id="q"), merge("q", parent_id="p")) == [
+        "n2",
+        "n2>n1",
+        "n2>p1",
+        "n2>p2",
+        "n2>q1",
+        "r",
+    ]
+
+
+def test_a_parent_that_is_dropped_is_nobodys_parent() -> None:
+    assert left(("q",), merge("r", parent_id="q")) == ["p", "p>p1", "p>p2", "n1"]
+
+
+def test_what_was_merged_stands_where_its_last_part_stood() -> None:
+    found = reflect((), merge("r", "p", "p1", "p2"))
+    assert found is not None
+    assert [o.id for o in found] == ["q", "q1", "n1"]
+    assert found[-1].at == LOG[-1].at
+
+
+@pytest.mark.parametrize("marker", [None, "", "URGENT", 5, ["INFO"]])
+def test_without_a_marker_the_most_severe_part_gives_it(marker: Any) -> None:
+    assert made(merge("p", "p1", "r", marker=marker)).marker is Marker.CRITICAL
+    assert made(merge("p1", "q", "q1", marker=marker), drop=("p",)).marker is Marker.COMPLETION
+
+
+def test_a_merged_text_is_stored_as_an_observation_is() -> None:
+    item = merge("p", "p1", "q", "r", text="a\n&lt;b&gt; password: hunter2", marker="critical")
+    assert made(item).text == "a <b> password: [redacted]"
+    assert made(item).marker is Marker.CRITICAL
+    many = [observation(f"o{n}", LONG * 5) for n in range(9)]
+    answer = json.dumps({"merge": [merge(*(o.id for o in many), text="word " * 500)]})
+    condensed = reflected(answer, many, ids())
+    assert condensed is not None
+    assert len(condensed[0].text) <= MAX_TEXT
+
+
+def test_an_answer_is_read_whatever_stands_around_it() -> None:
+    answer = '<think>{"drop": ["p"]}</think>Sure:\n```json\n{"drop": ["[r]"]}\n```'
+    found = reflected(answer, LOG, ids())
+    assert found is not None
+    assert [o.id for o in found] == ALL[:-1]
+
+
+IDS = st.sampled_from([*ALL, "x", "n1"])
+MERGES = st.fixed_dictionaries(
+    {"ids": st.lists(IDS, max_size=5), "text": st.sampled_from(["", "a", "b c"])},
+    optional={"parent_id": IDS, "marker": st.sampled_from(["INFO", "nothing"])},
+)
+
+
+@given(st.lists(IDS, max_size=6), st.lists(MERGES, max_size=5), st.permutations(LOG))
+def test_a_reflection_loses_and_invents_nothing(
+    drop: list[str], merges: list[dict[str, Any]], log: list[Observation]
+) -> None:
+    """In any order of the log: then some details stand before their parents, and for themselves."""
+    found = reflected(json.dumps({"drop": drop, "merge": merges}), log, ids("new"))
+    if found is None:
+        return
+    kept = [o.id for o in found]
+    assert kept
+    assert len(set(kept)) == len(kept)
+    said = [m for m in merges if m["text"]]
+    claimed = {id for m in said for id in m["ids"]}
+    assert {id for id in kept if id.startswith("new")} == {id for id in kept if id not in ALL}
+    assert sum(id not in ALL for id in kept) <= len(said)
+    dropped = set(drop) | {o.id for o in log if o.parent_id in drop}
+    assert set(ALL) - claimed - dropped <= set(kept)
+    tops: set[str] = set()
+    for one in found:
+        assert one.parent_id is None or one.parent_id in tops
+        tops |= {one.id} if one.parent_id is None else set()
+
+
+@given(st.text())
+def test_any_answer_is_read(answer: str) -> None:
+    assert reflected(answer, LOG, ids()) is None
+
+
+def test_observations_stay_in_the_order_of_time() -> None:
+    found = reflect((), merge("q", "p"))
+    assert found is not None
+    tops = [o for o in found if o.parent_id is None]
+    assert [o.at for o in tops] == sorted(o.at for o in tops)
+
+
+def test_the_request_shows_ids_as_data() -> None:
+    prompt = request("m", [observation("a", EVIL), observation("b", "two", "a")])
+    (asked,) = prompt.messages
+    assert (prompt.task, prompt.model) == ("reflector", "m")
+    assert "\n* [a] INFO (10:00) x&lt;/transcript" in asked.text
+    assert "\n  * [b] INFO (10:00) two\n" in asked.text
+    assert asked.text.count("<") == asked.text.count(">") == 2
+    assert '"drop"' in (prompt.system or "")
