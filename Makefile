@@ -16,7 +16,8 @@ ARGS ?=
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help dev demo test torture bench check format lock clean
+.PHONY: help dev demo test torture bench eval check format lock clean \
+        layer synth deploy destroy
 
 help:
 	@echo "make dev     set up and serve everything at http://127.0.0.1:8787"
@@ -24,6 +25,11 @@ help:
 	@echo "make test    set up and run all tests"
 	@echo "make torture kills, faults and load, for minutes"
 	@echo "make bench   what a turn costs on a short thread and on a long one"
+	@echo "make eval    what memory keeps of the evaluation set; asks a real model if a key is set"
+	@echo "make layer   build what goes to Lambda: build/layer, build/functions"
+	@echo "make synth   the CloudFormation template, offline (ARGS=\"-c database=express\")"
+	@echo "make deploy  build, and deploy to the AWS account of your credentials"
+	@echo "make destroy take the stack down (what of the data stays: -c retain=...)"
 	@echo "make check   formatting, lint, types and import rules"
 	@echo "make format  rewrite the code as make check wants it"
 	@echo "make lock    lock all dependencies again (ARGS=--upgrade: in newer versions)"
@@ -44,6 +50,9 @@ torture: $(TEST_STAMP)
 bench: $(TEST_STAMP)
 	@$(BIN)/python tests/benchmarks/thread_length.py
 
+eval: $(TEST_STAMP)
+	@PYTHONPATH=tests $(BIN)/python -m eval.run $(ARGS)
+
 check: $(TEST_STAMP)
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
@@ -53,6 +62,35 @@ check: $(TEST_STAMP)
 format: $(TEST_STAMP)
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
+
+# AWS. The CDK's command line comes from package-lock.json, the app from this environment.
+
+# Node 20 works and is past its end of life.
+CDK := JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20 node_modules/.bin/cdk
+# RDS's certificates have roots of their own. AWS's own list of them, for all regions:
+RDS_ROOTS := https://truststore.pki.rds.amazonaws.com/global/global-bundle.pem
+
+layer: $(TEST_STAMP)
+	@$(BIN)/python -m infra.build
+
+synth: layer node_modules/.package-lock.json
+	@$(CDK) synth --quiet $(ARGS)
+
+# The bundle first: it goes into the layer, and without it no function trusts the database.
+deploy: build/rds-global-bundle.pem layer node_modules/.package-lock.json
+	@$(CDK) deploy $(ARGS)
+
+destroy: layer node_modules/.package-lock.json
+	@$(CDK) destroy $(ARGS)
+
+build/rds-global-bundle.pem:
+	@mkdir -p build
+	@curl --fail --silent --show-error --proto =https --output $@.part $(RDS_ROOTS)
+	@grep -q 'BEGIN CERTIFICATE' $@.part && mv $@.part $@
+
+node_modules/.package-lock.json: package.json package-lock.json
+	@npm ci --silent --no-audit --no-fund
+	@touch $@
 
 # The environment
 

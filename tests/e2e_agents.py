@@ -16,6 +16,7 @@ from layover import (
     Memory,
     NodeMemory,
     ObservationalMemory,
+    RollingSummary,
     SemanticRecall,
     TokenBuffer,
     ToolContext,
@@ -252,4 +253,27 @@ page_observer = Agent(
     tools=[read_page],
     max_iterations=60,
     memory=Memory(compaction=ObservationalMemory()),
+)
+
+
+@tool(idempotent=True)
+def read_note(page: int) -> str:
+    """One short page: about 300 tokens."""
+    return f"page {page}: the code is K-{page * 7919}. " + "words of a page " * 75
+
+
+note_observer = Agent(
+    "note-observer",
+    tools=[read_note],
+    max_iterations=60,
+    memory=Memory(
+        last_messages=4,
+        compaction=ObservationalMemory(message_tokens=2_000, observation_tokens=4_000),
+    ),
+)
+note_summariser = Agent(
+    "note-summariser",
+    tools=[read_note],
+    max_iterations=60,
+    memory=Memory(compaction=RollingSummary(max_window=12_000, tail=4)),
 )

@@ -88,6 +88,7 @@ class Brain:
 
     def __init__(self, provider: FakeOpenAI) -> None:
         self._plans: dict[str, Sequence[Planned]] = {}
+        self._minds: dict[str, Callable[[Any], Reply]] = {}
         self._asked: dict[tuple[str, int], int] = {}
         self._lock = threading.Lock()
         self.provider = provider
@@ -97,6 +98,12 @@ class Brain:
         """An input that is answered by these steps."""
         mark = unique("plan")
         self._plans[mark] = steps
+        return f"[[{mark}]] {text}"
+
+    def mind(self, answer: Callable[[Any], Reply], text: str) -> str:
+        """An input whose requests are answered by what they show: a compaction hides steps."""
+        mark = unique("plan")
+        self._minds[mark] = answer
         return f"[[{mark}]] {text}"
 
     def requests(self, text: str) -> list[Any]:
@@ -110,6 +117,8 @@ class Brain:
 
     def _respond(self, body: Any) -> Reply:
         mark, step = _position(body)
+        if mark in self._minds:
+            return self._minds[mark](body)
         plan = self._plans.get(mark, ())
         if step >= len(plan):
             return fail(400, f"no step {step} in the plan {mark!r}")

@@ -1,6 +1,7 @@
 """What a compacting model reads of messages (BEHAVIOUR 7.6)."""
 
 import json
+from datetime import timedelta, timezone
 from typing import Any
 
 import pytest
@@ -76,7 +77,7 @@ def test_secrets_are_redacted(value: Any) -> None:
 
 
 def test_a_secret_at_the_cut_is_redacted_whole() -> None:
-    for before in range(MAX_STRING - 40, MAX_STRING + 40):
+    for before in range(MAX_STRING // 2, MAX_STRING + 40):
         text = "word " * (before // 5) + "sk-" + "hunter2x" * 5 + " word" * 500
         assert "hunter" not in plain(text, MAX_STRING)
 
@@ -171,6 +172,11 @@ def test_each_part_is_a_line_with_its_time_and_who_it_is_from() -> None:
         '[2026-11-21 10:00] tool find answered: ["x"]',
         "[2026-11-21 10:00] tool find failed: NotFound: A-1",
     ]
+
+
+def test_times_are_utc() -> None:
+    at = TEN.astimezone(timezone(timedelta(hours=14)))
+    assert transcript([said("x", at=at)]) == ["[2026-11-21 10:00] user: x"]
 
 
 def test_a_request_is_one_user_message_below_its_prompt() -> None:

@@ -138,6 +138,7 @@ def test_details_are_condensed_below_the_parent_that_they_have() -> None:
 
 def test_merge_wins_over_drop() -> None:
     assert left(("p", "q"), merge("p", "p1", "p2")) == ["n1", "r"]
+    assert left(("p",), merge("p", "r")) == ["q", "q>q1", "n1", "n1>p1", "n1>p2"]
     assert left(("r",), merge("r")) == [*UNCHANGED[:-1], "n1"]
 
 
@@ -188,6 +189,11 @@ def test_there_is_one_level_of_details() -> None:
         "n2>q1",
         "r",
     ]
+
+
+def test_what_has_details_becomes_none_itself() -> None:
+    chain = [merge("r", parent_id="q"), merge("q", parent_id="p"), merge("p")]
+    assert left((), *chain) == ["n3", "n3>p1", "n3>p2", "n2", "n2>q1", "n2>n1"]
 
 
 def test_a_parent_that_is_dropped_is_nobodys_parent() -> None:

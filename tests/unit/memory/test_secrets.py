@@ -1,5 +1,7 @@
 """Secrets stay out of memory."""
 
+import time
+
 import pytest
 
 from layover.memory.secrets import REDACTED, is_secret_key, redact, redacted
@@ -20,6 +22,14 @@ from layover.memory.secrets import REDACTED, is_secret_key, redact, redacted
         ("AKIAIOSFODNN7EXAMPLE", "AKIAIOSFODNN7EXAMPLE"),
         ("eyJhbGciOiJIUzI1.eyJzdWIiOiIxMjM0.abc", "eyJhbGciOiJIUzI1"),
         ("my PIN is 4821", "4821"),
+        ("Kennwort: Lindenhof77!", "Lindenhof77!"),
+        ("mein Passwort ist Tanne!9", "Tanne!9"),
+        ("la contraseña es Olivo_22", "Olivo_22"),
+        ("mot de passe : Chêne-4", "Chêne-4"),
+        ("a senha é Figo#7", "Figo#7"),
+        ("мой пароль: Берёза5", "Берёза5"),
+        ("我的密码是 abc123，谢谢", "abc123"),
+        ("パスワードはkaede9です", "kaede9"),
         ("-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----", "MIIE"),
     ],
 )
@@ -54,3 +64,21 @@ def test_objects_lose_their_secrets_at_every_depth() -> None:
         "n": 1,
         "secret": None,
     }
+
+
+@pytest.mark.parametrize(
+    "text", ["a-" * 20_000, "eyJ-" * 20_000, "password " * 8_000, "pin=" * 8_000]
+)
+def test_a_long_run_of_words_costs_no_more_than_its_length(text: str) -> None:
+    short, long = (_seconds(text[: len(text) // 8]), _seconds(text))
+    assert long < max(short * 40, 0.2)
+
+
+def _seconds(text: str) -> float:
+    return min(_once(text) for _ in range(3))
+
+
+def _once(text: str) -> float:
+    began = time.process_time()
+    redact(text)
+    return time.process_time() - began

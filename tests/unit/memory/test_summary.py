@@ -39,6 +39,7 @@ Ask for the IBAN."""
         "{}",
         "[1, 2]",
         "{" * 5_000,
+        'The order has {"status": "paid"} now.',
         '{"error": {"message": "overloaded", "status": "503"}}',
         "## Goal\n\n## Current state\n...",
         "## Facts and decisions\n- Card expired",
@@ -93,6 +94,11 @@ def test_sections_are_found_whatever_their_style(answer: str) -> None:
 def test_sections_come_in_their_order_and_once() -> None:
     answer = "## Next step\nc\n## Goal\na\n## Mood\nfine\n## Next step\nd\n## Current state\n"
     assert summarised(answer) == "## Goal\na\nMood\nfine\n\n## Next step\nc\nd"
+
+
+def test_a_line_that_begins_like_a_section_belongs_to_its_own() -> None:
+    answer = "## Goal\nRefund.\nStatus: shipped\n- Next step: wait\nProgress is slow"
+    assert summarised(answer) == answer
 
 
 def test_json_that_a_summary_quotes_is_not_the_summary() -> None:

@@ -15,8 +15,11 @@ _PATH = re.compile(r"(?:[a-z]:)?(?:~|\.{1,2})?[/\\][\w.~\-]", re.IGNORECASE)
 _CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2,}[a-z]+[A-Z]")
 _DOTTED = re.compile(r"\w{2,}(?:\.\w{2,})+")
 _WRAPPING = "\"'`\u201c\u201d\u2018\u2019\u201e\u00ab\u00bb()[]{}<>.,;:!?\u2026*"
-_UNBOUNDED = re.compile("[\u0e00-\u1fff\u2e80-\ud7ff\uf900-\ufaff\U00020000-\U0003fffd]")
-"""Scripts that write no blanks, or stick endings to a name in Latin letters (Korean)."""
+_UNBOUNDED = re.compile(
+    "[\u0e00-\u1fff\u2e80-\ud7ff\uf900-\ufaff\U00020000-\U0003fffd"
+    "\uff00-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uffef]"
+)
+"""Scripts that write no blanks, or stick endings to a name in Latin letters (Korean); their punctuation."""
 _POSSESSIVE = re.compile("['\u2019]s$")
 
 

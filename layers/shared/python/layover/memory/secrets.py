@@ -8,19 +8,23 @@ REDACTED = "[redacted]"
 _WORDS = (
     r"pass(?:word|wd|phrase|code)?|pwd|secret|token|authorization|api[_\- ]?key|apikey|access[_\- ]?key"
     r"|private[_\- ]?key|client[_\- ]?secret|pin"
+    r"|pass[wk]ort|kennwort|wachtwoord|contrase[nñ]a|mot de passe|senha|has[lł]o|пароль"
 )
-_KEY = re.compile(rf"(?:^|[_\-. ])(?:{_WORDS})(?:$|[_\-. ])", re.IGNORECASE)
+_UNSPACED = "密码|密碼|口令|パスワード|暗証番号|비밀번호|पासवर्ड|كلمة المرور|كلمة السر"
+"""Password, PIN: Chinese, Japanese, Korean, Hindi, Arabic."""
+_KEY = re.compile(rf"(?:^|[_\-. ])(?:{_WORDS})(?:$|[_\-. ])|(?:{_UNSPACED})", re.IGNORECASE)
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+# Bounded, as every place of a long run of words and hyphens is a place to begin.
 _NAMED = re.compile(
-    rf"(?P<name>\b(?:[\w\-]*[_\-])?(?:{_WORDS})\b[\"']?)"
-    r"(?P<link>\s*(?:[:=]+>?|\b(?:is|was|are|to)\b:?)\s*)"
-    r"(?P<value>\"[^\"]*\"|'[^']*'|(?:(?:bearer|basic)\s+)?\S+)",
+    rf"(?P<name>\b(?:[\w\-]{{0,64}}[_\-])?(?:{_WORDS})\b[\"']?|(?:{_UNSPACED}))"
+    r"(?P<link>\s{0,8}(?:[:=\uff1a]+>?|\b(?:is|was|are|to|ist|lautet|es|est|é)\b:?|[是为為は])\s{0,8})"
+    r"(?P<value>\"[^\"]*\"|'[^']*'|(?:(?:bearer|basic)\s+)?[^\s\uff0c。\uff1b、]+)",
     re.IGNORECASE,
 )
 _SHAPES = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
-    r"|\b(?:bearer|basic)\s+[A-Za-z0-9._~+/\-]{12,}=*"
-    r"|\beyJ[\w\-]{8,}\.[\w\-]{8,}(?:\.[\w\-]*)?"
+    r"|\b(?:bearer|basic)\s{1,8}[A-Za-z0-9._~+/\-]{12,}=*"
+    r"|(?<![\w\-])eyJ[\w\-]{8,}+\.[\w\-]{8,}(?:\.[\w\-]*)?"
     r"|\b(?:sk|pk|rk|ghp|gho|ghs|ghr|github_pat|glpat|xox[abprs])[_\-][A-Za-z0-9_\-]{12,}"
     r"|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"
     r"|(?<=://)[^\s/:@]+:[^\s/@]+(?=@)",

@@ -40,7 +40,7 @@ class CompactionStore(Protocol):
         usage: Sequence[StepUsage] = (),
     ) -> Generation | None:
         """Keep observations that were made ahead, not active. None, and nothing is kept, where the
-        start is behind the path's cursor by now, where a slice with this start is there already,
+        start is behind the path's cursor by now, where the path has a slice with this start already,
         or where the thread or a message is gone. Raises nothing for these."""
         ...
 

@@ -9,7 +9,9 @@ from layover.values.memory_entry import (
     FoundEntries,
     FoundEntry,
     SimilarEntry,
+    StaleEntry,
 )
+from layover.values.message import Message
 
 
 class EntryStore(Protocol):
@@ -42,4 +44,37 @@ class EntryStore(Protocol):
 
     async def delete_entry(self, owner: str, id: str) -> bool:
         """Forget an entry, and those that it superseded. False: there is no such entry."""
+        ...
+
+
+class ReembeddingStore(Protocol):
+    """What is kept with vectors of another embedder, or with none, under row security; page by page, so
+    that it may be stopped and begun again."""
+
+    async def stale_entries(
+        self, owner: str, agent: str, model: str, after_id: str, limit: int
+    ) -> tuple[StaleEntry, ...]:
+        """Entries of an agent without a vector of this model, by id, from behind one ("" first).
+        Superseded ones are not searched and stay as they are."""
+        ...
+
+    async def put_entry_vectors(
+        self, owner: str, model: str, vectors: Sequence[tuple[str, tuple[float, ...]]]
+    ) -> None:
+        """Keep these vectors, each with an entry's id. An entry that is gone is left out."""
+        ...
+
+    async def stale_messages(
+        self, owner: str, agent: str, model: str, after_id: str, limit: int
+    ) -> tuple[Message, ...]:
+        """Messages that recall searches without a vector of this model, by id, from behind one;
+        `RecallStore.index_messages` keeps the new ones."""
+        ...
+
+
+class Owners(Protocol):
+    """Who has anything stored. For operators alone: the functions have no such right."""
+
+    async def owners(self, after: str, limit: int) -> tuple[str, ...]:
+        """Owners by name, from behind one ("" first)."""
         ...

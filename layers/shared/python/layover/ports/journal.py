@@ -274,9 +274,10 @@ class Journal(Protocol):
         ...
 
     async def look_again(
-        self, owner: str, run_id: str, at: datetime | None, lost_at: datetime | None = None
+        self, owner: str, run_id: str, seen: datetime, at: datetime, lost_at: datetime | None = None
     ) -> None:
-        """When the sweeper looks next (None: never), and since when nothing drives the run."""
+        """When the sweeper looks next, and since when nothing drives the run. What others asked for
+        since the sweeper saw what was due (`seen`) stands: a decision wants a look at once."""
         ...
 
     async def succeed(self, owner: str, run_id: str, execution: str | None) -> int | None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from layover.ports.compaction import CompactionStore
-from layover.ports.entries import EntryStore
+from layover.ports.entries import EntryStore, ReembeddingStore
 from layover.ports.notes import NoteStore
 from layover.ports.recall import RecallStore
 from layover.values.context import Extraction, TurnContext, TurnQuery, TurnRecord
@@ -47,7 +47,9 @@ class ThreadStore(Protocol):
         ...
 
 
-class MemoryStore(NoteStore, RecallStore, CompactionStore, EntryStore, Protocol):
+class MemoryStore(
+    NoteStore, RecallStore, CompactionStore, EntryStore, ReembeddingStore, Protocol
+):
     """What is remembered beyond messages."""
 
     async def record_extraction(self, owner: str, extraction: Extraction) -> bool:

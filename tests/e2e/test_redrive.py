@@ -1,0 +1,131 @@
+"""`layover redrive`: an operator drives a run on by hand."""
+
+import http.server
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from e2e_kit import LAYOVER, Brain, Caller, System, eventually, unique
+from fake_openai import call, say
+
+LIMIT_S = 30.0
+
+
+def redrive(run_id: str, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """What the command says, and its exit code."""
+    return subprocess.run(
+        [LAYOVER, "redrive", run_id, *options],
+        # A proxy that is nowhere: it is not for what is on this machine.
+        env={**os.environ, "http_proxy": "http://127.0.0.1:1", "no_proxy": "", **variables},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+
+
+def one_line(told: subprocess.CompletedProcess[str]) -> str:
+    """Its only line, on stderr."""
+    assert told.stdout == ""
+    (line,) = told.stderr.splitlines()
+    return line
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[str]:
+    """A server that is no Layover."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            status = 503 if "down" in self.path else 200
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(b"<html>hello</html>")
+
+        def log_message(self, *_: object) -> None:
+            """Quiet."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_run_that_is_not_mine_is_not_there(
+    ann: Caller, bob: Caller, brain: Brain, system: System
+) -> None:
+    run = ann.start(ann.thread(), brain.plan(call("refund", order_id="o", amount=1), say("done")))
+    told = redrive(run["id"], "--url", system.url, "--user", bob.name)
+    assert (told.returncode, one_line(told)) == (1, f"layover: {run['id']}: {NOT_THERE}")
+    never = redrive("run_0", "--url", system.url, "--user", ann.name)
+    assert (never.returncode, one_line(never)) == (1, f"layover: run_0: {NOT_THERE}")
+
+
+NOT_THERE = "there is no such run (404)"
+
+
+def test_a_run_that_is_over_is_not_driven_on(ann: Caller, brain: Brain, system: System) -> None:
+    run = ann.ask(ann.thread(), brain.plan(say("done")))
+    told = redrive(run["id"], "--url", system.url, "--user", ann.name)
+    assert told.returncode == 1
+    assert one_line(told).endswith("the run is success: there is nothing to drive (409)")
+
+
+def test_a_token_that_is_none_is_refused(system: System) -> None:
+    told = redrive("run_1", "--url", system.url, "--token", "not-a-token")
+    assert told.returncode == 1
+    assert one_line(told).endswith("(401)")
+
+
+@pytest.mark.parametrize("options", [(), ("--user", "ann", "--token", "t")], ids=["none", "both"])
+def test_the_owner_is_said_once(options: tuple[str, ...]) -> None:
+    told = redrive("run_1", *options, LAYOVER_TOKEN="")
+    assert told.returncode == 2
+    assert "either --user NAME or --token TOKEN" in " ".join(told.stderr.split())
+
+
+def test_an_api_that_is_not_there_may_be_tried_again() -> None:
+    told = redrive("run_1", "--url", "http://127.0.0.1:9", "--user", "ann")
+    assert told.returncode == 3
+    assert one_line(told).startswith("layover: run_1: no answer from http://127.0.0.1:9: ")
+
+
+def test_what_is_no_url_is_said(system: System) -> None:
+    told = redrive("run_1", "--url", system.url.removeprefix("http://"), "--user", "ann")
+    assert told.returncode == 2
+    assert "write http://HOST or https://HOST" in one_line(told)
+
+
+def test_another_server_is_not_taken_for_the_api(elsewhere: str) -> None:
+    told = redrive("run_1", "--url", elsewhere, "--user", "ann")
+    assert told.returncode == 3
+    assert one_line(told).endswith("answers, but not as Layover does")
+    down = redrive("down", "--url", elsewhere, LAYOVER_TOKEN="t")
+    assert down.returncode == 3
+    assert one_line(down).endswith("(503)")
+
+
+def test_a_run_goes_on_in_a_fresh_execution(ann: Caller, brain: Brain, system: System) -> None:
+    key = unique()
+    run = ann.ask(
+        ann.thread(), brain.plan(call("refund", order_id=key, amount=1), say("paid back"))
+    )
+    eventually(lambda: system.published(run["id"]))
+    told = redrive(run["id"], "--url", system.url, "--user", ann.name)
+    assert (told.returncode, told.stderr) == (0, "")
+    assert told.stdout == f"{run['id']}: suspended, a fresh execution drives it\n"
+    # The call waits again, on a token of the new execution; the old one may do nothing more.
+    eventually(lambda: system.published(run["id"]), lambda found: len(found) == 2)
+    assert ann.decide(run["id"], run["pending"][0]["tool_call_id"], "approve").status == 202
+    assert ann.over(run["id"])["text"] == "paid back"
+    assert len(system.ledger(key)) == 1
+    states = system.aws("stepfunctions")
+    arn = system.services["state_machine_arn"].replace(":stateMachine:", ":execution:")
+    second = f"{arn}:{run['id']}-2"
+    eventually(
+        lambda: states.describe_execution(executionArn=second)["status"],
+        lambda status: status == "SUCCEEDED",
+    )

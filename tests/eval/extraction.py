@@ -1,0 +1,160 @@
+"""A transcript through the product: an agent holds the conversation in this process, its own extraction
+follows every turn, and what is in memory then is looked at through the store's port.
+
+The conversation itself is always scripted. The extractor is a script, too, or a real model."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from eval.cases import Proposal, Step, ToolUse, Transcript, Turn, shown
+from layover import Agent, EpisodicMemory, Memory
+from layover import tool as declared
+from layover.adapters.inmemory.model import calls, say
+from layover.errors import LayoverError
+from layover.ports import ChatModel, Runtime
+from layover.testing import MemoryMetrics, ScriptedModel, call
+from layover.values.metrics import Metric
+from layover.values.prompt import Prompt, Reply
+from layover.values.usage import Usage
+from layover.wiring import in_memory_runtime
+
+USER = "ann"
+AGENT = "assistant"
+THREAD = "this-thread"
+MOST = 1_000
+"""Entries of a transcript that are looked at."""
+
+Answering = Callable[[Prompt], Any]
+
+
+@dataclass
+class Held:
+    """What a transcript left behind.
+
+    `new` and `known`: (text, verified) of entries that memory still returns, by whether they were
+    learned from the transcript. `asked`: prompts of the extractor; `faults`: how often it failed."""
+
+    new: list[tuple[str, bool]] = field(default_factory=list)
+    known: list[tuple[str, bool]] = field(default_factory=list)
+    asked: list[Prompt] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    usage: list[Usage] = field(default_factory=list)
+    metrics: MemoryMetrics = field(default_factory=MemoryMetrics)
+
+    @property
+    def refused(self) -> Counter[str]:
+        """How many proposals were refused, by reason."""
+        counted = [c for c in self.metrics.counted if c.name is Metric.ENTRIES_REFUSED]
+        return Counter(c.dimensions["reason"] for c in counted for _ in range(int(c.value)))
+
+    @property
+    def texts(self) -> list[str]:
+        """What was learned."""
+        return [text for text, _ in self.new]
+
+
+class _Assistant:
+    """The agent's own model: the assistant's part, step by step."""
+
+    def __init__(self) -> None:
+        self._steps: Iterator[Step] = iter(())
+
+    def begin(self, turn: Turn) -> None:
+        """The turn that is asked for next."""
+        self._steps = iter(turn.steps)
+
+    def __call__(self, _: Prompt) -> Reply:
+        step = next(self._steps)
+        if not step.tools:
+            return say(step.text)
+        return calls(*(call(t.name, given=t.args) for t in step.tools), text=step.text)
+
+
+class _Extractor:
+    """Answers for the extractor: known entries first, then this transcript's."""
+
+    def __init__(self, held: Held, runtime: Callable[[], Runtime]) -> None:
+        self.answer: Answering = lambda _: say("")
+        self.teaching = True
+        self._held = held
+        self._runtime = runtime
+
+    async def __call__(self, prompt: Prompt) -> Any:
+        if self.teaching:
+            return self.answer(prompt)
+        self._held.asked.append(prompt)
+        try:
+            answer = self.answer(prompt)
+            reply: Reply = answer if isinstance(answer, Reply) else await answer
+        except LayoverError as error:
+            self._held.faults.append(f"{type(error).__name__}: {error}")
+            raise
+        price = self._runtime().price
+        cost = price(reply.model, reply.usage) if price else None
+        self._held.usage.append(reply.usage.model_copy(update={"cost_usd": cost}))
+        return reply
+
+
+async def held(
+    transcript: Transcript, extractor: ChatModel | None = None, embedder: Any = None
+) -> Held:
+    """Hold the conversation. `extractor` None: the transcript's script. `embedder` None: the
+    environment's, else by words alone. Raises AssertionError where a turn does not succeed."""
+    found = Held()
+    asked = _Extractor(found, lambda: runtime)
+    agent = _agent(transcript)
+    assistant = _Assistant()
+    model = ScriptedModel(assistant, background={"extractor": asked})
+    runtime = in_memory_runtime(agent, model=model, embedder=embedder, metrics=found.metrics)
+    agent.runtime = runtime
+    for number, text in enumerate(transcript.known):
+        asked.answer = _scripted(_taught(text))
+        assistant.begin(seed := Turn(text, (Step("Noted."),)))
+        await _say(agent, seed, f"earlier-{number}")
+    before = {e.id for e in await runtime.memory.list_entries(USER, AGENT, MOST, None)}
+    found.metrics.counted.clear()
+    asked.teaching = False
+    for number, turn in enumerate(transcript.turns):
+        asked.answer = extractor.complete if extractor else _scripted(transcript.answer(number))
+        assistant.begin(turn)
+        await _say(agent, turn, THREAD)
+    entries = await runtime.memory.list_entries(USER, AGENT, MOST, None)
+    for entry in reversed(entries):
+        kept = found.known if entry.id in before else found.new
+        kept.append((entry.content, entry.verified))
+    return found
+
+
+async def _say(agent: Agent, turn: Turn, thread: str) -> None:
+    result = await agent.generate(turn.user, thread_id=thread, resource_id=USER)
+    if (result.status, result.text) != ("success", turn.steps[-1].text):
+        raise AssertionError(f"the turn went another way: {result.status}, {result.text!r}")
+
+
+def _scripted(text: str) -> Answering:
+    return lambda _: say(text)
+
+
+def _taught(text: str) -> str:
+    return shown([Proposal(content=text, source="user_assertion", evidence=text)])
+
+
+def _agent(transcript: Transcript) -> Agent:
+    tools = [_tool(name, uses) for name, uses in transcript.tools.items()]
+    memory = Memory(titles=False, episodic=EpisodicMemory())
+    return Agent(AGENT, instructions="You help.", tools=tools, memory=memory)
+
+
+def _tool(name: str, uses: list[ToolUse]) -> Any:
+    left = iter(uses)
+
+    def use(given: dict[str, Any]) -> Any:
+        """What the transcript says that it answered."""
+        now = next(left)
+        if now.is_error:
+            raise RuntimeError(now.result)
+        return now.result
+
+    return declared(name=name, trusted=all(u.trusted for u in uses))(use)

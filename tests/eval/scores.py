@@ -1,0 +1,121 @@
+"""What came of a transcript, in figures."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from eval.cases import Observed, Transcript
+from layover.values.usage import Usage
+
+
+@dataclass
+class Score:
+    """Of one transcript, or of several added up. `wrong`: remembered texts that should not be;
+    `stale`: known entries that should be gone and are not."""
+
+    transcripts: int = 1
+    facts: int = 0
+    found: int = 0
+    stored: int = 0
+    wrong: int = 0
+    stale: int = 0
+    failed: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    usage: list[Usage] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+    @property
+    def precision(self) -> float | None:
+        """The share of what is remembered that may be; None where nothing is."""
+        return (self.stored - self.wrong) / self.stored if self.stored else None
+
+    @property
+    def recall(self) -> float | None:
+        """The share of what has to be remembered that is; None where nothing has to be."""
+        return self.found / self.facts if self.facts else None
+
+    @property
+    def cost(self) -> Decimal | None:
+        """US dollars; None where a price is not known."""
+        return Usage.total(self.usage).cost_usd
+
+    @property
+    def tokens(self) -> int:
+        """Of the memory model, in and out."""
+        return sum(u.total_tokens for u in self.usage)
+
+
+def judged(case: Transcript | Observed, texts: Sequence[str]) -> Score:
+    """What these remembered texts are worth. Where a transcript has no `must`, each of them is wrong."""
+    missed = [f for f in case.must if not f.is_in(texts)]
+    forbidden = case.forbidden(texts)
+    wrong = {text for _, text in forbidden}
+    if not case.must and not case.may_keep:
+        wrong = set(texts)
+    remarks = [f"{case.id}: missed: {f.fact}" for f in missed]
+    remarks += [f"{case.id}: must not be there: {text}" for text in sorted(wrong)]
+    return Score(
+        facts=len(case.must),
+        found=len(case.must) - len(missed),
+        stored=len(texts),
+        wrong=sum(text in wrong for text in texts),
+        remarks=remarks,
+    )
+
+
+def total(scores: Iterable[Score]) -> Score:
+    """The sum."""
+    whole = Score(transcripts=0)
+    for score in scores:
+        for name in ("transcripts", "facts", "found", "stored", "wrong", "stale", "failed"):
+            setattr(whole, name, getattr(whole, name) + getattr(score, name))
+        whole.refused.update(score.refused)
+        whole.usage += score.usage
+        whole.remarks += score.remarks
+    return whole
+
+
+_HEAD = (
+    "topic",
+    "cases",
+    "stored",
+    "wrong",
+    "precision",
+    "facts",
+    "found",
+    "recall",
+    "stale",
+    "failed",
+)
+
+
+def table(rows: Sequence[tuple[str, Score]]) -> str:
+    """One line a topic, and one for all."""
+    lines = [_HEAD, *(_row(name, score) for name, score in rows)]
+    lines.append(_row("all", total(score for _, score in rows)))
+    return "\n".join(_line(line) for line in lines)
+
+
+def _row(name: str, score: Score) -> tuple[str, ...]:
+    figures = (
+        score.transcripts,
+        score.stored,
+        score.wrong,
+        _share(score.precision),
+        score.facts,
+        score.found,
+        _share(score.recall),
+        score.stale,
+        score.failed,
+    )
+    return (name, *map(str, figures))
+
+
+def _line(cells: Sequence[str]) -> str:
+    first, *others = cells
+    return f"{first:<15}" + "".join(f"{cell:>10}" for cell in others)
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
