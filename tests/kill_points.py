@@ -2,7 +2,7 @@
 
 Every piece of I/O that Layover does, and every tool, is traced by the owner of the run that it is for:
 `<hash>.trace` in LAYOVER_TORTURE_FOLDER gets a line when it begins and one when it is through. If
-`<hash>.kill` names the point that is reached, the process kills itself, once.
+`<hash>.kill` names the point that is reached, the process kills itself.
 
 Only the lowest I/O methods are wrapped, in this process alone; what they do is not changed. Reading
 requests are left out: they change nothing, and how often a client asks is its own affair."""
@@ -15,13 +15,17 @@ import re
 import signal
 import time
 from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NoReturn
 
 _OWNED = re.compile(r"^(?:U#|u/)([0-9a-f]{32})")
 _IDS = re.compile(r"/(threads|runs|tool-calls)/[^/?]+")
+ATTEMPTS = 5
+"""Without a step; then the sweeper gives a run up."""
 _last_owner = ""
 _request = ""
+_state = ""
 
 
 def install() -> None:
@@ -41,6 +45,7 @@ def install() -> None:
     _wrap(DynamoTable, "query_index", lambda pk, prefix: (_hash(pk), prefix.partition("#")[0]))
     _wrap(DynamoTable, "write", lambda action: (_hash(action.pk), _written(action)))
     _wrap(DynamoTable, "transact", _transaction)
+    _wrap_due(DynamoTable)
     _wrap(Database, "run", lambda owner, *all_: (_of(owner), "+".join(s.query.name for s in all_)))
     for name in ("get", "put", "delete_prefix"):
         _wrap(S3Blobs, name, lambda key, *_: (_hash(key), ""))
@@ -68,15 +73,59 @@ def _wrap(owner: type, name: str, describe: Describe) -> None:
         if not _last_owner or _request.startswith("GET "):
             return await work(self, *args, **more)
         trace = _Trace(_last_owner)
-        point = " ".join(filter(None, [_request, f"{owner.__name__}.{name}", about]))
+        what = f"{owner.__name__}.{name}"
+        reads = what == "DynamoTable.get"
+        point = " ".join(filter(None, [_request, what, about, "" if reads else _state]))
         k = trace.begin(point)
         trace.die_if_asked(point, k, "before")
         result = await work(self, *args, **more)
         trace.die_if_asked(point, k, "after")
         trace.note("<", point, k)
+        if reads and _function() == "sweep":
+            _see(about, result)
         return result
 
     setattr(owner, name, traced)
+
+
+def _see(about: str, item: Any) -> None:
+    """What the sweeper does goes by the state of what it looks at, and is named by it: it looks at the
+    same run again and again, and so often as time will have it."""
+    global _state
+    if about == "META" and item:
+        over = item["status"] not in ("running", "queued")
+        seen = {
+            item["status"]: True,
+            "waiting": item.get("waiting"),
+            "decided": item.get("decided"),
+            "cancel": item.get("cancel") and not over,
+            "lost": item.get("lost_at") and not over,
+            "tired": item["attempts"] >= ATTEMPTS,
+            "unsaved": item.get("saved") is False,
+        }
+        _state = f"({', '.join(word for word, there in seen.items() if there)})"
+    elif about == "HEAD" and item and item.get("deleted"):
+        _state = "(deleted)"
+
+
+def _wrap_due(table: type) -> None:
+    """What the sweeper has to look at is of many owners: the reading is a point of each of them, and
+    the process dies (before or after it, which is the same of a reading) once they are known."""
+    work = table.due  # type: ignore[attr-defined]
+
+    async def traced(self: Any, *args: Any) -> Any:
+        global _state
+        found = await work(self, *args)
+        _state = ""
+        for owner in sorted({_hash(pk) for pk, _ in found}):
+            trace = _Trace(owner)
+            k = trace.begin("DynamoTable.due")
+            trace.die_if_asked("DynamoTable.due", k, "before")
+            trace.die_if_asked("DynamoTable.due", k, "after")
+            trace.note("<", "DynamoTable.due", k)
+        return found
+
+    table.due = traced  # type: ignore[attr-defined]
 
 
 class _Trace:
@@ -103,23 +152,17 @@ class _Trace:
         os.close(file)
 
     def die_if_asked(self, point: str, k: int, when: str) -> None:
-        """Die here, if the file says so and as often as it says."""
+        """Die here, if one of the file's orders says so."""
         try:
-            wanted = json.loads(self._stem.with_suffix(".kill").read_text())
+            orders = json.loads(self._stem.with_suffix(".kill").read_text())
         except FileNotFoundError:
             return
-        times = wanted.pop("times", 1)
-        if not wanted["k"] <= k < wanted["k"] + times:
-            return
-        if wanted != {"function": _function(), "point": point, "k": wanted["k"], "when": when}:
-            return
-        try:
-            marker = ".killed" if times == 1 else f".killed-{k}"
-            self._stem.with_suffix(marker).touch(exist_ok=False)
-        except FileExistsError:
-            return
-        self.note("x" if when == "before" else "X", point, k)
-        _die()
+        for order in orders:
+            here = order["function"] == _function() and order["when"] == when
+            in_turn = order["k"] <= k < order["k"] + order["times"]
+            if here and in_turn and fnmatchcase(point, order["point"]):
+                self.note("x" if when == "before" else "X", point, k)
+                _die()
 
 
 def _die() -> NoReturn:

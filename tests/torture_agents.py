@@ -8,7 +8,15 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from layover import Agent, ToolContext, tool
+from layover import (
+    Agent,
+    EpisodicMemory,
+    Memory,
+    ObservationalMemory,
+    SemanticRecall,
+    ToolContext,
+    tool,
+)
 from layover.keys import Keys
 
 HELD_LIMIT_S = 30.0
@@ -95,4 +103,26 @@ torture = Agent(
     instructions="You are deterministic.",
     tools=TOOLS,
     tool_concurrency=2,
+)
+
+
+@tool
+def read_note(ctx: ToolContext, page: int) -> str:
+    """One short page: about 300 tokens."""
+    note(ctx, f"page {page}")
+    return f"page {page}: the code is K-{page * 7919}. " + "words of a page " * 75
+
+
+learner = Agent(
+    name="learner",
+    model="openai/fake-1",
+    tools=[read_note],
+    memory=Memory(
+        last_messages=4,
+        compaction=ObservationalMemory(message_tokens=1_500, observation_tokens=120),
+        episodic=EpisodicMemory(),
+        semantic_recall=SemanticRecall(),
+        profile=True,
+        session=True,
+    ),
 )

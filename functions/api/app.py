@@ -17,12 +17,14 @@ from api import (
     routes_memory,
     routes_meta,
     routes_runs,
+    routes_sockets,
     routes_threads,
 )
+from api.auth import caller
 from api.call import Call, Host
 from api.problems import MethodNotAllowed, answer_error, expected, internal_error, wrong_fields
-from api.request import caller, parse_json, prepared
-from layover.errors import LayoverError, NotFound
+from api.request import parse_json, prepared
+from layover.errors import LayoverError, NotFound, RetryableError
 
 _FRAMES = 12
 """Of a traceback, the innermost ones are logged."""
@@ -43,7 +45,8 @@ def answer(event: Mapping[str, Any], context: Any, host: Host) -> dict[str, Any]
     app = resolver()
     try:
         request = prepared(event)
-        owner = caller(request, APIGatewayProxyEventV2(request).path)
+        path = APIGatewayProxyEventV2(request).path
+        owner = caller(request, path, host.runtime().settings.access)
         app.context.update(call=Call(host, owner), request_id=_request_id(event))
         return app.resolve(request, context)
     except LayoverError as error:
@@ -63,6 +66,7 @@ def resolver() -> Resolver:
         routes_approvals,
         routes_memory,
         routes_files,
+        routes_sockets,
     ):
         app.include_router(module.router)
     _map_errors(app)
@@ -101,6 +105,9 @@ def _methods(app: Resolver, path: str) -> set[str]:
 
 
 def _told(error: LayoverError, request_id: str) -> Response[str]:
+    if type(error) is RetryableError and isinstance(error.__cause__, RetryableError):
+        # For the state machine the environment calls every passing fault by one name.
+        error = error.__cause__
     return answer_error(error) if expected(error) else _unforeseen(error, request_id)
 
 

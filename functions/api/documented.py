@@ -14,7 +14,7 @@ def answers(status: int, model: Any, what: str, *problems: int) -> dict[int, Ope
     """The answer of a route (no body for model None), and the problems that it may answer."""
     content: Any = {"application/json": {"model": model}} if model is not None else {}
     documented: dict[int, OpenAPIResponse] = {status: {"description": what, "content": content}}
-    for code in sorted({401, 422, 500, 503, *problems}):
+    for code in sorted({401, 403, 422, 500, 503, *problems}):
         documented[code] = {"description": HTTPStatus(code).phrase, "content": _PROBLEM}
     return documented
 

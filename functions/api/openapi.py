@@ -11,10 +11,12 @@ from aws_lambda_powertools.event_handler.openapi.swagger_ui import generate_swag
 
 from api.app import resolver
 from api.problems import Problem
+from layover.values.access import DISCOVERY, RESOURCE_HEADER
 
 _REFS = "#/components/schemas/{model}"
-_DESCRIPTION = """Durable runs of LLM agents. Times are RFC 3339 in UTC with microseconds, ids are opaque
-strings, errors are RFC 9457 problem documents. Somebody else's thread or run answers 404."""
+_DESCRIPTION = f"""Durable runs of LLM agents. Times are RFC 3339 in UTC with microseconds, ids are opaque
+strings, errors are RFC 9457 problem documents. Somebody else's thread or run answers 404. A backend whose
+token has the scope for it names the end user in the header `{RESOURCE_HEADER}`."""
 _TAGS = {
     "agents": "What agents there are.",
     "threads": "Conversations and their messages.",
@@ -62,6 +64,7 @@ def _with_problems(spec: dict[str, Any]) -> dict[str, Any]:
     schema = Problem.model_json_schema(ref_template=_REFS)
     schemas.update(schema.pop("$defs", {}))
     schemas["Problem"] = schema
-    # The framework documents its own 422 wherever it validates; this route takes nothing.
-    spec["paths"]["/healthz"]["get"]["responses"].pop("422")
+    # The framework documents its own 422 wherever it validates; these routes take nothing.
+    for path in ("/healthz", DISCOVERY):
+        spec["paths"][path]["get"]["responses"].pop("422")
     return spec

@@ -1,6 +1,7 @@
 """Errors as RFC 9457 problem documents. Nothing internal and nothing that the caller sent is in them."""
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -12,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from layover.errors import (
     Conflict,
     DatabaseWaking,
+    DayUsedUp,
     DecisionAlreadyMade,
     DecisionInvalid,
     InvalidRequest,
@@ -20,6 +22,7 @@ from layover.errors import (
     NotFound,
     RequestError,
     RetryableError,
+    StoppedByOperator,
     ThreadBusy,
     TooLarge,
 )
@@ -36,6 +39,14 @@ class MalformedBody(RequestError):
 
 class Unauthenticated(RequestError):
     """No verified token came with the request."""
+
+
+class Forbidden(RequestError):
+    """The token is good, and does not allow this: `scope` is missing."""
+
+    def __init__(self, message: str, scope: str) -> None:
+        super().__init__(f"{message}: it needs `{scope}`")
+        self.scope = scope
 
 
 class MethodNotAllowed(RequestError):
@@ -84,6 +95,7 @@ _KINDS: dict[type[LayoverError], Kind] = {
         "A bearer token is needed",
         {"WWW-Authenticate": "Bearer"},
     ),
+    Forbidden: Kind(HTTPStatus.FORBIDDEN, "forbidden", "The token does not allow this"),
     NotFound: Kind(HTTPStatus.NOT_FOUND, "not-found", "There is no such thing"),
     MethodNotAllowed: Kind(
         HTTPStatus.METHOD_NOT_ALLOWED, "method-not-allowed", "The method is not allowed"
@@ -109,6 +121,9 @@ _KINDS: dict[type[LayoverError], Kind] = {
         "The database is waking up",
         {"Retry-After": "5"},
     ),
+    StoppedByOperator: Kind(
+        HTTPStatus.SERVICE_UNAVAILABLE, "stopped", "The system is stopped", {"Retry-After": "60"}
+    ),
     RetryableError: Kind(
         HTTPStatus.SERVICE_UNAVAILABLE,
         "try-again",
@@ -132,6 +147,10 @@ def answer_error(error: LayoverError) -> Response[str]:
     headers = dict(kind.headers)
     if isinstance(error, ThreadBusy) and "run_id" in error.ids:
         extra["active_run"] = error.ids["run_id"]
+    if isinstance(error, Forbidden):
+        headers["WWW-Authenticate"] = f'Bearer error="insufficient_scope", scope="{error.scope}"'
+    if isinstance(error, DayUsedUp):
+        headers["Retry-After"] = str(math.ceil(error.retry_after.total_seconds()))
     if isinstance(error, MethodNotAllowed):
         headers["Allow"] = ", ".join(error.allowed)
     return problem(kind, error.message, errors, extra, headers)

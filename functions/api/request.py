@@ -1,19 +1,19 @@
-"""What comes in: who asks, and a body that is JSON."""
+"""What comes in: a body that is JSON, and when its token ends."""
 
 import base64
 import binascii
 import json
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any, NoReturn
 
+from api.auth import claims_of
 from api.problems import MalformedBody, Unauthenticated
 from layover.errors import InvalidRequest, NotFound, TooLarge
 
 MAX_BODY = 5 * 1024 * 1024
 """Bytes (CONTRACT 3); a Lambda event holds 6 MB, base64 included."""
-OPEN = frozenset({"/", "/healthz", "/docs", "/openapi.json"})
-"""Paths that need no token (CONTRACT 3)."""
 _MAX_PATH = 1500
 """Bytes: an id in a path becomes part of a key, which holds 2,048."""
 _WAIT = re.compile(r'(?:^|[,;\s])wait\s*=\s*"?(\d{1,9})"?\s*(?:$|[,;])', re.IGNORECASE)
@@ -28,15 +28,17 @@ def prepared(event: Mapping[str, Any]) -> dict[str, Any]:
     return {**event, "headers": headers, "body": _text(event), "isBase64Encoded": False}
 
 
-def caller(event: Mapping[str, Any], path: str) -> str | None:
-    """The `sub` of the verified token; None on open paths. Raises Unauthenticated."""
-    authorizer = (event.get("requestContext") or {}).get("authorizer") or {}
-    sub = ((authorizer.get("jwt") or {}).get("claims") or {}).get("sub")
-    if isinstance(sub, str) and sub:
-        return sub
-    if path in OPEN:
+def token_expires_at(event: Mapping[str, Any]) -> datetime | None:
+    """When the verified token expires; None: it does not say. Raises Unauthenticated where what it says
+    is no time."""
+    claim = claims_of(event).get("exp")
+    if claim is None:
         return None
-    raise Unauthenticated("send `Authorization: Bearer TOKEN`")
+    try:
+        # The authorizer passes every claim on as text.
+        return datetime.fromtimestamp(float(claim), UTC)
+    except (ValueError, TypeError, OverflowError, OSError) as error:
+        raise Unauthenticated("the token's `exp` is no time") from error
 
 
 def parse_json(text: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What agents remember: profiles, and what a thread carries beside its messages."""
+"""What agents remember: profiles, entries, and what a thread carries beside its messages."""
 
 from typing import Annotated, Any
 
@@ -7,16 +7,20 @@ from aws_lambda_powertools.event_handler.openapi.params import Query
 from pydantic import Discriminator, Field, Tag
 
 from api.bodies import Body
-from api.call import answer_json, call_of, new_router
+from api.call import Cursor, Limit, answer_json, answer_page, call_of, new_router
 from api.documented import answers
-from layover.services import notes
+from layover.services import entries, notes
+from layover.services.entries import Entry
 from layover.services.notes import Profile
 from layover.services.thread_memory import ThreadMemory, thread_memory
+from layover.values.page import Page
 
 router = new_router()
 _TAGS = ["memory"]
 
 AgentName = Annotated[str, Query(description="Whose profile of the caller.")]
+EntriesOf = Annotated[str, Query(description="The agent that remembers them.")]
+Wanted = Annotated[str | None, Query(description="What to look for.", max_length=2000)]
 
 
 def _shape(value: Any) -> str:
@@ -64,6 +68,33 @@ def put_profile(agent: AgentName, body: NewProfile) -> Response[str]:
 )
 def delete_profile(agent: AgentName) -> Response[str]:
     call_of(router).do(notes.delete_profile, agent)
+    return Response(status_code=204, body="")
+
+
+@router.get(
+    "/memory/entries",
+    tags=_TAGS,
+    summary="What past turns taught an agent about the caller's matters",
+    description="Newest first; with a query the best ones first, with their scores.",
+    operation_id="list_entries",
+    responses=answers(200, Page[Entry], "A page of entries"),
+)
+def list_entries(
+    agent: EntriesOf, query: Wanted = None, limit: Limit = 20, cursor: Cursor = None
+) -> Response[str]:
+    call = call_of(router)
+    return answer_page(lambda n: call.do(entries.list_entries, agent, query, n, cursor), limit)
+
+
+@router.delete(
+    "/memory/entries/<entry_id>",
+    tags=_TAGS,
+    summary="Forget an entry, with what it superseded",
+    operation_id="delete_entry",
+    responses=answers(204, None, "It is forgotten", 404),
+)
+def delete_entry(entry_id: str) -> Response[str]:
+    call_of(router).do(entries.delete_entry, entry_id)
     return Response(status_code=204, body="")
 
 

@@ -10,6 +10,7 @@ from api.call import Cursor, Limit, answer_json, call_of, new_router
 from api.documented import answers, open_answer
 from layover.services.agents import AgentInfo, list_agents
 from layover.services.cursors import seal, unseal_one
+from layover.values.access import DISCOVERY, Access
 from layover.values.page import Page
 
 router = new_router()
@@ -40,6 +41,19 @@ def front_page() -> Response[str]:
 )
 def health() -> Response[str]:
     return answer_json(Health())
+
+
+@router.get(
+    DISCOVERY,
+    tags=["meta"],
+    summary="How to sign in",
+    description="`issuer` null: one machine, where `Bearer dev:NAME` stands for a verified token of NAME.",
+    operation_id="discovery",
+    responses=open_answer(Access, "Where tokens come from, and what they need"),
+    openapi_extensions=_OPEN,
+)
+def discovery() -> Response[str]:
+    return answer_json(call_of(router).host.runtime().settings.access)
 
 
 @router.get("/openapi.json", include_in_schema=False)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from layover import Agent, Memory, ToolContext, WorkingMemory, tool
+from layover import Agent, EpisodicMemory, Memory, ToolContext, WorkingMemory, tool
 
 
 class Order(BaseModel):
@@ -88,6 +88,8 @@ support = Agent(
         " anything about it. Refund only what the customer paid. Answer in two or three sentences."
     ),
     tools=[lookup_order, refund, book_table],
+    # What a customer tells in one thread is known in the next one.
+    memory=Memory(episodic=EpisodicMemory()),
 )
 
 concierge = Agent(

@@ -2,6 +2,7 @@
 execution. In memory and on DynamoDB."""
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 
@@ -10,6 +11,7 @@ from layover.errors import DecisionAlreadyMade, Fenced
 from layover.values.run import CallRecord, CallState, DecisionKind, OpenApproval, Status
 
 EMPTY: list[str] = []
+A_DAY = timedelta(days=1)
 
 
 async def one_waiting(world: World) -> CallRecord:
@@ -289,3 +291,54 @@ async def test_next_execution_drives_the_run_and_the_one_before_does_not(world: 
     log = await world.take(run_id, 2)
     await world.end(log)
     assert await world.journal.succeed(world.owner, run_id, f"{run_id}-2") is None
+
+
+# The watch
+
+
+async def test_look_that_was_asked_for_meanwhile_is_not_put_off(world: World) -> None:
+    """A sweeper saw the run wait; then it is decided, and the token is never sent."""
+    call = await one_waiting(world)
+    seen = world.clock.now()
+    world.tick()
+    await world.decide(call)
+    await world.journal.look_again(world.owner, call.run_id, seen, seen + A_DAY)
+    assert call.run_id in await due(world)
+
+
+async def test_look_at_a_run_that_is_over_is_not_put_off(world: World) -> None:
+    log = await world.taken()
+    seen = world.clock.now()
+    world.tick()
+    await world.end(log, saved=False)
+    run_id = log.snapshot.meta.id
+    await world.journal.look_again(world.owner, run_id, seen, seen + A_DAY)
+    assert run_id in await due(world)
+    await world.journal.retire(world.owner, run_id, seen + A_DAY)
+    await world.journal.look_again(world.owner, run_id, world.clock.now(), seen)
+    assert run_id not in await due(world)
+
+
+async def test_cancel_that_is_not_finished_is_looked_at_soon(world: World) -> None:
+    call = await one_waiting(world)
+    now = world.clock.now()
+    await world.journal.look_again(world.owner, call.run_id, now, now + A_DAY)
+    await world.journal.request_cancel(world.owner, call.run_id)
+    assert call.run_id not in await due(world)
+    world.tick(3)
+    assert call.run_id in await due(world)
+
+
+async def test_run_is_looked_at_again_when_it_was_said(world: World) -> None:
+    call = await one_waiting(world)
+    now = world.clock.now()
+    await world.journal.look_again(world.owner, call.run_id, now, now + A_DAY)
+    assert call.run_id not in await due(world)
+    world.tick(A_DAY.total_seconds())
+    assert call.run_id in await due(world)
+
+
+async def due(world: World) -> list[str | None]:
+    """Runs of this owner that the sweeper has to look at."""
+    found = await world.journal.due(world.clock.now(), 10_000)
+    return [w.run_id for w in found if w.owner == world.owner]

@@ -396,7 +396,7 @@ async def test_another_owner_sees_and_changes_nothing_with_any_method(
     assert not await journal.end_queued(owner, queued, outcome, world.finish(outcome))
     assert await journal.request_cancel(owner, run_id) is None
     assert await journal.succeed(owner, run_id, execution) is None
-    await journal.look_again(owner, run_id, None)
+    await journal.look_again(owner, run_id, world.clock.now(), world.clock.now())
     await journal.saved(owner, run_id, thread_id)
     await journal.erase_runs(owner, thread_id)
     await journal.erased(owner, thread_id)

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
@@ -26,12 +27,20 @@ def in_memory() -> Stores:
     return Stores(threads, InMemoryMemory(threads))
 
 
-@pytest.fixture(params=["memory", "postgres"])
+@dataclass(frozen=True)
+class Recalling(Stores):
+    """`whole_rows` 0: every scope counts as a large one, of which the best candidates alone are ranked."""
+
+    whole_rows: int | None = None
+
+
+@pytest.fixture(params=["memory", "postgres", "postgres, large scopes"])
 def stores(request: pytest.FixtureRequest) -> Stores:
     if request.param == "memory":
         return in_memory()
     database: Database = request.getfixturevalue("database")
-    return Stores(PostgresThreads(database), PostgresMemory(database))
+    whole_rows = None if request.param == "postgres" else 0
+    return Recalling(PostgresThreads(database), PostgresMemory(database), whole_rows)
 
 
 class Talk(Conversation):
@@ -40,6 +49,7 @@ class Talk(Conversation):
     def __init__(self, stores: Stores, owner: str, id: str = "thread", agent: str = "support"):
         super().__init__(stores.threads, owner, f"{id} of {owner}", {"agent": agent})
         self.memory = stores.memory
+        self.whole_rows = stores.whole_rows if isinstance(stores, Recalling) else None
         self.agent = agent
 
     async def tell(self, parent: str | None, *texts: str, embed: bool = True) -> list[Message]:
@@ -67,7 +77,14 @@ class Talk(Conversation):
 
     async def asked(self, text: str, *, embed: bool = True, **fields: object) -> RecallQuery:
         (vector,) = (await EMBEDDER.embed([text])).vectors
-        given = {"agent": self.agent, "text": text, "now": NOW, "thread_id": self.id, "top_k": 1}
+        given: dict[str, object] = {
+            "agent": self.agent,
+            "text": text,
+            "now": NOW,
+            "thread_id": self.id,
+            "top_k": 1,
+        }
+        given["whole_rows"] = self.whole_rows
         if embed:
             given |= {"vector": recall.usable(vector), "model": EMBEDDER.model}
         return RecallQuery.model_validate({**given, "before": 0, "after": 0, **fields})
@@ -287,6 +304,22 @@ async def test_neighbours_of_another_thread_are_no_neighbours(talk: Talk, stores
     assert found == ["hello", "zebra"]
 
 
+async def test_texts_behind_the_newest_are_not_searched_and_a_turn_says_so(talk: Talk) -> None:
+    await talk.tell(None, "a zebra", *[f"filler {n}" for n in range(8)])
+    assert await talk.recall("zebra", embed=False, most_rows=8) == []
+    context = await talk.turn(talk.message("new", "filler 7"), "zebra", window=1, most_rows=8)
+    assert context.recall_cut
+    assert "a zebra" not in ids(context.recalled)
+
+
+async def test_a_scope_that_is_just_searched_whole_is_not_cut(talk: Talk) -> None:
+    await talk.tell(None, "a zebra", *[f"filler {n}" for n in range(8)])
+    assert await talk.recall("zebra", embed=False, most_rows=9) == ["a zebra"]
+    context = await talk.turn(talk.message("new", "filler 7"), "zebra", window=1, most_rows=9)
+    assert not context.recall_cut
+    assert ids(context.recalled) == ["a zebra"]
+
+
 async def test_a_word_of_most_texts_is_common(talk: Talk) -> None:
     texts = [f"Ann: number {n}" if n % 2 else f"word {n}" for n in range(20)]
     await talk.tell(None, *texts, embed=False)
@@ -302,11 +335,15 @@ async def test_in_a_short_conversation_no_word_is_common(talk: Talk) -> None:
     assert await talk.memory.common_words(talk.owner, talk.agent, talk.id, ["ann"]) == frozenset()
 
 
-async def test_both_stores_rank_alike(database: Database, owner: str) -> None:
+@pytest.mark.parametrize("whole_rows", [None, 0])
+async def test_both_stores_rank_alike(
+    database: Database, owner: str, whole_rows: int | None
+) -> None:
     random.seed(8)
     vocabulary = ["ann", "tea", "coffee", "zebra", "river", "stone", "paper", "key", "door"]
     texts = [f"{' '.join(random.choices(vocabulary, k=6))} t{n}" for n in range(60)]
-    stores = in_memory(), Stores(PostgresThreads(database), PostgresMemory(database))
+    postgres = PostgresThreads(database), PostgresMemory(database)
+    stores = in_memory(), Recalling(*postgres, whole_rows)
     found: list[list[tuple[str, float]]] = []
     for one in stores:
         talk, other = Talk(one, owner), Talk(one, owner, "other")

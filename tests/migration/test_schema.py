@@ -52,12 +52,23 @@ def test_every_table_has_one_policy_for_everybody_on_its_owner(postgres: TestPos
     rows = _rows(
         postgres,
         "select tablename, permissive, roles::text, cmd, qual, with_check from pg_policies "
-        "where schemaname = 'public'",
+        "where schemaname = 'public' and policyname <> 'threads_operator'",
     )
     assert {name for name, *_ in rows} == TABLES
     assert len(rows) == len(TABLES)
     for name, *policy in rows:
         assert policy == ["PERMISSIVE", "{public}", "ALL", _POLICY, _POLICY], name
+
+
+def test_only_the_role_that_owns_the_tables_may_read_the_threads_of_all(
+    postgres: TestPostgres,
+) -> None:
+    rows = _rows(
+        postgres,
+        "select tablename, roles::text, cmd, qual, with_check from pg_policies "
+        "where policyname = 'threads_operator'",
+    )
+    assert rows == [("threads", f"{{{OWNER_ROLE}}}", "SELECT", "true", None)]
 
 
 def test_the_owner_is_in_every_primary_unique_and_foreign_key(postgres: TestPostgres) -> None:

@@ -9,17 +9,10 @@ import pytest
 
 from e2e_kit import WAIT_S, Json, eventually, unique
 from fake_openai import calls, say
-from torture_kit import (
-    WINDING,
-    Client,
-    Point,
-    Scenario,
-    Story,
-    Torture,
-    in_doubt,
-    judge,
-    judge_interrupted,
-)
+from torture_judge import judge, judge_interrupted
+from torture_kit import Client, Torture
+from torture_scenarios import WINDING
+from torture_story import Point, Scenario, Story, in_doubt
 
 RECOVERED_S = 8.0
 """A run goes on within 5 s (CONTRACT 6); the rest is for a machine that is busy with tests."""
@@ -58,11 +51,6 @@ def busy(system: Torture, function: str) -> list[int]:
 def holder(system: Torture, owner: str, what: str) -> int:
     """The process that did this last for the owner."""
     return next(x.pid for x in reversed(system.trace(owner)) if what in x.point)
-
-
-def stop_execution(system: Torture, run_id: str, n: int = 1) -> None:
-    """Nothing of an execution can catch this."""
-    system.states.stop_execution(executionArn=f"{system.execution_arn}:{run_id}-{n}")
 
 
 # Accepted, decided, and then nothing
@@ -143,7 +131,7 @@ def test_a_run_whose_execution_dies_while_it_waits_goes_on(
         run_id = client.start(thread, WINDING)
         run = eventually(lambda: client.run(run_id, 1), lambda r: len(r["pending"]) == 2)
         eventually(lambda: _tokens(system, client.name), lambda n: n == 2)
-        stop_execution(system, run_id)
+        system.stop_execution(run_id)
         decided_at = time.monotonic()
         client.decide(run_id, run["pending"][0])
         eventually(lambda: system.ledger_of(client.name), lambda e: _did(e, "refund") == 1)
@@ -161,7 +149,7 @@ def test_a_run_whose_execution_dies_while_it_works_goes_on(system: Torture) -> N
         thread = client.thread()
         run_id = client.start(thread, scenario)
         eventually(lambda: system.ledger_of(client.name))
-        stop_execution(system, run_id)
+        system.stop_execution(run_id)
         stopped_at = time.monotonic()
         (system.control / f"go-{order}").touch()
         run = client.drive(run_id)
@@ -217,7 +205,7 @@ def _overtaken(system: Torture, client: Client, run_id: str, zombie: int) -> Jso
     """Freeze the process and stop its execution; the run, ended by another one."""
     os.kill(zombie, signal.SIGSTOP)
     try:
-        stop_execution(system, run_id)
+        system.stop_execution(run_id)
         frozen_at = time.monotonic()
         run = client.drive(run_id)
         print(f"\novertaken after {time.monotonic() - frozen_at:.1f} s")

@@ -12,19 +12,11 @@ import pytest
 
 from e2e_kit import Brain, eventually
 from folders import folder
-from torture_kit import (
-    IDEMPOTENT,
-    STREAMED,
-    WINDING,
-    Client,
-    Scenario,
-    Story,
-    Torture,
-    interrupted_in,
-    judge,
-    judge_interrupted,
-)
+from torture_judge import IDEMPOTENT, interrupted_in, judge, judge_interrupted
+from torture_kit import Client, Torture
 from torture_proxy import WRITES, AwsProxy, Failed, Fault, Lost, PostgresProxy, Refused, Request
+from torture_scenarios import STREAMED, WINDING
+from torture_story import Scenario, Story
 
 OUTAGE_S = 3.0
 DYNAMODB, STATES = "DynamoDB_20120810", "AWSStepFunctions"

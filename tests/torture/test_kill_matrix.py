@@ -1,77 +1,86 @@
 """SIGKILL at every point: whatever dies, wherever it dies, the run ends as if nothing had happened."""
 
+import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from torture_kit import (
-    STREAMED,
-    WINDING,
-    Outcome,
-    Point,
-    Scenario,
-    Story,
-    Torture,
-    judge,
-    points,
-    report,
-    spread,
-    try_point,
-)
+from e2e_kit import Brain
+from folders import folder
+from torture_kit import Torture
+from torture_matrix import Outcome, baselines, check, matrix
+from torture_proxy import PostgresProxy
+from torture_scenarios import DOOMED, HALF_DELETED, LOST, STREAMED, UNSAVED, WATCHED, WINDING
+from torture_story import Scenario, points, spread
 
-AT_ONCE = 5
-SAMPLE = {"winding": 8, "streamed": 4}
+BUSY, IDLE = 5, 6
+"""Runs at once: of those that compute, and of those that wait for the sweeper most of the time."""
+SAMPLE = {"winding": 8, "streamed": 4, "lost": 2, "doomed": 2, "half deleted": 2}
 
 
-def baselines(system: Torture, scenario: Scenario, count: int = 3) -> list[Story]:
-    """Runs that nothing happens to; they agree with each other."""
-    stories = []
-    for _ in range(count):
-        with system.client() as client:
-            stories.append(client.story(scenario))
-    for story in stories:
-        judge(story, stories[0])
-    return stories
+@pytest.fixture(scope="module")
+def cut(brain: Brain) -> Iterator[Torture]:
+    """A system that can be cut off its database."""
+    with folder("cut") as data:
+        postgres = PostgresProxy(data / "control" / "behind-LAYOVER_DATABASE_URL")
+        proxies = json.dumps({"LAYOVER_DATABASE_URL": postgres.url})
+        try:
+            with Torture(data, brain, LAYOVER_TORTURE_PROXIES=proxies) as system:
+                system.postgres = postgres
+                yield system
+        finally:
+            postgres.stop()
 
 
-def matrix(
-    system: Torture, scenario: Scenario, wanted: Sequence[Point], stories: Sequence[Story]
-) -> list[Outcome]:
-    """A run for each point, several at once."""
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(lambda p: told(try_point(system, scenario, p, stories)), wanted))
+def kill_everywhere(system: Torture, scenario: Scenario, at_once: int) -> None:
+    """The whole matrix of a scenario."""
+    stories = baselines(system, scenario)
+    began = time.monotonic()
+    check(matrix(system, scenario, points(*stories), stories, at_once), time.monotonic() - began)
 
 
-def told(outcome: Outcome) -> Outcome:
-    """A failure is said at once: the matrix takes minutes."""
-    if outcome.problem:
-        print(f"\nFAILED {outcome.point}: {outcome.problem}", flush=True)
-    return outcome
-
-
-def check(outcomes: Sequence[Outcome], seconds: float) -> None:
-    """None failed; all were killed, but for points that a run may do without."""
-    said = report(outcomes, seconds)
-    print("\n" + said)
-    assert not [o for o in outcomes if o.problem or not (o.killed or o.missed)], said
+def kill_here_and_there(system: Torture, scenario: Scenario, at_once: int) -> list[Outcome]:
+    """At some points of each function."""
+    stories = baselines(system, scenario, 2)
+    by_function = sorted(points(*stories), key=lambda p: p.function)
+    sample = spread(by_function, SAMPLE[scenario.name])
+    return matrix(system, scenario, sample, stories, at_once)
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize("scenario", [WINDING, STREAMED], ids=lambda s: s.name)
 def test_a_run_survives_a_kill_at_every_point(system: Torture, scenario: Scenario) -> None:
-    stories = baselines(system, scenario)
-    began = time.monotonic()
-    check(matrix(system, scenario, points(*stories), stories), time.monotonic() - began)
+    kill_everywhere(system, scenario, BUSY)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("scenario", WATCHED, ids=lambda s: s.name)
+def test_who_watches_over_runs_survives_a_kill_at_every_point(
+    system: Torture, scenario: Scenario
+) -> None:
+    kill_everywhere(system, scenario, IDLE)
+
+
+@pytest.mark.torture
+def test_settle_and_sweep_survive_kills_while_the_database_is_away(cut: Torture) -> None:
+    kill_everywhere(cut, UNSAVED, IDLE)
 
 
 def test_a_run_survives_a_kill_at_points_all_over_it(system: Torture) -> None:
     began = time.monotonic()
     outcomes: list[Outcome] = []
     for scenario in (WINDING, STREAMED):
-        stories = baselines(system, scenario, 2)
-        by_function = sorted(points(*stories), key=lambda p: p.function)
-        sample = spread(by_function, SAMPLE[scenario.name])
-        outcomes += matrix(system, scenario, sample, stories)
+        outcomes += kill_here_and_there(system, scenario, BUSY)
+    check(outcomes, time.monotonic() - began)
+
+
+def test_settle_and_sweep_survive_a_kill_at_points_all_over_them(system: Torture) -> None:
+    began = time.monotonic()
+    with ThreadPoolExecutor() as pool:
+        found = pool.map(
+            lambda s: kill_here_and_there(system, s, IDLE), (LOST, DOOMED, HALF_DELETED)
+        )
+        outcomes = [outcome for each in found for outcome in each]
     check(outcomes, time.monotonic() - began)

@@ -15,7 +15,8 @@ import pytest
 
 from e2e_kit import Json
 from fake_openai import calls, say
-from torture_kit import OVER, Client, Scenario, Torture
+from torture_kit import OVER, Client, Torture
+from torture_story import Scenario
 
 BRIEF = Scenario(
     "brief",

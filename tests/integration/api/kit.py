@@ -12,6 +12,7 @@ from layover.ports import Runtime
 from service_kit import ANN, World
 
 T = TypeVar("T")
+USE = "openid layover/use"
 
 
 class TestHost:
@@ -64,6 +65,7 @@ def http_event(
     headers: Mapping[str, str],
     sub: str | None,
     is_base64: bool = False,
+    scope: str = USE,
 ) -> dict[str, Any]:
     """As API Gateway makes it: the path decoded, headers in lower case."""
     path, _, query = url.partition("?")
@@ -76,7 +78,7 @@ def http_event(
         "http": {"method": method, "path": unquote(path)},
     }
     if sub is not None:
-        context["authorizer"] = {"jwt": {"claims": {"sub": sub}, "scopes": None}}
+        context["authorizer"] = {"jwt": {"claims": {"sub": sub, "scope": scope}, "scopes": None}}
     return {
         "version": "2.0",
         "routeKey": "$default",
@@ -107,11 +109,12 @@ class Api:
         headers: Mapping[str, str] | None = None,
         text: str | None = None,
         is_base64: bool = False,
+        scope: str = USE,
     ) -> Answer:
         """One request; `body` goes as JSON, `text` as it is."""
         sent = text if text is not None else None if body is None else json.dumps(body)
         given = {"Content-Type": "application/json", **(headers or {})}
-        event = http_event(method, url, sent, given, sub, is_base64)
+        event = http_event(method, url, sent, given, sub, is_base64, scope)
         result = answer(event, None, self.host)
         assert json.loads(json.dumps(result)) == result
         lowered = {name.lower(): value for name, value in result["headers"].items()}

@@ -7,6 +7,7 @@ from integration.api.kit import Api
 
 CALLS = {
     ("get", "/healthz"),
+    ("get", "/.well-known/layover"),
     ("get", "/agents"),
     ("post", "/threads"),
     ("get", "/threads"),
@@ -27,6 +28,8 @@ CALLS = {
     ("get", "/memory/profile"),
     ("put", "/memory/profile"),
     ("delete", "/memory/profile"),
+    ("get", "/memory/entries"),
+    ("delete", "/memory/entries/{entry_id}"),
     ("get", "/threads/{thread_id}/memory"),
     ("post", "/files"),
     ("get", "/files/{file_id}"),
@@ -72,7 +75,7 @@ def test_everything_but_health_needs_a_bearer_token(api: Api) -> None:
     assert spec["security"] == [{"bearer": []}]
     assert spec["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
     free = {path for (_, path), o in operations(spec).items() if o.get("security") == []}
-    assert free == {"/healthz"}
+    assert free == {"/healthz", "/.well-known/layover"}
 
 
 def test_every_reference_leads_somewhere(api: Api) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from layover import Agent, Memory, SemanticRecall, TokenBuffer
-from layover.adapters.inmemory.model import ScriptedModel, say
+from layover.adapters.inmemory.model import ScriptedModel, fail, say
 from layover.errors import ModelError
 from layover.testing import HashingEmbedder
 from layover.values.prompt import Embedded, Prompt
@@ -138,3 +138,12 @@ async def test_a_text_is_embedded_once() -> None:
     embedder = HashingEmbedder()
     await Chat(embedder, SemanticRecall()).say("hello")
     assert embedder.asked == 3  # the query, the input and the answer
+
+
+async def test_what_was_said_to_a_run_that_failed_is_found_later() -> None:
+    chat = Chat(HashingEmbedder(), SemanticRecall(top_k=1))
+    answers = iter([fail("down")])
+    chat.model._scripts["turn"] = iter([lambda prompt: next(answers, say("fine"))] * 20)
+    failed = await chat.agent.generate(SECRET, thread_id="t", resource_id="ann")
+    assert failed.status == "failed"
+    assert "4711" in recalled(await chat.say(*FILLER, "what is my locker code?"))

@@ -11,6 +11,8 @@ from urllib.parse import quote
 import httpx2
 import pytest
 
+from layover.values.access import OPEN_PATHS
+
 from .conftest import Served, eventually
 
 ANN = {"Authorization": "Bearer dev:ann"}
@@ -40,7 +42,7 @@ async def test_request_without_a_token_is_refused(
     assert answer.json().keys() >= {"type", "title", "status", "detail"}
 
 
-@pytest.mark.parametrize("path", ["/", "/healthz", "/docs", "/openapi.json"])
+@pytest.mark.parametrize("path", sorted(OPEN_PATHS))
 async def test_open_routes_need_no_token(http: httpx2.AsyncClient, path: str) -> None:
     answer = await http.get(path)
     assert answer.status_code == 200
@@ -145,11 +147,18 @@ async def test_event_has_the_shape_of_payload_version_two(http: httpx2.AsyncClie
 async def test_event_names_the_verified_caller(http: httpx2.AsyncClient) -> None:
     headers = {"Authorization": "bearer dev:ann@example.com/x"}
     context = (await http.get("/a", headers=headers)).json()["requestContext"]
-    claims = {"sub": "ann@example.com/x"}
+    claims = {"sub": "ann@example.com/x", "scope": "layover/use"}
     assert context["authorizer"] == {"jwt": {"claims": claims, "scopes": None}}
     assert context["http"].keys() == {"method", "path", "protocol", "sourceIp", "userAgent"}
     assert context["stage"] == context["routeKey"] == "$default"
     assert isinstance(context["timeEpoch"], int)
+
+
+async def test_backend_is_granted_to_act_for_others(http: httpx2.AsyncClient) -> None:
+    headers = {"Authorization": "Bearer dev+act-as:shop"}
+    context = (await http.get("/a", headers=headers)).json()["requestContext"]
+    claims = {"sub": "shop", "scope": "layover/use layover/act-as"}
+    assert context["authorizer"]["jwt"]["claims"] == claims
 
 
 async def test_answer_keeps_status_headers_cookies_and_binary_bodies(

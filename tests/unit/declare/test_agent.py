@@ -24,6 +24,7 @@ from layover import (
 )
 from layover.declare import seam
 from layover.declare.agent import EVENT_NAMES, SubAgentTool
+from layover.testing import HashingEmbedder
 from layover.values.event import Event
 
 
@@ -187,7 +188,7 @@ def test_the_fingerprint_changes_with_what_a_run_depends_on() -> None:
         Agent("a", tools=[Agent("s").as_tool("d")]),
         Agent("a", tools=[Agent("s", instructions="i").as_tool("d")]),
         Agent("a", memory=Memory(last_messages=3)),
-        Agent("a", memory=Memory(episodic=EpisodicMemory(embedder=object()))),
+        Agent("a", memory=Memory(episodic=EpisodicMemory(embedder=HashingEmbedder()))),
         Agent("a", output=Answer),
         Agent("a", max_iterations=3),
         Agent("a", tool_concurrency=2),

@@ -27,6 +27,13 @@ def test_words_that_were_not_said_are_no_evidence(evidence: str) -> None:
     assert not has_evidence(evidence, [SAID])
 
 
+def test_names_in_latin_letters_stand_apart_from_scripts_without_blanks() -> None:
+    assert anchors("验证阶段没有用torch.no_grad，加上E1102之后") == ["torch.no_grad", "E1102"]
+    assert anchors("E1102가 나와요") == ["E1102"]
+    assert unsaid("出现E1103", ["报错E1102。"]) == ["E1103"]
+    assert unsaid("出现E1102", ["报错E1102。"]) == []
+
+
 def test_a_piece_of_two_messages_is_no_evidence() -> None:
     assert not has_evidence("I live in Bern now", ["I live in", "Bern now"])
 

@@ -285,7 +285,7 @@ async def test_the_request_says_who_asks_and_what(server: FakeOpenAI, chat: Chat
 @pytest.mark.parametrize(
     ("status", "refusal"),
     [
-        (400, {"error": {"message": "Unknown name \"prompt_cache_key\": Cannot find field."}}),
+        (400, {"error": {"message": 'Unknown name "prompt_cache_key": Cannot find field.'}}),
         (422, {"detail": [{"type": "extra_forbidden", "loc": ["body", "prompt_cache_key"]}]}),
     ],
 )
@@ -302,7 +302,7 @@ async def test_a_host_that_refuses_the_cache_key_is_not_sent_it_again(
 async def test_a_host_that_refuses_another_field_is_asked_once(
     server: FakeOpenAI, chat: Chat
 ) -> None:
-    server.script([fail(400, "Unknown name \"messages\"")])
+    server.script([fail(400, 'Unknown name "messages"')])
     with pytest.raises(ModelError, match="messages"):
         await chat.complete(PLAIN.model_copy(update={"cache_key": "k"}))
     assert len(server.requests) == 1

@@ -1,4 +1,4 @@
-"""The command line: `layover dev`, `layover demo`, `layover bench`."""
+"""The command line: `layover dev`, `layover demo`, `layover redrive`, `layover bench`."""
 
 import asyncio
 import importlib
@@ -72,6 +72,42 @@ def demo() -> None:
     """Drive one conversation through a system of its own and print the transcript."""
     run: Callable[[], int] = _local("demo").main
     raise typer.Exit(run())
+
+
+@app.command()
+def redrive(
+    run_id: Annotated[str, typer.Argument(help="The run, as the API names it.")],
+    url: Annotated[str, typer.Option(help="The HTTP API.")] = "http://127.0.0.1:8787",
+    user: Annotated[str, typer.Option(help="Who owns the run; of a system on this machine.")] = "",
+    token: Annotated[
+        str, typer.Option(help="A token of who owns the run.", envvar="LAYOVER_TOKEN")
+    ] = "",
+) -> None:
+    """Drive a run on, from its last journaled step, in a fresh execution.
+
+    Exits with 1 if that is refused (no such run, or nothing to drive), with 3 without an answer."""
+    if bool(user) == bool(token):
+        raise typer.BadParameter("say who owns the run: either --user NAME or --token TOKEN")
+    raise typer.Exit(_local("client").redrive(url, token or f"dev:{user}", run_id))
+
+
+@app.command()
+def reembed(
+    agent: Annotated[str | None, typer.Option(help="This agent's alone, instead of all.")] = None,
+) -> None:
+    """After a change of embedder: vectors of the new one for all that is remembered.
+
+    Runs where the database can be reached, with the variables of the functions and
+    LAYOVER_DATABASE_ADMIN_URL. Stopped at any point, it goes on there when it is begun again."""
+    from layover import wiring
+    from layover.services import reembed as service
+
+    missing = wiring.unset("LAYOVER_DATABASE_URL", "LAYOVER_DATABASE_ADMIN_URL")
+    if missing:
+        raise typer.BadParameter(f"set {' and '.join(missing)}")
+    done = wiring.run(service.reembed(wiring.runtime(), wiring.owners(), agent))
+    print(f"{done.entries} entries and {done.messages} messages of {done.owners} users", end="")
+    print(f"; {done.left} have no usable vector" if done.left else "")
 
 
 @bench.command("recall")

@@ -13,7 +13,9 @@ LayoverError
 │       ├── DecisionAlreadyMade    409
 │       └── DecisionInvalid        422
 ├── LimitReached           429, wait or ask for more
+│   └── DayUsedUp              ... until tomorrow
 ├── RetryableError         nobody: the same thing may work in a moment
+│   ├── StoppedByOperator      503, the operator lets nothing run for now
 │   └── DatabaseWaking         503, the wake has begun
 ├── Fenced                 nobody: another attempt holds the run, this one has to stop
 └── RunFailed              the run ended `failed`; `type` and the message say why
@@ -22,6 +24,7 @@ LayoverError
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 
@@ -93,8 +96,20 @@ class LimitReached(LayoverError):
     """A limit was reached; try later or ask for more."""
 
 
+class DayUsedUp(LimitReached):
+    """The user has spent what a day allows. `retry_after`: until the next one begins."""
+
+    def __init__(self, message: str, retry_after: timedelta) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
 class RetryableError(LayoverError):
     """A passing fault: the same call may work in a moment. The state machine retries it."""
+
+
+class StoppedByOperator(RetryableError):
+    """The operator has stopped the system: nothing begins until it is let go."""
 
 
 class DatabaseWaking(RetryableError):

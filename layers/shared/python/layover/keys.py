@@ -5,6 +5,7 @@ A foreign id leads to a key that does not exist: isolation by construction (BEHA
 
 import hashlib
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from urllib.parse import quote
 
@@ -12,6 +13,10 @@ META = "META"
 HEAD = "HEAD"
 STEP_PREFIX = "STEP#"
 EVENT_PREFIX = "EVENT#"
+CONNECTION = "CONNECTION"
+SPENT = "SPENT"
+SWITCH = "STOP"
+"""Both keys of the one item that stops everything while it is there. No owner: it is the operator's."""
 
 
 WATCHES = 4
@@ -55,6 +60,10 @@ class Keys:
         """Partition of a request key; the caller's text is hashed, it may be long or odd."""
         return f"U#{self.hash}#IDEMPOTENCY#{hashlib.sha256(key.encode()).hexdigest()}"
 
+    def day(self, day: datetime) -> str:
+        """Partition of what the owner has spent on a day: SPENT."""
+        return f"U#{self.hash}#DAY#{day:%Y-%m-%d}"
+
     def blob(self, *segments: str) -> str:
         """An S3 key below the owner's prefix; each segment is percent-encoded."""
         return "/".join(["u", self.hash, *(quote(s, safe="") for s in segments)])
@@ -73,3 +82,20 @@ def call_key(step: str, tool_call_id: str) -> str:
 def event_key(seq: int) -> str:
     """Sort key of the batch whose first event has this `seq`."""
     return f"{EVENT_PREFIX}{seq:09d}"
+
+
+def subscription_key(connection_id: str) -> str:
+    """Sort key, beside a run, of a connection that follows it."""
+    return f"SUB#{connection_id}"
+
+
+def ticket_key(text: str) -> str:
+    """Partition of a ticket: its text begins with the owner's hash."""
+    owner_hash, _, _ = text.partition(".")
+    return f"U#{owner_hash}#TICKET#{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def connection_key(connection_id: str) -> str:
+    """Partition of a connection. The one key without an owner: `$disconnect` knows nothing else, and
+    the id is API Gateway's own, never a caller's word."""
+    return f"CONN#{connection_id}"

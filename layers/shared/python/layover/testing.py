@@ -1,6 +1,8 @@
-"""For tests of agents: a model that follows a script, an embedder that needs no model."""
+"""For tests of agents: a model that follows a script, an embedder that needs no model,
+metrics to look at."""
 
 from layover.adapters.inmemory.embedder import HashingEmbedder
+from layover.adapters.inmemory.metrics import MemoryMetrics
 from layover.adapters.inmemory.model import (
     ScriptedModel,
     ScriptExhausted,
@@ -14,6 +16,7 @@ from layover.adapters.inmemory.model import (
 
 __all__ = [
     "HashingEmbedder",
+    "MemoryMetrics",
     "ScriptExhausted",
     "ScriptedModel",
     "broken",

@@ -11,16 +11,15 @@ from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import BaseModel, Field
-
 from layover.clock import SystemClock
 from layover.errors import RetryableError
 from layover.ids import RandomIds
 from layover.ports import NoMetrics, Runtime
-from layover.values.settings import Settings
+from layover.values.environment import Environment
 
 if TYPE_CHECKING:
     from layover.declare.agent import Agent
+    from layover.ports.entries import Owners
     from layover.services.migrate import Migrator
 
 T = TypeVar("T")
@@ -29,63 +28,18 @@ LEAVE_AFTER_S = 0.25
 """Seconds for the runtime client to send an answer before an unclean process leaves."""
 
 
-class Environment(BaseModel):
-    """Every variable that the functions read, by its name."""
-
-    table: str = Field(default="", alias="LAYOVER_TABLE")
-    bucket: str = Field(default="", alias="LAYOVER_BUCKET")
-    state_machine_arn: str = Field(default="", alias="LAYOVER_STATE_MACHINE_ARN")
-    event_bus: str = Field(default="default", alias="LAYOVER_EVENT_BUS")
-    compact_function: str = Field(default="", alias="LAYOVER_COMPACT_FUNCTION")
-    """Name or ARN; without it nothing is observed ahead while a run goes on."""
-    database_url: str = Field(default="", alias="LAYOVER_DATABASE_URL")
-    database_admin_url: str = Field(default="", alias="LAYOVER_DATABASE_ADMIN_URL")
-    database_waking_s: float = Field(default=0, ge=0, alias="LAYOVER_DATABASE_WAKING_S")
-    """Turn waits for a sleeping database (90 s): history is never skipped. `api` never does."""
-    agents: str = Field(default="user_agents", alias="LAYOVER_AGENTS")
-    openai_api_key: str | None = Field(default=None, alias="OPENAI_API_KEY")
-    openai_base_url: str | None = Field(default=None, alias="OPENAI_BASE_URL")
-    model: str = Field(default="openai/gpt-5-mini", alias="LAYOVER_MODEL")
-    last_messages: int = Field(default=20, ge=1, alias="LAYOVER_LAST_MESSAGES")
-    embedder_model: str | None = Field(default=None, alias="LAYOVER_EMBEDDER_MODEL")
-    top_k: int = Field(default=5, ge=1, alias="LAYOVER_SEMANTIC_RECALL_TOP_K")
-    observer_model: str | None = Field(default=None, alias="LAYOVER_OBSERVER_MODEL")
-    observer_tokens: int = Field(default=30_000, ge=1, alias="LAYOVER_OBSERVER_MESSAGE_TOKENS")
-    reflector_tokens: int = Field(
-        default=40_000, ge=1, alias="LAYOVER_REFLECTOR_OBSERVATION_TOKENS"
-    )
-    extractor_model: str | None = Field(default=None, alias="LAYOVER_EXTRACTOR_MODEL")
-    title_model: str | None = Field(default=None, alias="LAYOVER_TITLE_MODEL")
-    log_level: str = Field(default="INFO", alias="LAYOVER_LOG_LEVEL")
-
-    node_memory_days: int | None = Field(default=None, ge=1, alias="LAYOVER_NODE_MEMORY_DAYS")
-    sweep_patience_s: float = Field(default=60, gt=0, alias="LAYOVER_SWEEP_PATIENCE_S")
-
-    @property
-    def settings(self) -> Settings:
-        """The part that the engine and the services know."""
-        return Settings(
-            model=self.model,
-            last_messages=self.last_messages,
-            embedder_model=self.embedder_model,
-            semantic_recall_top_k=self.top_k,
-            observer_model=self.observer_model,
-            observer_message_tokens=self.observer_tokens,
-            reflector_observation_tokens=self.reflector_tokens,
-            extractor_model=self.extractor_model,
-            title_model=self.title_model,
-            log_level=self.log_level,
-            sweep_patience=timedelta(seconds=self.sweep_patience_s),
-            node_memory_days=self.node_memory_days,
-        )
-
-
 @cache
 def environment() -> Environment:
     """The process's environment, read once; an empty variable counts as not set."""
     names = {f.alias for f in Environment.model_fields.values() if f.alias}
     given = {k: v for k, v in os.environ.items() if k in names and v}
     return Environment.model_validate(given)
+
+
+def unset(*names: str) -> list[str]:
+    """Those of these variables that are not set."""
+    fields = {f.alias: name for name, f in Environment.model_fields.items()}
+    return [name for name in names if not getattr(environment(), fields[name])]
 
 
 class _Lazy:
@@ -122,7 +76,9 @@ def runtime() -> Runtime:
         embedder=_Lazy(_embedder) if environment().embedder_model else None,
         embedder_named=_embedder_named,
         metrics=_metrics(),
+        allowance=_Lazy(_allowance),
         background=_Lazy(_background) if environment().compact_function else None,
+        sockets=_sockets() if environment().socket_endpoint else None,
     )
 
 
@@ -133,7 +89,35 @@ def _journal() -> Any:
     from layover.adapters.journal.journal import TableJournal
 
     table = DynamoTable(lambda: client("dynamodb"), environment().table)
-    return TableJournal(table, _Lazy(_blobs), SystemClock())
+    sink = _Lazy(_pusher) if environment().socket_endpoint else None
+    return TableJournal(table, _Lazy(_blobs), SystemClock(), sink)
+
+
+@cache
+def _allowance() -> Any:
+    from layover.adapters.aws import client
+    from layover.adapters.journal.allowance import TableAllowance
+    from layover.adapters.journal.dynamodb import DynamoTable
+
+    env = environment()
+    table = DynamoTable(lambda: client("dynamodb"), env.table)
+    limited = env.daily_tokens is not None or env.daily_cost_usd is not None
+    return TableAllowance(table, SystemClock(), counts=limited)
+
+
+@cache
+def _sockets() -> Any:
+    from layover.adapters.sockets.apigateway import socket_ports
+
+    env = environment()
+    return socket_ports(env.table, env.socket_url, env.socket_endpoint, env.socket_function)
+
+
+@cache
+def _pusher() -> Any:
+    from layover.services.push import Pusher, Pushing
+
+    return Pusher(Pushing(_journal(), _sockets(), SystemClock()))
 
 
 @cache
@@ -171,7 +155,27 @@ def _database() -> Any:
     from layover.adapters.store.postgres.database import Database
 
     env = environment()
-    return Database(env.database_url, waking=timedelta(seconds=env.database_waking_s))
+    waking = timedelta(seconds=env.database_waking_s)
+    return Database(env.database_url, password=_token(env, env.database_url), waking=waking)
+
+
+def _token(env: Environment, dsn: str) -> Callable[[], str] | None:
+    """Who signs in to the database of this URL, if IAM is how."""
+    if env.database_auth == "url":
+        return None
+    from layover.adapters.aws import session
+    from layover.adapters.store.postgres.sign_in import iam_token
+
+    return iam_token(dsn, session)
+
+
+def _owner_password(env: Environment) -> Callable[[], str] | None:
+    if not env.database_admin_secret:
+        return _token(env, env.database_admin_url)
+    from layover.adapters.aws import client
+    from layover.adapters.store.postgres.sign_in import secret_password
+
+    return secret_password(env.database_admin_secret, lambda: client("secretsmanager"))
 
 
 @cache
@@ -193,7 +197,19 @@ def _model() -> Any:
     from layover.adapters.models.openai_chat import OpenAIChat
 
     env = environment()
-    return OpenAIChat(env.openai_api_key, env.openai_base_url)
+    return OpenAIChat(_api_key(), env.openai_base_url)
+
+
+@cache
+def _api_key() -> str | None:
+    """The model provider's key: the variable, or what the parameter holds."""
+    env = environment()
+    if env.openai_api_key or not env.api_key_parameter:
+        return env.openai_api_key
+    from layover.adapters.aws import client
+    from layover.adapters.parameters import secret_parameter
+
+    return secret_parameter(env.api_key_parameter, lambda: client("ssm"))
 
 
 def _embedder() -> Any:
@@ -214,14 +230,14 @@ def _embedder_named(name: str) -> Any:
         return offline.OfflineEmbedder(name)
     if name.startswith(PREFIX):
         return HashingEmbedder()
-    return OpenAIEmbedder(name, env.openai_api_key, env.openai_base_url)
+    return OpenAIEmbedder(name, _api_key(), env.openai_base_url)
 
 
 @cache
 def _metrics() -> Any:
     from layover.adapters.metrics.emf import EmfMetrics
 
-    return EmfMetrics()
+    return EmfMetrics(environment().service)
 
 
 @cache
@@ -243,11 +259,20 @@ def _window(model: str) -> int | None:
     return context_window(model)
 
 
+def owners() -> "Owners":
+    """Who has anything stored, as the owner of the tables sees it."""
+    from layover.adapters.store.postgres.database import Database
+    from layover.adapters.store.postgres.reembedding import PostgresOwners
+
+    return PostgresOwners(Database(environment().database_admin_url))
+
+
 def migrator() -> "Migrator":
     """What brings the database to this release's schema, as the owner of the tables."""
     from layover.adapters.store.postgres.migrate import PostgresMigrations
 
-    return PostgresMigrations(environment().database_admin_url)
+    env = environment()
+    return PostgresMigrations(env.database_admin_url, password=_owner_password(env))
 
 
 @dataclass
@@ -276,8 +301,21 @@ def run(work: Coroutine[Any, Any, T]) -> T:
             raise
         raise RetryableError(f"{type(error).__name__}: {error}") from error
     finally:
+        if _pusher.cache_info().currsize:
+            _loop.run(_pusher().finish())
+        _write_allowance()
         _publish_metrics()
         _leave_if_unclean()
+
+
+def _write_allowance() -> None:
+    """What was spent costs no invocation its answer."""
+    if not _allowance.cache_info().currsize:
+        return
+    try:
+        _loop.run(_allowance().flush())
+    except Exception:
+        logging.getLogger("layover").warning("a day's use was not written", exc_info=True)
 
 
 def _publish_metrics() -> None:
@@ -304,7 +342,8 @@ def _logging() -> logging.Logger:
     """JSON lines on stdout, for everything that logs to `layover`."""
     from aws_lambda_powertools import Logger
 
-    return Logger(service="layover", level=environment().log_level)  # type: ignore[return-value]
+    env = environment()
+    return Logger(service=env.service, level=env.log_level)  # type: ignore[return-value]
 
 
 def in_process(agent: "Agent") -> Any:

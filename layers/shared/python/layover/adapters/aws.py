@@ -21,7 +21,7 @@ def client(service: str) -> Any:
 def _client(service: str) -> Any:
     from botocore.config import Config
 
-    return _session().client(
+    return session().client(
         service,
         config=Config(
             connect_timeout=3,
@@ -36,8 +36,17 @@ def _client(service: str) -> Any:
     )
 
 
+def client_at(service: str, endpoint: str, **settings: Any) -> Any:
+    """A client of a service with an endpoint of its own; `settings` are botocore's. The caller keeps it."""
+    from botocore.config import Config
+
+    with _making:
+        return session().client(service, endpoint_url=endpoint, config=Config(**settings))
+
+
 @cache
-def _session() -> Any:
+def session() -> Any:
+    """The environment's session: credentials and region."""
     import boto3
 
     return boto3.session.Session()

@@ -100,8 +100,8 @@ class EpisodicMemory:
     `top_k`: entries that `recall_memory` answers with; `inject`: entries put into a prompt (0:
     none); `per_turn`: entries kept of a turn; `max_length` of an entry in characters;
     `dedupe_similarity`: cosine at which two entries are the same (None: never);
-    `half_life_days` of the recency term. `embedder` and `embedding_model` instead of the
-    deployment's. `instructions` are added to the extractor's own prompt."""
+    `half_life_days` of the recency term. `embedder` (a `ports.Embedder`), or the one of
+    `embedding_model`, instead of the deployment's. `instructions` are added to the extractor's own prompt."""
 
     top_k: int = 5
     inject: int = 12
@@ -122,6 +122,8 @@ class EpisodicMemory:
         if self.dedupe_similarity is not None:
             checks.number("EpisodicMemory.dedupe_similarity", self.dedupe_similarity, to=1)
         checks.number("EpisodicMemory.half_life_days", self.half_life_days, above=0)
+        if self.embedder is not None and not _embeds(self.embedder):
+            raise checks.fail("EpisodicMemory.embedder", "an Embedder or None", self.embedder)
         checks.text_or_none("EpisodicMemory.embedding_model", self.embedding_model)
         checks.one_of(
             "EpisodicMemory.assistant_evidence",
@@ -229,6 +231,12 @@ _PARTS: dict[str, tuple[type, ...]] = {
     "episodic": (EpisodicMemory,),
     "working_memory": (WorkingMemory,),
 }
+
+
+def _embeds(value: Any) -> bool:
+    return callable(getattr(value, "embed", None)) and isinstance(
+        getattr(value, "model", None), str
+    )
 
 
 def _is_model(value: Any) -> bool:

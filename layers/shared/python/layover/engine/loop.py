@@ -55,6 +55,7 @@ class Loop:
         self._log = log
         self._agent = agent
         self._clock = runtime.clock
+        self._allowance = runtime.allowance
         self._time = TimeLeft(deadline)
         self._budget = Budget(log, self.state, agent, runtime.clock)
         self._stopping = Stopping()
@@ -119,7 +120,7 @@ class Loop:
                 raise Stopped
             if not await self._budget.allows(step):
                 return Suspended(self.state.waiting())
-            if not self._time.for_model():
+            if not self._time.for_model() or await self._allowance.stopped():
                 await self._log.flush()
                 return Yielded()
             if self._compaction is not None and not await self._compaction.allows():

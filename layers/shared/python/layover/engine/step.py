@@ -62,7 +62,9 @@ class ModelStep:
 
         reply, size = await self._prompter.asked(self._state, ask)
         step = self._record(index, key, reply, size)
+        self._runtime.allowance.note(self._state.meta.owner, step.usage)
         await self._journal(step)
+        await self._runtime.allowance.flush()
         return step
 
     async def _journal(self, step: StepRecord) -> None:

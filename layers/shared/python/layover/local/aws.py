@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -21,6 +22,7 @@ from layover.clock import SystemClock, rfc3339
 from layover.local import dynamodb, interpreter
 from layover.local.invocation import ACCOUNT, REGION, InvokeResult, LambdaError
 from layover.local.lambda_service import LambdaService
+from layover.local.socket_front import WebSocketFront
 from layover.local.wsgi import App, Environ, StartResponse, WsgiServer
 
 TABLE_NAME = "layover"
@@ -29,6 +31,7 @@ STATE_MACHINE_NAME = "layover"
 STATE_MACHINE_ARN = f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:{STATE_MACHINE_NAME}"
 _in_use = threading.Lock()
 _MOST_EVENTS_KEPT = 10_000
+_CONNECTION = re.compile(r"^/@connections/(?P<id>.+)$")
 _INVOKE = re.compile(r"^/2015-03-31/functions/(?P<name>.+)/invocations/?$")
 _SUBSTITUTION = re.compile(r"\$\{(\w+)FunctionArn\}")
 
@@ -78,8 +81,11 @@ class _Answer:
 class Services:
     """The WSGI application: our own services first, moto for the rest."""
 
-    def __init__(self, functions: LambdaService, moto: App) -> None:
+    def __init__(
+        self, functions: LambdaService, moto: App, sockets: WebSocketFront | None = None
+    ) -> None:
         self.events = Events()
+        self._sockets = sockets
         self._functions = functions
         self._moto = moto
         self._clock = SystemClock()
@@ -95,6 +101,8 @@ class Services:
         target = environ.get("HTTP_X_AMZ_TARGET", "")
         if match := _INVOKE.match(environ["PATH_INFO"]):
             return self._invoke(unquote(match["name"]), environ).send(start_response)
+        if self._sockets and (match := _CONNECTION.match(environ["PATH_INFO"])):
+            return _connection(self._sockets, unquote(match["id"]), environ).send(start_response)
         if target == "AWSEvents.PutEvents":
             return self._put_events(environ).send(start_response)
         with self._one_at_a_time(target, environ):
@@ -130,6 +138,22 @@ class Services:
             return _error(400, "InvalidRequestContentException", "Could not parse request body")
 
 
+def _connection(sockets: WebSocketFront, connection_id: str, environ: Environ) -> _Answer:
+    """A WebSocket API's `@connections`."""
+    method = environ["REQUEST_METHOD"]
+    if method == "GET":
+        found = sockets.describe(connection_id)
+        return _json("200 OK", found) if found else _error(410, "GoneException", "Gone")
+    if method == "DELETE":
+        status = sockets.close(connection_id)
+    else:
+        status = sockets.post(connection_id, _body(environ))
+    if status < HTTPStatus.BAD_REQUEST:
+        return _Answer(f"{status.value} {status.phrase}", [], b"")
+    codes = {410: "GoneException", 413: "PayloadTooLargeException"}
+    return _error(status.value, codes.get(status.value, "ForbiddenException"), status.phrase)
+
+
 def _body(environ: Environ) -> bytes:
     return bytes(environ["wsgi.input"].read())
 
@@ -162,10 +186,10 @@ def _invoked(result: InvokeResult) -> _Answer:
 class AwsServer:
     """The endpoint that any AWS client may use. One a process: moto's state is global."""
 
-    def __init__(self, functions: LambdaService) -> None:
+    def __init__(self, functions: LambdaService, sockets: WebSocketFront | None = None) -> None:
         moto = DomainDispatcherApplication(create_backend_app)
         self._functions = functions
-        self._services = Services(functions, moto)
+        self._services = Services(functions, moto, sockets)
         self._server = WsgiServer(self._services)
 
     @property

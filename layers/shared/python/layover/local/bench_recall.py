@@ -128,7 +128,8 @@ class _Conversation:
         for start in range(0, len(self._messages), _BATCH):
             batch = self._messages[start : start + _BATCH]
             await self._threads.save_turn(self._record(batch))
-            vectors = await self._embedder.embed([recall.spoken(m.text) for m in batch])
+            spoken = [recall.spoken(m.text) for m in batch]
+            vectors = (await self._embedder.embed(spoken)).vectors
             rows = (recall.indexed(m, AGENT) for m in batch)
             found = {"model": self._embedder.model}
             await self._memory.index_messages(
@@ -146,7 +147,7 @@ class _Conversation:
         begun = time.perf_counter()
         words = recall.query_words(text)
         common = await self._memory.common_words(_OWNER, AGENT, self._id, words)
-        (vector,) = await self._embedder.embed([recall.vector_text(text, common)])
+        (vector,) = (await self._embedder.embed([recall.vector_text(text, common)])).vectors
         embedded = time.perf_counter()
         query = RecallQuery(
             agent=AGENT,

@@ -32,6 +32,8 @@ Json = dict[str, Any]
 _PATIENCE_S = 60.0
 _LONG_POLL_S = 5
 _GLANCE_S = 0.05
+_FAULT = "My walnut lamp flickers whenever I dim it below 30 percent. It is order A-1001."
+_SYMPTOM = "flicker"
 _APPROVED_RUN = ("Turn", "Approvals", "Await", "Resume", "Turn", "Remember")
 
 
@@ -137,8 +139,10 @@ class Conversation:
         self._approval(first)
         self._heading("A booking, decided at Step Functions with the task token of an event")
         self._token(first)
-        second = self._new_thread("A second thread, which knows nothing of the first")
-        self._second_thread(second)
+        self._heading("A fault that is told in passing, and what is learned of it")
+        self._learned(first)
+        second = self._new_thread("A second thread, which recalls the first")
+        self._second_thread(first, second)
         self._heading("Threads")
         self._titles(first, second)
 
@@ -179,9 +183,22 @@ class Conversation:
         booked = [r["result"] for r in _parts(over, "tool_result") if not r["is_error"]]
         _check([b["slot"] for b in booked] == [slot], f"booked was {booked}")
 
-    def _second_thread(self, thread: str) -> None:
-        over = self._follow(self._ask(thread, "What about order A-1001?"))
+    def _learned(self, thread: str) -> None:
+        over = self._follow(self._ask(thread, _FAULT))
         _check(over["status"] == "success", f"the run ended as {over['status']}")
+        entries = self._eventually(self._entries, "an entry of episodic memory")
+        for entry in entries:
+            self._note(f"learned: {entry['content']}")
+            _check(entry["thread_id"] == thread, "an entry is of another thread")
+
+    def _entries(self) -> list[Json]:
+        listed: list[Json] = self._api.get("/memory/entries", agent="support")["items"]
+        return [entry for entry in listed if _SYMPTOM in entry["content"].lower()]
+
+    def _second_thread(self, first: str, thread: str) -> None:
+        over = self._follow(self._ask(thread, "What did I tell you about my lamp?"))
+        _check(over["status"] == "success", f"the run ended as {over['status']}")
+        _check(_SYMPTOM in over["text"].lower(), f"it recalls nothing of {first}")
         messages = self._api.get(f"/threads/{thread}/messages", limit=100)["items"]
         runs = {message["run_id"] for message in messages}
         _check(runs == {over["id"]}, "the second thread shows messages of another")

@@ -8,16 +8,17 @@ from typing import Any, Protocol
 
 from layover.local.http_event import HttpAnswer, http_answer, http_event
 from layover.local.invocation import FunctionNotFound, InvokeResult, LambdaError, RequestTooLarge
+from layover.values.access import OPEN_PATHS, Access
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 LocalRoute = Callable[[bytes], HttpAnswer]
+WebSocket = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 BODY_LIMIT = 6 * 1024 * 1024
-_OPEN_PATHS = frozenset({"/", "/healthz", "/docs", "/openapi.json"})
 _LOCAL_PREFIX = "/_local/"
-_TOKEN = re.compile(rb"^bearer[ \t]+dev:(.+)$", re.IGNORECASE | re.DOTALL)
+_TOKEN = re.compile(rb"^bearer[ \t]+dev(\+act-as)?:(.+)$", re.IGNORECASE | re.DOTALL)
 
 
 class Functions(Protocol):
@@ -30,14 +31,18 @@ class Functions(Protocol):
 class Front:
     """Every HTTP request becomes an event for the function `api`; `/_local/*` is answered here.
 
-    `local` maps (method, path) to what answers it with the request's body. A WebSocket front would
-    be another branch of `__call__`, beside `http`.
+    `local` maps (method, path) to what answers it with the request's body; `websocket` serves the
+    connections of that kind.
     """
 
     def __init__(
-        self, functions: Functions, local: Mapping[tuple[str, str], LocalRoute] | None = None
+        self,
+        functions: Functions,
+        local: Mapping[tuple[str, str], LocalRoute] | None = None,
+        websocket: WebSocket | None = None,
     ) -> None:
         self._functions = functions
+        self._websocket = websocket
         self._local = dict(local or {})
 
     def add_local(self, method: str, path: str, answer: LocalRoute) -> None:
@@ -46,7 +51,9 @@ class Front:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI entry."""
-        if scope["type"] == "websocket":
+        if scope["type"] == "websocket" and self._websocket is not None:
+            await self._websocket(scope, receive, send)
+        elif scope["type"] == "websocket":
             await receive()
             await send({"type": "websocket.close", "code": 1008})
         elif scope["type"] == "http":
@@ -59,10 +66,9 @@ class Front:
         path = scope["path"]
         if path.startswith(_LOCAL_PREFIX):
             return self._answer_locally(scope["method"], path, body)
-        owner = _owner(scope)
-        if owner is None and path not in _OPEN_PATHS:
+        claims = None if path in OPEN_PATHS else _claims(scope)
+        if claims is None and path not in OPEN_PATHS:
             return _unauthorized()
-        claims = None if owner is None else {"sub": owner}
         return await self._invoke(http_event(scope, body, claims))
 
     def _answer_locally(self, method: str, path: str, body: bytes) -> HttpAnswer:
@@ -115,12 +121,17 @@ async def _send(send: Send, answer: HttpAnswer, method: str) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-def _owner(scope: Scope) -> str | None:
-    """NAME of `Authorization: Bearer dev:NAME`, which stands for a verified token; else None."""
+def _claims(scope: Scope) -> dict[str, str] | None:
+    """`Authorization: Bearer dev:NAME` stands for a verified token of NAME, `dev+act-as:NAME` for that
+    of a backend; None for anything else."""
     values = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
     match = _TOKEN.match(values[0].strip()) if len(values) == 1 else None
-    name = match[1].strip() if match else b""
-    return name.decode("utf-8", "replace") or None
+    name = match[2].strip().decode("utf-8", "replace") if match else ""
+    if match is None or not name:
+        return None
+    access = Access()
+    scopes = [access.scope, access.act_as_scope] if match[1] else [access.scope]
+    return {"sub": name, "scope": " ".join(scopes)}
 
 
 def _unauthorized() -> HttpAnswer:

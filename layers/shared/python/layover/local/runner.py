@@ -24,6 +24,7 @@ from layover.local.invocation import REGION, InvokeResult
 from layover.local.lambda_service import LambdaService
 from layover.local.postgres import Postgres, PostgresFailed
 from layover.local.settings import Settings, child_variables, function_variables
+from layover.local.socket_front import WebSocketFront
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +61,7 @@ class Runner:
         self._functions: LambdaService | None = None
         self._aws: AwsServer | None = None
         self._clock: ClockFile | None = None
+        self._sockets: WebSocketFront
         self._postgres = Postgres(self._data / "postgres", self._data / "logs" / "postgres.log")
 
     async def __aenter__(self) -> Self:
@@ -118,7 +120,8 @@ class Runner:
     async def _start(self) -> None:
         self._prepare_folders()
         # The port first: nothing else is worth starting if it is taken.
-        front = Front(_Late(self))
+        self._sockets = WebSocketFront(_Late(self))
+        front = Front(_Late(self), websocket=self._sockets.serve)
         self._front_server = HttpServer(front, self.settings.port)
         self._stack.callback(self._front_server.close)
         self._start_clock()
@@ -152,7 +155,7 @@ class Runner:
 
     async def _start_aws(self) -> None:
         self._functions = LambdaService(concurrency=self.settings.concurrency)
-        self._aws = AwsServer(self._functions)
+        self._aws = AwsServer(self._functions, self._sockets)
         self._aws.start()
         self._stack.callback(self._aws.stop)
         await asyncio.to_thread(self._aws.make_resources, self.settings.definition)
@@ -175,6 +178,9 @@ class Runner:
             "LAYOVER_BUCKET": BUCKET_NAME,
             "LAYOVER_STATE_MACHINE_ARN": STATE_MACHINE_ARN,
             "LAYOVER_COMPACT_FUNCTION": "compact",
+            "LAYOVER_SOCKET_URL": f"ws{self.url.removeprefix('http')}/socket",
+            "LAYOVER_SOCKET_ENDPOINT": self.aws.endpoint_url,
+            "LAYOVER_SOCKET_FUNCTION": "sockets",
             "LAYOVER_EVENT_BUS": "default",
             "LAYOVER_SWEEP_PATIENCE_S": "2",
             "LAYOVER_DATABASE_URL": self._postgres.dsn(RUNTIME_ROLE),

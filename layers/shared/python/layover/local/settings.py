@@ -14,6 +14,7 @@ DEFAULT_TIMEOUT = timedelta(seconds=900)
 TIMEOUTS: Mapping[str, timedelta] = {
     "api": timedelta(seconds=30),
     "settle": timedelta(seconds=60),
+    "sockets": timedelta(seconds=30),
     "sweep": timedelta(seconds=60),
 }
 """Limits of functions, as `infra/` sets them; all others have `DEFAULT_TIMEOUT`."""

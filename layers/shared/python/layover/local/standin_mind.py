@@ -10,6 +10,8 @@ from datetime import date
 from typing import Any
 
 from layover.adapters.inmemory.model import BACKGROUND
+from layover.local.standin_condensing import observations, summary
+from layover.local.standin_learning import entries
 from layover.local.standin_parse import arguments
 
 Json = Mapping[str, Any]
@@ -66,6 +68,12 @@ def think(body: Json, task: str, today: date) -> Thought:
     messages = [m for m in body.get("messages") or [] if isinstance(m, Mapping)]
     if task == "title":
         return Thought(_title(messages))
+    if task == "extractor":
+        return Thought(entries(messages))
+    if task == "observer":
+        return Thought(observations(messages))
+    if task == "summary":
+        return Thought(summary(messages))
     if task != "turn":
         return Thought(BACKGROUND.get(task, ""))
     scene = _Scene(messages, [t.get("function") or {} for t in body.get("tools") or []])

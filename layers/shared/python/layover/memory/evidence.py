@@ -15,11 +15,14 @@ _PATH = re.compile(r"(?:[a-z]:)?(?:~|\.{1,2})?[/\\][\w.~\-]", re.IGNORECASE)
 _CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2,}[a-z]+[A-Z]")
 _DOTTED = re.compile(r"\w{2,}(?:\.\w{2,})+")
 _WRAPPING = "\"'`\u201c\u201d\u2018\u2019\u201e\u00ab\u00bb()[]{}<>.,;:!?\u2026*"
-_UNBOUNDED = re.compile(
-    "[\u0e00-\u1fff\u2e80-\ud7ff\uf900-\ufaff\U00020000-\U0003fffd"
-    "\uff00-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uffef]"
+_NO_BLANKS = (
+    "\u0e00-\u1fff\u2e80-\ud7ff\uf900-\ufaff\U00020000-\U0003fffd"
+    "\uff00-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uffef"
 )
 """Scripts that write no blanks, or stick endings to a name in Latin letters (Korean); their punctuation."""
+_UNBOUNDED = re.compile(f"[{_NO_BLANKS}]")
+_LETTER = rf"[^\W_{_NO_BLANKS}]"
+"""A letter or a digit that is part of the word beside it."""
 _POSSESSIVE = re.compile("['\u2019]s$")
 
 
@@ -88,8 +91,8 @@ def _occurs(anchor: str, said: str) -> bool:
 def _stands_in(piece: str, text: str) -> bool:
     """As a whole: `c4` does not stand in `abc42`. Scripts without blanks between words have no such
     bounds."""
-    before = r"(?<![^\W_])" if _bounded(piece[0]) else ""
-    after = r"(?![^\W_])" if _bounded(piece[-1]) else ""
+    before = f"(?<!{_LETTER})" if _bounded(piece[0]) else ""
+    after = f"(?!{_LETTER})" if _bounded(piece[-1]) else ""
     return re.search(f"{before}{re.escape(piece)}{after}", text) is not None
 
 

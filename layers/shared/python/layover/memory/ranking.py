@@ -20,6 +20,12 @@ HALF_LIFE = timedelta(days=180)
 """Added, not multiplied: a factor loses 12 to 24 points."""
 MOST_ROWS = 20_000
 """Of a scope that are searched, the newest: the scan is exact and takes 60 ms."""
+WHOLE_ROWS = 5_000
+"""Up to so many, the whole scope is ranked."""
+CANDIDATES = 200
+"""Of a larger scope: the best so many by words and by vector are ranked, with their neighbours."""
+SAMPLE_ROWS = 1_000
+"""Of a larger scope, the newest: what they tell of how common a word is."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from layover.ports.allowance import Allowance, DayUse, NoAllowance
 from layover.ports.blobs import BlobFacts, Blobs
 from layover.ports.entries import EntryStore
 from layover.ports.journal import (
@@ -19,6 +20,14 @@ from layover.ports.journal import (
 )
 from layover.ports.notes import NoteStore
 from layover.ports.recall import RecallStore
+from layover.ports.sockets import (
+    Connections,
+    EventSink,
+    NoSink,
+    PushLater,
+    SocketPorts,
+    Sockets,
+)
 from layover.ports.stores import MemoryStore, ThreadStore
 from layover.ports.world import (
     Background,
@@ -39,28 +48,37 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Accepted",
+    "Allowance",
     "Background",
     "BlobFacts",
     "Blobs",
     "Callbacks",
     "ChatModel",
     "Clock",
+    "Connections",
+    "DayUse",
     "Deadline",
     "Decided",
     "Embedder",
     "Ended",
     "EntryStore",
+    "EventSink",
     "Ids",
     "Journal",
     "MemoryStore",
     "Metrics",
+    "NoAllowance",
     "NoMetrics",
+    "NoSink",
     "NoteStore",
     "OnDelta",
+    "PushLater",
     "RecallStore",
     "RequestKey",
     "RunLog",
     "Runtime",
+    "SocketPorts",
+    "Sockets",
     "StaleHead",
     "ThreadStore",
     "Watched",
@@ -91,5 +109,8 @@ class Runtime:
     embedder_named: "Callable[[str], Embedder] | None" = None
     """The embedder of a model, for agents that name one of their own."""
     metrics: Metrics = field(default_factory=NoMetrics)
+    allowance: Allowance = field(default_factory=NoAllowance)
     background: Background | None = None
     """None: nothing is observed ahead while a run goes on."""
+    sockets: SocketPorts | None = None
+    """None: nobody can follow a run by socket."""

@@ -43,11 +43,13 @@ class Accepted:
 
 @dataclass(frozen=True)
 class Watched:
-    """A run that is not over (or not saved), or (`run_id` None) a thread whose erasing has begun."""
+    """A run that is not over (or not saved), or (`run_id` None) a thread whose erasing has begun, or a
+    connection whose token has expired."""
 
     owner: str
     thread_id: str
     run_id: str | None
+    connection_id: str | None = None
 
 
 class StaleHead(Exception):

@@ -47,9 +47,7 @@ class ThreadStore(Protocol):
         ...
 
 
-class MemoryStore(
-    NoteStore, RecallStore, CompactionStore, EntryStore, ReembeddingStore, Protocol
-):
+class MemoryStore(NoteStore, RecallStore, CompactionStore, EntryStore, ReembeddingStore, Protocol):
     """What is remembered beyond messages."""
 
     async def record_extraction(self, owner: str, extraction: Extraction) -> bool:

@@ -63,6 +63,10 @@ async def _force(runtime: Runtime, run: RunMeta) -> None:
         log = await runtime.journal.force(run.owner, run.id)
         if log is None:
             return
+        # Stopped first: a process that dies in between leaves a run that is flagged, which the sweeper
+        # ends, and never an execution that waits for a run that is over.
+        if run.execution is not None:
+            await _stop(runtime, run.execution)
         try:
             head = await head_of(runtime, run)
             # A cancel never needs the database: whoever reads the thread next saves the run first.
@@ -70,8 +74,6 @@ async def _force(runtime: Runtime, run: RunMeta) -> None:
         except Fenced:
             # A decision came first, or another end: the next look tells which.
             continue
-        if run.execution is not None:
-            await _stop(runtime, run.execution)
         return
 
 

@@ -17,7 +17,7 @@ from layover.memory.recalled import recalled_block, recalled_lines
 from layover.ports import Runtime
 from layover.services.entries import episodic_embedder, note_cut, turn_entries
 from layover.services.node_history import node_history
-from layover.services.recall import recall_query
+from layover.services.recall import note_scope, recall_query
 from layover.values.compaction import Compacted, CompactionQuery
 from layover.values.context import Recalled, TurnContext, TurnQuery
 from layover.values.message import Message
@@ -42,6 +42,7 @@ async def given_for(
         query = query.model_copy(update=found)
     context = await runtime.threads.open_turn(query)
     note_cut(runtime, agent, context)
+    note_scope(runtime, agent, context)
     base = pinned or base_of(agent, context, as_of)
     tools = built_in_tools(
         agent,

@@ -14,7 +14,6 @@ from layover.values.compaction import Compacted, Generation, NewGeneration, Obse
 from layover.values.message import Message
 from layover.values.metrics import Metric
 
-
 PATIENCE = timedelta(seconds=8)
 """For slices that somebody observes already: a model takes about as long as one call would."""
 LOOK_EVERY = timedelta(seconds=0.5)

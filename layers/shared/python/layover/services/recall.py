@@ -11,7 +11,8 @@ from layover.errors import LayoverError
 from layover.memory import recall
 from layover.ports import Embedder, Runtime
 from layover.services.spending import embedding_spent
-from layover.values.context import RecallQuery, StepUsage
+from layover.values.context import RecallQuery, StepUsage, TurnContext
+from layover.values.metrics import Metric
 from layover.values.prompt import Embedded
 from layover.values.run import RunMeta, RunSnapshot
 
@@ -43,6 +44,12 @@ async def recall_query(
         now=as_of,
     )
     return query, embedding_spent(runtime, meta, "recall", embedded) if embedded else ()
+
+
+def note_scope(runtime: Runtime, agent: Agent, context: TurnContext) -> None:
+    """Count where the oldest texts of a scope were not searched."""
+    if context.recall_cut:
+        runtime.metrics.count(Metric.RECALL_SCOPE_CUT, agent=agent.name)
 
 
 async def index(runtime: Runtime, agent: Agent | None, snapshot: RunSnapshot) -> None:

@@ -20,7 +20,7 @@ MAX_WAIT = 25.0
 """Seconds: API Gateway gives up after 30."""
 _FIRST_DELAY = 0.05
 _LAST_DELAY = 0.5
-_MAX_SEQ = 900_000_000
+MAX_SEQ = 900_000_000
 _CURSOR = "runs"
 
 T = TypeVar("T")
@@ -84,7 +84,7 @@ async def events(
     await meta_of(runtime, owner, run_id)
 
     async def look() -> EventPage:
-        return await runtime.journal.events(owner, run_id, min(after, _MAX_SEQ), limit)
+        return await runtime.journal.events(owner, run_id, min(after, MAX_SEQ), limit)
 
     page = await _until(look, lambda p: bool(p.items) or p.done, wait, pace or Pace())
     return page if page.items else page.model_copy(update={"last_seq": after})

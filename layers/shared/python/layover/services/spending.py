@@ -13,12 +13,13 @@ def spent(
 ) -> StepUsage:
     """One row for all that a task of this run asked of one model. `task` names it within the run: one
     that has several outcomes names each of them (`observer/2`)."""
-    usages = [_priced(runtime, reply) for reply in (first, *others)]
+    usage = Usage.total([_priced(runtime, reply) for reply in (first, *others)])
+    runtime.allowance.note(meta.owner, usage)
     return StepUsage(
         step=task,
         agent=meta.agent,
         model=first.model,
-        usage=Usage.total(usages),
+        usage=usage,
         at=runtime.clock.now(),
     )
 

@@ -20,6 +20,7 @@ from layover.errors import (
     TooLarge,
 )
 from layover.ports import Accepted, RequestKey, Runtime, StaleHead
+from layover.services.allowance import may_begin
 from layover.services.cancel import cancel
 from layover.services.files import taken
 from layover.services.messages import live_messages
@@ -87,11 +88,13 @@ async def start_run(
     """Accept the run, once for each request key.
 
     Raises InvalidRequest, TooLarge, NotFound (the thread), ThreadBusy, LimitReached (the queue is
-    full), Conflict (the key came with another request)."""
+    full, or the user's day is used up), Conflict (the key came with another request),
+    StoppedByOperator."""
     content = _content(request.input)
     again = await _replay(runtime, owner, request_key)
     if again is not None:
         return run_view(await snapshot_of(runtime, owner, again))
+    await may_begin(runtime, owner)
     accepted, meta = await _accept(runtime, owner, thread_id, content, request, request_key)
     if accepted.replayed:
         return run_view(await snapshot_of(runtime, owner, accepted.run_id))

@@ -3,17 +3,20 @@
 import logging
 from collections import Counter
 from dataclasses import asdict
-from datetime import timedelta
+from datetime import datetime
 
 from layover.engine.loop import failed
 from layover.engine.state import RunState
-from layover.errors import LayoverError, RunFailed
+from layover.errors import LayoverError, RetryableError, RunFailed
 from layover.ports import Runtime, Watched
+from layover.services.cancel import cancel
 from layover.services.ending import end_even_unsaved, start_execution, wake
 from layover.services.erase import erase
 from layover.services.retire import retire
+from layover.services.sockets import catch_up, close
 from layover.services.turn import head_of
 from layover.services.unsaved import save_unsaved
+from layover.values.metrics import Metric
 from layover.values.run import MAX_ATTEMPTS, CallState, RunMeta, Status
 
 logger = logging.getLogger("layover")
@@ -27,9 +30,10 @@ CALM = 60
 async def sweep(runtime: Runtime) -> dict[str, int]:
     """Look at every run that is due. Answers what was done, counted; one run's trouble is its own."""
     done: Counter[str] = Counter()
-    for watched in await runtime.journal.due(runtime.clock.now(), AT_ONCE):
+    seen = runtime.clock.now()
+    for watched in await runtime.journal.due(seen, AT_ONCE):
         try:
-            done[await _look(runtime, watched)] += 1
+            done[await _look(runtime, watched, seen)] += 1
         except LayoverError as error:
             done["trouble"] += 1
             logger.warning(
@@ -39,7 +43,10 @@ async def sweep(runtime: Runtime) -> dict[str, int]:
     return dict(done)
 
 
-async def _look(runtime: Runtime, watched: Watched) -> str:
+async def _look(runtime: Runtime, watched: Watched, seen: datetime) -> str:
+    if watched.connection_id is not None:
+        await close(runtime, watched.connection_id)
+        return "disconnected"
     if watched.run_id is None:
         await erase(runtime, watched.owner, watched.thread_id)
         return "erased"
@@ -47,16 +54,24 @@ async def _look(runtime: Runtime, watched: Watched) -> str:
     if run is None:
         return "gone"
     if run.status.over:
-        return await _finish(runtime, run)
+        await catch_up(runtime, run)
+        return await _finish(runtime, run, seen)
+    if run.cancel:
+        # Whoever asked may have died between the flag and the end.
+        await cancel(runtime, run.owner, run.id)
+        return "cancelled"
     if run.status is Status.QUEUED:
-        return await _queued(runtime, run)
+        # The end of the run before it starts it.
+        await _later(runtime, run, seen, CALM)
+        return "queued"
     await _wake_decided(runtime, run)
     if run.execution is not None and await runtime.callbacks.alive(run.execution):
         calm = CALM if run.shown_status is Status.SUSPENDED and not run.decided else 1
-        await _later(runtime, run, runtime.settings.sweep_patience * calm)
+        await _count_wait(runtime, run)
+        await _later(runtime, run, seen, calm)
         return "driven"
     if run.lost_at is None or run.lost_at + runtime.settings.sweep_patience > runtime.clock.now():
-        return await _lost(runtime, run)
+        return await _lost(runtime, run, seen)
     return await succeed(runtime, run)
 
 
@@ -72,26 +87,38 @@ async def succeed(runtime: Runtime, run: RunMeta) -> str:
     return "succeeded"
 
 
-async def _finish(runtime: Runtime, run: RunMeta) -> str:
+async def _finish(runtime: Runtime, run: RunMeta, seen: datetime) -> str:
     """A run that is over is watched until the database has it and its records are retired."""
     if not run.saved:
-        await save_unsaved(runtime, await head_of(runtime, run))
+        await _save(runtime, run, seen)
     await retire(runtime, run)
     return "retired"
 
 
-async def _queued(runtime: Runtime, run: RunMeta) -> str:
-    """The end of the run before it starts it, or its successor does."""
-    await _later(runtime, run, runtime.settings.sweep_patience * CALM)
-    return "queued"
+async def _save(runtime: Runtime, run: RunMeta, seen: datetime) -> None:
+    """Later, if the database is away: each try takes seconds, and others are due."""
+    try:
+        await save_unsaved(runtime, await head_of(runtime, run))
+    except RetryableError:
+        await _later(runtime, run, seen)
+        raise
 
 
-async def _lost(runtime: Runtime, run: RunMeta) -> str:
+async def _lost(runtime: Runtime, run: RunMeta, seen: datetime) -> str:
     """First look: nothing drives it, or so it seems."""
     now, patience = runtime.clock.now(), runtime.settings.sweep_patience
     lost_at = run.lost_at or now
-    await runtime.journal.look_again(run.owner, run.id, lost_at + patience, lost_at)
+    await runtime.journal.look_again(run.owner, run.id, seen, lost_at + patience, lost_at)
     return "lost"
+
+
+async def _count_wait(runtime: Runtime, run: RunMeta) -> None:
+    """How long somebody has been asked for: an alarm is made from it."""
+    calls = [await runtime.journal.call(run.owner, run.id, key) for key in sorted(run.waiting)]
+    asked = [c.suspension.requested_at for c in calls if c is not None and c.suspension is not None]
+    if asked:
+        age = runtime.clock.now() - min(asked)
+        runtime.metrics.count(Metric.APPROVAL_AGE, age.total_seconds(), "Seconds")
 
 
 async def _wake_decided(runtime: Runtime, run: RunMeta) -> None:
@@ -113,5 +140,6 @@ async def _give_up(runtime: Runtime, run: RunMeta) -> str:
     return "failed"
 
 
-async def _later(runtime: Runtime, run: RunMeta, wait: timedelta) -> None:
-    await runtime.journal.look_again(run.owner, run.id, runtime.clock.now() + wait)
+async def _later(runtime: Runtime, run: RunMeta, seen: datetime, calm: int = 1) -> None:
+    at = runtime.clock.now() + runtime.settings.sweep_patience * calm
+    await runtime.journal.look_again(run.owner, run.id, seen, at)

@@ -7,7 +7,6 @@ from typing import Any
 
 from layover.errors import InvalidRequest, NotFound, RetryableError, TooLarge
 from layover.ports import Runtime
-from layover.services.cancel import cancel
 from layover.services.cursors import seal, unseal_one
 from layover.services.erase import erase
 from layover.services.text import cleaned, json_size
@@ -115,22 +114,14 @@ async def delete(runtime: Runtime, owner: str, thread_id: str) -> None:
     Erasing may fail for the moment (the database sleeps): the head stays deleted, which is what the
     sweeper looks for, and late writers find it so."""
     await head_of(runtime, owner, thread_id)
-    head = await runtime.journal.mark_deleted(owner, thread_id)
+    await runtime.journal.mark_deleted(owner, thread_id)
     try:
-        for run_id in _runs_to_stop(head):
-            await cancel(runtime, owner, run_id, holder_has_s=0)
         await erase(runtime, owner, thread_id)
     except RetryableError as error:
         _log.warning(
             "a deleted thread is not erased yet",
             extra={"thread_id": thread_id, "cause": type(error).__name__},
         )
-
-
-def _runs_to_stop(head: ThreadHead | None) -> tuple[str, ...]:
-    if head is None:
-        return ()
-    return (*head.queue, *([head.active_run] if head.active_run else []))
 
 
 async def _view(runtime: Runtime, head: ThreadHead) -> Thread:

@@ -10,6 +10,7 @@ from layover.engine.progress import Over, Suspended, Yielded
 from layover.engine.state import RunState
 from layover.errors import DefinitionError, Fenced, RunFailed
 from layover.ports import Deadline, RunLog, Runtime
+from layover.services.allowance import reached_today
 from layover.services.context import given_for
 from layover.services.ending import end_run, start_execution
 from layover.services.node_history import remember_turn
@@ -25,11 +26,13 @@ MAX_TURNS = 1_000
 """Of one execution: its history takes 25,000 events (DESIGN 1)."""
 
 Answer = Mapping[str, Any]
-"""`status`: suspended | yielded | compact | over | left; `waiting`: the Map's items."""
+"""`status`: suspended | yielded | compact | paused | over | left; `waiting`: the Map's items."""
 
 
 async def turn(runtime: Runtime, payload: RunPayload, deadline: Deadline) -> Answer:
     """One invocation's worth of a run. Raises RetryableError, AttemptsUsedUp."""
+    if await runtime.allowance.stopped():
+        return _answer("paused")
     log = await runtime.journal.take(payload.owner, payload.run_id, payload.execution)
     if log is None:
         return await _not_mine(runtime, payload)
@@ -51,6 +54,7 @@ async def _turn(runtime: Runtime, log: RunLog, deadline: Deadline) -> Answer:
     head = await head_of(runtime, meta)
     await save_unsaved(runtime, head)
     try:
+        await _may_begin(runtime, log)
         agent = agent_of(runtime, meta)
     except RunFailed as failure:
         await end_run(runtime, log, RunState(log.snapshot), head, failed(failure))
@@ -67,6 +71,15 @@ async def _turn(runtime: Runtime, log: RunLog, deadline: Deadline) -> Answer:
         await end_run(runtime, log, loop.state, head, progress)
         return _answer("over")
     return await _yielded(runtime, meta, progress)
+
+
+async def _may_begin(runtime: Runtime, log: RunLog) -> None:
+    """A run that waited in a queue was accepted when its user's day had room. Raises RunFailed."""
+    if log.snapshot.steps:
+        return
+    reached = await reached_today(runtime, log.snapshot.meta.owner)
+    if reached is not None:
+        raise RunFailed(reached, type="LimitReached", run_id=log.snapshot.meta.id)
 
 
 async def _yielded(runtime: Runtime, meta: RunMeta, how: Yielded) -> Answer:

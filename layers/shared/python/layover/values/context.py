@@ -94,6 +94,10 @@ class RecallQuery(Value):
     thread_id: str | None = None
     now: Time
     """For the recency term."""
+    most_rows: int | None = None
+    """Of the scope that are searched, the newest. None: the product's number (`memory.ranking`)."""
+    whole_rows: int | None = None
+    """A scope of more rows is ranked by its candidates alone. None: the product's number."""
 
 
 class Recalled(Value):
@@ -154,6 +158,8 @@ class TurnContext(Value):
     state: ThreadState = ThreadState()
     recalled: tuple[Recalled, ...] = ()
     """In the order of the conversation, without what the window shows, only from the branch's path."""
+    recall_cut: bool = False
+    """The scope has more texts than were searched."""
     entries: FoundEntries = FoundEntries()
     compacted: Compacted | None = None
     """With a compaction mode; `window_depth` is the depth behind its last message."""

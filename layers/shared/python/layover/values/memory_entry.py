@@ -92,3 +92,10 @@ class SimilarEntry(Value):
     id: str
     content: str
     cosine: float
+
+
+class StaleEntry(Value):
+    """An entry whose vector is of another embedder, or missing."""
+
+    id: str
+    content: str

@@ -6,7 +6,7 @@ from typing import Literal
 
 NAMESPACE = "Layover"
 
-Unit = Literal["Count", "Milliseconds", "Bytes"]
+Unit = Literal["Count", "Seconds", "Milliseconds", "Bytes"]
 """As CloudWatch spells them."""
 
 
@@ -29,3 +29,6 @@ class Metric(StrEnum):
     """Observations stored. `agent`."""
     TOKENS_COMPACTED = "tokens_compacted"
     """Tokens that a compaction took out of prompts: what left less what stands for it. `agent`."""
+    APPROVAL_AGE = "approval_age"
+    """Seconds that the oldest call of a suspended run has waited for a decision; counted about once an
+    hour for each such run."""

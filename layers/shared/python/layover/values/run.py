@@ -263,6 +263,10 @@ class RunMeta(Value):
     """When the sweeper first found no execution that drives the run."""
     compacted_for: int = 0
     """The step before which the run last waited for its compaction."""
+    sockets: frozenset[str] = frozenset()
+    """Connections that follow the run."""
+    subscribed: int = 0
+    """How often one began to: a writer that knows this number knows them all."""
 
     @property
     def shown_status(self) -> Status:

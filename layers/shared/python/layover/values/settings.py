@@ -1,7 +1,9 @@
 """Settings of a deployment (CONTRACT 5). An agent's own settings win."""
 
 from datetime import timedelta
+from decimal import Decimal
 
+from layover.values.access import Access
 from layover.values.base import Value
 
 
@@ -25,3 +27,8 @@ class Settings(Value):
     """How long the records of a finished run live in the journal (BEHAVIOUR 5.7)."""
     node_memory_days: int | None = None
     """Days without a write after which a node's memory counts as empty; None: never."""
+    access: Access = Access()
+    daily_tokens: int | None = None
+    """Tokens of a user and day (UTC) after which none of their runs begins; None: no limit."""
+    daily_cost_usd: Decimal | None = None
+    """The same for what models cost, as far as their prices are known."""

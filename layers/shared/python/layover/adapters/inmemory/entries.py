@@ -15,7 +15,9 @@ from layover.values.memory_entry import (
     FoundEntry,
     NewEntry,
     SimilarEntry,
+    StaleEntry,
 )
+from layover.values.message import Message
 
 if TYPE_CHECKING:
     from layover.adapters.inmemory.threads import InMemoryThreads, StoredThread
@@ -76,6 +78,41 @@ class InMemoryEntries:
         for thread in threads:
             thread.entries = {i: s for i, s in thread.entries.items() if i not in gone}
         return found
+
+    async def stale_entries(
+        self, owner: str, agent: str, model: str, after_id: str, limit: int
+    ) -> tuple[StaleEntry, ...]:
+        """Entries of an agent without a vector of this model, by id."""
+        stale = [
+            StaleEntry(id=s.entry.id, content=s.entry.content)
+            for s in _newest(self._taught, owner, agent)
+            if s.entry.id > after_id and (s.entry.vector is None or s.entry.model != model)
+        ]
+        return tuple(sorted(stale, key=lambda e: e.id)[:limit])
+
+    async def put_entry_vectors(
+        self, owner: str, model: str, vectors: Sequence[tuple[str, tuple[float, ...]]]
+    ) -> None:
+        """Keep these vectors, each with an entry's id."""
+        made = dict(vectors)
+        for id, stored in _all(self._taught.of(owner)):
+            if id in made:
+                update = {"vector": made[id], "model": model}
+                stored.entry = stored.entry.model_copy(update=update)
+
+    async def stale_messages(
+        self, owner: str, agent: str, model: str, after_id: str, limit: int
+    ) -> tuple[Message, ...]:
+        """Messages that recall searches without a vector of this model, by id."""
+        stale = [
+            thread.messages[id]
+            for thread in self._taught.of(owner)
+            for id, kept in thread.texts.items()
+            if kept.text.agent == agent
+            and id > after_id
+            and (kept.text.vector is None or kept.text.model != model)
+        ]
+        return tuple(sorted(stale, key=lambda m: m.id)[:limit])
 
 
 def store_entries(threads: "InMemoryThreads", owner: str, entries: Sequence[NewEntry]) -> None:

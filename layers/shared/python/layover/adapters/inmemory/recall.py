@@ -93,17 +93,32 @@ def recalled(
 ) -> tuple[Recalled, ...]:
     """What recall finds; in a turn, on the path of its input before `shown_from`."""
     scope: list[list[_Row]] = []
+    newest = set(_texts(threads, owner, query)[: query.most_rows or ranking.MOST_ROWS])
     for thread in _threads(threads, owner, query.agent, query.thread_id):
         if turn is not None and thread.head.id == turn.head.id:
             path = thread.path(turn.input.id)[:shown_from]
         else:
             leaf = thread.leaf()
             path = thread.path(leaf.id) if leaf else []
-        rows = [_Row(m, thread.texts[m.id]) for m in path if m.id in thread.texts]
+        rows = [
+            _Row(m, thread.texts[m.id]) for m in path if m.id in thread.texts and m.id in newest
+        ]
         scope.append(rows)
     found = [shown for shown in _shown(scope, query) if shown]
     found.sort(key=lambda shown: (shown[0].message.created_at, shown[0].message.thread_id))
     return tuple(r for shown in found for r in shown)
+
+
+def is_cut(threads: "InMemoryThreads", owner: str, query: RecallQuery) -> bool:
+    """Whether the scope has more texts than are searched."""
+    return len(_texts(threads, owner, query)) > (query.most_rows or ranking.MOST_ROWS)
+
+
+def _texts(threads: "InMemoryThreads", owner: str, query: RecallQuery) -> list[str]:
+    """Ids of all that is indexed of the scope, newest first."""
+    found = _threads(threads, owner, query.agent, query.thread_id)
+    times = {id: t.messages[id].created_at for t in found for id in t.texts if id in t.messages}
+    return sorted(times, key=lambda id: times[id], reverse=True)
 
 
 def _threads(

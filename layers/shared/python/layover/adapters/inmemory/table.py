@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from layover.adapters.journal.table import (
+    Above,
     Action,
     AllOf,
     AnyOf,
@@ -109,8 +110,7 @@ class MemoryTable:
     def _apply(self, action: Write) -> Item | None:
         key = (action.pk, action.sk)
         if isinstance(action, Delete):
-            self._items.pop(key, None)
-            return None
+            return self._items.pop(key, None)
         if isinstance(action, Put):
             item = {k: copy.deepcopy(v) for k, v in action.item.items() if v is not None}
             self._items[key] = {"pk": action.pk, "sk": action.sk, **item}
@@ -159,5 +159,7 @@ def holds(condition: Condition, item: Item | None) -> bool:
             return bool(value != unwanted)
         case Below(_, bound):
             return value is not None and bool(value < bound)
+        case Above(_, bound):
+            return value is not None and bool(value > bound)
         case Shorter(_, size):
             return value is None or len(value) < size

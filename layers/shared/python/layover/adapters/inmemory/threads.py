@@ -8,7 +8,7 @@ from typing import Any
 from layover.adapters.inmemory.compaction import Stage, compacted_for
 from layover.adapters.inmemory.entries import StoredEntry, found_entries
 from layover.adapters.inmemory.notes import Shelf
-from layover.adapters.inmemory.recall import Kept, recalled
+from layover.adapters.inmemory.recall import Kept, is_cut, recalled
 from layover.adapters.store.cursor import decode_cursor, encode_cursor
 from layover.values.compaction import Compacted
 from layover.values.context import (
@@ -115,6 +115,10 @@ class InMemoryThreads:
         for row in usage:
             self.spent.setdefault((owner, run_id, row.step), (kind, row))
 
+    async def owners(self, after: str, limit: int) -> tuple[str, ...]:
+        """`ports.entries.Owners`."""
+        return tuple(sorted({o for o, _ in self._threads if o > after})[:limit])
+
     def of(self, owner: str) -> list[StoredThread]:
         """The threads of an owner that were not erased."""
         return [t for (o, _), t in self._threads.items() if o == owner and not t.head.deleted]
@@ -141,6 +145,7 @@ class InMemoryThreads:
             notes=tuple(self.shelf.note(owner, key) for key in query.notes),
             state=state,
             recalled=self._recalled(query, min(start, len(path))),
+            recall_cut=query.recall is not None and is_cut(self, owner, query.recall),
             entries=found_entries(self, owner, query.entries) if query.entries else FoundEntries(),
             compacted=compacted,
             gone=tuple(id for id in query.pinned if not self._shows(owner, id)),

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from layover.adapters.journal.table import (
+    Above,
     Action,
     AllOf,
     AnyOf,
@@ -104,6 +105,8 @@ class DynamoTable:
         arguments = self._arguments(action)
         if isinstance(action, Update):
             arguments["ReturnValues"] = "ALL_NEW"
+        if isinstance(action, Delete):
+            arguments["ReturnValues"] = "ALL_OLD"
         answer = await self._settled(operation, **arguments)
         return _read(answer["Attributes"]) if "Attributes" in answer else None
 
@@ -229,6 +232,8 @@ class _Expression:
                 return f"(attribute_not_exists({n}) OR {n} <> {self._v(value)})"
             case Below(name, value):
                 return f"{self._n(name)} < {self._v(value)}"
+            case Above(name, value):
+                return f"{self._n(name)} > {self._v(value)}"
             case Shorter(name, size):
                 n = self._n(name)
                 return f"(attribute_not_exists({n}) OR size({n}) < {self._v(size)})"

@@ -25,8 +25,18 @@ from layover.adapters.journal.table import (
 )
 from layover.clock import rfc3339
 from layover.errors import AttemptsUsedUp, InvalidRequest
-from layover.keys import META, STEP_PREFIX, Keys, watch_partitions
-from layover.ports import Accepted, Blobs, Clock, Decided, RequestKey, RunLog, Watched
+from layover.keys import CONNECTION, META, STEP_PREFIX, Keys, watch_partitions
+from layover.ports import (
+    Accepted,
+    Blobs,
+    Clock,
+    Decided,
+    EventSink,
+    NoSink,
+    RequestKey,
+    RunLog,
+    Watched,
+)
 from layover.values.event import Event, EventPage
 from layover.values.page import Page
 from layover.values.run import (
@@ -48,8 +58,11 @@ _STEPS_END = STEP_PREFIX + "~"
 class TableJournal:
     """`Journal`: DynamoDB with `DynamoTable`, memory with `MemoryTable`."""
 
-    def __init__(self, table: Table, blobs: Blobs, clock: Clock) -> None:
+    def __init__(
+        self, table: Table, blobs: Blobs, clock: Clock, sink: EventSink | None = None
+    ) -> None:
         self._table = table
+        self._sink = sink or NoSink()
         self._clock = clock
         self._bodies = Bodies(blobs)
         self._heads = Heads(table, clock)
@@ -204,7 +217,11 @@ class TableJournal:
 
     async def end_queued(self, owner: str, run_id: str, outcome: Outcome, *events: Event) -> bool:
         """See `ports.Journal`."""
-        return await self._requests.end_queued(owner, run_id, outcome, events)
+        if not await self._requests.end_queued(owner, run_id, outcome, events):
+            return False
+        run = await self.run(owner, run_id)
+        self._sink.told(owner, run_id, run.sockets if run else ())
+        return True
 
     async def due(self, until: datetime, limit: int) -> list[Watched]:
         """See `ports.Journal`."""
@@ -214,6 +231,8 @@ class TableJournal:
                 item = await self._table.get(pk, sk)
                 if item is not None and sk == META:
                     found.append(Watched(item["owner"], item["thread_id"], item["id"]))
+                elif item is not None and sk == CONNECTION:
+                    found.append(Watched(item["owner"], "", None, item["id"]))
                 elif item is not None:
                     found.append(Watched(item["owner"], item["id"], None))
         return found
@@ -231,10 +250,10 @@ class TableJournal:
         await self._heads.erased(owner, thread_id)
 
     async def look_again(
-        self, owner: str, run_id: str, at: datetime | None, lost_at: datetime | None = None
+        self, owner: str, run_id: str, seen: datetime, at: datetime, lost_at: datetime | None = None
     ) -> None:
         """See `ports.Journal`."""
-        await self._requests.look_again(owner, run_id, at, lost_at)
+        await self._requests.look_again(owner, run_id, seen, at, lost_at)
 
     async def succeed(self, owner: str, run_id: str, execution: str | None) -> int | None:
         """See `ports.Journal`."""
@@ -272,7 +291,13 @@ class TableJournal:
 
     def _log(self, snapshot: RunSnapshot, next_seq: int | None) -> RunLog:
         return TableRunLog(
-            self._table, self._bodies, self._clock, self._handover, snapshot, next_seq
+            self._table,
+            self._bodies,
+            self._clock,
+            self._handover,
+            snapshot,
+            next_seq,
+            self._sink,
         )
 
     async def _meta(self, owner: str, item: Item) -> RunMeta:

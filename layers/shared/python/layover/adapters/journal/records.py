@@ -136,6 +136,8 @@ def run_from(owner: str, item: Item, body: str, outcome_text: str | None) -> Run
         turns=item.get("turns", 0),
         lost_at=from_rfc3339(item["lost_at"]) if "lost_at" in item else None,
         compacted_for=item.get("compacted_for", 0),
+        sockets=frozenset(item.get("sockets", ())),
+        subscribed=item.get("subscribed", 0),
     )
 
 

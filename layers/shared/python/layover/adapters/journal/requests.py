@@ -2,7 +2,7 @@
 
 import secrets
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from layover.adapters.journal.codec import Bodies
@@ -26,7 +26,7 @@ from layover.adapters.journal.table import (
     any_of,
     same,
 )
-from layover.clock import rfc3339
+from layover.clock import MICROSECOND, rfc3339
 from layover.errors import Conflict, DecisionAlreadyMade, LimitReached, NotFound, ThreadBusy
 from layover.keys import HEAD, META, Keys
 from layover.ports import Accepted, Clock, RequestKey, StaleHead
@@ -43,6 +43,8 @@ from layover.values.run import (
 from layover.values.thread import ThreadHead
 
 _REQUEST = "REQUEST"
+CANCEL_TAKES = timedelta(seconds=3)
+"""A cancel that is not done after this long is finished by the sweeper (BEHAVIOUR 5.5 grants 2 s)."""
 
 
 class Requests:
@@ -71,7 +73,7 @@ class Requests:
         if request is not None:
             actions.append(self._remember(keys, run.id, request))
         if head.active_run is not None and on_busy is OnBusy.INTERRUPT:
-            actions.append(_cancel(keys, head.active_run))
+            actions.append(self._cancel(keys, head.active_run))
         try:
             await self._table.transact(actions, secrets.token_hex(16))
         except TransactionFailed as failure:
@@ -245,19 +247,16 @@ class Requests:
         return n
 
     async def look_again(
-        self, owner: str, run_id: str, at: datetime | None, lost_at: datetime | None
+        self, owner: str, run_id: str, seen: datetime, at: datetime, lost_at: datetime | None
     ) -> None:
-        """When the sweeper looks at the run next; None: never."""
-        watch = Keys(owner).watch(run_id) if at else None
+        """When the sweeper looks at the run next, unless somebody asked for a look since `seen`."""
         changes = {
-            "gsi2pk": watch,
-            "gsi2sk": rfc3339(at) if at else None,
+            "gsi2sk": rfc3339(at),
             "lost_at": rfc3339(lost_at) if lost_at else None,
         }
+        due = Below("gsi2sk", rfc3339(seen + MICROSECOND))
         with suppress(ConditionFailed):
-            await self._table.write(
-                Update(Keys(owner).run(run_id), META, set=changes, when=Exists("pk"))
-            )
+            await self._table.write(Update(Keys(owner).run(run_id), META, set=changes, when=due))
 
     async def saved(self, owner: str, run_id: str, thread_id: str) -> None:
         """The outcome of a run that was over unsaved is in the database now."""
@@ -284,7 +283,15 @@ class Requests:
     async def request_cancel(self, owner: str, run_id: str) -> None:
         """Set the flag of a run that is not over."""
         with suppress(ConditionFailed):
-            await self._table.write(_cancel(Keys(owner), run_id))
+            await self._table.write(self._cancel(Keys(owner), run_id))
+
+    def _cancel(self, keys: Keys, run_id: str) -> Update:
+        """The flag, and the sweeper's next look: whoever sets it may die before the run is ended."""
+        alive = any_of(
+            Equals("status", Status.RUNNING.value), Equals("status", Status.QUEUED.value)
+        )
+        look = rfc3339(self._clock.now() + CANCEL_TAKES)
+        return Update(keys.run(run_id), META, set={"cancel": True, "gsi2sk": look}, when=alive)
 
 
 def _placed(run: RunMeta, head: ThreadHead) -> RunMeta:
@@ -292,11 +299,6 @@ def _placed(run: RunMeta, head: ThreadHead) -> RunMeta:
     if head.active_run is not None:
         return run.model_copy(update={"status": Status.QUEUED, "execution": None})
     return run.model_copy(update={"status": Status.RUNNING, "execution": f"{run.id}-{run.n}"})
-
-
-def _cancel(keys: Keys, run_id: str) -> Update:
-    alive = any_of(Equals("status", Status.RUNNING.value), Equals("status", Status.QUEUED.value))
-    return Update(keys.run(run_id), META, set={"cancel": True}, when=alive)
 
 
 def _same_request(item: Item | None, request: RequestKey) -> str:

@@ -24,10 +24,11 @@ from layover.adapters.journal.table import (
     Update,
     all_of,
 )
+from layover.adapters.journal.watchers import Watchers
 from layover.clock import rfc3339
 from layover.errors import Fenced
 from layover.keys import EVENT_PREFIX, META, Keys
-from layover.ports import Clock, Ended
+from layover.ports import Clock, Ended, EventSink
 from layover.values.event import Event
 from layover.values.run import (
     CallRecord,
@@ -50,6 +51,7 @@ class TableRunLog:
         handover: Handover,
         snapshot: RunSnapshot,
         next_seq: int | None,
+        sink: EventSink,
     ) -> None:
         meta = snapshot.meta
         self._table = table
@@ -65,6 +67,7 @@ class TableRunLog:
         self._emitted: deque[Event] = deque()
         # Facts of parallel calls are written one after another, so that their events have one order.
         self._writing = asyncio.Lock()
+        self._watchers = Watchers(sink, meta)
 
     @property
     def snapshot(self) -> RunSnapshot:
@@ -92,6 +95,7 @@ class TableRunLog:
                 return
             try:
                 await self._put_batch(emitted)
+                self._watchers.wrote()
             except BaseException:
                 self._emitted.extendleft(reversed(emitted))
                 raise
@@ -236,6 +240,7 @@ class TableRunLog:
             or item["status"] != "running"
         ):
             raise Fenced("another attempt holds the run", run_id=self._snapshot.meta.id)
+        self._watchers.saw(item)
         return bool(item.get("cancel"))
 
     async def end(self, outcome: Outcome, *events: Event) -> Ended:
@@ -275,6 +280,8 @@ class TableRunLog:
             emitted = self._drain()
             try:
                 await self._transact(facts, [*emitted, *events], last=last)
+                if emitted or events:
+                    self._watchers.wrote()
             except BaseException:
                 self._emitted.extendleft(reversed(emitted))
                 raise
@@ -299,8 +306,11 @@ class TableRunLog:
 
     async def _attempt(self, actions: list[Action]) -> None:
         try:
-            await self._table.transact(actions, secrets.token_hex(16))
+            guarded = self._watchers.guarded(actions)
+            await self._table.transact(guarded, secrets.token_hex(16))
         except TransactionFailed as failure:
+            if self._watchers.learned(actions, failure):
+                return await self._attempt(actions)
             if any(self._is_fence(actions[i]) for i in failure.failed):
                 raise Fenced(
                     "another attempt holds the run", run_id=self._snapshot.meta.id

@@ -50,6 +50,14 @@ class Below:
 
 
 @dataclass(frozen=True)
+class Above:
+    """The attribute is more than this value."""
+
+    name: str
+    value: Any
+
+
+@dataclass(frozen=True)
 class Shorter:
     """The list is not there or has fewer elements."""
 
@@ -71,7 +79,7 @@ class AnyOf:
     parts: tuple["Condition", ...]
 
 
-Condition = Missing | Exists | Equals | Differs | Below | Shorter | AllOf | AnyOf
+Condition = Missing | Exists | Equals | Differs | Below | Above | Shorter | AllOf | AnyOf
 
 
 def all_of(*parts: Condition) -> AllOf:
@@ -182,7 +190,8 @@ class Table(Protocol):
         ...
 
     async def write(self, action: Write) -> Item | None:
-        """One conditional write; an Update answers the new item. Raises ConditionFailed."""
+        """One conditional write; an Update answers the new item, a Delete the old one. Raises
+        ConditionFailed."""
         ...
 
     async def transact(self, actions: Sequence[Action], token: str) -> None:

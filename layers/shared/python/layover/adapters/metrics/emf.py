@@ -7,7 +7,6 @@ from typing import Any
 
 from layover.values.metrics import NAMESPACE, Metric, Unit
 
-_DEFAULT = {"service": "layover"}
 _HEAD = "_aws"
 _MOST = 99
 """Values of one document: at its hundredth the provider prints by itself."""
@@ -20,7 +19,8 @@ class EmfMetrics:
     """`ports.Metrics`. What was counted is kept until `flush`; nothing is imported before there is
     something to publish."""
 
-    def __init__(self) -> None:
+    def __init__(self, service: str = "layover") -> None:
+        self._service = service
         self._counted: dict[_Dimensions, list[_Counted]] = {}
 
     def count(
@@ -34,7 +34,7 @@ class EmfMetrics:
         """Write what was counted: one line, unless a name was counted by several dimensions."""
         counted, self._counted = self._counted, {}
         documents = [
-            _document(dict(by), values[start : start + _MOST])
+            _document(self._service, dict(by), values[start : start + _MOST])
             for by, values in counted.items()
             for start in range(0, len(values), _MOST)
         ]
@@ -44,14 +44,16 @@ class EmfMetrics:
             sys.stdout.flush()
 
 
-def _document(dimensions: dict[str, str], counted: Iterable[_Counted]) -> dict[str, Any]:
+def _document(
+    service: str, dimensions: dict[str, str], counted: Iterable[_Counted]
+) -> dict[str, Any]:
     """Each metric in all, and by its dimensions."""
     from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import (
         AmazonCloudWatchEMFProvider,
     )
 
     provider = AmazonCloudWatchEMFProvider(
-        namespace=NAMESPACE, default_dimensions=_DEFAULT, dimension_set={}
+        namespace=NAMESPACE, default_dimensions={"service": service}, dimension_set={}
     )
     if dimensions:
         provider.add_dimensions(**dimensions)

@@ -7,11 +7,14 @@ from layover.adapters.store.postgres.entries import PostgresEntries, dump_entrie
 from layover.adapters.store.postgres.notes import PostgresNotes, lock_thread
 from layover.adapters.store.postgres.queries import load
 from layover.adapters.store.postgres.recall import PostgresRecall
+from layover.adapters.store.postgres.reembedding import PostgresReembedding
 from layover.ports.notes import StaleState
 from layover.values.context import Extraction
 
 
-class PostgresMemory(PostgresNotes, PostgresRecall, PostgresCompaction, PostgresEntries):
+class PostgresMemory(
+    PostgresNotes, PostgresRecall, PostgresCompaction, PostgresEntries, PostgresReembedding
+):
     """`ports.MemoryStore`."""
 
     def __init__(self, database: Database) -> None:

@@ -55,7 +55,10 @@ def recall(query: RecallQuery, turn: TurnQuery | None = None) -> Statement:
         thread_id=turn.head.id if turn else None,
         input_id=turn.input.id if turn else None,
         pinned=_shown_from(turn) if turn else None,
-        most_rows=ranking.MOST_ROWS,
+        most_rows=query.most_rows or ranking.MOST_ROWS,
+        whole_rows=ranking.WHOLE_ROWS if query.whole_rows is None else query.whole_rows,
+        candidates=ranking.CANDIDATES,
+        sample_rows=ranking.SAMPLE_ROWS,
         lexical_weight=str(ranking.LEXICAL_WEIGHT),
         vector_weight=str(ranking.VECTOR_WEIGHT),
         previous_weight=str(ranking.PREVIOUS_WEIGHT),
@@ -64,6 +67,11 @@ def recall(query: RecallQuery, turn: TurnQuery | None = None) -> Statement:
         recency_weight=str(ranking.RECENCY_WEIGHT),
         half_life_s=str(ranking.HALF_LIFE.total_seconds()),
     )
+
+
+def was_cut(rows: list[Row]) -> bool:
+    """Whether the scope of a `recall` has more rows than were searched."""
+    return rows[0][1] == b"t"
 
 
 def recalled_of(rows: list[Row]) -> tuple[Recalled, ...]:

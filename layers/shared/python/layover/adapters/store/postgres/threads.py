@@ -21,7 +21,7 @@ from layover.adapters.store.postgres.database import Database, Row
 from layover.adapters.store.postgres.entries import entries_of, find_entries
 from layover.adapters.store.postgres.notes import notes_of, read_notes, read_state, state_of
 from layover.adapters.store.postgres.queries import Query, Statement, load
-from layover.adapters.store.postgres.recall import recall, recalled_of
+from layover.adapters.store.postgres.recall import recall, recalled_of, was_cut
 from layover.adapters.store.postgres.usage import insert_usage
 from layover.values.context import TurnContext, TurnQuery, TurnRecord
 from layover.values.message import Message
@@ -48,7 +48,11 @@ class PostgresThreads:
         )
         low, messages = found[len(statements) - 1][0]
         answers = zip(extra, found[len(statements) :], strict=True)
-        more = {field: read(rows) for (field, _, read), rows in answers}
+        more: dict[str, Any] = {}
+        for (field, _, read), rows in answers:
+            more[field] = read(rows)
+            if field == "recalled":
+                more["recall_cut"] = was_cut(rows)
         return TurnContext(window_depth=int(low or 0)).model_copy(
             update={"history": load_messages(messages), **more}
         )

@@ -105,6 +105,9 @@ create table message_embeddings (
     constraint message_embeddings_dimensions_check check (vector_dims(embedding) <= 3900)
 );
 alter table message_embeddings alter column embedding set storage plain;
+-- Else every row with a vector of more than 2 kB has its words compressed or elsewhere, and each look at them costs
+-- more than the vector's.
+alter table message_embeddings set (toast_tuple_target = 8160);
 create index message_embeddings_scope_idx on message_embeddings (resource_id, agent, created_at);
 create index message_embeddings_thread_idx on message_embeddings (resource_id, thread_id, created_at);
 
@@ -137,6 +140,7 @@ create table memory_entries (
     constraint memory_entries_dimensions_check check (vector_dims(embedding) <= 3900)
 );
 alter table memory_entries alter column embedding set storage plain;
+alter table memory_entries set (toast_tuple_target = 8160);
 create index memory_entries_scope_idx on memory_entries (resource_id, agent, created_at)
     where superseded_by is null;
 create index memory_entries_thread_idx on memory_entries (resource_id, thread_id);
@@ -348,5 +352,9 @@ begin
     end loop;
 end
 $$;
+
+-- Who has anything stored, for the operator's work on all of it (`layover reembed`): the role that owns the tables
+-- may read the threads of all owners. What they said stays under their own policies, for this role, too.
+create policy threads_operator on threads for select to current_user using (true);
 
 grant usage on schema public to layover_runtime;

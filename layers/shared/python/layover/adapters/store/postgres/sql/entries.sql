@@ -14,7 +14,8 @@ scope as materialized (
            case when e.model = %(model)s and vector_dims(e.embedding) = %(dimensions)s::integer
                 then nullif(1 - (e.embedding <=> %(vector)s::halfvec), 'NaN') end as cosine
     from (
-        select * from memory_entries e
+        -- What is sorted is kept narrow.
+        select e.id, e.created_at, e.words, e.model, e.embedding from memory_entries e
         where e.agent = %(agent)s and e.superseded_by is null
           and e.thread_id is distinct from %(not_thread)s
         order by e.created_at desc
@@ -52,7 +53,7 @@ from (
            case when e.model = %(model)s and vector_dims(e.embedding) = %(dimensions)s::integer
                 then nullif(1 - (e.embedding <=> v.embedding::halfvec), 'NaN') end as cosine
     from (
-        select * from memory_entries e
+        select e.id, e.content, e.model, e.embedding from memory_entries e
         where e.agent = %(agent)s and e.superseded_by is null
         order by e.created_at desc
         limit %(most_rows)s::integer
@@ -82,3 +83,39 @@ with recursive chain as (
     ) e
 )
 delete from memory_entries e using chain where e.id = chain.id returning e.id
+
+-- name: stale_entries
+select coalesce(json_agg(row_to_json(e) order by e.id), '[]')
+from (
+    select e.id, e.content from memory_entries e
+    where e.agent = %(agent)s and e.superseded_by is null and e.id > %(after_id)s
+      and (e.embedding is null or e.model is distinct from %(model)s)
+    order by e.id
+    limit %(limit)s::integer
+) e
+
+-- name: put_entry_vectors
+update memory_entries e set model = %(model)s, embedding = v.embedding::halfvec
+from json_to_recordset(%(vectors)s::json) as v (id text, embedding text)
+where e.id = v.id
+
+-- name: stale_messages
+select coalesce(json_agg(row_to_json(m) order by m.id), '[]')
+from (
+    select e.message_id from message_embeddings e
+    where e.agent = %(agent)s and e.message_id > %(after_id)s
+      and (e.embedding is null or e.model is distinct from %(model)s)
+    order by e.message_id
+    limit %(limit)s::integer
+) e
+cross join lateral (select * from messages m where m.id = e.message_id offset 0) m
+
+-- name: owners
+-- One probe of the index an owner, not a walk over all threads.
+with recursive found as (
+    select (select min(t.resource_id) from threads t where t.resource_id > %(after)s) as id, 1 as n
+    union all
+    select (select min(t.resource_id) from threads t where t.resource_id > found.id), found.n + 1
+    from found where found.id is not null and found.n < %(limit)s::integer
+)
+select id from found where id is not null order by id

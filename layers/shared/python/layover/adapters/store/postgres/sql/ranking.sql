@@ -5,7 +5,7 @@
 -- has it made no difference.
 -- Rows are never joined with rows: a planner that knows nothing of the scope's size takes nested loops.
 total as materialized (
-    select count(*)::float8 as number, nullif(avg(size), 0)::float8 as size from scope
+    select count(*)::float8 as number, nullif(avg(size), 0)::float8 as size, min(cosine) as low from scope
 ),
 weights as materialized (
     select array_agg(ln(1 + (total.number - coalesce(found.number, 0) + 0.5) / (coalesce(found.number, 0) + 0.5))
@@ -16,23 +16,4 @@ weights as materialized (
         select term as n, count(*) as number from scope cross join unnest(scope.hit) as term group by term
     ) found using (n)
 ),
-scores as materialized (
-    select scope.*,
-           case when scope.hit = '{}' then 0
-                else (select sum(weights.list[term]) from unnest(scope.hit) as term)
-                     / (1 + 0.5 * (0.7 + 0.3 * scope.size / total.size)) end as weight
-    from scope cross join total cross join weights
-),
-bounds as materialized (
-    select nullif(max(weight), 0) as weight, min(cosine) as low, max(cosine) as high from scores
-),
-normed as (
-    select s.*, coalesce(s.weight / b.weight, 0) as lexical,
-           case when s.cosine is null then 0
-                when b.high > b.low then (s.cosine - b.low) / (b.high - b.low)
-                else 1 end as similarity
-    from scores s cross join bounds b
-),
-fused as (
-    select *, %(lexical_weight)s::float8 * lexical + %(vector_weight)s::float8 * similarity as own from normed
-)
+-- include: scoring.sql

@@ -35,9 +35,14 @@ cross join lateral (select count(*) as found from sample s where s.words @@ word
 where f.found > 5 and f.found * 4 > (select count(*) from sample)
 
 -- name: recall
--- The best matches of the scope with their neighbours, in the order of the conversation. Messages are
--- searched on the path of the turn's input, before its window; in other threads, on the newest path.
-with terms as materialized (
+-- The best matches of the scope with their neighbours, in the order of the conversation, and whether the scope has
+-- more rows than are searched. Messages are searched on the path of the turn's input, before its window; in other
+-- threads, on the newest path.
+--
+-- A scope of more than `whole_rows` is not ranked whole. One scan finds how near each row is, and which rows have one
+-- of the words that are rare in the newest rows (`probe`); the best of both lists and their neighbours are ranked, by
+-- the numbers of the whole scope. Until then a row is narrow: what is carried, sorted or kept costs more than the scan.
+with asked as materialized (
     select w.n::integer as n, w.word::tsquery as term, w.word
     from json_array_elements_text(%(words)s::json) with ordinality as w (word, n)
 ),
@@ -45,7 +50,7 @@ found as materialized (
     select m.thread_id, m.branch_id, m.depth from messages m where m.id = %(input_id)s
 ),
 input as materialized (
-    select found.thread_id, b.path, b.path_depths,
+    select found.thread_id, b.path, b.path_depths, found.depth as leaf,
            least(found.depth, case when %(pinned)s::integer is null then b.window_depth else %(pinned)s::integer end)
            - 1 as last
     from found
@@ -57,12 +62,13 @@ input as materialized (
     where found.thread_id = %(thread_id)s
 ),
 paths as materialized (
-    select t.id as thread_id, s.branch_id, least(s.depth, p.last) as last
+    select dense_rank() over (order by t.id)::integer as place, t.id as thread_id, s.branch_id,
+           least(s.depth, p.last) as last, p.leaf
     from threads t
     cross join lateral (
-        select input.path, input.path_depths, input.last from input where input.thread_id = t.id
+        select input.path, input.path_depths, input.last, input.leaf from input where input.thread_id = t.id
         union all
-        (select b.path, b.path_depths, newest.depth
+        (select b.path, b.path_depths, newest.depth, newest.depth
          from branches b
          cross join lateral (
              select m.depth, m.created_at, m.id from messages m
@@ -78,57 +84,172 @@ paths as materialized (
     where t.agent = %(agent)s and t.deleted_at is null
       and case when %(scope_thread)s::text is null then true else t.id = %(scope_thread)s end
 ),
-scope as materialized (
-    select row_number() over (order by e.thread_id, e.depth)::integer as n,
-           e.thread_id, e.message_id, e.depth, e.created_at, e.speaker,
-           array(select terms.n from terms where e.words @@ terms.term) as hit, length(e.words) as size,
-           case when e.model = %(model)s and vector_dims(e.embedding) = %(dimensions)s::integer
-                then nullif(1 - (e.embedding <=> %(vector)s::halfvec), 'NaN') end as cosine
+searched as materialized (
+    -- How many rows there are, counted as far as it matters: a path has no more of them than messages, so mostly none.
+    select (select count(*) from (
+               (select from message_embeddings e
+                where %(scope_thread)s::text is null and e.agent = %(agent)s
+                order by e.created_at desc
+                limit least_rows)
+               union all
+               (select from message_embeddings e
+                where e.thread_id = %(scope_thread)s::text and e.agent = %(agent)s
+                order by e.created_at desc
+                limit least_rows)
+           ) e) as number
     from (
-        (select * from message_embeddings e
+        select case when sum(p.messages) > %(most_rows)s::integer then %(most_rows)s::integer + 1
+                    when sum(p.messages) > %(whole_rows)s::integer then %(whole_rows)s::integer + 1
+                    else 0 end as least_rows
+        from (select max(leaf) + 1 as messages from paths group by place) p
+    ) bound
+),
+-- Of a large scope: how often its newest rows have each term.
+sample as materialized (
+    select e.words
+    from searched
+    cross join lateral (
+        (select e.words from message_embeddings e
          where %(scope_thread)s::text is null and e.agent = %(agent)s
          order by e.created_at desc
-         limit %(most_rows)s::integer)
+         limit %(sample_rows)s::integer)
         union all
-        (select * from message_embeddings e
+        (select e.words from message_embeddings e
          where e.thread_id = %(scope_thread)s::text and e.agent = %(agent)s
          order by e.created_at desc
-         limit %(most_rows)s::integer)
+         limit %(sample_rows)s::integer)
     ) e
-    join paths p on p.thread_id = e.thread_id and p.branch_id = e.branch_id and e.depth <= p.last
+    where searched.number > %(whole_rows)s::integer
 ),
--- include: ranking.sql
+sampled as materialized (
+    select count(*) as number from sample
+),
+-- `probed`: the rarest words, until a tenth of the sample has one of them; in a scope that is ranked whole, all.
+terms as materialized (
+    select asked.*, found.number,
+           sampled.number = 0
+           or (sum(found.number) over (order by found.number, asked.n) - found.number) * 10 < sampled.number as probed
+    from asked
+    cross join sampled
+    cross join lateral (select count(*) as number from sample s where s.words @@ asked.term) found
+),
+probe as materialized (
+    select string_agg(term::text, ' | ')::tsquery as query from terms where probed
+),
+rows as materialized (
+    select row_number() over (order by e.place, e.depth)::integer as n, e.*
+    from (
+        select p.place, e.depth, e.tid, e.created_at, e.speaker && array(select word from asked) as named,
+               case when e.words @@ probe.query then array(select terms.n from terms where e.words @@ terms.term)
+                    else '{}' end as hit,
+               length(e.words) as size,
+               case when e.model = %(model)s and vector_dims(e.embedding) = %(dimensions)s::integer
+                    then nullif(1 - (e.embedding <=> %(vector)s::halfvec), 'NaN') end as cosine
+        from (
+            (select e.*, e.ctid as tid from message_embeddings e
+             where %(scope_thread)s::text is null and e.agent = %(agent)s
+             order by e.created_at desc
+             limit %(most_rows)s::integer)
+            union all
+            (select e.*, e.ctid as tid from message_embeddings e
+             where e.thread_id = %(scope_thread)s::text and e.agent = %(agent)s
+             order by e.created_at desc
+             limit %(most_rows)s::integer)
+        ) e
+        join paths p on p.thread_id = e.thread_id and p.branch_id = e.branch_id and e.depth <= p.last
+        cross join probe
+        offset 0
+    ) e
+),
+total as materialized (
+    select count(*)::float8 as number, nullif(avg(size), 0)::float8 as size, min(cosine) as low from rows
+),
+weights as materialized (
+    select array_agg(ln(1 + (total.number - known.number + 0.5) / (known.number + 0.5)) order by n) as list
+    from terms
+    cross join total
+    cross join sampled
+    left join (
+        select term as n, count(*) as number
+        from rows cross join unnest(hit) as term
+        where hit <> '{}'
+        group by term
+    ) found using (n)
+    cross join lateral (
+        select case when probed then coalesce(found.number, 0)
+                    else terms.number * total.number / sampled.number end as number
+    ) known
+),
+large as materialized (
+    select from searched where number > %(whole_rows)s::integer
+),
+chosen as materialized (
+    select distinct seed.n + beside as n
+    from (
+        (select n
+         from rows
+         where cosine is not null and exists (select from large)
+         order by cosine desc
+         limit %(candidates)s::integer)
+        union all
+        (select n
+         from rows cross join total cross join weights
+         where hit <> '{}' and exists (select from large)
+         order by (select sum(weights.list[term]) from unnest(hit) as term)
+                  / (1 + 0.5 * (0.7 + 0.3 * rows.size / total.size)) desc
+         limit %(candidates)s::integer)
+    ) seed
+    cross join generate_series(-1, 1) as beside
+),
+scope as materialized (
+    select * from rows where not exists (select from large)
+    union all
+    select rows.n, place, rows.depth, tid, rows.created_at, named,
+           case when hit = '{}' then array(select terms.n from terms where e.words @@ terms.term) else hit end,
+           size, cosine
+    from rows
+    join message_embeddings e on e.ctid = tid
+    -- In a case, so that it is a filter with a hash: a join of unknown sizes would be a nested loop.
+    where case when exists (select from large) then rows.n in (select n from chosen) end
+),
+-- include: scoring.sql
 ,
 flowed as (
-    select n, thread_id, message_id, created_at, lexical, cosine,
-           own + %(previous_weight)s::float8 * coalesce(lag(own) over conversation, 0)
-               + %(next_weight)s::float8 * coalesce(lead(own) over conversation, 0) as signal,
-           case when speaker && array(select word from terms) then %(speaker_weight)s::float8 else 0 end
+    select n, place, created_at, lexical, cosine,
+           own + case when lag(n) over conversation = n - 1
+                      then %(previous_weight)s::float8 * lag(own) over conversation else 0 end
+               + case when lead(n) over conversation = n + 1
+                      then %(next_weight)s::float8 * lead(own) over conversation else 0 end as signal,
+           case when named then %(speaker_weight)s::float8 else 0 end
            + %(recency_weight)s::float8 * power(0.5, greatest(
                extract(epoch from %(now)s::timestamptz - created_at)::float8, 0) / %(half_life_s)s::float8)
            as bonus
     from fused
-    window conversation as (partition by thread_id order by n)
+    window conversation as (partition by place order by n)
 ),
 matches as materialized (
-    select n, thread_id, signal + bonus as score, lexical, cosine
+    select n, place, signal + bonus as score, lexical, cosine
     from flowed
     where signal > 0
-    order by signal + bonus desc, created_at desc, message_id
+    order by signal + bonus desc, created_at desc, n
     limit %(top_k)s::integer
 ),
 shown as (
-    select distinct s.thread_id, s.n, s.message_id, s.depth, s.created_at
-    from matches m
-    join scope s on s.thread_id = m.thread_id
-                and s.n between m.n - %(before)s::integer and m.n + %(after)s::integer
+    select r.place, r.n, r.tid, r.created_at
+    from rows r
+    where case when true then (r.place, r.n) in (
+        select m.place, m.n + beside
+        from matches m cross join generate_series(-%(before)s::integer, %(after)s::integer) as beside
+    ) end
 ),
 answer as (
-    select shown.thread_id, shown.depth, min(shown.created_at) over (partition by shown.thread_id) as begun,
+    select shown.n, shown.place, min(shown.created_at) over (partition by shown.place) as begun,
            json_build_object('message', message.json, 'match', m.n is not null, 'score', m.score,
                              'text_score', m.lexical, 'vector_score', m.cosine) as json
     from shown
     left join matches m using (n)
-    cross join lateral (select row_to_json(m) as json from messages m where m.id = shown.message_id offset 0) message
+    join message_embeddings e on e.ctid = shown.tid
+    cross join lateral (select row_to_json(m) as json from messages m where m.id = e.message_id offset 0) message
 )
-select coalesce(json_agg(json order by begun, thread_id, depth), '[]') from answer
+select coalesce(json_agg(json order by begun, place, n), '[]'), (select number > %(most_rows)s::integer from searched)
+from answer

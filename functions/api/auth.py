@@ -1,0 +1,59 @@
+"""Who asks: the claims of a verified token, and the end user whom a backend names."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from api.problems import Forbidden, Unauthenticated
+from layover.errors import InvalidRequest
+from layover.values.access import OPEN_PATHS, RESOURCE_HEADER, Access
+
+_RESOURCE = re.compile(r"[!-+\--~]{1,256}")
+"""Printable ASCII without blanks and commas: a gateway joins headers that came twice by commas."""
+
+
+def caller(event: Mapping[str, Any], path: str, access: Access) -> str | None:
+    """Whose data the request is about; None on open paths.
+
+    The gateway has verified signature, issuer, audience and expiry. Raises Unauthenticated (no token),
+    Forbidden (a scope is missing), InvalidRequest (a named user that is no id)."""
+    if path in OPEN_PATHS:
+        return None
+    claims = claims_of(event)
+    sub = claims.get("sub")
+    if not isinstance(sub, str) or not sub:
+        raise Unauthenticated("send `Authorization: Bearer TOKEN`")
+    granted = _scopes(claims)
+    if access.scope not in granted:
+        raise Forbidden("the token lacks a scope; an ID token has none", access.scope)
+    named = _header(event, RESOURCE_HEADER)
+    if named is None:
+        return sub
+    if access.act_as_scope not in granted:
+        raise Forbidden(f"`{RESOURCE_HEADER}` is for backends", access.act_as_scope)
+    return _resource(named)
+
+
+def claims_of(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the authorizer passes on; empty without a token."""
+    authorizer = (event.get("requestContext") or {}).get("authorizer") or {}
+    claims: Mapping[str, Any] = (authorizer.get("jwt") or {}).get("claims") or {}
+    return claims
+
+
+def _scopes(claims: Mapping[str, Any]) -> set[str]:
+    """Of `scope` (RFC 8693) and `scp`; the authorizer passes lists on as `[a b]`."""
+    given = [claims.get(name) for name in ("scope", "scp")]
+    return {s for each in given if isinstance(each, str) for s in each.strip("[]").split()}
+
+
+def _header(event: Mapping[str, Any], name: str) -> str | None:
+    headers = event.get("headers") or {}
+    return next((str(v).strip() for k, v in headers.items() if k.lower() == name.lower()), None)
+
+
+def _resource(named: str) -> str:
+    if not _RESOURCE.fullmatch(named):
+        wrong = {"loc": ["header", RESOURCE_HEADER], "msg": "is no user's id", "type": "resource"}
+        raise InvalidRequest(f"`{RESOURCE_HEADER}` has to be one user's id", [wrong])
+    return named

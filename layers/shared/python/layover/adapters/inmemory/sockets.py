@@ -1,0 +1,59 @@
+"""Sockets in memory: what was sent on each, and what went wrong when it was told to."""
+
+from collections import defaultdict
+
+from layover.adapters.inmemory.table import MemoryTable
+from layover.adapters.journal.connections import TableConnections
+from layover.adapters.journal.table import Table
+from layover.errors import RetryableError
+from layover.ports import SocketPorts
+from layover.ports.sockets import MAX_FRAME, SocketGone, SocketUnsure
+from layover.values.socket import Line
+
+
+class MemorySockets:
+    """`ports.Sockets`. Connections are open once they are named in `open`."""
+
+    def __init__(self, *open: str) -> None:
+        self.open: set[str] = set(open)
+        self.frames: dict[str, list[str]] = defaultdict(list)
+        self.busy = 0
+        """So many posts find no room."""
+
+    async def post(self, connection_id: str, frame: str) -> None:
+        """See `ports.Sockets`."""
+        if connection_id not in self.open:
+            raise SocketGone
+        if len(frame.encode()) > MAX_FRAME:
+            raise SocketUnsure("the frame is too large")
+        if self.busy:
+            self.busy -= 1
+            raise RetryableError("no room")
+        self.frames[connection_id].append(frame)
+
+    async def close(self, connection_id: str) -> None:
+        """See `ports.Sockets`."""
+        self.open.discard(connection_id)
+
+
+class MemoryLater:
+    """`ports.PushLater`: it writes down what it was asked for."""
+
+    def __init__(self) -> None:
+        self.lines: list[Line] = []
+
+    async def later(self, line: Line) -> None:
+        """Write it down."""
+        self.lines.append(line)
+
+
+def in_memory_sockets(
+    *open: str, table: Table | None = None, url: str = "ws://localhost"
+) -> SocketPorts:
+    """Ports that forget when the process ends. `table`: the journal's, so that its runs are known."""
+    return SocketPorts(
+        url=url,
+        sockets=MemorySockets(*open),
+        connections=TableConnections(table or MemoryTable()),
+        later=MemoryLater(),
+    )

@@ -1,0 +1,1 @@
+"""Sockets behind API Gateway."""

@@ -1,0 +1,67 @@
+"""How a function proves to the database who it is, for each new connection."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from layover.errors import ConfigurationError, RetryableError
+
+LIFETIME_S = 900
+"""Of a token, the longest that RDS takes; a connection that is open stays open."""
+
+
+def iam_token(dsn: str, session: Callable[[], Any]) -> Callable[[], str]:
+    """Tokens for the host, port and user of a `postgresql://` URL, signed on the spot: no request, and no
+    client with RDS's large model. `session` answers a boto3 session.
+
+    The callable raises ConfigurationError where the URL names no host or user, or there are no
+    credentials."""
+    address = urlsplit(dsn)
+    host, port, user = address.hostname, address.port or 5432, unquote(address.username or "")
+    if not host or not user:
+        raise ConfigurationError("LAYOVER_DATABASE_URL names no host or no user for IAM to sign")
+
+    def token() -> str:
+        from botocore.model import ServiceId
+        from botocore.signers import RequestSigner
+
+        ours = session()
+        credentials, region = ours.get_credentials(), ours.region_name
+        if credentials is None or region is None:
+            raise ConfigurationError(
+                "the database is signed in to by IAM: AWS credentials and a region"
+            )
+        signer = RequestSigner(ServiceId("RDS"), region, "rds-db", "v4", credentials, ours.events)
+        request = {
+            "method": "GET",
+            "url": f"https://{host}:{port}/",
+            "body": {"Action": "connect", "DBUser": user},
+            "headers": {},
+            "context": {},
+        }
+        signed: str = signer.generate_presigned_url(
+            request, operation_name="connect", expires_in=LIFETIME_S, region_name=region
+        )
+        return signed.removeprefix("https://")
+
+    return token
+
+
+def secret_password(secret: str, client: Callable[[], Any]) -> Callable[[], str]:
+    """The password in a secret as RDS keeps it, read for each connection: RDS changes it now and then.
+
+    The callable raises RetryableError where Secrets Manager does not answer."""
+
+    def password() -> str:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            answer = client().get_secret_value(SecretId=secret)
+        except (BotoCoreError, ClientError) as error:
+            kind = type(error).__name__
+            raise RetryableError(f"the database's secret was not read: {kind}") from error
+        found: str = json.loads(answer["SecretString"])["password"]
+        return found
+
+    return password

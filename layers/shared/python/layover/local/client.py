@@ -1,0 +1,87 @@
+"""The HTTP API from the command line: a deployment's, or the one-machine system's."""
+
+import json
+import sys
+import urllib.error
+import urllib.request
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+TIMEOUT_S = 40.0
+"""A long poll takes 25 s at most, API Gateway gives up after 30."""
+REFUSED, USAGE, NO_ANSWER = 1, 2, 3
+"""Exit codes: the API said no, and will again; what was typed cannot work; it did not answer, or
+failed: try again."""
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+class ApiError(Exception):
+    """What came instead of a result, in one line, and the exit code of a command that ends so."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class Api:
+    """One user of the API at `url`. Every call raises ApiError for what is no 2xx."""
+
+    def __init__(self, url: str, token: str, timeout_s: float = TIMEOUT_S) -> None:
+        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+            problem = f"{url!r} is no URL of an API: write http://HOST or https://HOST"
+            raise ApiError(problem, USAGE)
+        self._url = url.rstrip("/")
+        self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        self._timeout_s = timeout_s
+        # A proxy of the environment does not lead to this machine.
+        here = urlsplit(url).hostname in _LOOPBACK
+        handlers = [urllib.request.ProxyHandler({})] if here else []
+        self._open = urllib.request.build_opener(*handlers).open
+
+    def get(self, path: str, **query: object) -> Any:
+        """The JSON that a GET answers."""
+        return self._send("GET", path + (f"?{urlencode(query)}" if query else ""), None)
+
+    def post(self, path: str, **body: object) -> Any:
+        """The JSON that a POST answers."""
+        return self._send("POST", path, json.dumps(body).encode())
+
+    def _send(self, method: str, path: str, body: bytes | None) -> Any:
+        request = urllib.request.Request(self._url + path, body, self._headers, method=method)
+        try:
+            with self._open(request, timeout=self._timeout_s) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            with error:
+                raise ApiError(_said(error), _exit_code(error.code)) from error
+        except OSError as error:
+            reason = getattr(error, "reason", error)
+            raise ApiError(f"no answer from {self._url}: {reason}", NO_ANSWER) from error
+        except ValueError as error:
+            problem = f"{self._url} answers, but not as Layover does"
+            raise ApiError(problem, NO_ANSWER) from error
+
+
+def _exit_code(status: int) -> int:
+    return NO_ANSWER if status >= 500 or status == 429 else REFUSED
+
+
+def _said(error: urllib.error.HTTPError) -> str:
+    """The problem's detail (RFC 9457), or at least the status."""
+    try:
+        problem = json.load(error)
+        said = str(problem.get("detail") or problem["title"])
+    except (ValueError, KeyError, AttributeError, OSError):
+        said = str(error.reason)
+    return f"{' '.join(said.split())} ({error.code})"
+
+
+def redrive(url: str, token: str, run_id: str) -> int:
+    """Drive a run on in a fresh execution; says how it is. The exit code."""
+    try:
+        run = Api(url, token).post(f"/runs/{quote(run_id, safe='')}/redrive")
+    except ApiError as error:
+        print(f"layover: {run_id}: {error}", file=sys.stderr)
+        return error.exit_code
+    print(f"{run['id']}: {run['status']}, a fresh execution drives it")
+    return 0

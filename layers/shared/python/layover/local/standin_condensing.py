@@ -1,0 +1,43 @@
+"""What the built-in stand-in model makes of older messages: the beginning of each line, nothing made up."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_LINE = re.compile(
+    r"^\[(\d{4}-\d\d-\d\d) (\d\d:\d\d)\] (user|assistant|tool)\b([^:\n]*): (.+)$", re.MULTILINE
+)
+_MOST_CHARACTERS = 160
+_MOST_LINES = 12
+_MARKERS = {"user": "IMPORTANT"}
+
+
+def observations(messages: Sequence[Mapping[str, Any]]) -> str:
+    """The answer to an observer's request: a line for what was said, by day."""
+    answer: list[str] = []
+    for day, time, speaker, what, text in _lines(messages):
+        if f"Date: {day}" not in answer:
+            answer.append(f"Date: {day}")
+        marker = _MARKERS.get(speaker, "INFO")
+        answer.append(f"* {marker} ({time}) {speaker}{what}: {_cut(text)}")
+    return "\n".join(answer)
+
+
+def summary(messages: Sequence[Mapping[str, Any]]) -> str:
+    """The answer to a request for a summary: what the user asked first and last."""
+    asked = [_cut(text) for _, _, speaker, _, text in _lines(messages) if speaker == "user"]
+    if not asked:
+        return ""
+    facts = "\n".join(f"- {text}" for text in asked[-_MOST_LINES:])
+    return f"## Goal\n{asked[0]}\n## Facts and decisions\n{facts}\n## Current state\n{asked[-1]}"
+
+
+def _lines(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    content = messages[-1].get("content") if messages else ""
+    if isinstance(content, list):
+        content = "".join(str(p.get("text") or "") for p in content if isinstance(p, Mapping))
+    return [match.groups() for match in _LINE.finditer(str(content or ""))]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]} …"

@@ -1,0 +1,46 @@
+"""What the built-in stand-in model learns of a turn: sentences of the user's that tell of a fault, word for
+word. It has no judgement, so it keeps what it cannot get wrong."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+_SENTENCE = re.compile(r"[^.!?\n]+(?:[.](?=\S)[^.!?\n]*)*[.!?]?")
+_FAULT = re.compile(
+    r"\b(?:fails?|failed|flickers?|breaks?|broken?|crash(?:es|ed)?|stops? working|stopped|leaks?|squeaks?"
+    r"|wobbles?|damaged|scratched|missing|faulty"
+    r"|does(?: not|n['\u2019]t)|won['\u2019]t|can(?:not|['\u2019]t))\b",
+    re.IGNORECASE,
+)
+_LEAST_WORDS = 6
+_MOST = 3
+
+
+def entries(messages: Sequence[Mapping[str, Any]]) -> str:
+    """The answer to an extractor's request (`memory.entries.request`), as JSON."""
+    asked = _read(messages)
+    said = [t.get("text", "") for t in asked.get("turn", []) if t.get("role") == "user"]
+    known = set(asked.get("known", []))
+    found = [s for text in said for s in _faults(text) if s not in known][:_MOST]
+    proposed = [{"content": s, "source": "user_assertion", "evidence": s} for s in found]
+    return json.dumps({"entries": proposed}, ensure_ascii=False)
+
+
+def _read(messages: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    content = messages[-1].get("content") if messages else None
+    if isinstance(content, list):
+        content = "".join(str(p.get("text") or "") for p in content if isinstance(p, Mapping))
+    try:
+        read = json.loads(content or "{}")
+    except ValueError:
+        return {}
+    return read if isinstance(read, dict) else {}
+
+
+def _faults(text: str) -> Iterator[str]:
+    for match in _SENTENCE.finditer(text):
+        sentence = match[0].strip()
+        tells = not sentence.endswith("?") and len(sentence.split()) >= _LEAST_WORDS
+        if tells and _FAULT.search(sentence):
+            yield sentence

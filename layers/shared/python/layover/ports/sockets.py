@@ -1,0 +1,116 @@
+"""Sockets: what holds them open, who follows which run, and who is told of new events."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from layover.values.socket import Claim, Connection, Held, Line, Ticket
+
+
+class SocketGone(Exception):
+    """The connection is closed."""
+
+
+class SocketUnsure(Exception):
+    """Whether the frame was sent is not known."""
+
+
+class Sockets(Protocol):
+    """Open connections, by API Gateway's ids."""
+
+    async def post(self, connection_id: str, frame: str) -> None:
+        """Send one frame of at most `MAX_FRAME` bytes. Raises SocketGone, SocketUnsure (it may or may
+        not have been sent), RetryableError (it was not)."""
+        ...
+
+    async def close(self, connection_id: str) -> None:
+        """Close a connection; one that is closed already is fine. Raises RetryableError."""
+        ...
+
+
+MAX_FRAME = 128 * 1024
+"""Bytes of a message that API Gateway takes (AWS_FACTS 1)."""
+
+
+class Connections(Protocol):
+    """Records of tickets, of connections and of what they follow.
+
+    Connections are named by API Gateway's ids alone, which no caller chooses; everything else is kept
+    under its owner."""
+
+    async def put_ticket(self, ticket: Ticket) -> None:
+        """Keep a ticket, as a hash."""
+        ...
+
+    async def redeem(self, text: str, now: datetime) -> Ticket | None:
+        """Take a ticket away and tell what it stands for. None: there is none, it was used, or it has
+        expired. Of many at once, one gets it."""
+        ...
+
+    async def open(self, connection: Connection) -> None:
+        """Record a connection."""
+        ...
+
+    async def get(self, connection_id: str) -> Connection | None:
+        """A connection that was recorded and not closed."""
+        ...
+
+    async def close(self, connection_id: str) -> None:
+        """Forget a connection and all that it follows. Repeatable."""
+        ...
+
+    async def subscribe(self, line: Line, token_expires_at: datetime | None, after: int) -> bool:
+        """Follow a run after this seq (again, if it was followed). From now on the run's writers know
+        of it. False: somebody is sending on the line at this moment, ask again. Raises NotFound
+        where the run or the connection is gone."""
+        ...
+
+    async def unsubscribe(self, line: Line) -> None:
+        """Follow a run no more. Repeatable."""
+        ...
+
+    async def forget(self, line: Line) -> None:
+        """The run's writers need not know of a line that is gone. Repeatable."""
+        ...
+
+    async def claim(self, line: Line, now: datetime) -> Claim | Held | None:
+        """The right to send on a line, for one at a time. None: the line is gone."""
+        ...
+
+    async def release(self, claim: Claim, sent: int) -> bool:
+        """Give the right back, and say what was sent. False: the line is gone."""
+        ...
+
+
+class PushLater(Protocol):
+    """Has somebody else send what is left."""
+
+    async def later(self, line: Line) -> None:
+        """Send on this line soon, elsewhere. Raises RetryableError."""
+        ...
+
+
+class EventSink(Protocol):
+    """Who is told that a run's log has new events."""
+
+    def told(self, owner: str, run_id: str, connections: Iterable[str]) -> None:
+        """These connections follow the run. Never waits, never raises."""
+        ...
+
+
+class NoSink:
+    """`EventSink` where there are no sockets."""
+
+    def told(self, owner: str, run_id: str, connections: Iterable[str]) -> None:
+        """Nothing."""
+
+
+@dataclass(frozen=True)
+class SocketPorts:
+    """All that a process needs for sockets. `url`: where clients connect."""
+
+    url: str
+    sockets: Sockets
+    connections: Connections
+    later: PushLater

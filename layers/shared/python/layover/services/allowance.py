@@ -1,0 +1,33 @@
+"""Whether a run may begin: the operator's switch, and what its user has spent today."""
+
+from datetime import datetime, timedelta
+
+from layover.errors import DayUsedUp, StoppedByOperator
+from layover.ports import Runtime
+
+
+async def may_begin(runtime: Runtime, owner: str) -> None:
+    """Raises StoppedByOperator and DayUsedUp."""
+    if await runtime.allowance.stopped():
+        raise StoppedByOperator("the operator of this system has stopped it for now")
+    reached = await reached_today(runtime, owner)
+    if reached is not None:
+        raise DayUsedUp(reached, _until_tomorrow(runtime.clock.now()))
+
+
+async def reached_today(runtime: Runtime, owner: str) -> str | None:
+    """The daily limit that the user has reached, as a sentence; None: there is room."""
+    tokens, cost = runtime.settings.daily_tokens, runtime.settings.daily_cost_usd
+    if tokens is None and cost is None:
+        return None
+    used = await runtime.allowance.used(owner)
+    if tokens is not None and used.tokens >= tokens:
+        return f"today's {tokens} tokens are used up; the next day begins at 00:00 UTC"
+    if cost is not None and used.cost_usd >= cost:
+        return f"today's {cost} US dollars are used up; the next day begins at 00:00 UTC"
+    return None
+
+
+def _until_tomorrow(now: datetime) -> timedelta:
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    return midnight + timedelta(days=1) - now

@@ -1,0 +1,130 @@
+"""`layover reembed`: after a change of embedder, vectors of the new one for what was kept before.
+
+It works in small batches, each in the name of one owner, under row security, and in a transaction of its own:
+stopped at any point, it goes on where it was when it is begun again."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+from layover.declare.agent import Agent
+from layover.errors import ConfigurationError
+from layover.memory import recall
+from layover.ports import Embedder, Runtime
+from layover.ports.entries import Owners
+from layover.services.entries import episodic_embedder
+from layover.values.message import Message
+
+BATCH = 64
+"""Texts that are read, embedded and kept together."""
+_OWNERS = 1_000
+
+
+@dataclass
+class Reembedded:
+    """How much was done. `left`: texts that the embedder has no usable vector for."""
+
+    owners: int = 0
+    entries: int = 0
+    messages: int = 0
+    left: int = 0
+
+
+async def reembed(
+    runtime: Runtime, owners: Owners, agent: str | None = None, batch: int = BATCH
+) -> Reembedded:
+    """Give every entry and every recalled message of the agents (None: of all) a vector of the embedder
+    that is used now. Raises ConfigurationError, ModelError, RetryableError; what is done stays done."""
+    agents = _agents(runtime, agent)
+    done = Reembedded()
+    async for owner in _all(owners):
+        done.owners += 1
+        for each in agents:
+            work = _Work(runtime, owner, each, batch, done)
+            await work.entries()
+            await work.messages()
+    return done
+
+
+class _Work:
+    """What one owner has with one agent."""
+
+    def __init__(
+        self, runtime: Runtime, owner: str, agent: Agent, batch: int, done: Reembedded
+    ) -> None:
+        self._runtime = runtime
+        self._memory = runtime.memory
+        self._owner = owner
+        self._agent = agent
+        self._batch = batch
+        self._done = done
+
+    async def entries(self) -> None:
+        embedder = episodic_embedder(self._runtime, self._agent)
+        after: str = ""
+        while embedder is not None:
+            stale = await self._memory.stale_entries(
+                self._owner, self._agent.name, embedder.model, after, self._batch
+            )
+            if not stale:
+                return
+            vectors = await self._vectors(embedder, [e.content for e in stale])
+            rows = [(e.id, v) for e, v in zip(stale, vectors, strict=True) if v is not None]
+            await self._memory.put_entry_vectors(self._owner, embedder.model, rows)
+            self._done.entries += len(rows)
+            after = stale[-1].id
+
+    async def messages(self) -> None:
+        embedder = self._runtime.embedder
+        after: str = ""
+        while embedder is not None:
+            stale = await self._memory.stale_messages(
+                self._owner, self._agent.name, embedder.model, after, self._batch
+            )
+            if not stale:
+                return
+            await self._index(embedder, stale)
+            after = stale[-1].id
+
+    async def _index(self, embedder: Embedder, stale: Sequence[Message]) -> None:
+        names = self._agent.memory.role_prefix or {}
+        pairs = [(m, recall.indexed(m, self._agent.name, names.get(m.role.value))) for m in stale]
+        known = [(m, row) for m, row in pairs if row is not None]
+        vectors = await self._vectors(embedder, [recall.spoken(m.text) for m, _ in known])
+        rows = [
+            row.model_copy(update={"vector": vector, "model": embedder.model})
+            for (_, row), vector in zip(known, vectors, strict=True)
+            if vector is not None
+        ]
+        await self._memory.index_messages(self._owner, rows)
+        self._done.messages += len(rows)
+
+    async def _vectors(
+        self, embedder: Embedder, texts: Sequence[str]
+    ) -> list[tuple[float, ...] | None]:
+        embedded = await embedder.embed(texts) if texts else None
+        vectors = [recall.usable(v) for v in embedded.vectors] if embedded else []
+        self._done.left += sum(v is None for v in vectors)
+        return vectors
+
+
+def _agents(runtime: Runtime, name: str | None) -> list[Agent]:
+    agents = runtime.agents()
+    if name is not None and name not in agents:
+        raise ConfigurationError(f"there is no agent {name!r}")
+    chosen = [agents[name]] if name is not None else list(agents.values())
+    if runtime.embedder is None and not any(_has_own(a) for a in chosen):
+        raise ConfigurationError("no embedder is set (LAYOVER_EMBEDDER_MODEL)")
+    return chosen
+
+
+def _has_own(agent: Agent) -> bool:
+    settings = agent.memory.episodic
+    return settings is not None and bool(settings.embedder or settings.embedding_model)
+
+
+async def _all(owners: Owners) -> AsyncIterator[str]:
+    after = ""
+    while page := await owners.owners(after, _OWNERS):
+        for owner in page:
+            yield owner
+        after = page[-1]

@@ -1,0 +1,63 @@
+"""Sockets: tickets that open one, connections, and the runs that a connection follows (CONTRACT 3)."""
+
+from dataclasses import dataclass
+
+from layover.values.base import Time, Value
+
+MOST_FOLLOWERS = 20
+"""Connections that follow one run."""
+
+
+class SocketTicket(Value):
+    """Opens one connection, once, until it expires. `url` has it in its query already."""
+
+    ticket: str
+    url: str
+    expires_at: Time
+
+
+class Ticket(Value):
+    """What a ticket stands for. `text` is kept as a hash."""
+
+    text: str
+    owner: str
+    expires_at: Time
+    token_expires_at: Time | None = None
+    """When the token that it was made with expires; None: never."""
+
+
+class Connection(Value):
+    """An open socket and whose it is. `id` is API Gateway's."""
+
+    id: str
+    owner: str
+    token_expires_at: Time | None = None
+    """From then on the connection is closed; None: never."""
+    ends_at: Time
+    """No connection is older than this: its records may go."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One connection that follows one run."""
+
+    owner: str
+    run_id: str
+    connection_id: str
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The right to send on a line, until it is released. `sent`: the last seq that was sent."""
+
+    line: Line
+    id: str
+    sent: int
+    token_expires_at: Time | None
+
+
+@dataclass(frozen=True)
+class Held:
+    """Somebody else has the right to send on a line, since then."""
+
+    since: Time

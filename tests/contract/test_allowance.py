@@ -1,0 +1,132 @@
+"""What counters of users' days and the operator's switch promise, in memory and on DynamoDB."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from layover.adapters.journal.allowance import SEEN_AFTER, TableAllowance
+from layover.adapters.journal.table import Delete, Item, Put, Table, Write
+from layover.clock import ManualClock
+from layover.errors import RetryableError
+from layover.keys import SPENT, SWITCH, Keys
+from layover.ports import DayUse
+from layover.values.usage import Usage
+
+EVENING = datetime(2026, 11, 21, 23, 59, 58, tzinfo=UTC)
+
+
+class DyingTable:
+    """A table whose next writes fail."""
+
+    def __init__(self, table: Table, fails: int) -> None:
+        self._table = table
+        self.fails = fails
+
+    async def write(self, action: Write) -> Item | None:
+        """One write, or a passing fault."""
+        if self.fails:
+            self.fails -= 1
+            raise RetryableError("throttled")
+        return await self._table.write(action)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._table, name)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(EVENING)
+
+
+@pytest.fixture
+async def allowance(table: Table, clock: ManualClock) -> TableAllowance:
+    await table.write(Delete(SWITCH, SWITCH))
+    return TableAllowance(table, clock)
+
+
+def usage(tokens: int, cost: str | None = None) -> Usage:
+    return Usage(input_tokens=tokens, cost_usd=Decimal(cost) if cost else None)
+
+
+async def test_what_was_not_flushed_is_not_seen(allowance: TableAllowance, owner: str) -> None:
+    allowance.note(owner, usage(5))
+    assert await allowance.used(owner) == DayUse()
+
+
+async def test_use_that_could_not_be_written_is_written_with_the_next(
+    table: Table, clock: ManualClock, owner: str
+) -> None:
+    allowance = TableAllowance(DyingTable(table, fails=1), clock)
+    allowance.note(owner, usage(5, "0.5"))
+    await allowance.flush()
+    allowance.note(owner, usage(1))
+    await allowance.flush()
+    assert await allowance.used(owner) == DayUse(6, Decimal("0.5"))
+
+
+async def test_each_user_has_a_day_of_their_own(allowance: TableAllowance, owner: str) -> None:
+    allowance.note(owner, usage(5))
+    allowance.note(f"{owner}2", usage(7))
+    await allowance.flush()
+    assert (await allowance.used(owner)).tokens == 5
+
+
+async def test_day_begins_at_midnight_utc(
+    allowance: TableAllowance, clock: ManualClock, owner: str
+) -> None:
+    allowance.note(owner, usage(5))
+    clock.advance(timedelta(seconds=2))
+    allowance.note(owner, usage(7))
+    await allowance.flush()
+    assert (await allowance.used(owner)).tokens == 7
+
+
+async def test_use_adds_up_over_writers(table: Table, clock: ManualClock, owner: str) -> None:
+    writers = [TableAllowance(table, clock) for _ in range(4)]
+    for writer in writers:
+        writer.note(owner, usage(5, "0.000001"))
+        writer.note(owner, usage(1, "0.0000001"))
+    await asyncio.gather(*(writer.flush() for writer in writers))
+    # A part of a millionth counts as one.
+    assert await writers[0].used(owner) == DayUse(24, Decimal("0.000008"))
+
+
+async def test_nothing_is_counted_twice(allowance: TableAllowance, owner: str) -> None:
+    allowance.note(owner, usage(5))
+    await allowance.flush()
+    await allowance.flush()
+    assert (await allowance.used(owner)).tokens == 5
+
+
+async def test_days_go_by_themselves(
+    allowance: TableAllowance, table: Table, clock: ManualClock, owner: str
+) -> None:
+    allowance.note(owner, usage(5))
+    await allowance.flush()
+    item = await table.get(Keys(owner).day(EVENING), SPENT)
+    assert item is not None
+    assert timedelta(0) < datetime.fromtimestamp(item["expires"], UTC) - EVENING < timedelta(days=2)
+
+
+async def test_nothing_is_written_where_nothing_is_limited(
+    table: Table, clock: ManualClock, owner: str
+) -> None:
+    allowance = TableAllowance(table, clock, counts=False)
+    allowance.note(owner, usage(5))
+    await allowance.flush()
+    assert await allowance.used(owner) == DayUse()
+
+
+async def test_switch_is_seen_soon_and_let_go_soon(
+    allowance: TableAllowance, table: Table, clock: ManualClock
+) -> None:
+    assert not await allowance.stopped()
+    await table.write(Put(SWITCH, SWITCH, {"reason": "too dear"}))
+    clock.advance(SEEN_AFTER)
+    assert await allowance.stopped()
+    await table.write(Delete(SWITCH, SWITCH))
+    clock.advance(SEEN_AFTER)
+    assert not await allowance.stopped()

@@ -1,0 +1,197 @@
+"""Vectors of a new embedder for what was kept before, in memory and on Postgres."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from layover import Agent, EpisodicMemory, Memory, SemanticRecall
+from layover.adapters.inmemory.embedder import HashingEmbedder
+from layover.adapters.inmemory.memory import InMemoryMemory
+from layover.adapters.inmemory.threads import InMemoryThreads
+from layover.adapters.store.postgres.database import Database
+from layover.adapters.store.postgres.memory import PostgresMemory
+from layover.adapters.store.postgres.reembedding import PostgresOwners
+from layover.adapters.store.postgres.threads import PostgresThreads
+from layover.errors import ConfigurationError, ModelError
+from layover.memory import recall
+from layover.memory.entries import hash_of
+from layover.ports import Runtime
+from layover.ports.entries import Owners
+from layover.services.reembed import reembed
+from layover.testing import ScriptedModel
+from layover.values.context import Extraction
+from layover.values.memory_entry import NewEntry
+from layover.wiring import in_memory_runtime
+from postgres_fixture import TestPostgres, fresh_owner
+from thread_kit import START, Conversation, Stores
+
+OLD, NEW = HashingEmbedder(64), HashingEmbedder(128)
+AGENT = Agent("support", memory=Memory(episodic=EpisodicMemory(), semantic_recall=SemanticRecall()))
+
+
+@dataclass(frozen=True)
+class Some(Owners):
+    """Only these: other tests have owners of their own."""
+
+    names: list[str]
+
+    async def owners(self, after: str, limit: int) -> tuple[str, ...]:
+        return tuple(sorted(n for n in self.names if n > after))[:limit]
+
+
+class World:
+    def __init__(self, stores: Stores) -> None:
+        self.stores = stores
+        self.ann, self.bob = fresh_owner(), fresh_owner()
+        self.owners = Some([self.ann, self.bob])
+
+    def runtime(self, embedder: Any, *agents: Agent) -> Runtime:
+        made = in_memory_runtime(*(agents or (AGENT,)), model=ScriptedModel([]))
+        memory, threads = self.stores.memory, self.stores.threads
+        return replace(made, memory=memory, threads=threads, embedder=embedder)
+
+    async def teach(self, owner: str, number: int = 3, agent: str = "support") -> None:
+        """As many entries and messages, each with a vector of the old embedder."""
+        talk = Conversation(self.stores.threads, owner, f"t-{agent}", {"agent": agent})
+        said = await talk.say(None, *[f"{agent} message {n}" for n in range(number)])
+        rows = [recall.indexed(m, agent) for m in said]
+        vectors = (await OLD.embed([m.text for m in said])).vectors
+        await self.stores.memory.index_messages(
+            owner,
+            [
+                row.model_copy(update={"vector": recall.usable(v), "model": OLD.model})
+                for row, v in zip(rows, vectors, strict=True)
+                if row is not None
+            ],
+        )
+        contents = [f"{agent} entry {n}" for n in range(number)]
+        made = zip(contents, (await OLD.embed(contents)).vectors, strict=True)
+        entries = tuple(self._entry(talk, c, recall.usable(v)) for c, v in made)
+        found = Extraction(run_id=f"run-{agent}", thread_id=talk.id, agent=agent, entries=entries)
+        assert await self.stores.memory.record_extraction(owner, found)
+
+    def _entry(self, talk: Conversation, content: str, vector: Any) -> NewEntry:
+        return NewEntry(
+            id=f"{talk.owner} {content}",
+            agent=talk.head().agent,
+            content=content,
+            source="user_assertion",
+            evidence=content,
+            created_at=START,
+            thread_id=talk.id,
+            hash=hash_of(content),
+            vector=vector,
+            model=OLD.model,
+        )
+
+    async def stale(self, owner: str, model: str = NEW.model, agent: str = "support") -> int:
+        memory = self.stores.memory
+        entries = await memory.stale_entries(owner, agent, model, "", 100)
+        return len(entries) + len(await memory.stale_messages(owner, agent, model, "", 100))
+
+
+@pytest.fixture(params=["memory", "postgres"])
+def world(request: pytest.FixtureRequest) -> World:
+    if request.param == "memory":
+        threads = InMemoryThreads()
+        return World(Stores(threads, InMemoryMemory(threads)))
+    database: Database = request.getfixturevalue("database")
+    return World(Stores(PostgresThreads(database), PostgresMemory(database)))
+
+
+async def test_without_an_embedder_there_is_nothing_to_do(world: World) -> None:
+    with pytest.raises(ConfigurationError, match="LAYOVER_EMBEDDER_MODEL"):
+        await reembed(world.runtime(None), world.owners)
+    with pytest.raises(ConfigurationError, match="no agent 'nobody'"):
+        await reembed(world.runtime(NEW), world.owners, "nobody")
+
+
+async def test_every_old_vector_is_replaced_and_a_second_time_none(world: World) -> None:
+    await world.teach(world.ann, 5)
+    await world.teach(world.bob, 2)
+    assert (await world.stale(world.ann), await world.stale(world.bob)) == (10, 4)
+    done = await reembed(world.runtime(NEW), world.owners, batch=2)
+    assert (done.owners, done.entries, done.messages, done.left) == (2, 7, 7, 0)
+    assert (await world.stale(world.ann), await world.stale(world.bob)) == (0, 0)
+    again = await reembed(world.runtime(NEW), world.owners)
+    assert (again.entries, again.messages) == (0, 0)
+
+
+async def test_what_was_found_by_words_alone_is_found_by_its_new_vector(world: World) -> None:
+    await world.teach(world.ann)
+    (vector,) = [recall.usable(v) for v in (await NEW.embed(["support entry 1"])).vectors]
+    assert vector is not None
+    near = world.stores.memory.similar_entries
+    assert await near(world.ann, "support", [vector], NEW.model, 0.9) == ()
+    await reembed(world.runtime(NEW), world.owners)
+    (found,) = await near(world.ann, "support", [vector], NEW.model, 0.99)
+    assert found.content == "support entry 1"
+
+
+async def test_what_is_stopped_goes_on_where_it_was(world: World) -> None:
+    await world.teach(world.ann, 6)
+
+    class Dying(HashingEmbedder):
+        async def embed(self, texts: Any) -> Any:
+            if self.asked >= 4:
+                raise ModelError("down")
+            return await super().embed(texts)
+
+    with pytest.raises(ModelError):
+        await reembed(world.runtime(Dying(128)), world.owners, batch=2)
+    assert await world.stale(world.ann) == 12 - 4
+    done = await reembed(world.runtime(NEW), world.owners)
+    assert done.entries + done.messages == 8
+    assert await world.stale(world.ann) == 0
+
+
+async def test_only_the_named_agents_vectors_are_replaced(world: World) -> None:
+    sales = Agent("sales", memory=AGENT.memory)
+    await world.teach(world.ann)
+    await world.teach(world.ann, agent="sales")
+    await reembed(world.runtime(NEW, AGENT, sales), world.owners, "sales")
+    assert await world.stale(world.ann) == 6
+    assert await world.stale(world.ann, agent="sales") == 0
+
+
+async def test_an_agents_own_embedder_makes_its_entries_vectors(world: World) -> None:
+    own = HashingEmbedder(32)
+    agent = Agent("support", memory=Memory(episodic=EpisodicMemory(embedder=own)))
+    await world.teach(world.ann)
+    done = await reembed(world.runtime(NEW, agent), world.owners)
+    assert (done.entries, done.messages) == (3, 3)
+    entries = await world.stores.memory.stale_entries(world.ann, "support", own.model, "", 9)
+    assert entries == ()
+
+
+async def test_texts_without_a_usable_vector_are_told_and_end_nothing(world: World) -> None:
+    class Silent(HashingEmbedder):
+        async def embed(self, texts: Any) -> Any:
+            found = await super().embed(texts)
+            return replace(found, vectors=[[0.0] * 128 for _ in texts])
+
+    await world.teach(world.ann)
+    done = await reembed(world.runtime(Silent(128)), world.owners)
+    assert (done.entries, done.messages, done.left) == (0, 0, 6)
+
+
+async def test_only_the_role_that_owns_the_tables_knows_all_owners(
+    database: Database, postgres: TestPostgres
+) -> None:
+    stores = Stores(PostgresThreads(database), PostgresMemory(database))
+    names = sorted(fresh_owner() for _ in range(3))
+    for name in names:
+        await Conversation(stores.threads, name).say(None, "q")
+    admin = Database(postgres.admin)
+    try:
+        owners = PostgresOwners(admin)
+        found: list[str] = []
+        while page := await owners.owners(found[-1] if found else "", 2):
+            assert len(page) <= 2
+            found += page
+    finally:
+        await admin.close()
+    assert set(names) <= set(found)
+    assert found == sorted(set(found), key=found.index)
+    assert await PostgresOwners(database).owners("", 10) == ()

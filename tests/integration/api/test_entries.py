@@ -1,0 +1,176 @@
+"""Entries of episodic memory, as their owner sees them."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from integration.api.kit import Api
+from layover.errors import DatabaseWaking, ModelError
+from layover.memory.entries import hash_of
+from layover.testing import HashingEmbedder
+from layover.values.context import Extraction
+from layover.values.memory_entry import NewEntry
+from service_kit import ANN, BOB
+
+ENTRIES = "/memory/entries?agent=support"
+
+
+def learn(api: Api, *contents: str, owner: str = ANN, agent: str = "support") -> str:
+    """A run of a new thread that taught these; the thread's id."""
+
+    async def make() -> str:
+        world = api.world
+        thread = await world.thread(ANN)
+        run = await world.run(thread.id)
+        await world.finish(run.id)
+        made = []
+        for content in contents:
+            world.clock.advance(timedelta(seconds=1))
+            made.append(
+                NewEntry(
+                    id=f"ent_{hash_of(content)[:8]}",
+                    agent=agent,
+                    content=content,
+                    source="user_assertion",
+                    evidence=content,
+                    created_at=world.clock.now(),
+                    thread_id=thread.id,
+                    message_id=run.id,
+                    hash=hash_of(content),
+                    vector=tuple((await HashingEmbedder().embed([content])).vectors[0]),
+                    model=HashingEmbedder().model,
+                )
+            )
+        found = Extraction(run_id=run.id, thread_id=thread.id, agent=agent, entries=tuple(made))
+        assert await world.runtime.memory.record_extraction(owner, found)
+        return thread.id
+
+    return api.do(make())
+
+
+def contents(api: Api, url: str = ENTRIES, **options: Any) -> list[str]:
+    return [item["content"] for item in api.get(url, **options).json["items"]]
+
+
+class Asleep:
+    """A store of memory that was just woken."""
+
+    def __getattr__(self, name: str) -> Any:
+        async def ask(*args: Any, **kwargs: Any) -> Any:
+            raise DatabaseWaking("the database is waking up")
+
+        return ask
+
+
+def test_nobody_reads_without_a_token(api: Api) -> None:
+    assert api.get(ENTRIES, sub=None).status == 401
+    assert api.send("DELETE", "/memory/entries/x", sub=None).status == 401
+
+
+@pytest.mark.parametrize(
+    ("method", "url"),
+    [("GET", ENTRIES), ("GET", f"{ENTRIES}&query=x"), ("DELETE", "/memory/entries/x")],
+)
+def test_a_sleeping_database_is_told(api: Api, method: str, url: str) -> None:
+    api.world.runtime = replace(api.world.runtime, memory=Asleep())
+    assert api.send(method, url).problem(503, "database-waking")
+
+
+def test_entries_belong_to_an_agent_that_is_there(api: Api) -> None:
+    assert api.get("/memory/entries").status == 422
+    problem = api.get("/memory/entries?agent=nobody").problem(422, "invalid-request")
+    assert problem["errors"][0]["loc"] == ["query", "agent"]
+    assert api.get("/memory/entries?agent=nobody&query=x").status == 422
+
+
+def test_what_an_agent_of_earlier_code_knows_is_still_shown(api: Api) -> None:
+    learn(api, "the disk is full", agent="retired")
+    assert contents(api, "/memory/entries?agent=retired") == ["the disk is full"]
+    assert contents(api, "/memory/entries?agent=retired&query=disk") == ["the disk is full"]
+
+
+@pytest.mark.parametrize("wrong", ["limit=0", "limit=101", "cursor=x", "cursor=WyJ0aHJlYWRzIl0"])
+def test_wrong_pages_are_refused(api: Api, wrong: str) -> None:
+    assert api.get(f"{ENTRIES}&{wrong}").status == 422
+    assert api.get(f"{ENTRIES}&query=disk&{wrong}").status == 422
+
+
+def test_a_cursor_belongs_to_its_list(api: Api) -> None:
+    learn(api, *[f"disk {n}" for n in range(3)])
+    newest = api.get(f"{ENTRIES}&limit=1").json["next_cursor"]
+    found = api.get(f"{ENTRIES}&limit=1&query=disk").json["next_cursor"]
+    assert api.get(f"{ENTRIES}&query=disk&cursor={newest}").status == 422
+    assert api.get(f"{ENTRIES}&cursor={found}").status == 422
+
+
+def test_foreign_and_unknown_entries_are_not_there(api: Api) -> None:
+    learn(api, "the disk is full")
+    (item,) = api.get(ENTRIES).json["items"]
+    assert contents(api, sub=BOB) == []
+    assert contents(api, f"{ENTRIES}&query=disk", sub=BOB) == []
+    assert contents(api, "/memory/entries?agent=plain") == []
+    api.send("DELETE", f"/memory/entries/{item['id']}", sub=BOB).problem(404, "not-found")
+    api.send("DELETE", "/memory/entries/unknown").problem(404, "not-found")
+    assert contents(api) == ["the disk is full"]
+
+
+def test_entries_are_listed_newest_first_without_scores(api: Api) -> None:
+    thread = learn(api, "the disk is full", "the fan is loud")
+    items = api.get(ENTRIES).json["items"]
+    assert [i["content"] for i in items] == ["the fan is loud", "the disk is full"]
+    assert items[0]["created_at"].endswith("Z")
+    assert items[0]["thread_id"] == thread
+    assert items[0].keys() >= {"id", "agent", "source", "evidence", "message_id", "verified"}
+    assert "vector" not in items[0]
+    assert [items[0][s] for s in ("score", "text_score", "vector_score")] == [None] * 3
+
+
+@pytest.mark.parametrize("query", ["", "&query=disk"])
+def test_entries_come_page_by_page(api: Api, query: str) -> None:
+    learn(api, *[f"disk {n}" for n in range(5)])
+    seen, cursor = [], ""
+    for _ in range(10):
+        page = api.get(f"{ENTRIES}&limit=2{query}{cursor}").json
+        assert len(page["items"]) <= 2
+        seen += [i["content"] for i in page["items"]]
+        if page["next_cursor"] is None:
+            break
+        cursor = f"&cursor={page['next_cursor']}"
+    assert sorted(seen) == [f"disk {n}" for n in range(5)]
+
+
+def test_a_query_finds_the_best_with_its_scores(api: Api) -> None:
+    learn(api, "the disk is full", "the fan is loud")
+    (item,) = api.get(f"{ENTRIES}&query={quote('why is that disk slow?')}").json["items"]
+    assert item["content"] == "the disk is full"
+    assert item["text_score"] == 1.0
+    assert item["score"] > 0.4
+    assert item["vector_score"] is None
+    assert contents(api, f"{ENTRIES}&query=submarine") == []
+
+
+def test_with_an_embedder_a_query_finds_by_both(api: Api) -> None:
+    learn(api, "the disk is full", "the fan is loud")
+    api.world.runtime = replace(api.world.runtime, embedder=HashingEmbedder())
+    (item, *_) = api.get(f"{ENTRIES}&query=disk+full").json["items"]
+    assert item["vector_score"] > 0.5
+
+
+def test_an_embedder_that_is_down_costs_no_search(api: Api) -> None:
+    learn(api, "the disk is full")
+    embedder = HashingEmbedder()
+    embedder.fault = ModelError("down")
+    api.world.runtime = replace(api.world.runtime, embedder=embedder)
+    assert contents(api, f"{ENTRIES}&query=disk") == ["the disk is full"]
+
+
+def test_a_deleted_entry_is_gone(api: Api) -> None:
+    learn(api, "the disk is full", "the fan is loud")
+    (item, _) = api.get(ENTRIES).json["items"]
+    answer = api.send("DELETE", f"/memory/entries/{item['id']}")
+    assert (answer.status, answer.body) == (204, "")
+    assert contents(api) == ["the disk is full"]
+    api.send("DELETE", f"/memory/entries/{item['id']}").problem(404, "not-found")

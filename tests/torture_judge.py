@@ -1,0 +1,164 @@
+"""What has to be true of a run when it is over, whatever happened to it."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from e2e_kit import Json
+from torture_story import Story, in_doubt
+
+IDEMPOTENT = frozenset({"look_up"})
+LAST = {
+    "success": ["finish", "agent-end"],
+    "failed": ["error", "finish"],
+    "cancelled": ["finish"],
+}
+"""The last events of a run that ends so."""
+
+
+def judge(story: Story, baseline: Story) -> None:
+    """Fails unless the run ended as the one that nothing happened to."""
+    if story.scenario.ends == "erased":
+        return judge_erased(story)
+    doubt = {c: sure for c, sure in in_doubt(story).items() if story.tools.get(c) not in IDEMPOTENT}
+    interrupted = interrupted_in(story)
+    assert interrupted <= doubt.keys(), f"interrupted {interrupted}, in doubt {doubt}"
+    sure = {call for call, sure in doubt.items() if sure}
+    assert sure <= interrupted, f"in doubt {sure}, but interrupted are {interrupted}"
+    return judge_interrupted(story, baseline, interrupted)
+
+
+def interrupted_in(story: Story) -> set[str]:
+    """Calls of which the model was told that nobody knows."""
+    told = "Interrupted: {} may or may not have taken effect"
+    found = story.results.items()
+    return {c for c, (r, is_error) in found if is_error and r == told.format(story.tools[c])}
+
+
+def judge_interrupted(story: Story, baseline: Story, interrupted: set[str]) -> None:
+    """As the baseline, but for what came of these calls. So did the run that followed it."""
+    judge_run(story, baseline, interrupted)
+    judge_messages(story)
+    judge_events(story, interrupted)
+    judge_ledger(story, interrupted)
+    assert (story.then is None) == (baseline.then is None)
+    if story.then is not None and baseline.then is not None:
+        judge_interrupted(story.then, baseline.then, set())
+
+
+def judge_run(story: Story, baseline: Story, interrupted: set[str]) -> None:
+    """The run's own facts."""
+    run, wanted = story.run, baseline.run
+    assert run["status"] == story.scenario.ends, run
+    for name in ("status", "finish_reason", "text", "error", "pending", "unexecuted", "output"):
+        assert run[name] == wanted[name], f"{name}: {run[name]!r} instead of {wanted[name]!r}"
+    assert story.thread["active_run"] is None
+    assert story.thread["title"] == baseline.thread["title"]
+    assert story.approvals == []
+    assert not {"RUNNING"} & set(story.executions), story.executions
+    shown = [_shown(m, interrupted) for m in story.messages]
+    assert shown == [_shown(m, interrupted) for m in baseline.messages]
+    if not interrupted:
+        assert run["usage"] == wanted["usage"]
+        assert story.usage == baseline.usage
+
+
+def _shown(message: Json, interrupted: set[str]) -> tuple[str, list[Json]]:
+    parts = [
+        {**p, "result": None, "is_error": None}
+        if p["type"] == "tool_result" and p["tool_call_id"] in interrupted
+        else p
+        for p in message["content"]
+    ]
+    return message["role"], parts
+
+
+def judge_messages(story: Story) -> None:
+    """Order, parents, and the same everywhere."""
+    ids = [m["id"] for m in story.messages]
+    assert len(set(ids)) == len(ids)
+    assert story.rows == ids, "Postgres holds something else than the API lists"
+    times = [m["created_at"] for m in story.messages]
+    assert times == sorted(set(times)), times
+    assert [m["parent_id"] for m in story.messages] == [None, *ids[:-1]]
+    assert [m["id"] for m in story.run["messages"]] == [m["id"] for m in story.own][1:]
+
+
+def judge_events(story: Story, interrupted: set[str]) -> None:
+    """The log of events (numbers without gaps were checked when it was read)."""
+    events, last = story.events, LAST[story.scenario.ends]
+    types = Counter(e["type"] for e in events)
+    assert events[0]["type"] == "agent-start"
+    assert [e["type"] for e in events[-len(last) :]] == last
+    assert {t: types[t] for t in ("agent-start", "finish", "agent-end", "error")} == {
+        "agent-start": 1,
+        "finish": 1,
+        "agent-end": 0,
+        "error": 0,
+        **dict.fromkeys(last, 1),
+    }
+    # The calls that the end cut off are settled by it, without more than a decision.
+    ended = Counter(e["tool_call_id"] for e in events if e["type"] == "tool-execution-end")
+    assert ended == Counter(story.tools.keys() - story.cut_off), ended
+    told = [e["message"]["id"] for e in events if e["type"] == "message"]
+    assert sorted(told) == sorted(m["id"] for m in story.run["messages"] if not _cut(story, m))
+    steps = [m for m in story.own if m["role"] == "assistant"]
+    turns = Counter(e["step"] for e in events if e["type"] == "turn-end")
+    whole = [i for i, m in enumerate(steps, 1) if not _asked(m) & story.cut_off]
+    assert turns == Counter(whole), turns
+    _judge_decisions(events)
+    if story.scenario.stream:
+        _judge_deltas(events, steps)
+
+
+def _cut(story: Story, message: Json) -> bool:
+    parts = [p for p in message["content"] if p["type"] == "tool_result"]
+    return any(p["tool_call_id"] in story.cut_off for p in parts)
+
+
+def _asked(message: Json) -> set[str]:
+    return {p["tool_call_id"] for p in message["content"] if p["type"] == "tool_call"}
+
+
+def _judge_decisions(events: Sequence[Json]) -> None:
+    asked = Counter(
+        (e["tool_call_id"], e["attempt"]) for e in events if e["type"] == "tool-call-suspended"
+    )
+    assert all(n == 1 for n in asked.values()), asked
+    decided = Counter(e["tool_call_id"] for e in events if e["type"] == "tool-call-decided")
+    assert decided == Counter(call for call, _ in asked), (decided, asked)
+
+
+def _judge_deltas(events: Sequence[Json], steps: Sequence[Json]) -> None:
+    """What is told after a step's last `turn-start` is its message's text."""
+    said: dict[int, str] = {}
+    for event in events:
+        if event["type"] == "turn-start":
+            said[event["step"]] = ""
+        elif event["type"] == "text-delta":
+            said[event["step"]] += event["text"]
+    texts = ["".join(p["text"] for p in m["content"] if p["type"] == "text") for m in steps]
+    assert list(said.values()) == texts
+
+
+def judge_ledger(story: Story, interrupted: set[str]) -> None:
+    """What tools did to the world."""
+    done = Counter(e["call"] for e in story.ledger if e["what"] != "held")
+    for call, tool in story.tools.items():
+        keys = {e["key"] for e in story.ledger if e["call"] == call}
+        if tool in IDEMPOTENT:
+            assert len(keys) == 1, f"{call}: {keys}"
+            assert done[call] <= 2
+        elif call in interrupted or call in story.cut_off:
+            assert done[call] <= 1, f"{call} ran {done[call]} times"
+        else:
+            assert done[call] == 1, f"{call} ran {done[call]} times"
+
+
+def judge_erased(story: Story) -> None:
+    """Nothing is left of a deleted thread and its runs; nothing was done twice, nothing goes on."""
+    assert (story.thread, story.run, story.approvals) == ({}, {}, [])
+    assert story.rows == []
+    assert story.left == [], "records that erasing forgot"
+    assert not {"RUNNING"} & set(story.executions), story.executions
+    done = Counter(e["call"] for e in story.ledger if e["what"] not in IDEMPOTENT)
+    assert all(n == 1 for n in done.values()), done

@@ -1,0 +1,215 @@
+"""The ways through the engine that are walked again and again, with a death at every point of them."""
+
+from fake_openai import Reply, calls, delta, say, stream
+from torture_kit import NEXT, Client
+from torture_story import Death, Point, Scenario
+
+
+def _ask(*wanted: tuple[str, str]) -> Reply:
+    return calls(*((name, {"order": f"of {call_id}"}, call_id) for name, call_id in wanted))
+
+
+_WINDING_STEPS = (
+    _ask(("look_up", "c1"), ("charge", "c2")),
+    _ask(("refund", "c3"), ("book", "c4"), ("charge", "c5")),
+    say("all of it is done"),
+)
+_WINDING_TEXT = "please do all of that for my order"
+
+WINDING = Scenario("winding", _WINDING_STEPS, _WINDING_TEXT)
+"""Two tools at once; then two calls that wait at once, one of them twice, and one behind them."""
+
+STREAMED = Scenario(
+    "streamed",
+    (
+        _ask(("charge", "s1")),
+        stream(
+            *(delta(word) for word in ("charged ", "and ", "told ", "in ", "pieces")),
+            delta(finish="stop"),
+            pause_s=0.06,
+        ),
+    ),
+    "please charge it and tell me",
+    stream=True,
+)
+"""Deltas on the way; the last answer comes in pieces, some of them flushed alone."""
+
+# Runs that nobody but the sweeper, or Settle, brings to their end
+
+_WAITS = (_ask(("charge", "w1"), ("refund", "w2")), say("paid back"))
+_WAITS_TEXT = "please charge it and pay it back"
+_TAKEN = "DynamoTable.write META"
+"""Turn takes the run; the first time it makes a step and suspends."""
+_TURNS_DIE = Death(Point("turn", _TAKEN, 2, "after"), times=5)
+_BRANCH_DIES = Death(Point("resume", "DynamoTable.transact META *#CALL#w2", 1, "after"), times=3)
+"""Await stores its token and dies, as often as it is tried: Turn finds the call waiting."""
+
+
+def _lose_execution(client: Client, thread: str, run_id: str) -> None:
+    """Its execution ends, uncatchably, while a call waits; then the call is decided."""
+    run = client.suspended(run_id, 1)
+    client.system.stop_execution(run_id)
+    client.decide(run_id, run["pending"][0])
+
+
+def _never_send(client: Client, thread: str, run_id: str) -> None:
+    """A decision, whose `api` dies before it sends the token; nobody asks again."""
+    client.suspended(run_id, 1)
+    path = f"/runs/{run_id}/tool-calls/w2/approve"
+    assert client.caller.call("POST", path, {}).status == 502
+
+
+def _queue_behind(client: Client, thread: str, run_id: str) -> str:
+    next_id = client.start(thread, NEXT, on_busy="enqueue")
+    client.over(run_id)
+    return next_id
+
+
+def _forsake(client: Client, thread: str, run_id: str) -> str:
+    """Its execution ends, uncatchably, while Settle tries to settle it."""
+    next_id = client.start(thread, NEXT, on_busy="enqueue")
+    client.until(lambda: client.system.deaths(client.name, "settle"))
+    client.system.stop_execution(run_id)
+    client.over(run_id)
+    return next_id
+
+
+def _cancel(client: Client, thread: str, run_id: str) -> None:
+    client.suspended(run_id, 1)
+    client.want(202, "POST", f"/runs/{run_id}/cancel")
+
+
+def _interrupt(client: Client, thread: str, run_id: str) -> str:
+    client.suspended(run_id, 1)
+    next_id = client.start(thread, NEXT, on_busy="interrupt")
+    client.over(run_id)
+    return next_id
+
+
+def _delete(client: Client, thread: str, run_id: str) -> None:
+    client.suspended(run_id, 1)
+    assert client.ask("DELETE", f"/threads/{thread}").status in (204, 404)
+
+
+def _delete_once(client: Client, thread: str, run_id: str) -> None:
+    """The `api` dies as soon as the thread is marked; nobody asks again."""
+    client.suspended(run_id, 1)
+    assert client.caller.call("DELETE", f"/threads/{thread}").status == 502
+
+
+def _cut_database(client: Client, thread: str, run_id: str) -> None:
+    """The database is away from the first death of a turn until the run is over."""
+    client.over_without_database(run_id)
+
+
+LOST = Scenario("lost", _WAITS, _WAITS_TEXT, act=_lose_execution, watched=("sweep",))
+"""An execution that died: the sweeper starts the one that follows."""
+
+UNSENT = Scenario(
+    "unsent",
+    _WAITS,
+    _WAITS_TEXT,
+    act=_never_send,
+    deaths=(
+        Death(Point("api", "POST */approve DynamoTable.transact *#CALL#w2=decided*", 1, "after")),
+    ),
+    watched=("sweep",),
+)
+"""A decided call whose token was never sent: the sweeper wakes it."""
+
+DOOMED = Scenario(
+    "doomed",
+    _WAITS,
+    _WAITS_TEXT,
+    act=_queue_behind,
+    deaths=(_BRANCH_DIES, _TURNS_DIE),
+    watched=("settle",),
+    ends="failed",
+)
+"""Five attempts die: Settle ends the run, cuts off the call that waits, and starts the next one."""
+
+FORSAKEN = Scenario(
+    "forsaken",
+    (_ask(("charge", "w1")), say("never")),
+    "please charge it and say nothing",
+    act=_forsake,
+    deaths=(
+        # The first of them made the step before it died, so that it does not count.
+        Death(Point("turn", "OpenAIChat.complete turn", 2, "before"), times=6),
+        Death(Point("settle", "DynamoTable.get META", 2, "before"), times=99),
+    ),
+    watched=("sweep",),
+    ends="failed",
+)
+"""Five attempts die, and Settle and the execution as well: the sweeper gives the run up."""
+
+UNSAVED = Scenario(
+    "unsaved",
+    _WAITS,
+    _WAITS_TEXT,
+    act=_cut_database,
+    deaths=(_BRANCH_DIES, _TURNS_DIE),
+    watched=("settle", "sweep"),
+    ends="failed",
+)
+"""As DOOMED, while the database is away: the sweeper saves the run when it is back."""
+
+CANCELLED = Scenario(
+    "cancelled",
+    _WAITS,
+    _WAITS_TEXT,
+    act=_cancel,
+    watched=("api POST /runs/cancel", "sweep"),
+    ends="cancelled",
+)
+"""A cancel waits for no database: the sweeper saves what the run had."""
+
+INTERRUPTED = Scenario(
+    "interrupted",
+    _WAITS,
+    _WAITS_TEXT,
+    act=_interrupt,
+    watched=("api POST /threads/runs",),
+    ends="cancelled",
+)
+"""A run that makes the one before it end."""
+
+HALF_INTERRUPTED = Scenario(
+    "half interrupted",
+    _WAITS,
+    _WAITS_TEXT,
+    act=_interrupt,
+    deaths=(Death(Point("api", "POST /threads/runs *META HEAD REQUEST META", 1, "after")),),
+    watched=("sweep",),
+    ends="cancelled",
+)
+"""The new run is accepted, the old one flagged, and `api` dies: the sweeper ends the old one."""
+
+DELETED = Scenario(
+    "deleted", _WAITS, _WAITS_TEXT, act=_delete, watched=("api DELETE ",), ends="erased"
+)
+"""A thread that is deleted while its run waits."""
+
+HALF_DELETED = Scenario(
+    "half deleted",
+    _WAITS,
+    _WAITS_TEXT,
+    act=_delete_once,
+    deaths=(Death(Point("api", "DELETE /threads DynamoTable.write HEAD", 1, "after")),),
+    watched=("sweep",),
+    ends="erased",
+)
+"""The thread is marked, and `api` dies: the sweeper cancels its run and erases it."""
+
+WATCHED = (
+    LOST,
+    UNSENT,
+    DOOMED,
+    FORSAKEN,
+    CANCELLED,
+    INTERRUPTED,
+    HALF_INTERRUPTED,
+    DELETED,
+    HALF_DELETED,
+)
+"""Those that need nothing of their system but the points."""

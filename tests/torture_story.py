@@ -1,0 +1,231 @@
+"""Runs as they are told to go, points at which a process dies, and all that can be seen of a run afterwards.
+
+A *point* is the k-th time that one function does one thing for one owner, before or after it is done
+(`kill_points`). Points are read from what runs without a kill did; nothing is listed by hand."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from e2e_kit import Json
+from fake_openai import Reply
+
+if TYPE_CHECKING:
+    from torture_kit import Client
+
+BY_THE_CLOCK = ("sweep ", "migrate ")
+"""What these functions do is part of a run's story only where its scenario says so."""
+CLOCKED = frozenset({"DynamoTable.write EVENT", "DynamoTable.get META"})
+"""What is done every so often."""
+CALM = ("(running)", "(running, waiting)", "(queued)")
+"""States of runs that need nothing of the sweeper: whether it looks at one is a matter of time."""
+LOOKS = 2
+"""Of what the sweeper does again and again while a run stays in one state, so much is killed."""
+
+Act = Callable[["Client", str, str], str | None]
+"""What is done to a run of a thread from outside; the id of the run that follows it, if one does."""
+
+
+@dataclass(frozen=True, order=True)
+class Point:
+    """Where a process dies."""
+
+    function: str
+    point: str
+    k: int
+    when: str
+
+    def __str__(self) -> str:
+        return f"{self.function}: {self.when} {self.point} #{self.k}"
+
+
+@dataclass(frozen=True)
+class Death:
+    """Processes that die at the point (a pattern, `*` stands for anything), `times` in a row."""
+
+    point: Point
+    times: int = 1
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One way through the engine: what is asked, what the model answers, what happens to it.
+
+    `deaths` happen in every run of it; `watched` is what is killed beside them: beginnings of
+    `FUNCTION POINT`, empty for all but `BY_THE_CLOCK`. `ends`: success, failed, cancelled, erased."""
+
+    name: str
+    steps: tuple[Reply, ...]
+    text: str
+    stream: bool = False
+    agent: str = "torture"
+    act: Act | None = None
+    deaths: tuple[Death, ...] = ()
+    watched: tuple[str, ...] = ()
+    ends: str = "success"
+
+    def watches(self, function: str, point: str) -> bool:
+        """Whether the matrix kills there."""
+        about = f"{function} {point}"
+        return (
+            about.startswith(self.watched) if self.watched else not about.startswith(BY_THE_CLOCK)
+        )
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a trace: `>` begins, `<` is through, `x` died before it, `X` died after it."""
+
+    mark: str
+    function: str
+    point: str
+    k: int
+    pid: int
+    at: float
+
+    @property
+    def died(self) -> Point | None:
+        """The point at which the process died here."""
+        when = {"x": "before", "X": "after"}.get(self.mark)
+        return Point(self.function, self.point, self.k, when) if when else None
+
+
+@dataclass
+class Story:
+    """All that can be seen of one run when it is over; `then`: of the run that followed it."""
+
+    scenario: Scenario
+    owner: str
+    thread: Json = field(default_factory=dict)
+    run: Json = field(default_factory=dict)
+    messages: list[Json] = field(default_factory=list)
+    events: list[Json] = field(default_factory=list)
+    approvals: list[Json] = field(default_factory=list)
+    rows: list[str] = field(default_factory=list)
+    usage: list[tuple[Any, ...]] = field(default_factory=list)
+    ledger: list[Json] = field(default_factory=list)
+    trace: list[Line] = field(default_factory=list)
+    executions: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    then: "Story | None" = None
+
+    @property
+    def own(self) -> list[Json]:
+        """The run's messages, its input first."""
+        return [m for m in self.messages if m["run_id"] == self.run["id"]]
+
+    @property
+    def results(self) -> dict[str, tuple[Any, bool]]:
+        """What each call came to."""
+        parts = [p for m in self.own for p in m["content"] if p["type"] == "tool_result"]
+        return {p["tool_call_id"]: (p["result"], p["is_error"]) for p in parts}
+
+    @property
+    def tools(self) -> dict[str, str]:
+        """The tool of each call."""
+        parts = [p for m in self.own for p in m["content"] if p["type"] == "tool_call"]
+        return {p["tool_call_id"]: p["tool_name"] for p in parts}
+
+    @property
+    def cut_off(self) -> set[str]:
+        """Calls that the end of the run found unfinished."""
+        found = self.results.items()
+        return {c for c, (r, is_error) in found if is_error and str(r).startswith("Cancelled: ")}
+
+    def killed_at(self, point: Point) -> bool:
+        """Whether a process died there."""
+        return any(line.died == point for line in self.trace)
+
+    def recovery_s(self, point: Point) -> float:
+        """From the kill until the same work is taken up by another process."""
+        died = next((i for i, line in enumerate(self.trace) if line.died == point), None)
+        if died is None:
+            return 0.0
+        death = self.trace[died]
+        later = [x for x in self.trace[died:] if x.mark == ">" and x.pid != death.pid]
+        same = [x.at for x in later if x.function == death.function]
+        return min(same, default=death.at) - death.at
+
+    @property
+    def longest_pause_s(self) -> float:
+        """The longest time in which nothing at all was done for the run."""
+        times = [x.at for x in self.trace]
+        return max((b - a for a, b in pairwise(times)), default=0.0)
+
+
+def points(*stories: Story) -> list[Point]:
+    """Every point that any of these runs passed, before and after, in the order of their passing."""
+    passed = dict.fromkeys(key for story in stories for key in _passed(story))
+    return [Point(*key, when) for key in passed for when in ("before", "after")]
+
+
+def _passed(story: Story) -> list[tuple[str, str, int]]:
+    watches = story.scenario.watches
+    begun = [x for x in story.trace if x.mark == ">" and watches(x.function, x.point)]
+    return [(x.function, x.point, x.k) for x in begun if x.function != "sweep" or _counts(x)]
+
+
+def _counts(line: Line) -> bool:
+    """Of the sweeper, whose looks go by the clock. Runs that ended well are retired by `extract`; where
+    the sweeper comes first it does what it does for those that did not."""
+    return line.k <= LOOKS and not line.point.endswith("(success)")
+
+
+def by_the_clock(point: Point, stories: Sequence[Story]) -> bool:
+    """Whether a run may do without it: batches of events (and what becomes of each later), polls."""
+    if point.k > 1 and (point.point in CLOCKED or point.function == "sweep"):
+        return True
+    if is_calm(point):
+        return True
+    key = (point.function, point.point, point.k)
+    return not all(key in _passed(story) for story in stories)
+
+
+def is_calm(point: Point) -> bool:
+    """Whether the sweeper looked at a run that needed nothing of it."""
+    return point.function == "sweep" and point.point.endswith(CALM)
+
+
+def spread(all_points: Sequence[Point], count: int) -> list[Point]:
+    """So many of them, from the first to the last."""
+    step = max(1.0, len(all_points) / count)
+    return [all_points[int(i * step)] for i in range(min(count, len(all_points)))]
+
+
+def in_doubt(story: Story) -> dict[str, bool]:
+    """Calls that a killed process may have had open when it died. True: it certainly had."""
+    doubt: dict[str, bool] = {}
+    for index, line in enumerate(story.trace):
+        if line.died:
+            for call, sure in _open_at(story.trace[: index + 1], line.pid).items():
+                doubt[call] = doubt.get(call, False) or sure
+    return doubt
+
+
+def _open_at(trace: Sequence[Line], pid: int) -> dict[str, bool]:
+    """What a process had open when it died in the last line."""
+    open_: dict[str, bool] = {}
+    begun = Counter[str]()
+    for line in trace:
+        if line.pid != pid:
+            continue
+        begun[line.point] += {">": 1, "<": -1, "x": -1, "X": -1}[line.mark]
+        if line.mark in "<X":
+            open_.update(_moves(line.point))
+    doubt = {call: True for call, is_open in open_.items() if is_open}
+    for point in begun.elements():
+        doubt.update(dict.fromkeys(_moves(point), False))
+    return doubt
+
+
+def _moves(point: str) -> dict[str, bool]:
+    """Calls that a transaction opens (True) or closes."""
+    moved: dict[str, bool] = {}
+    for word in point.split():
+        key, _, state = word.partition("=")
+        if "#CALL#" in key and state in ("open", "settled", "waiting"):
+            moved[key.rpartition("#CALL#")[2]] = state == "open"
+    return moved

@@ -1,0 +1,153 @@
+"""An invocation that runs out of time yields; a fresh one goes on (BEHAVIOUR 5.3)."""
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from layover import Agent, ToolContext, tool
+from layover.adapters.inmemory.model import call, say
+from layover.adapters.journal.table import Update
+from layover.errors import AttemptsUsedUp
+from layover.keys import META, Keys
+from layover.services.turn import MAX_TURNS
+from layover.values.run import Status
+from run_kit import ANN, Bench, answers, told, types
+
+BRIEF = timedelta(seconds=2.2)
+"""The engine keeps a second of it for the journal, and begins a tool with half of it left."""
+
+
+class Countdown:
+    """A deadline that is so far away when it is made."""
+
+    def __init__(self, limit: timedelta) -> None:
+        self._at = time.monotonic() + limit.total_seconds()
+
+    def remaining(self) -> timedelta:
+        return timedelta(seconds=self._at - time.monotonic())
+
+
+@dataclass
+class Told:
+    """A deadline that says what it is told to."""
+
+    left: timedelta = timedelta(minutes=15)
+
+    def remaining(self) -> timedelta:
+        return self.left
+
+
+@dataclass
+class Slow:
+    """A tool that goes on until it is let go."""
+
+    idempotent: bool
+    entered: list[str] = field(default_factory=list)
+    go: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def bench(self) -> Bench:
+        @tool(idempotent=self.idempotent)
+        async def slow(ctx: ToolContext) -> str:
+            """Wait."""
+            self.entered.append(ctx.idempotency_key)
+            await self.go.wait()
+            return "slept"
+
+        agent = Agent("helper", model="m", tools=[slow])
+        return Bench(agent, answers(call("slow"), say("good morning")))
+
+
+async def turn(bench: Bench, run_id: str, deadline: Any) -> str:
+    answer = await asyncio.wait_for(bench.turn(run_id, deadline), 10)
+    return str(answer["status"])
+
+
+async def test_a_run_that_yields_five_times_without_a_step_is_given_up() -> None:
+    slow = Slow(idempotent=True)
+    bench = slow.bench()
+    run_id = await bench.start()
+    # The first attempt journals the step, so that it does not count.
+    for _ in range(6):
+        assert await turn(bench, run_id, Countdown(timedelta(seconds=1))) == "yielded"
+    with pytest.raises(AttemptsUsedUp):
+        await bench.turn(run_id)
+    assert await bench.settle(run_id, Error="AttemptsUsedUp") == "over"
+    run = await bench.run(run_id)
+    assert (run.status, types(await bench.events(run_id))[-2:]) == (
+        Status.FAILED,
+        ["error", "finish"],
+    )
+
+
+async def test_a_long_call_that_must_not_run_twice_is_not_let_go() -> None:
+    slow = Slow(idempotent=False)
+    bench = slow.bench()
+    run_id = await bench.start()
+    deadline = Countdown(BRIEF)
+    running = asyncio.create_task(bench.turn(run_id, deadline))
+    while deadline.remaining() > timedelta(seconds=0.8):
+        await asyncio.wait([running], timeout=0.05)
+    assert not running.done()
+    slow.go.set()
+    # It is settled in the time that is left, and the run goes on in a fresh invocation.
+    assert (await asyncio.wait_for(running, 5))["status"] == "yielded"
+    assert await turn(bench, run_id, Told()) == "over"
+    assert told((await bench.run(run_id)).messages)[1] == ("tool", "slept")
+    assert len(slow.entered) == 1
+
+
+async def test_a_long_call_that_may_run_twice_is_left_to_the_next_attempt() -> None:
+    slow = Slow(idempotent=True)
+    bench = slow.bench()
+    run_id = await bench.start()
+    assert await turn(bench, run_id, Countdown(BRIEF)) == "yielded"
+    slow.go.set()
+    assert await turn(bench, run_id, Told()) == "over"
+    assert told((await bench.run(run_id)).messages)[1] == ("tool", "slept")
+    first, second = slow.entered
+    assert first == second
+    found = types(await bench.events(run_id))
+    assert (found.count("tool-execution-end"), found.count("agent-start")) == (1, 1)
+
+
+async def test_no_model_is_asked_without_the_time_for_its_answer() -> None:
+    deadline = Told()
+
+    @tool
+    def late() -> str:
+        """Time passes."""
+        deadline.left = timedelta(seconds=60)
+        return "late"
+
+    bench = Bench(Agent("helper", model="m", tools=[late]), answers(call("late"), say("well")))
+    run_id = await bench.start()
+    assert await turn(bench, run_id, deadline) == "yielded"
+    assert len(bench.model.prompts) == 1
+    assert (await bench.run(run_id)).status is Status.RUNNING
+    assert await turn(bench, run_id, Told()) == "over"
+    assert (await bench.run(run_id)).text == "well"
+
+
+async def test_what_an_invocation_begins_with_is_always_begun() -> None:
+    """A step that is longer than any limit would be put off for ever otherwise."""
+    bench = Bench(Agent("helper", model="m"), answers(say("at once")))
+    run_id = await bench.start()
+    assert await turn(bench, run_id, Told(timedelta(seconds=2))) == "over"
+
+
+async def test_after_very_many_turns_a_fresh_execution_goes_on() -> None:
+    """The history of an execution has a limit (DESIGN 1)."""
+    slow = Slow(idempotent=True)
+    bench = slow.bench()
+    run_id = await bench.start()
+    many = Update(Keys(ANN).run(run_id), META, set={"turns": MAX_TURNS - 1})
+    await bench._table.write(many)
+    assert await turn(bench, run_id, Countdown(BRIEF)) == "left"
+    assert bench.callbacks.started == [(ANN, run_id, 1), (ANN, run_id, 2)]
+    # The old one may do nothing more.
+    assert await turn(bench, run_id, Told()) == "left"
+    assert (await bench.meta(run_id)).execution == f"{run_id}-2"

@@ -1,0 +1,351 @@
+"""Events to sockets: in order, no gap, no double, whoever writes and whoever dies."""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from layover.adapters.inmemory.sockets import MemorySockets
+from layover.adapters.inmemory.table import MemoryTable
+from layover.adapters.journal.table import Action, Delete
+from layover.errors import Fenced
+from layover.keys import CONNECTION, connection_key
+from layover.ports import NoSink, RunLog
+from layover.ports.sockets import MAX_FRAME, SocketUnsure
+from layover.services.cancel import cancel
+from layover.services.push import STALE, frame
+from layover.services.sweep import sweep
+from layover.values.socket import Claim
+from service_kit import ANN
+from socket_world import SocketWorld
+
+
+def always() -> bool:
+    return True
+
+
+@pytest.fixture
+def world() -> SocketWorld:
+    return SocketWorld()
+
+
+@pytest.fixture
+async def log(world: SocketWorld) -> RunLog:
+    """A run's writer; the connections c1 and c2 are open, nobody follows yet."""
+    await world.connect("c1")
+    await world.connect("c2")
+    return await world.running()
+
+
+# Faults
+
+
+async def test_a_death_between_claim_and_release_closes_the_connection(
+    world: SocketWorld, log: RunLog
+) -> None:
+    line = await world.followed(log)
+    await world.tell(log, 1)
+    assert isinstance(await world.ports.connections.claim(line, world.clock.now()), Claim)
+    await world.tell(log, 2)
+    assert world.seqs() == [1]
+    assert world.left == [line]
+    world.clock.advance(STALE + timedelta(seconds=1))
+    assert await world.pushing.deliver(line, always)
+    assert world.seqs() == [1]
+    assert "c1" not in world.sockets.open
+    assert await world.ports.connections.get("c1") is None
+
+
+async def test_a_live_claim_is_waited_for(world: SocketWorld, log: RunLog) -> None:
+    line = await world.subscribe(log.snapshot.meta.id)
+    claim = await world.ports.connections.claim(line, world.clock.now())
+    assert isinstance(claim, Claim)
+    await world.tell(log, 1, 2, 3)
+    waiting = asyncio.create_task(world.pushing.deliver(line, always))
+    # What the claim's holder sent by itself.
+    assert await world.ports.connections.release(claim, 2)
+    assert await asyncio.wait_for(waiting, 5)
+    assert world.seqs() == [3]
+
+
+async def test_a_gone_socket_is_forgotten_with_all_that_it_follows(
+    world: SocketWorld, log: RunLog
+) -> None:
+    run_id = log.snapshot.meta.id
+    other = await world.running()
+    await world.followed(log)
+    await world.subscribe(other.snapshot.meta.id)
+    await world.followed(log, "c2")
+    world.sockets.open.discard("c1")
+    await world.tell(log, 1)
+    assert await world.ports.connections.get("c1") is None
+    for each, left in ((run_id, {"c2"}), (other.snapshot.meta.id, set())):
+        meta = await world.journal.run(ANN, each)
+        assert meta is not None
+        assert meta.sockets == left
+    assert world.seqs("c2") == [1]
+
+
+async def test_a_post_whose_end_nobody_knows_closes_the_connection() -> None:
+    class Unsure(MemorySockets):
+        async def post(self, connection_id: str, frame: str) -> None:
+            await super().post(connection_id, frame)
+            if len(self.frames[connection_id]) == 2:
+                raise SocketUnsure
+
+    world = SocketWorld(sockets=Unsure("c1"))
+    await world.connect()
+    log = await world.running()
+    await world.followed(log)
+    await world.tell(log, 1, 2, 3)
+    await world.tell(log, 4)
+    assert world.seqs() == [1, 2]
+    assert world.sockets.open == set()
+
+
+async def test_a_frame_without_room_is_posted_again(world: SocketWorld, log: RunLog) -> None:
+    await world.followed(log)
+    world.sockets.busy = 2
+    await world.tell(log, 1, 2, 3)
+    assert world.seqs() == [1, 2, 3]
+
+
+async def test_a_connection_whose_token_expired_gets_nothing_and_is_closed(
+    world: SocketWorld,
+) -> None:
+    await world.connect(token_lives=60)
+    log = await world.running()
+    await world.followed(log)
+    await world.tell(log, 1)
+    world.clock.advance(timedelta(seconds=60))
+    await world.tell(log, 2)
+    assert world.seqs() == [1]
+    assert world.sockets.open == {"c2"}
+
+
+async def test_a_line_of_a_connection_without_a_record_is_not_tried_for_ever(
+    world: SocketWorld, log: RunLog
+) -> None:
+    line = await world.followed(log)
+    await world.table.write(Delete(connection_key("c1"), CONNECTION))
+    world.sockets.open.discard("c1")
+    await world.tell(log, 1)
+    run = await world.journal.run(ANN, line.run_id)
+    assert run is not None
+    assert run.sockets == frozenset()
+    assert await world.ports.connections.claim(line, world.clock.now()) is None
+
+
+async def test_the_sweeper_closes_connections_whose_token_expired(world: SocketWorld) -> None:
+    await world.connect("c1", token_lives=60)
+    await world.connect("c2")
+    assert await sweep(world.runtime) == {}
+    world.clock.advance(timedelta(seconds=61))
+    assert await sweep(world.runtime) == {"disconnected": 1}
+    assert world.sockets.open == {"c2"}
+    assert await sweep(world.runtime) == {}
+
+
+async def test_the_sweeper_has_sent_what_a_dead_writer_left(
+    world: SocketWorld, log: RunLog
+) -> None:
+    run_id = log.snapshot.meta.id
+    line = await world.followed(log)
+    await world.tell(log, 1)
+    world.sink.to = NoSink()  # The writer's process is gone with its posts.
+    await world.finish(run_id)
+    assert world.seqs() == [1]
+    await sweep(world.runtime)
+    assert world.left == [line]
+
+
+async def test_a_slow_socket_holds_up_neither_writer_nor_others() -> None:
+    class Slow(MemorySockets):
+        release = asyncio.Event()
+
+        async def post(self, connection_id: str, frame: str) -> None:
+            if connection_id == "c1":
+                await asyncio.wait_for(self.release.wait(), 10)
+            await super().post(connection_id, frame)
+
+    slow = Slow("c1", "c2")
+    world = SocketWorld(sockets=slow, finish_s=0.05)
+    await world.connect("c1")
+    await world.connect("c2")
+    log = await world.running()
+    line = await world.subscribe(log.snapshot.meta.id)
+    await world.subscribe(log.snapshot.meta.id, "c2")
+    for value in range(5):
+        log.emit(*world.data(value))
+        await asyncio.wait_for(log.flush(), 1)
+    await log.cancel_requested()
+    while len(slow.frames["c2"]) < 5:
+        await asyncio.sleep(0)
+    assert slow.frames["c1"] == []
+    # The invocation ends: the post under way comes to its end, the rest is left to another one.
+    asyncio.get_running_loop().call_later(0.2, slow.release.set)
+    await asyncio.wait_for(world.pusher.finish(), 5)
+    assert world.seqs("c1") == [1]
+    assert world.left == [line]
+    assert await world.pushing.deliver(line, always)
+    assert world.seqs("c1") == [1, 2, 3, 4, 5]
+
+
+# Who writes
+
+
+async def test_two_that_send_at_once_send_everything_once(world: SocketWorld, log: RunLog) -> None:
+    line = await world.subscribe(log.snapshot.meta.id)
+    log.emit(*world.data(*range(30)))
+    await log.flush()
+    done = await asyncio.gather(*(world.pushing.deliver(line, always) for _ in range(5)))
+    assert all(done)
+    assert world.seqs() == list(range(1, 31))
+
+
+async def test_a_subscription_just_before_the_end_gets_the_end(
+    world: SocketWorld, log: RunLog
+) -> None:
+    run_id = log.snapshot.meta.id
+    line = await world.subscribe(run_id)
+    assert await world.pushing.deliver(line, always)
+    await world.finish(run_id)
+    await world.pusher.finish()
+    page = await world.journal.events(ANN, run_id, 0, 100)
+    assert world.sent() == [e.model_dump(mode="json") for e in page.items]
+    assert page.items[-1].type == "agent-end"
+
+
+async def test_of_two_subscriptions_the_later_is_seen_as_well(
+    world: SocketWorld, log: RunLog
+) -> None:
+    run_id = log.snapshot.meta.id
+    await world.subscribe(run_id, "c1")
+    await world.step(log, "one")
+    await world.tell(log, 1)
+    await world.subscribe(run_id, "c2")
+    await log.wait_for_compaction(2)
+    await world.tell(log, 2)
+    assert world.seqs("c1") == world.seqs("c2") == [1, 2]
+
+
+async def test_a_fact_without_events_shows_a_new_subscription(
+    world: SocketWorld, log: RunLog
+) -> None:
+    await world.tell(log, 1)
+    await world.subscribe(log.snapshot.meta.id)
+    await world.step(log, "hello")
+    await world.pusher.finish()
+    assert world.seqs() == [1]
+
+
+async def test_the_look_at_the_cancel_flag_shows_a_new_subscription(
+    world: SocketWorld, log: RunLog
+) -> None:
+    await world.tell(log, 1)
+    await world.subscribe(log.snapshot.meta.id)
+    await world.tell(log, 2)
+    assert world.sent() == []
+    await log.cancel_requested()
+    await world.pusher.finish()
+    assert world.seqs() == [1, 2]
+
+
+async def test_the_next_writer_sends_what_the_last_one_left(
+    world: SocketWorld, log: RunLog
+) -> None:
+    run_id = log.snapshot.meta.id
+    await world.tell(log, 1)
+    await world.subscribe(run_id)
+    await world.tell(log, 2)
+    assert world.sent() == []
+    await world.take(run_id)
+    await world.pusher.finish()
+    assert world.seqs() == [1, 2]
+
+
+async def test_a_queued_run_that_is_cancelled_says_so(world: SocketWorld) -> None:
+    await world.connect()
+    thread = (await world.thread()).id
+    await world.run(thread)
+    queued = await world.run(thread, on_busy="enqueue")
+    await world.subscribe(queued.id)
+    await cancel(world.runtime, ANN, queued.id)
+    await world.pusher.finish()
+    assert [f["type"] for f in world.sent()] == ["finish"]
+
+
+async def test_a_writer_that_was_fenced_is_not_mistaken_for_one_that_missed_a_subscription(
+    world: SocketWorld, log: RunLog
+) -> None:
+    await world.subscribe(log.snapshot.meta.id)
+    await world.take(log.snapshot.meta.id)
+    with pytest.raises(Fenced):
+        await world.step(log, "too late")
+
+
+async def test_after_the_last_event_nobody_follows(world: SocketWorld, log: RunLog) -> None:
+    run_id = log.snapshot.meta.id
+    line = await world.subscribe(run_id)
+    await world.finish(run_id)
+    await world.pusher.finish()
+    run = await world.journal.run(ANN, run_id)
+    assert run is not None
+    assert run.sockets == frozenset()
+    assert await world.ports.connections.claim(line, world.clock.now()) is None
+
+
+async def test_nothing_is_asked_for_a_run_that_nobody_follows() -> None:
+    class Counting(MemoryTable):
+        def __init__(self) -> None:
+            super().__init__()
+            self.asked: Counter[str] = Counter()
+
+        async def get(self, pk: str, sk: str) -> Any:
+            self.asked["get"] += 1
+            return await super().get(pk, sk)
+
+        async def query(self, pk: str, low: str, high: str, **how: Any) -> Any:
+            self.asked["query"] += 1
+            return await super().query(pk, low, high, **how)
+
+        async def write(self, action: Any) -> Any:
+            self.asked["write"] += 1
+            return await super().write(action)
+
+        async def transact(self, actions: Sequence[Action], token: str) -> None:
+            self.asked["transact"] += 1
+            await super().transact(actions, token)
+
+    table = Counting()
+    world = SocketWorld(table)
+    log = await world.running()
+    table.asked.clear()
+    await world.tell(log, 1)
+    await world.step(log, "hello")
+    await log.cancel_requested()
+    assert table.asked == {"write": 1, "transact": 1, "get": 1}
+
+
+# Frames
+
+
+def test_an_event_that_no_frame_holds_is_announced(world: SocketWorld) -> None:
+    [event] = world.data("x" * MAX_FRAME)
+    numbered = event.model_copy(update={"seq": 7, "run_id": "r1"})
+    at = numbered.model_dump(mode="json")["at"]
+    told = {"seq": 7, "run_id": "r1", "type": "data", "at": at, "too_large": True}
+    assert json.loads(frame(numbered)) == told
+
+
+def test_an_event_that_just_fits_is_sent_whole(world: SocketWorld) -> None:
+    [event] = world.data("")
+    room = MAX_FRAME - len(event.model_dump_json())
+    [fits] = world.data("x" * room)
+    [too_long] = world.data("x" * (room - 1) + "ä")
+    assert frame(fits) == fits.model_dump_json()
+    assert "too_large" in frame(too_long)

@@ -1,0 +1,194 @@
+"""The watch over runs: what somebody began and did not live to finish is finished."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from layover.adapters.inmemory.metrics import MemoryMetrics
+from layover.adapters.inmemory.model import call, say
+from layover.services.start_run import OnBusy
+from layover.services.sweep import sweep
+from layover.values.event import Event
+from layover.values.metrics import Metric
+from layover.values.run import Decision, DecisionKind, Run, Status
+from run_kit import ANN, Bench, Ledger, types
+
+PATIENCE = timedelta(seconds=60)
+A_CANCEL = timedelta(seconds=4)
+"""Longer than any cancel takes."""
+
+
+async def waiting(bench: Bench) -> str:
+    """A run of which one call waits, on a token."""
+    run = await bench.go()
+    assert run.status is Status.SUSPENDED
+    assert await bench.wait(run.id, "c1") == "waiting"
+    return run.id
+
+
+def payer() -> Bench:
+    """One payment that waits; whatever comes after it is answered."""
+    return Ledger().bench(call("pay", amount=5, tool_call_id="c1"), say("paid"), say("next"))
+
+
+async def later(bench: Bench, after: timedelta) -> dict[str, int]:
+    """What a sweep does after so long."""
+    bench.clock.advance(after)
+    return await sweep(bench.plain)
+
+
+async def ended(bench: Bench, run_id: str) -> tuple[Run, list[str]]:
+    """The run and the types of its events; exactly one of them is `finish`."""
+    events: list[Event] = await bench.events(run_id)
+    assert [e.type for e in events].count("finish") == 1
+    return await bench.run(run_id), types(events)
+
+
+# Cancels and deletions
+
+
+async def test_a_cancel_whose_caller_died_is_finished() -> None:
+    bench = payer()
+    run_id = await waiting(bench)
+    await bench.plain.journal.request_cancel(ANN, run_id)
+    assert (await later(bench, A_CANCEL))["cancelled"] == 1
+    run, told = await ended(bench, run_id)
+    assert (run.status, told[-2:]) == (Status.CANCELLED, ["tool-call-decided", "finish"])
+    assert bench.callbacks.stopped == [f"{run_id}-1"]
+    assert bench.callbacks.woken == ["token"]
+    assert (await bench.head()).active_run is None
+
+
+async def test_a_cancel_in_progress_is_left_to_its_caller() -> None:
+    bench = payer()
+    run_id = await waiting(bench)
+    await sweep(bench.plain)
+    await bench.plain.journal.request_cancel(ANN, run_id)
+    assert "cancelled" not in await later(bench, timedelta(seconds=2))
+    assert (await bench.run(run_id)).status is Status.SUSPENDED
+
+
+async def test_the_next_run_starts_when_a_half_done_interrupt_is_finished() -> None:
+    bench = payer()
+    run_id = await waiting(bench)
+    next_id = await bench.start("next", on_busy=OnBusy.ENQUEUE)
+    await bench.plain.journal.request_cancel(ANN, run_id)
+    await later(bench, A_CANCEL)
+    assert (await bench.run(run_id)).status is Status.CANCELLED
+    assert (await bench.head()).active_run == next_id
+    assert bench.callbacks.started[-1] == (ANN, next_id, 1)
+
+
+async def test_a_half_done_deletion_leaves_no_execution_waiting() -> None:
+    bench = payer()
+    run_id = await waiting(bench)
+    await bench.plain.journal.mark_deleted(ANN, "t1")
+    assert (await later(bench, timedelta(0)))["erased"] == 1
+    assert bench.callbacks.stopped == [f"{run_id}-1"]
+    assert await bench.plain.journal.run(ANN, run_id) is None
+    assert await bench.threads.messages(ANN, "t1", "any", 10, None) is None
+    assert "erased" not in await later(bench, PATIENCE)
+
+
+# Executions and tokens
+
+
+async def test_a_decision_whose_token_was_never_sent_is_sent() -> None:
+    bench = payer()
+    run_id = await waiting(bench)
+    found = await bench.call(run_id, "c1")
+    yes = Decision(kind=DecisionKind.APPROVED, decided_by=ANN, at=bench.clock.now())
+    await bench.plain.journal.decide(ANN, run_id, found.key, found.attempt, yes)
+    await later(bench, timedelta(0))
+    assert bench.callbacks.woken == ["token"]
+
+
+async def test_a_run_gets_a_new_execution_only_after_two_looks_a_while_apart() -> None:
+    bench = payer()
+    run_id = await bench.start()
+    await bench.callbacks.stop(f"{run_id}-1", "it died")
+    assert await later(bench, timedelta(0)) == {"lost": 1}
+    assert await later(bench, PATIENCE / 2) == {}
+    assert bench.callbacks.started == [(ANN, run_id, 1)]
+    assert await later(bench, PATIENCE) == {"succeeded": 1}
+    assert bench.callbacks.started[-1] == (ANN, run_id, 2)
+    assert (await bench.meta(run_id)).execution == f"{run_id}-2"
+
+
+async def test_an_execution_that_is_alive_after_all_drives_on() -> None:
+    bench = payer()
+    run_id = await bench.start()
+    bench.callbacks.stopped.append(f"{run_id}-1")
+    assert await later(bench, timedelta(0)) == {"lost": 1}
+    bench.callbacks.stopped.clear()
+    assert await later(bench, PATIENCE) == {"driven": 1}
+    bench.callbacks.stopped.append(f"{run_id}-1")
+    assert await later(bench, PATIENCE) == {"lost": 1}
+
+
+async def test_a_run_that_nothing_drives_after_five_attempts_is_given_up() -> None:
+    bench = payer()
+    run_id = await bench.start()
+    next_id = await bench.start("next", on_busy=OnBusy.ENQUEUE)
+    for _ in range(5):
+        await bench.plain.journal.take(ANN, run_id, f"{run_id}-1")
+    await bench.callbacks.stop(f"{run_id}-1", "it died")
+    await later(bench, timedelta(0))
+    assert (await later(bench, PATIENCE))["failed"] == 1
+    run, told = await ended(bench, run_id)
+    assert (run.status, told[-2:]) == (Status.FAILED, ["error", "finish"])
+    assert run.error is not None
+    assert run.error.type == "AttemptsUsedUp"
+    assert bench.callbacks.started[-1] == (ANN, next_id, 1)
+
+
+# Saving
+
+
+async def test_what_a_run_had_is_saved_when_the_database_is_back() -> None:
+    bench = payer()
+    run_id = await waiting(bench)
+    await bench.plain.journal.request_cancel(ANN, run_id)
+    await later(bench, A_CANCEL)
+    bench.threads.away = True
+    assert await later(bench, timedelta(0)) == {"trouble": 1}
+    assert (await bench.head()).unsaved == (run_id,)
+    # Others are due: a database that is away is not tried again at once.
+    assert await later(bench, PATIENCE / 2) == {}
+    bench.threads.away = False
+    assert await later(bench, PATIENCE / 2) == {"retired": 1}
+    assert (await bench.head()).unsaved == ()
+    assert [m.run_id for m in await bench.stored()] == [run_id] * 3
+    assert await later(bench, PATIENCE * 100) == {}
+
+
+async def test_the_trouble_of_one_run_does_not_keep_others_waiting() -> None:
+    bench = payer()
+    run_id = await waiting(bench)
+    await bench.plain.journal.request_cancel(ANN, run_id)
+    await later(bench, A_CANCEL)
+    other = await bench.start("other", thread="t2")
+    await bench.callbacks.stop(f"{other}-1", "it died")
+    bench.threads.away = True
+    assert await later(bench, timedelta(0)) == {"trouble": 1, "lost": 1}
+
+
+# What is counted
+
+
+async def test_age_of_a_call_that_nobody_decides_is_counted() -> None:
+    bench = payer()
+    metrics = MemoryMetrics()
+    bench.plain = replace(bench.plain, metrics=metrics)
+    await waiting(bench)
+    await later(bench, timedelta(hours=2))
+    (counted,) = [c for c in metrics.counted if c.name is Metric.APPROVAL_AGE]
+    assert (counted.value, counted.unit) == (7200, "Seconds")
+
+
+async def test_run_that_waits_for_nobody_has_no_age() -> None:
+    bench = payer()
+    metrics = MemoryMetrics()
+    bench.plain = replace(bench.plain, metrics=metrics)
+    await bench.start()
+    await later(bench, timedelta(hours=2))
+    assert metrics.counted == []
