@@ -21,7 +21,7 @@ def test_without_a_verified_token_nothing_is_answered(api: Api, method: str, url
         assert answer.headers["www-authenticate"] == "Bearer"
 
 
-@pytest.mark.parametrize("path", ["/nope", "/threads/", "/runs", "/memory/entries", "/x" * 2000])
+@pytest.mark.parametrize("path", ["/nope", "/threads/", "/runs", "/memory/things", "/x" * 2000])
 def test_a_path_that_is_not_there_is_not_found(api: Api, path: str) -> None:
     api.get(path).problem(404, "not-found")
 

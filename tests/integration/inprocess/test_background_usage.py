@@ -6,8 +6,10 @@ from decimal import Decimal
 from typing import Any
 
 from layover import Agent, Memory, SemanticRecall
-from layover.adapters.inmemory.model import ScriptedModel, fail, say
+from layover.adapters.inmemory.model import USAGE, ScriptedModel, fail, say
 from layover.services.extract import extract
+from layover.services.runs import snapshot_of
+from layover.services.views import run_view
 from layover.testing import HashingEmbedder
 from layover.values.usage import Usage
 from run_kit import ANN, Bench
@@ -21,9 +23,11 @@ class World(Bench):
     """An agent that remembers everything; a token costs a thousandth of a dollar."""
 
     def __init__(self, **background: Any) -> None:
-        tasks = {task: [say(FACTS, usage=PAID)] for task in ("title", "profile", "session")}
+        tasks = {task: [say(FACTS, usage=PAID)] * 2 for task in ("title", "profile", "session")}
         model = ScriptedModel(lambda prompt: say("fine"), background={**tasks, **background})
-        memory = Memory(profile=True, session=True, semantic_recall=SemanticRecall())
+        memory = Memory(
+            profile=True, session=True, semantic_recall=SemanticRecall(scope="resource")
+        )
         super().__init__(Agent("helper", memory=memory), model)
         self.embedder = HashingEmbedder()
         self.embedder.billed = True
@@ -86,10 +90,8 @@ async def test_background_work_is_priced_and_no_part_of_the_runs_usage() -> None
     run_id = await world.learn()
     _, title = world.threads.spent[ANN, run_id, "title"]
     assert (title.agent, title.usage.cost_usd) == ("helper", Decimal("0.11"))
-    snapshot = await world.plain.journal.snapshot(ANN, run_id)
-    assert snapshot is not None
-    assert snapshot.meta.outcome is not None
-    assert snapshot.meta.outcome.usage.input_tokens == snapshot.steps[0].usage.input_tokens
+    run = run_view(await snapshot_of(world.plain, ANN, run_id))
+    assert run.usage.input_tokens == USAGE.input_tokens
 
 
 async def test_a_run_that_is_extracted_again_costs_what_it_cost_first() -> None:

@@ -2,14 +2,19 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from layover import Agent, Memory, SemanticRecall, TokenBuffer
+from layover.adapters.inmemory.memory import InMemoryMemory
 from layover.adapters.inmemory.model import ScriptedModel, fail, say
+from layover.adapters.inmemory.threads import InMemoryThreads
 from layover.errors import ModelError
-from layover.testing import HashingEmbedder
+from layover.testing import HashingEmbedder, MemoryMetrics
+from layover.values.context import TurnContext, TurnQuery
+from layover.values.metrics import Metric
 from layover.values.prompt import Embedded, Prompt
 from layover.wiring import in_memory_runtime
 
@@ -136,7 +141,7 @@ async def test_other_threads_are_searched_only_where_asked() -> None:
 
 async def test_a_text_is_embedded_once() -> None:
     embedder = HashingEmbedder()
-    await Chat(embedder, SemanticRecall()).say("hello")
+    await Chat(embedder, SemanticRecall(scope="resource")).say("hello")
     assert embedder.asked == 3  # the query, the input and the answer
 
 
@@ -147,3 +152,32 @@ async def test_what_was_said_to_a_run_that_failed_is_found_later() -> None:
     failed = await chat.agent.generate(SECRET, thread_id="t", resource_id="ann")
     assert failed.status == "failed"
     assert "4711" in recalled(await chat.say(*FILLER, "what is my locker code?"))
+
+
+class SmallScopes(InMemoryThreads):
+    """A store that searches three texts."""
+
+    async def open_turn(self, query: TurnQuery) -> TurnContext:
+        recall = query.recall and query.recall.model_copy(update={"most_rows": 3})
+        return await super().open_turn(query.model_copy(update={"recall": recall}))
+
+
+async def test_a_scope_that_is_not_searched_whole_is_counted() -> None:
+    chat = Chat(HashingEmbedder(), SemanticRecall(top_k=1))
+    threads, metrics = SmallScopes(), MemoryMetrics()
+    stores = {"threads": threads, "memory": InMemoryMemory(threads), "metrics": metrics}
+    chat.agent.runtime = replace(chat.agent.runtime, **stores)
+    await chat.say("one", "two")
+    assert metrics.total(Metric.RECALL_SCOPE_CUT) == 0
+    await chat.say("three", "four")
+    assert metrics.total(Metric.RECALL_SCOPE_CUT, agent="helper") > 0
+
+
+async def test_at_the_beginning_of_a_thread_nothing_is_looked_for() -> None:
+    embedder = HashingEmbedder()
+    chat = Chat(embedder, SemanticRecall())
+    await chat.say("one")
+    said_and_answered = 2
+    assert embedder.asked == said_and_answered
+    await chat.say("two")
+    assert embedder.asked == 2 * said_and_answered + 1

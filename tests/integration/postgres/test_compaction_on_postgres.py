@@ -2,7 +2,7 @@
 any script of it doing the same as in memory."""
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import psycopg
@@ -14,7 +14,8 @@ from layover.adapters.store.postgres.database import Database, Row
 from layover.adapters.store.postgres.memory import PostgresMemory
 from layover.adapters.store.postgres.queries import Query, Statement, load
 from layover.adapters.store.postgres.threads import PostgresThreads
-from postgres_fixture import TestPostgres, fresh_owner
+from plan_kit import analyze, filled, scans
+from postgres_fixture import TestPostgres
 from thread_kit import Stores
 
 # 20,000 messages, compacted every four, by a chain of five generations each. The path leaves the trunk, as do
@@ -50,12 +51,7 @@ ASKED = {"thread_id": "t", "leaf_id": LEAF, "mode": "observations", "run_id": "r
 
 @pytest.fixture(scope="module")
 def long_thread(postgres: TestPostgres) -> str:
-    owner = fresh_owner()
-    with psycopg.connect(postgres.runtime) as connection:
-        connection.execute("select set_config('app.resource_id', %s, true)", (owner,))
-        for statement in _THREAD.split(";\n")[:-1]:
-            connection.execute(statement)
-    return owner
+    return filled(postgres, _THREAD)
 
 
 @pytest.fixture
@@ -67,27 +63,10 @@ async def connection(
         yield opened
 
 
-def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield plan
-    for child in plan.get("Plans", ()):
-        yield from _nodes(child)
-
-
 async def _rows_read(connection: AsyncConnection[Any], query: Query, **values: object) -> int:
     """Runs the query with its generic plan; how many rows of `GROWING` it looked at."""
-    await connection.execute("set plan_cache_mode = force_generic_plan")
-    await connection.execute("deallocate all")
-    await connection.execute(b"prepare q as " + query.sql)
-    given = (values[p] for p in query.parameters)
-    arguments = ", ".join("null" if v is None else f"'{v}'" for v in given)
-    explain = f"explain (analyze, format json) execute q ({arguments})"
-    rows = await (await connection.execute(explain)).fetchall()
-    read = 0
-    for node in _nodes(rows[0][0][0]["Plan"]):
-        if node.get("Relation Name") in GROWING and node["Node Type"] != "ModifyTable":
-            removed = node.get("Rows Removed by Filter", 0)
-            read += round((node["Actual Rows"] + removed) * node["Actual Loops"])
-    return read
+    found = await scans(connection, query, GROWING, values)
+    return sum(rows for _, rows in found)
 
 
 @pytest.mark.parametrize("analyzed", [False, True])
@@ -96,7 +75,7 @@ async def test_a_turn_reads_only_what_its_prompt_shows(
     connection: AsyncConnection[Any], postgres: TestPostgres, pinned: int | None, analyzed: bool
 ) -> None:
     if analyzed:
-        _analyze(postgres)
+        analyze(postgres)
     compacted = load("compaction.sql")["compacted"]
     # Five generations of three observations, and eight slices at most with theirs.
     assert 20 < await _rows_read(connection, compacted, **ASKED, pinned=pinned) <= 120
@@ -110,7 +89,7 @@ async def test_a_span_reads_only_its_own_messages(
     connection: AsyncConnection[Any], postgres: TestPostgres, analyzed: bool
 ) -> None:
     if analyzed:
-        _analyze(postgres)
+        analyze(postgres)
     span = load("compaction.sql")["span"]
     values = {"thread_id": "t", "after_id": "m11990", "through_id": "m12010"}
     assert 20 <= await _rows_read(connection, span, **values) <= 30
@@ -121,7 +100,7 @@ async def test_a_write_reads_no_more(
     connection: AsyncConnection[Any], postgres: TestPostgres, analyzed: bool
 ) -> None:
     if analyzed:
-        _analyze(postgres)
+        analyze(postgres)
     made = {"through_id": LEAF, "id": "i", "at": "2026-01-01", "observations": "[]", "usage": "[]"}
     made |= {"token_count": 1, "summary": None, "prompt_version": "v", "model": "m"}
     values = {**ASKED, **made, "kind": "observations", "after_id": "m19979"}
@@ -148,11 +127,6 @@ async def test_a_fork_of_the_trunk_reads_no_more(connection: AsyncConnection[Any
     compacted = load("compaction.sql")["compacted"]
     asked = {**ASKED, "leaf_id": "x500"}
     assert 20 < await _rows_read(connection, compacted, **asked, pinned=None) <= 60
-
-
-def _analyze(postgres: TestPostgres) -> None:
-    with psycopg.connect(postgres.admin, autocommit=True) as connection:
-        connection.execute("analyze")
 
 
 class Twice(Database):

@@ -1,15 +1,15 @@
 """What a read of a long thread touches: index ranges, and no more rows than it returns."""
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
-import psycopg
 import pytest
 from psycopg import AsyncConnection
 
 from layover.adapters.store.postgres.queries import Query, load
-from postgres_fixture import TestPostgres, fresh_owner
+from plan_kit import analyze, filled, scans
+from postgres_fixture import TestPostgres
 
 MESSAGES = 20_000
 SPAN = 30
@@ -39,13 +39,7 @@ insert into messages (thread_id, branch_id, depth, id, role, created_at, content
 
 @pytest.fixture(scope="module")
 def long_thread(postgres: TestPostgres) -> str:
-    owner = fresh_owner()
-    with psycopg.connect(postgres.runtime) as connection:
-        connection.execute("select set_config('app.resource_id', %s, true)", (owner,))
-        for statement in _THREAD.split(";\n")[:-1]:
-            values = {"last": MESSAGES - 1} if "%(last)s" in statement else None
-            connection.execute(statement, values)
-    return owner
+    return filled(postgres, _THREAD, {"last": MESSAGES - 1})
 
 
 @pytest.fixture
@@ -57,28 +51,11 @@ async def connection(
         yield opened
 
 
-def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield plan
-    for child in plan.get("Plans", ()):
-        yield from _nodes(child)
-
-
 async def _rows_read(connection: AsyncConnection[Any], query: Query, **values: object) -> int:
     """Runs the query with its generic plan; how many rows of `messages` it looked at."""
-    await connection.execute("set plan_cache_mode = force_generic_plan")
-    await connection.execute("deallocate all")
-    await connection.execute(b"prepare q as " + query.sql)
-    given = (values[p] for p in query.parameters)
-    arguments = ", ".join("null" if v is None else f"'{v}'" for v in given)
-    explain = f"explain (analyze, format json) execute q ({arguments})"
-    rows = await (await connection.execute(explain)).fetchall()
-    read = 0
-    for node in _nodes(rows[0][0][0]["Plan"]):
-        if node.get("Relation Name") == "messages" and node["Node Type"] != "ModifyTable":
-            assert node["Node Type"] in ("Index Scan", "Index Only Scan"), node
-            removed = node.get("Rows Removed by Filter", 0)
-            read += round((node["Actual Rows"] + removed) * node["Actual Loops"])
-    return read
+    found = await scans(connection, query, ("messages",), values)
+    assert {kind for kind, _ in found} <= {"Index Scan", "Index Only Scan"}, found
+    return sum(rows for _, rows in found)
 
 
 @pytest.mark.parametrize("analyzed", [False, True])
@@ -86,7 +63,7 @@ async def test_a_window_reads_only_its_own_rows(
     connection: AsyncConnection[Any], postgres: TestPostgres, analyzed: bool
 ) -> None:
     if analyzed:
-        _analyze(postgres)
+        analyze(postgres)
     ids = {"thread_id": "t", "input_id": LEAF}
     # The window has never moved: it does so now, by one probe a branch, not by reading what it passes.
     move = load("threads.sql")["move_window"]
@@ -103,7 +80,7 @@ async def test_a_page_reads_only_its_own_rows(
     connection: AsyncConnection[Any], postgres: TestPostgres, analyzed: bool, after: int
 ) -> None:
     if analyzed:
-        _analyze(postgres)
+        analyze(postgres)
     query = load("threads.sql")["page_of_messages"]
     values = {"thread_id": "t", "leaf_id": LEAF, "after": after, "limit": 20}
     assert 5 < await _rows_read(connection, query, **values) <= 25
@@ -114,7 +91,7 @@ async def test_placing_messages_probes_once_a_message(
     connection: AsyncConnection[Any], postgres: TestPostgres, analyzed: bool
 ) -> None:
     if analyzed:
-        _analyze(postgres)
+        analyze(postgres)
     query = load("threads.sql")["insert_messages"]
     new = {"id": "n1", "parent_id": LEAF, "role": "user", "content": [], "created_at": "2026-01-01"}
     values = {"thread_id": "t", "messages": json.dumps([new])}
@@ -125,10 +102,18 @@ async def test_placing_messages_probes_once_a_message(
 async def test_finding_the_leaf_probes_once_a_branch(
     connection: AsyncConnection[Any], postgres: TestPostgres
 ) -> None:
-    _analyze(postgres)
+    analyze(postgres)
     assert await _rows_read(connection, load("threads.sql")["thread_head"], thread_id="t") <= 23
 
 
-def _analyze(postgres: TestPostgres) -> None:
-    with psycopg.connect(postgres.admin, autocommit=True) as connection:
-        connection.execute("analyze")
+async def test_an_owner_whom_the_statistics_do_not_know_reads_no_more(
+    postgres: TestPostgres, long_thread: str
+) -> None:
+    analyze(postgres)
+    stranger = filled(postgres, _THREAD, {"last": MESSAGES - 1})
+    async with await AsyncConnection.connect(postgres.runtime) as connection:
+        await connection.execute("select set_config('app.resource_id', %s, false)", (stranger,))
+        history = load("threads.sql")["open_turn_history"]
+        values = {"thread_id": "t", "input_id": LEAF, "pinned": MESSAGES - SPAN, "most": None}
+        assert await _rows_read(connection, history, **values) <= SPAN + 10
+        await connection.rollback()

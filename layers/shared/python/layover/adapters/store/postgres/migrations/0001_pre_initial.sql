@@ -75,9 +75,10 @@ create table messages (
     token_count integer,
     content json not null,
     model_output text,
-    constraint messages_pkey primary key (resource_id, thread_id, branch_id, depth),
-    -- The id before the thread: a probe by id never looks like a scan of the thread (see sql/threads.sql).
-    constraint messages_id_key unique (resource_id, id, thread_id),
+    -- The owner comes last. Both indexes would do for a planner that believes an owner to have one message, as it
+    -- does of a new one, whom its statistics do not know beside a few that have all: it would read all they have.
+    constraint messages_pkey primary key (thread_id, branch_id, depth, resource_id),
+    constraint messages_id_key unique (id, thread_id, resource_id),
     constraint messages_branch_fkey foreign key (resource_id, thread_id, branch_id)
         references branches (resource_id, thread_id, id) on delete cascade,
     constraint messages_role_check check (role in ('user', 'assistant', 'tool', 'custom'))

@@ -1,0 +1,131 @@
+"""The WebSocket front: API Gateway's events, its limits, and `@connections`."""
+
+import asyncio
+import json
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import httpx2
+import pytest
+from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from front_kit import LIMIT_S, serving
+from layover.local.socket_front import MESSAGE_LIMIT, Limits
+
+
+async def ended(client: ClientConnection) -> int | None:
+    """The code that the server closes with; what comes before is read."""
+    async with asyncio.timeout(LIMIT_S):
+        with suppress(ConnectionClosed):
+            while True:
+                await client.recv()
+    return client.close_code
+
+
+async def call(method: str, url: str, **more: Any) -> int:
+    async with httpx2.AsyncClient(timeout=LIMIT_S, trust_env=False) as http:
+        return (await http.request(method, url, **more)).status_code
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"), [({"statusCode": 401}, 401), (None, 502), ({}, 502), ("text", 502)]
+)
+async def test_a_handshake_that_the_function_refuses_is_refused(answer: Any, status: int) -> None:
+    async with serving() as served:
+        served.function.answers = lambda _: answer
+        with pytest.raises(InvalidStatus) as refused:
+            await served.connect().__aenter__()
+        assert refused.value.response.status_code == status
+        assert served.function.of("$disconnect") == []
+
+
+async def test_events_have_the_shape_of_api_gateways() -> None:
+    async with serving() as served:
+        async with served.connect("?ticket=a%2Bb&x=") as client:
+            await client.send("hello")
+            await served.function.asked("$default")
+        await served.function.asked("$disconnect")
+        came, said, left = served.function.events
+    assert came["queryStringParameters"] == {"ticket": "a+b"}
+    assert came["headers"]["upgrade"] == "websocket"
+    assert (said["body"], said["isBase64Encoded"]) == ("hello", False)
+    kinds = [e["requestContext"]["eventType"] for e in (came, said, left)]
+    assert kinds == ["CONNECT", "MESSAGE", "DISCONNECT"]
+    assert len({e["requestContext"]["connectionId"] for e in (came, said, left)}) == 1
+    assert all("authorizer" not in e["requestContext"] for e in (came, said, left))
+
+
+async def test_a_message_that_the_function_fails_on_is_told() -> None:
+    async with serving() as served, served.connect() as client:
+        served.function.answers = lambda _: None
+        await client.send("hello")
+        told = json.loads(await asyncio.wait_for(client.recv(), LIMIT_S))
+        assert told["message"] == "Internal server error"
+        assert told["connectionId"] == await served.id_of(client)
+
+
+async def test_a_message_that_is_too_large_closes_the_connection() -> None:
+    async with serving() as served, served.connect() as client:
+        await client.send("x" * MESSAGE_LIMIT)
+        await served.function.asked("$default")
+        await client.send("x" * (MESSAGE_LIMIT + 1))
+        assert await ended(client) == 1009
+        await served.function.asked("$disconnect")
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [Limits(idle=timedelta(seconds=0.3)), Limits(life=timedelta(seconds=0.3))],
+    ids=["idle", "life"],
+)
+async def test_a_connection_ends_at_its_limits(limits: Limits) -> None:
+    async with serving(limits) as served, served.connect() as client:
+        assert await ended(client) == 1001
+        await served.function.asked("$disconnect")
+
+
+async def test_words_keep_an_idle_connection_open() -> None:
+    async with serving(Limits(idle=timedelta(seconds=0.5))) as served, served.connect() as client:
+        for count in range(1, 8):
+            await client.send("still here")
+            await served.function.asked("$default", count)
+            await asyncio.sleep(0.1)
+        assert served.function.of("$disconnect") == []
+        assert await ended(client) == 1001
+
+
+async def test_a_client_that_does_not_read_is_let_go() -> None:
+    async with serving(Limits(backlog=300_000)) as served, served.connect() as client:
+        connection_id = await served.id_of(client)
+        client.transport.pause_reading()
+        data = b"x" * 100_000
+        posts = [
+            await asyncio.to_thread(served.front.post, connection_id, data) for _ in range(200)
+        ]
+        assert (posts[0], posts[-1]) == (200, 410)
+        await served.function.asked("$disconnect")
+
+
+async def test_connections_are_posted_to_described_and_closed() -> None:
+    async with serving() as served, served.connect() as client:
+        url = f"{served.endpoint}/@connections/{await served.id_of(client)}"
+        assert await call("POST", url, content="grüße".encode()) == 200
+        assert await asyncio.wait_for(client.recv(), LIMIT_S) == "grüße"
+        assert await call("GET", url) == 200
+        assert await call("POST", url, content=b"x" * (MESSAGE_LIMIT + 1)) == 413
+        assert await call("DELETE", url) == 204
+        assert await ended(client) == 1000
+        await served.function.asked("$disconnect")
+        for method in ("GET", "POST", "DELETE"):
+            assert await call(method, url) == 410
+
+
+async def test_messages_posted_one_after_another_arrive_in_order() -> None:
+    async with serving() as served, served.connect() as client:
+        connection_id = await served.id_of(client)
+        for number in range(300):
+            await asyncio.to_thread(served.front.post, connection_id, str(number).encode())
+        came = [await asyncio.wait_for(client.recv(), LIMIT_S) for _ in range(300)]
+    assert came == [str(n) for n in range(300)]
