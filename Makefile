@@ -12,6 +12,8 @@ TEST_STAMP := $(VENV)/.test-stamp
 
 # More arguments: make dev ARGS="--port 9000", make test ARGS="-k refund"
 ARGS ?=
+# make bench ENTRIES=100000 for a smaller one
+ENTRIES ?= 1000000
 # Tests run in this many processes, a file in one of them.
 WORKERS ?= 2
 
@@ -24,7 +26,7 @@ help:
 	@echo "make demo    set up, then one conversation from end to end, checked"
 	@echo "make test    set up and run all tests"
 	@echo "make torture kills, faults and load, for minutes"
-	@echo "make bench   what a turn costs on a short thread and on a long one"
+	@echo "make bench   what a turn costs on short and long threads, and a search among a million entries"
 	@echo "make eval    what memory keeps of the evaluation set; asks a real model if a key is set"
 	@echo "make layer   build what goes to Lambda: build/layer, build/functions"
 	@echo "make synth   the CloudFormation template, offline (ARGS=\"-c database=express\")"
@@ -49,6 +51,8 @@ torture: $(TEST_STAMP)
 
 bench: $(TEST_STAMP)
 	@$(BIN)/python tests/benchmarks/thread_length.py
+	@$(BIN)/python tests/benchmarks/recall_scale.py
+	@$(BIN)/python tests/benchmarks/entries_scale.py $(ENTRIES)
 
 eval: $(TEST_STAMP)
 	@PYTHONPATH=tests $(BIN)/python -m eval.run $(ARGS)
@@ -130,6 +134,6 @@ build/uv/bin/uv:
 	build/uv/bin/python -m pip --quiet --disable-pip-version-check install uv==$(UV)
 
 clean:
-	rm -rf $(VENV) build cdk.out .layover .hypothesis .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf $(VENV) build cdk.out node_modules .layover .hypothesis .pytest_cache .mypy_cache .ruff_cache \
 	  .import_linter_cache
 	find functions infra layers tests -name __pycache__ -type d -prune -exec rm -rf {} +

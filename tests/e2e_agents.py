@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from layover import (
     Agent,
+    EpisodicMemory,
     Memory,
     NodeMemory,
     ObservationalMemory,
@@ -234,6 +235,7 @@ seeker = chatty(
     ),
     refund,
 )
+scholar = chatty("scholar", Memory(episodic=EpisodicMemory(), titles=False))
 forgetful = chatty("forgetful", Memory(last_messages=4, titles=False), look_up, card, page)
 framed = chatty("framed", Memory(query_template="<asked>{{query}}</asked>", titles=False))
 thrifty = chatty(

@@ -5,8 +5,13 @@ from typing import Any
 
 from layover import wiring
 from layover.services.migrate import migrate
+from migrate.cloudformation import answered
 
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """CloudFormation's Create, Update or Delete (through the provider framework), or `{}`."""
-    return asyncio.run(migrate(event, wiring.migrator()))
+    """CloudFormation's Create, Update or Delete, answered at the event's `ResponseURL`; or `{}`."""
+
+    def work() -> dict[str, Any]:
+        return asyncio.run(migrate(event, wiring.migrator()))
+
+    return answered(event, work) if "ResponseURL" in event else work()

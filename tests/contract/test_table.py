@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from layover.adapters.journal.table import (
+    Above,
     Below,
     Check,
     Condition,
@@ -45,6 +46,8 @@ HOLDING = [
     Equals("list", ["x", "y"]),
     Below("n", 4),
     Below("text", "b"),
+    Above("n", 2),
+    Above("text", "A"),
     Differs("n", 4),
     Differs("other", 1),
     Shorter("list", 3),
@@ -67,6 +70,8 @@ FAILING = [
     Equals("list", ["x"]),
     Below("n", 3),
     Below("other", 3),
+    Above("n", 3),
+    Above("other", 0),
     Differs("n", 3),
     Differs("text", "a"),
     Shorter("list", 2),
@@ -188,10 +193,12 @@ async def test_element_is_in_a_set_once(table: Table, pk: str) -> None:
     assert new["set"] == {"p", "q"}
 
 
-async def test_deleted_item_is_gone_and_may_be_deleted_again(table: Table, pk: str) -> None:
+async def test_deleted_item_is_given_back_once_and_may_be_deleted_again(
+    table: Table, pk: str
+) -> None:
     await put(table, pk)
-    for _ in range(2):
-        assert await table.write(Delete(pk, "A")) is None
+    assert await table.write(Delete(pk, "A")) == {"pk": pk, "sk": "A", **ITEM}
+    assert await table.write(Delete(pk, "A")) is None
     assert await table.get(pk, "A") is None
 
 

@@ -22,6 +22,7 @@ CONTRACT = {
     ("post", "/runs/{run_id}/tool-calls/{tool_call_id}/approve"),
     ("post", "/runs/{run_id}/tool-calls/{tool_call_id}/deny"),
     ("post", "/runs/{run_id}/tool-calls/{tool_call_id}/resume"),
+    ("post", "/socket-tickets"),
 }
 
 

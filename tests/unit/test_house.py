@@ -133,7 +133,17 @@ def test_handler_is_short(handler: Path) -> None:
 
 def test_every_function_of_the_design_is_there() -> None:
     named = {path.parent.name for path in HANDLERS}
-    assert named >= {"turn", "resume", "settle", "sweep", "extract", "compact", "api", "migrate"}
+    assert named >= {
+        "turn",
+        "resume",
+        "settle",
+        "sweep",
+        "extract",
+        "compact",
+        "api",
+        "sockets",
+        "migrate",
+    }
 
 
 @pytest.mark.parametrize("handler", HANDLERS, ids=lambda path: path.parent.name)

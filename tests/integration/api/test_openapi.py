@@ -34,6 +34,7 @@ CALLS = {
     ("post", "/files"),
     ("get", "/files/{file_id}"),
     ("get", "/runs/{run_id}/tool-calls/{tool_call_id}/result"),
+    ("post", "/socket-tickets"),
 }
 
 

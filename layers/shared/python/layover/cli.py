@@ -100,12 +100,16 @@ def reembed(
     Runs where the database can be reached, with the variables of the functions and
     LAYOVER_DATABASE_ADMIN_URL. Stopped at any point, it goes on there when it is begun again."""
     from layover import wiring
+    from layover.errors import LayoverError
     from layover.services import reembed as service
 
     missing = wiring.unset("LAYOVER_DATABASE_URL", "LAYOVER_DATABASE_ADMIN_URL")
     if missing:
         raise typer.BadParameter(f"set {' and '.join(missing)}")
-    done = wiring.run(service.reembed(wiring.runtime(), wiring.owners(), agent))
+    try:
+        done = wiring.run(service.reembed(wiring.runtime(), wiring.owners(), agent))
+    except LayoverError as error:
+        sys.exit(f"layover: {error}")
     print(f"{done.entries} entries and {done.messages} messages of {done.owners} users", end="")
     print(f"; {done.left} have no usable vector" if done.left else "")
 

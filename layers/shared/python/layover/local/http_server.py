@@ -44,6 +44,8 @@ class HttpServer:
             access_log=False,
             lifespan="off",
             server_header=False,
+            # API Gateway compresses no WebSocket either.
+            ws_per_message_deflate=False,
             timeout_graceful_shutdown=_GRACE_S,
         )
         self._server = _Server(config)

@@ -28,6 +28,7 @@ MESSAGE_LIMIT = 128 * 1024
 BACKLOG_LIMIT = 4 * 1024 * 1024
 """Bytes that wait for a client that does not read; beyond, its connection is closed."""
 GOING_AWAY, NORMAL, TOO_BIG = 1001, 1000, 1009
+_CLOSE_TAKES_S = 1.0
 _AT_ONCE = 4
 """Messages of one connection that are worked on at once. Their order is nobody's promise, here as there."""
 
@@ -50,6 +51,8 @@ class _Socket:
         self.active_at = self.connected_at
         self.closed = asyncio.Event()
         self.code = NORMAL
+        self.left = False
+        """The client closed, or is gone."""
         self.send = send
         self._limits = limits
         self._waiting: deque[str] = deque()
@@ -172,7 +175,7 @@ class WebSocketFront:
             )
         ]
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in tasks:
                 task.cancel()
@@ -180,9 +183,11 @@ class WebSocketFront:
         for result in results:
             if isinstance(result, Exception) and not isinstance(result, OSError):
                 logger.warning("a socket failed: %s", type(result).__name__)
-        if tasks[0] not in done:
-            with suppress(Exception):  # The client may be gone, in one of many ways.
-                await socket.send({"type": "websocket.close", "code": socket.code})
+        if not socket.left:
+            # The client may be gone, in one of many ways, or not read.
+            with suppress(Exception):
+                closing = socket.send({"type": "websocket.close", "code": socket.code})
+                await asyncio.wait_for(closing, _CLOSE_TAKES_S)
 
     async def _read(self, socket: _Socket, scope: Scope, receive: Receive) -> None:
         """Each message becomes an event, until the client goes."""
@@ -198,6 +203,7 @@ class WebSocketFront:
                 event |= {"body": body, "isBase64Encoded": is_base64}
                 task = messages.create_task(self._message(socket, event))
                 task.add_done_callback(lambda _: room.release())
+            socket.left = True
             socket.closed.set()
         return None
 

@@ -31,6 +31,8 @@ async def recall_query(
     if settings is None or embedder is None or not text:
         return None, ()
     thread_id = meta.thread_id if settings.scope == "thread" else None
+    if thread_id is not None and meta.input.parent_id is None:
+        return None, ()  # nothing was said before: neither the embedder nor the database is asked
     embedded = await _query_vector(runtime, embedder, meta, thread_id, text)
     query = RecallQuery(
         agent=agent.name,

@@ -1,6 +1,5 @@
 """Sockets: tickets, connections, and what a connection follows (CONTRACT 3)."""
 
-import asyncio
 import json
 import re
 import secrets
@@ -141,14 +140,12 @@ async def tell(runtime: Runtime, connection_id: str, answer: object) -> None:
 
 async def push(runtime: Runtime, line: Line, seconds: float = REPLAY_S) -> None:
     """Send what is to be sent on a line for so long; if that is not all, another invocation goes on."""
-    pushing = _pushing(runtime)
-    until = time.monotonic() + seconds
     try:
-        done = await pushing.deliver(line, lambda: time.monotonic() < until)
+        done = await _deliver(runtime, line, seconds)
     except RetryableError:
         done = False
     if not done:
-        await pushing.later(line)
+        await _pushing(runtime).later(line)
 
 
 async def catch_up(runtime: Runtime, run: RunMeta) -> None:
@@ -170,8 +167,14 @@ async def _subscribe(runtime: Runtime, connection: Connection, request: Subscrib
         # The line is there, and somebody is just sending on it.
         if time.monotonic() > until:
             return await close(runtime, connection.id)
-        await asyncio.sleep(_BUSY_S)
+        # Waits a moment, or closes the connection if whoever sends on it is gone.
+        await _deliver(runtime, line, _BUSY_S)
     return await push(runtime, line)
+
+
+async def _deliver(runtime: Runtime, line: Line, seconds: float) -> bool:
+    until = time.monotonic() + seconds
+    return await _pushing(runtime).deliver(line, lambda: time.monotonic() < until)
 
 
 def _ports(runtime: Runtime) -> SocketPorts:

@@ -1,0 +1,18 @@
+"""What happens on WebSockets, and events left to send. (A folder `socket` would hide Python's own.)"""
+
+from typing import Any
+
+from layover import wiring
+from layover.services.sockets import push
+from layover.values.socket import Line
+from sockets.routes import answer
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """API Gateway's `$connect`, `$disconnect` and `$default` -> `{statusCode}`; or
+    `{v, op: push, owner, run_id, connection_id}` -> `{}`."""
+    if event.get("op") == "push":
+        line = Line(event["owner"], event["run_id"], event["connection_id"])
+        wiring.run(push(wiring.runtime(), line))
+        return {}
+    return {"statusCode": wiring.run(answer(wiring.runtime(), event))}

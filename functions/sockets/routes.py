@@ -1,0 +1,61 @@
+"""API Gateway's WebSocket routes: one service call each; what cannot be done is told in a frame."""
+
+import base64
+import json
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from api.problems import answer_error, expected, internal_error, wrong_fields
+from api.request import parse_json
+from layover.errors import LayoverError
+from layover.ports import Runtime
+from layover.services import sockets
+
+logger = logging.getLogger("layover")
+
+
+async def answer(runtime: Runtime, event: Mapping[str, Any]) -> int:
+    """The status for API Gateway. Only that of `$connect` reaches the client."""
+    context = event["requestContext"]
+    connection_id = str(context["connectionId"])
+    match context["routeKey"]:
+        case "$connect":
+            # The ticket is a credential: it goes nowhere else.
+            ticket = (event.get("queryStringParameters") or {}).get("ticket") or ""
+            return 200 if await sockets.connect(runtime, connection_id, ticket) else 401
+        case "$disconnect":
+            await sockets.disconnect(runtime, connection_id)
+        case _:
+            await _act(runtime, connection_id, event, str(context.get("requestId", "")))
+    return 200
+
+
+async def _act(
+    runtime: Runtime, connection_id: str, event: Mapping[str, Any], request_id: str
+) -> None:
+    try:
+        await sockets.receive(runtime, connection_id, _request(event))
+    except Exception as error:
+        await sockets.tell(runtime, connection_id, {"error": _problem(error, request_id)})
+
+
+def _request(event: Mapping[str, Any]) -> sockets.Request:
+    text = str(event.get("body") or "")
+    if event.get("isBase64Encoded"):
+        text = base64.b64decode(text).decode("utf-8", "replace")
+    try:
+        return sockets.REQUEST.validate_python(parse_json(text))
+    except ValidationError as error:
+        raise wrong_fields([dict(e) for e in error.errors()]) from error
+
+
+def _problem(error: Exception, request_id: str) -> Any:
+    if isinstance(error, LayoverError) and expected(error):
+        return json.loads(str(answer_error(error).body))
+    # No text of the error's: it may be a user's.
+    extra = {"request_id": request_id, "error": type(error).__name__}
+    logger.error("a socket's request failed", extra=extra)
+    return json.loads(str(internal_error(request_id).body))

@@ -1,0 +1,1 @@
+"""Where Layover runs on AWS, as a CDK app."""

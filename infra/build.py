@@ -1,0 +1,273 @@
+"""What is put on Lambda: `python -m infra.build` makes build/layer and build/functions.
+
+No Docker: wheels for the target are unpacked by pip. The same checkout built by the same Python gives the
+same bytes; so an unchanged layer is not uploaded again.
+
+Bytecode: Lambda cannot write any, and reading source costs a cold start more than a second. Where a Python
+of the target's version is found, what a cold start loads is compiled (hash-based, never checked)."""
+
+import argparse
+import gzip
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILD = ROOT / "build"
+PACKAGE = ROOT / "layers" / "shared" / "python" / "layover"
+FUNCTIONS = ROOT / "functions"
+LOCK = ROOT / "requirements" / "runtime.lock"
+CERTIFICATES = BUILD / "rds-global-bundle.pem"
+"""Amazon's roots of RDS certificates; `make deploy` fetches them."""
+
+PYTHON = "3.13"
+LIMIT_MIB = 70.0
+"""Unzipped. Lambda takes 250 MiB with the functions; each is time in a cold start."""
+LEFT_OUT = ("local", "cli.py")
+"""Of layover: what runs on one machine only."""
+RUBBISH = ("bin", "*.dist-info/RECORD", "*.dist-info/INSTALLER", "*.dist-info/REQUESTED")
+"""Where pip ran, and what it ran with: the only things that differ from machine to machine."""
+UNUSED = ("*/tests", "botocore/data/*/*/examples-1.json*", "boto3/examples", "*.dist-info/sboms")
+PLATFORMS = {
+    "arm64": ("manylinux2014_aarch64", "manylinux_2_28_aarch64"),
+    "x86_64": ("manylinux2014_x86_64", "manylinux_2_28_x86_64"),
+}
+
+
+class BuildFailed(Exception):
+    """The message says what to do."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where the code is to run, and where it is put."""
+
+    architecture: str = "arm64"
+    python: str = PYTHON
+    folder: Path = BUILD
+
+    @property
+    def layer(self) -> Path:
+        """Becomes /opt."""
+        return self.folder / "layer"
+
+    @property
+    def functions(self) -> Path:
+        """Becomes /var/task."""
+        return self.folder / "functions"
+
+
+def build(target: Target) -> None:
+    """Make both folders anew; downloads are kept in `build/wheels-...` for the next time.
+
+    Raises BuildFailed."""
+    libraries = _libraries(target, LOCK)
+    _build_layer(target, libraries)
+    _build_functions(target)
+
+
+def _build_layer(target: Target, libraries: Path) -> None:
+    python = target.layer / "python"
+    _empty(target.layer)
+    shutil.copytree(libraries, python)
+    shutil.copytree(PACKAGE, python / "layover", ignore=_left_out)
+    if CERTIFICATES.exists():
+        (target.layer / "certificates").mkdir()
+        shutil.copyfile(CERTIFICATES, target.layer / "certificates" / "rds.pem")
+    _compile(target, python, _loaded_by_cold_starts())
+    if (size := size_mib(target.layer)) > LIMIT_MIB:
+        raise BuildFailed(
+            f"the layer has {size:.1f} MiB, more than {LIMIT_MIB:.0f}: leave something out"
+        )
+
+
+def _build_functions(target: Target) -> None:
+    _empty(target.functions)
+    wanted = FUNCTIONS / "user_agents" / "requirements.txt"
+    if wanted.exists():
+        shutil.copytree(_libraries(target, wanted, deps=True), target.functions, dirs_exist_ok=True)
+    ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
+    shutil.copytree(FUNCTIONS, target.functions, ignore=ignored, dirs_exist_ok=True)
+    _compile(target, target.functions, None)
+
+
+def _left_out(folder: str, names: list[str]) -> set[str]:
+    rubbish = {n for n in names if n == "__pycache__" or n.endswith(".pyc")}
+    return rubbish | (set(LEFT_OUT) & set(names) if Path(folder) == PACKAGE else set())
+
+
+def _empty(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+
+
+# Libraries
+
+
+def _libraries(target: Target, requirements: Path, *, deps: bool = False) -> Path:
+    """The unpacked wheels of a lock: from the last time, if nothing of it has changed."""
+    which = f"{target.architecture} {target.python} {deps}"
+    key = which.encode() + requirements.read_bytes() + Path(__file__).read_bytes()
+    digest = hashlib.sha256(key).hexdigest()[:16]
+    folder = BUILD / f"wheels-{digest}"
+    if not folder.exists():
+        fresh = BUILD / f"wheels-{digest}.{os.getpid()}"
+        _empty(fresh)
+        _install(target, requirements, fresh, deps)
+        _prune(fresh)
+        try:
+            fresh.rename(folder)
+        except OSError:  # another build was faster
+            shutil.rmtree(fresh)
+    return folder
+
+
+def _install(target: Target, requirements: Path, folder: Path, deps: bool) -> None:
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    command += ["--no-input", "--no-compile", "--only-binary=:all:", "--implementation", "cp"]
+    command += ["--python-version", target.python, "--target", str(folder)]
+    command += [f"--platform={name}" for name in PLATFORMS[target.architecture]]
+    command += ["--requirement", str(requirements), *(() if deps else ("--no-deps",))]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    if run.returncode:
+        raise BuildFailed(f"pip could not install {requirements.name}: {run.stderr[-2000:]}")
+
+
+def _prune(folder: Path) -> None:
+    for pattern in (*RUBBISH, *UNUSED):
+        for path in folder.glob(pattern):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for service in (folder / "botocore" / "data").glob("*"):
+        # Clients take the newest version of an API unless they are told otherwise.
+        for old in sorted(v for v in service.glob("*") if v.is_dir())[:-1]:
+            shutil.rmtree(old)
+    for plain in (folder / "botocore" / "data").rglob("*.json"):
+        # As botocore ships most of them itself: it looks for both.
+        plain.with_suffix(".json.gz").write_bytes(gzip.compress(plain.read_bytes(), mtime=0))
+        plain.unlink()
+
+
+# Bytecode
+
+COLD_START = """
+import sys, json, importlib
+for name in {names}:
+    importlib.import_module(name)
+from layover.adapters.aws import client
+import boto3, botocore.signers, openai.resources.embeddings, openai.resources.chat, genai_prices.data
+import psycopg, psycopg.types, pgvector.psycopg, jsonschema
+boto3.Session(region_name="eu-west-1").client("dynamodb", aws_access_key_id="a", aws_secret_access_key="b")
+openai.AsyncOpenAI(api_key="a")
+json.dump(sorted(sys.modules), sys.stdout)
+"""
+
+
+def _loaded_by_cold_starts() -> set[str]:
+    """Names of modules that any function loads before its first answer; asked of this Python, whose
+    libraries are of the same lock."""
+    handlers = [f"{path.parent.name}.handler" for path in sorted(FUNCTIONS.glob("*/handler.py"))]
+    adapters = [
+        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+        for path in sorted((PACKAGE / "adapters").rglob("*.py"))
+        if path.stem != "offline" and path.stem != "wordpiece"
+    ]
+    code = COLD_START.format(names=[*handlers, *adapters])
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": f"{FUNCTIONS}:{PACKAGE.parent}", "HOME": "/nonexistent"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if run.returncode:
+        raise BuildFailed(f"the functions cannot be imported: {run.stderr[-2000:]}")
+    return set(json.loads(run.stdout))
+
+
+def _compile(target: Target, folder: Path, wanted: set[str] | None) -> None:
+    """Bytecode beside the sources (`wanted`: of these modules, and of layover). None without a Python of
+    the target's version: its format is another one."""
+    python = interpreter(target.python)
+    if python is None:
+        print(f"no Python {target.python} here: no bytecode, and cold starts take a second longer")
+        return
+    sources = sorted(p for p in folder.rglob("*.py") if wanted is None or _hot(folder, p, wanted))
+    # In one process and in one order: what is written depends on nothing else.
+    code = (
+        "import sys, py_compile as c\n"
+        "mode = c.PycInvalidationMode.UNCHECKED_HASH\n"
+        "for path in sys.stdin.read().splitlines():\n"
+        "    c.compile(f'{sys.argv[1]}/{path}', dfile=path, invalidation_mode=mode, quiet=2)\n"
+    )
+    names = "\n".join(path.relative_to(folder).as_posix() for path in sources)
+    subprocess.run([python, "-c", code, str(folder)], input=names, text=True, check=True)
+
+
+def _hot(folder: Path, path: Path, wanted: set[str]) -> bool:
+    parts = path.relative_to(folder).with_suffix("").parts
+    name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    return name in wanted or parts[0] == "layover"
+
+
+def interpreter(version: str) -> str | None:
+    """A Python of this version: this one, one on the path, or pyenv's."""
+    pyenv = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
+    candidates = (sys.executable, shutil.which(f"python{version}"), *map(str, reversed(pyenv)))
+    return next((path for path in candidates if path and _version(path) == version), None)
+
+
+def _version(python: str) -> str:
+    """What it says itself: a name on the path may be a shim that leads nowhere."""
+    code = "import sys; print('%d.%d' % sys.version_info[:2])"
+    run = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+    return run.stdout.strip()
+
+
+# Figures
+
+
+def files_of(folder: Path) -> Iterator[Path]:
+    """Every file below, in one order."""
+    yield from sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def size_mib(folder: Path) -> float:
+    """Unzipped."""
+    return sum(path.stat().st_size for path in files_of(folder)) / 2**20
+
+
+def content_hash(folder: Path) -> str:
+    """Of names and contents: what decides whether it is uploaded again."""
+    digest = hashlib.sha256()
+    for path in files_of(folder):
+        inner = hashlib.sha256(path.read_bytes()).hexdigest()
+        digest.update(f"{path.relative_to(folder).as_posix()} {inner}\n".encode())
+    return digest.hexdigest()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; answers the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m infra.build", description=__doc__)
+    parser.add_argument("--architecture", choices=sorted(PLATFORMS), default="arm64")
+    parser.add_argument("--folder", type=Path, default=BUILD)
+    given = parser.parse_args(arguments)
+    target = Target(given.architecture, folder=given.folder)
+    try:
+        build(target)
+    except BuildFailed as error:
+        print(error, file=sys.stderr)
+        return 1
+    for folder in (target.layer, target.functions):
+        figures = f"{size_mib(folder):.1f} MiB unzipped, {content_hash(folder)[:16]}"
+        print(f"{folder.name}: {figures}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

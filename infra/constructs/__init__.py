@@ -1,0 +1,1 @@
+"""One construct a file; `infra/stack.py` puts them together."""

@@ -1,0 +1,103 @@
+"""The HTTP API in front of the function `api`."""
+
+import json
+
+from aws_cdk import Duration
+from aws_cdk import aws_apigatewayv2 as gateway
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk.aws_apigatewayv2_authorizers import HttpJwtAuthorizer
+from aws_cdk.aws_apigatewayv2_integrations import HttpLambdaIntegration
+from constructs import Construct
+
+from infra.constructs.acknowledge import acknowledge
+from infra.constructs.identity import Identity
+from infra.constructs.logs import log_group
+from infra.settings import Settings
+from layover.values.access import OPEN_PATHS
+
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+"""All but OPTIONS: a preflight carries no token, and API Gateway answers it by itself."""
+ASKED_HEADERS = ("authorization", "content-type", "idempotency-key", "prefer")
+TOLD_HEADERS = ("location", "preference-applied", "retry-after", "www-authenticate")
+LOGGED = {
+    # Neither the query string nor a token: both may hold a user's words or secrets.
+    "requestId": "$context.requestId",
+    "method": "$context.httpMethod",
+    "path": "$context.path",
+    "status": "$context.status",
+    "latencyMs": "$context.responseLatency",
+    "bytes": "$context.responseLength",
+    "ip": "$context.identity.sourceIp",
+    "sub": "$context.authorizer.claims.sub",
+    "error": "$context.authorizer.error",
+    "integrationError": "$context.integrationErrorMessage",
+}
+
+
+class HttpApi(Construct):
+    """Made before the functions and the user pool, which are told its URL; `serve` connects them."""
+
+    def __init__(self, scope: Construct, id: str, settings: Settings) -> None:
+        super().__init__(scope, id)
+        self._settings = settings
+        self.api = gateway.HttpApi(
+            self,
+            "Api",
+            api_name=settings.prefix,
+            description="Layover",
+            create_default_stage=False,
+            cors_preflight=self._cors() if settings.origins else None,
+        )
+        self.url = self.api.api_endpoint
+        self.stage = self._stage()
+
+    def serve(self, function: lambda_.IFunction, identity: Identity) -> None:
+        """Open paths are open; everything else needs a token with the scope."""
+        integration = HttpLambdaIntegration("Function", function)
+        for path in sorted(OPEN_PATHS):
+            self.api.add_routes(
+                path=path, methods=[gateway.HttpMethod.GET], integration=integration
+            )
+        self.api.add_routes(
+            path="/{proxy+}",
+            methods=[gateway.HttpMethod[method] for method in METHODS],
+            integration=integration,
+            authorizer=HttpJwtAuthorizer("Tokens", identity.issuer, jwt_audience=identity.audience),
+            authorization_scopes=[self._settings.scope],
+        )
+        acknowledge(
+            self,
+            (
+                "AwsSolutions-APIG4",
+                "These paths are open on purpose: health, documentation and how to sign in.",
+            ),
+        )
+
+    def _stage(self) -> gateway.HttpStage:
+        settings = self._settings
+        stage = gateway.HttpStage(
+            self,
+            "Stage",
+            http_api=self.api,
+            stage_name="$default",
+            auto_deploy=True,
+            throttle=gateway.ThrottleSettings(
+                rate_limit=settings.api_rate, burst_limit=settings.api_burst
+            ),
+        )
+        group = log_group(self, "Log", settings, f"/aws/vendedlogs/apis/{settings.prefix}-http")
+        raw = stage.node.default_child
+        assert isinstance(raw, gateway.CfnStage)
+        raw.access_log_settings = gateway.CfnStage.AccessLogSettingsProperty(
+            destination_arn=group.log_group_arn, format=json.dumps(LOGGED)
+        )
+        return stage
+
+    def _cors(self) -> gateway.CorsPreflightOptions:
+        return gateway.CorsPreflightOptions(
+            allow_origins=list(self._settings.origins),
+            allow_methods=[gateway.CorsHttpMethod[method] for method in METHODS],
+            allow_headers=list(ASKED_HEADERS),
+            expose_headers=list(TOLD_HEADERS),
+            max_age=Duration.hours(1),
+        )

@@ -1,0 +1,45 @@
+"""The bucket: attachments, node memory, what is too large for the journal."""
+
+from aws_cdk import RemovalPolicy
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from infra.constructs.acknowledge import acknowledge
+from infra.constructs.time import duration
+from infra.settings import Settings
+
+
+class Bucket(Construct):
+    """Private, encrypted, TLS only. Browsers of the named origins may put what a presigned URL allows."""
+
+    def __init__(self, scope: Construct, id: str, settings: Settings) -> None:
+        super().__init__(scope, id)
+        self.bucket = s3.Bucket(
+            self,
+            "Bucket",
+            encryption=s3.BucketEncryption.S3_MANAGED,
+            enforce_ssl=True,
+            minimum_tls_version=1.2,
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+            cors=[self._rule(settings)] if settings.origins else None,
+            lifecycle_rules=[
+                s3.LifecycleRule(
+                    abort_incomplete_multipart_upload_after=duration(settings.unfinished_uploads)
+                )
+            ],
+            removal_policy=RemovalPolicy.RETAIN if settings.retain else RemovalPolicy.DESTROY,
+            auto_delete_objects=not settings.retain,
+        )
+        acknowledge(
+            self.bucket,
+            ("AwsSolutions-S1", "Access logs would hold users' keys and cost more than the data."),
+        )
+
+    def _rule(self, settings: Settings) -> s3.CorsRule:
+        return s3.CorsRule(
+            allowed_methods=[s3.HttpMethods.PUT],
+            allowed_origins=list(settings.origins),
+            allowed_headers=["content-type"],
+            max_age=3000,
+        )

@@ -1,0 +1,116 @@
+"""Postgres, in one of two forms behind the same addresses."""
+
+from dataclasses import dataclass
+
+from aws_cdk import ArnFormat, RemovalPolicy, Stack
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_rds as rds
+from aws_cdk import aws_secretsmanager as secretsmanager
+from constructs import Construct, IDependable
+
+from infra.constructs.acknowledge import acknowledge
+from infra.constructs.network import Network
+from infra.constructs.time import duration
+from infra.settings import Settings
+
+PORT = 5432
+RUNTIME_ROLE = "layover_runtime"
+"""The database's role of all functions but migrate; migration 0001 makes it."""
+RDS_ROOTS = "/opt/certificates/rds.pem"
+"""Amazon's roots of RDS certificates, put into the layer by `infra/build.py`."""
+PUBLIC_ROOTS = "/opt/python/botocore/cacert.pem"
+"""The public roots, Amazon's among them, as boto3 ships them."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """What functions need to know of the database. Strings may be CloudFormation tokens."""
+
+    host: str
+    name: str
+    roots: str
+    resource_id: str
+    """`cluster-...`: what IAM knows the cluster by."""
+    admin: str
+    """The role that owns the tables."""
+    admin_secret: secretsmanager.ISecret | None
+    """Its password; None where it signs in by IAM as well."""
+    needs: tuple[IDependable, ...]
+    """What has to be there before anybody connects."""
+
+    def url(self, role: str) -> str:
+        """A libpq URL without a password: TLS, with the server's certificate and name checked."""
+        checked = f"sslmode=verify-full&sslrootcert={self.roots}"
+        return f"postgresql://{role}@{self.host}:{PORT}/{self.name}?{checked}"
+
+    def sign_in(self, scope: Construct, role: str) -> iam.PolicyStatement:
+        """The permission to connect as a role, and as no other."""
+        arn = Stack.of(scope).format_arn(
+            service="rds-db",
+            resource="dbuser",
+            resource_name=f"{self.resource_id}/{role}",
+            arn_format=ArnFormat.COLON_RESOURCE_NAME,
+        )
+        return iam.PolicyStatement(actions=["rds-db:connect"], resources=[arn])
+
+
+class VpcDatabase(Construct):
+    """Aurora Serverless v2: pauses at zero when nobody is connected, keeps a snapshot when it goes."""
+
+    def __init__(self, scope: Construct, id: str, settings: Settings, network: Network) -> None:
+        super().__init__(scope, id)
+        cluster = rds.DatabaseCluster(
+            self,
+            "Cluster",
+            engine=rds.DatabaseClusterEngine.aurora_postgres(
+                # As the tests run on.
+                version=rds.AuroraPostgresEngineVersion.VER_18_4
+            ),
+            writer=rds.ClusterInstance.serverless_v2("Writer"),
+            serverless_v2_min_capacity=settings.database_min_acu,
+            serverless_v2_max_capacity=settings.database_max_acu,
+            serverless_v2_auto_pause_duration=duration(settings.database_pause),
+            default_database_name=settings.database_name,
+            credentials=rds.Credentials.from_username("layover_owner"),
+            # RDS makes, rotates and deletes it.
+            manage_master_user_password=True,
+            iam_authentication=True,
+            storage_encrypted=True,
+            vpc=network.vpc,
+            vpc_subnets=network.database_subnets,
+            security_groups=[self._group(network)],
+            backup=rds.BackupProps(retention=duration(settings.database_backup)),
+            delete_automated_backups=not settings.retain,
+            copy_tags_to_snapshot=True,
+            # A cluster cannot outlive its VPC; a snapshot can.
+            removal_policy=RemovalPolicy.SNAPSHOT if settings.retain else RemovalPolicy.DESTROY,
+        )
+        self._acknowledge(cluster)
+        self.address = Address(
+            host=cluster.cluster_endpoint.hostname,
+            name=settings.database_name,
+            roots=RDS_ROOTS,
+            resource_id=cluster.cluster_resource_identifier,
+            admin="layover_owner",
+            admin_secret=cluster.secret,
+            needs=(cluster, network),
+        )
+
+    def _group(self, network: Network) -> ec2.SecurityGroup:
+        group = ec2.SecurityGroup(
+            self,
+            "Group",
+            vpc=network.vpc,
+            description="Postgres",
+            allow_all_outbound=False,
+        )
+        group.add_ingress_rule(network.functions_group, ec2.Port.tcp(PORT), "From functions")
+        return group
+
+    def _acknowledge(self, cluster: rds.DatabaseCluster) -> None:
+        acknowledge(
+            cluster,
+            ("AwsSolutions-RDS10", "`retain` keeps a snapshot; `false` is asked for by name."),
+            ("AwsSolutions-RDS11", "A subnet without a way in; another port hides nothing."),
+        )

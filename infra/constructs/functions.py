@@ -1,0 +1,268 @@
+"""The Lambda functions: one layer, one asset, a role each."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from aws_cdk import ArnFormat, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from infra.calls import CALLS, Calls
+from infra.constructs.acknowledge import acknowledge, spelled
+from infra.constructs.database import RUNTIME_ROLE, Address
+from infra.constructs.identity import Identity
+from infra.constructs.layer import ARCHITECTURE, RUNTIME, Layer
+from infra.constructs.logs import log_group
+from infra.constructs.network import Network
+from infra.constructs.permissions import OWNERS, Resources, statements
+from infra.constructs.time import duration
+from infra.settings import FunctionSettings, Settings
+
+MIGRATE = "migrate"
+VPC_ACTIONS = (
+    "ec2:CreateNetworkInterface",
+    "ec2:DescribeNetworkInterfaces",
+    "ec2:DescribeSubnets",
+    "ec2:DeleteNetworkInterface",
+    "ec2:AssignPrivateIpAddresses",
+    "ec2:UnassignPrivateIpAddresses",
+)
+"""What Lambda needs of a function's role to place it in a subnet."""
+
+
+def function_name(settings: Settings, name: str) -> str:
+    """Known before the function is made, so that what it invokes may invoke it."""
+    return f"{settings.prefix}-{name}"
+
+
+def function_arn(scope: Construct, settings: Settings, name: str) -> str:
+    """The ARN of the function of this name."""
+    return Stack.of(scope).format_arn(
+        service="lambda",
+        resource="function",
+        resource_name=function_name(settings, name),
+        arn_format=ArnFormat.COLON_RESOURCE_NAME,
+    )
+
+
+@dataclass(frozen=True)
+class World:
+    """What functions are given: names, where Postgres is, and the subnets if there are any."""
+
+    table: str
+    bucket: str
+    bus: str
+    resources: Resources
+    database: Address
+    network: Network | None
+    identity: Identity
+    socket_url: str
+    socket_endpoint: str
+
+
+class Functions(Construct):
+    """Every function of the settings, by its name: `functions["turn"]`."""
+
+    def __init__(
+        self, scope: Construct, id: str, settings: Settings, layer: Layer, world: World
+    ) -> None:
+        super().__init__(scope, id)
+        self._settings = settings
+        self._layer = layer
+        self._world = world
+        self.by_name: dict[str, lambda_.Function] = {
+            name: self._function(name, each) for name, each in settings.functions.items()
+        }
+        newer = "Python 3.13 is what the layer is built for and the tests run on."
+        failing = (
+            "Nothing is lost: runs are in the journal, the sweeper and CloudFormation ask again."
+        )
+        acknowledge(
+            self,
+            ("AwsSolutions-L1", newer),
+            ("Serverless-LambdaLatestVersion", newer),
+            ("Serverless-LambdaDLQ", failing),
+        )
+
+    def __getitem__(self, name: str) -> lambda_.Function:
+        return self.by_name[name]
+
+    @property
+    def others(self) -> list[lambda_.Function]:
+        """All but the one that makes the schema, which they wait for."""
+        return [function for name, function in self.by_name.items() if name != MIGRATE]
+
+    def _function(self, name: str, each: FunctionSettings) -> lambda_.Function:
+        title = name.capitalize()
+        full = function_name(self._settings, name)
+        group = log_group(self, f"{title}Log", self._settings, f"/aws/lambda/{full}")
+        role = self._role(title, name, each)
+        return lambda_.Function(
+            self,
+            title,
+            function_name=full,
+            description=f"Layover: {name}",
+            runtime=RUNTIME,
+            architecture=ARCHITECTURE,
+            handler=f"{name}.handler.handler",
+            code=self._layer.code,
+            layers=[self._layer.version],
+            memory_size=each.memory_mib,
+            timeout=duration(each.timeout),
+            environment=self._environment(name, each),
+            role=role,
+            log_group=group,
+            tracing=lambda_.Tracing.ACTIVE,
+            reserved_concurrent_executions=self._settings.api_concurrency or None
+            if name == "api"
+            else None,
+            **self._place(each),
+        )
+
+    def _place(self, each: FunctionSettings) -> dict[str, Any]:
+        """In a subnet, if there is one and it needs to be."""
+        network = self._world.network
+        if network is None or not each.postgres:
+            return {}
+        return {
+            "vpc": network.vpc,
+            "vpc_subnets": network.function_subnets,
+            "security_groups": [network.functions_group],
+        }
+
+    def _environment(self, name: str, each: FunctionSettings) -> dict[str, str]:
+        """Exactly what `layover.wiring` reads for this function."""
+        settings, world, calls = self._settings, self._world, CALLS[name]
+        given: dict[str, str | None] = {"LAYOVER_SERVICE": settings.prefix}
+        given |= self._database(name) if each.postgres else {}
+        if calls.journal:
+            given |= {"LAYOVER_TABLE": world.table, "LAYOVER_BUCKET": world.bucket}
+            given |= {"LAYOVER_MODEL": settings.model}
+            given |= {"LAYOVER_EMBEDDER_MODEL": settings.embedder_model}
+        if calls.states:
+            given |= {"LAYOVER_STATE_MACHINE_ARN": world.resources.machine}
+            given |= {"LAYOVER_EVENT_BUS": world.bus}
+        if calls.condenses:
+            given |= {"LAYOVER_COMPACT_FUNCTION": function_name(settings, "compact")}
+        if calls.pushes:
+            given |= {"LAYOVER_SOCKET_URL": world.socket_url}
+            given |= {"LAYOVER_SOCKET_ENDPOINT": world.socket_endpoint}
+            given |= {"LAYOVER_SOCKET_FUNCTION": function_name(settings, "sockets")}
+        if each.model or name == "api":
+            given |= {"LAYOVER_DAILY_TOKENS": _text(settings.daily_tokens)}
+            given |= {"LAYOVER_DAILY_COST_USD": _text(settings.daily_cost_usd)}
+        if name == "api":
+            given |= {"LAYOVER_SCOPE": settings.scope}
+            given |= {"LAYOVER_ACT_AS_SCOPE": settings.act_as_scope}
+            given |= {"LAYOVER_ISSUER": world.identity.issuer}
+            given |= {"LAYOVER_CLIENT_ID": world.identity.client_id}
+        if each.model:
+            given |= {"LAYOVER_API_KEY_PARAMETER": settings.key_parameter}
+            given |= {"OPENAI_BASE_URL": settings.openai_base_url}
+        if each.tools:
+            given |= {**settings.tool_env, **settings.tool_secrets}
+        return {key: value for key, value in given.items() if value is not None}
+
+    def _database(self, name: str) -> dict[str, str]:
+        address = self._world.database
+        if name == MIGRATE:
+            given = {"LAYOVER_DATABASE_ADMIN_URL": address.url(address.admin)}
+            if address.admin_secret is None:
+                return given | {"LAYOVER_DATABASE_AUTH": "iam"}
+            return given | {"LAYOVER_DATABASE_ADMIN_SECRET": address.admin_secret.secret_arn}
+        given = {"LAYOVER_DATABASE_URL": address.url(RUNTIME_ROLE), "LAYOVER_DATABASE_AUTH": "iam"}
+        if name == "turn":
+            waking = int(self._settings.turn_waits_for_database.total_seconds())
+            given["LAYOVER_DATABASE_WAKING_S"] = str(waking)
+        return given
+
+    def _role(self, title: str, name: str, each: FunctionSettings) -> iam.Role:
+        role = iam.Role(
+            self,
+            f"{title}Role",
+            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
+            description=f"Layover: {name}",
+        )
+        calls = CALLS[name]
+        for statement in (
+            *self._basics(name, each),
+            *statements(calls, self._world.resources),
+            *self._sign_in(name, each),
+            *self._secrets(each),
+        ):
+            role.add_to_policy(statement)
+        self._acknowledge(role, name, calls)
+        return role
+
+    def _basics(self, name: str, each: FunctionSettings) -> Iterator[iam.PolicyStatement]:
+        yield iam.PolicyStatement(
+            actions=["logs:CreateLogStream", "logs:PutLogEvents"],
+            resources=[self._log_streams(name)],
+        )
+        if each.postgres and self._world.network:
+            yield iam.PolicyStatement(actions=list(VPC_ACTIONS), resources=["*"])
+
+    def _sign_in(self, name: str, each: FunctionSettings) -> Iterator[iam.PolicyStatement]:
+        address = self._world.database
+        if not each.postgres:
+            return
+        if name != MIGRATE:
+            yield address.sign_in(self, RUNTIME_ROLE)
+        elif address.admin_secret is None:
+            yield address.sign_in(self, address.admin)
+        else:
+            yield iam.PolicyStatement(
+                actions=["secretsmanager:GetSecretValue"],
+                resources=[address.admin_secret.secret_arn],
+            )
+
+    def _secrets(self, each: FunctionSettings) -> Iterator[iam.PolicyStatement]:
+        """Parameters; the key that encrypts them is AWS's own and open to who may read them."""
+        names = [self._settings.key_parameter] if each.model else []
+        if each.tools:
+            names += self._settings.tool_secrets.values()
+        if names:
+            arns = [self._arn("ssm", "parameter", name.removeprefix("/")) for name in names]
+            yield iam.PolicyStatement(actions=["ssm:GetParameter"], resources=arns)
+        for each_more in self._settings.tool_policies if each.tools else ():
+            yield iam.PolicyStatement(
+                actions=list(each_more.actions), resources=list(each_more.resources)
+            )
+
+    def _arn(self, service: str, resource: str, name: str) -> str:
+        return Stack.of(self).format_arn(service=service, resource=resource, resource_name=name)
+
+    def _log_streams(self, name: str) -> str:
+        return Stack.of(self).format_arn(
+            service="logs",
+            resource="log-group",
+            resource_name=f"/aws/lambda/{function_name(self._settings, name)}:*",
+            arn_format=ArnFormat.COLON_RESOURCE_NAME,
+        )
+
+    def _acknowledge(self, role: iam.Role, name: str, calls: Calls) -> None:
+        on = self._world.resources
+        found = {
+            "*": "X-Ray and network interfaces: AWS knows no resources to name for them.",
+            self._log_streams(name): "The streams of the function's own log group.",
+        }
+        if calls.index:
+            found[f"{on.table}/index/*"] = "The table's own indexes."
+        if calls.blobs:
+            found[f"{on.bucket}/{OWNERS}"] = "All users' objects: the code holds them apart."
+        if calls.pushes:
+            found[on.connections] = "Connections get their ids when they are opened."
+        if calls.executions:
+            found[on.executions] = "Executions of the one machine have names of their own."
+        rules = (
+            (f"AwsSolutions-IAM5[Resource::{spelled(self, arn)}]", reason)
+            for arn, reason in found.items()
+        )
+        acknowledge(role, *rules)
+
+
+def _text(value: object) -> str | None:
+    """As a variable of an environment."""
+    return None if value is None else str(value)

@@ -1,0 +1,143 @@
+"""Who users are: a Cognito user pool, or an OIDC provider of the deployer's own."""
+
+from dataclasses import dataclass
+
+from aws_cdk import Aws, Fn, RemovalPolicy
+from aws_cdk import aws_cognito as cognito
+from constructs import Construct
+
+from infra.constructs.acknowledge import acknowledge
+from infra.constructs.time import duration
+from infra.settings import Settings
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Whose tokens are taken: by whom, for whom, and the public client that people sign in with."""
+
+    issuer: str
+    audience: list[str]
+    client_id: str | None
+    pool_id: str | None = None
+
+
+def own_provider(settings: Settings) -> Identity:
+    """The provider that the settings name."""
+    assert settings.issuer is not None
+    return Identity(settings.issuer, list(settings.audience), settings.client_id)
+
+
+class UserPool(Construct):
+    """Users are made by an operator, unless `sign_up` opens the pool. `web`: where browsers come back to
+    after signing in."""
+
+    def __init__(self, scope: Construct, id: str, settings: Settings, web: list[str]) -> None:
+        super().__init__(scope, id)
+        self._settings = settings
+        self._pool = self._users()
+        self._domain()
+        self._scopes = self._resource_server()
+        people = self._people(web)
+        audience = [people.user_pool_client_id]
+        if settings.machine_client:
+            audience.append(self._machine().user_pool_client_id)
+        self.identity = Identity(
+            issuer=self._pool.user_pool_provider_url,
+            audience=audience,
+            client_id=people.user_pool_client_id,
+            pool_id=self._pool.user_pool_id,
+        )
+
+    def _users(self) -> cognito.UserPool:
+        settings = self._settings
+        pool = cognito.UserPool(
+            self,
+            "Users",
+            user_pool_name=settings.prefix,
+            self_sign_up_enabled=settings.sign_up,
+            sign_in_aliases=cognito.SignInAliases(email=True),
+            sign_in_case_sensitive=False,
+            auto_verify=cognito.AutoVerifiedAttrs(email=True),
+            account_recovery=cognito.AccountRecovery.EMAIL_ONLY,
+            mfa=cognito.Mfa.OPTIONAL,
+            mfa_second_factor=cognito.MfaSecondFactor(sms=False, otp=True),
+            password_policy=cognito.PasswordPolicy(
+                min_length=settings.password_length,
+                require_lowercase=True,
+                require_uppercase=True,
+                require_digits=True,
+                require_symbols=True,
+            ),
+            deletion_protection=settings.retain,
+            removal_policy=RemovalPolicy.RETAIN if settings.retain else RemovalPolicy.DESTROY,
+        )
+        acknowledge(
+            pool,
+            ("AwsSolutions-COG2", "A second factor (TOTP) is each user's choice."),
+            ("AwsSolutions-COG3", "Threat protection is part of a plan that costs for each user."),
+            ("AwsSolutions-COG8", "The plan without monthly cost does all that is needed here."),
+        )
+        return pool
+
+    def _domain(self) -> None:
+        """The sign-in pages' host: its name has to be nobody else's in the region, so it has a part of
+        the stack's id."""
+        unique = Fn.select(0, Fn.split("-", Fn.select(2, Fn.split("/", Aws.STACK_ID))))
+        prefix = f"{self._settings.prefix}-{unique}"
+        self._pool.add_domain(
+            "Domain", cognito_domain=cognito.CognitoDomainOptions(domain_prefix=prefix)
+        )
+
+    def _resource_server(self) -> dict[str, cognito.OAuthScope]:
+        """`layover/use` and `layover/act-as`, as OAuth scopes by their second part."""
+        scopes = {
+            "use": cognito.ResourceServerScope(
+                scope_name="use", scope_description="Use agents as yourself"
+            ),
+            "act-as": cognito.ResourceServerScope(
+                scope_name="act-as", scope_description="Name the end user of a request"
+            ),
+        }
+        server = self._pool.add_resource_server(
+            "Resources", identifier="layover", scopes=list(scopes.values())
+        )
+        return {
+            name: cognito.OAuthScope.resource_server(server, scope)
+            for name, scope in scopes.items()
+        }
+
+    def _people(self, web: list[str]) -> cognito.UserPoolClient:
+        """Public: no secret, so the authorization code comes with PKCE."""
+        settings = self._settings
+        return self._pool.add_client(
+            "People",
+            user_pool_client_name=f"{settings.prefix}-people",
+            generate_secret=False,
+            prevent_user_existence_errors=True,
+            enable_token_revocation=True,
+            auth_flows=cognito.AuthFlow(user_srp=True),
+            supported_identity_providers=[cognito.UserPoolClientIdentityProvider.COGNITO],
+            access_token_validity=duration(settings.access_token),
+            id_token_validity=duration(settings.access_token),
+            refresh_token_validity=duration(settings.refresh_token),
+            o_auth=cognito.OAuthSettings(
+                flows=cognito.OAuthFlows(authorization_code_grant=True),
+                scopes=[cognito.OAuthScope.OPENID, self._scopes["use"]],
+                callback_urls=[settings.login_callback, *web],
+                logout_urls=web or None,
+            ),
+        )
+
+    def _machine(self) -> cognito.UserPoolClient:
+        """A backend's: its secret is read with the AWS command line, it is in no template."""
+        return self._pool.add_client(
+            "Machine",
+            user_pool_client_name=f"{self._settings.prefix}-machine",
+            generate_secret=True,
+            enable_token_revocation=True,
+            access_token_validity=duration(self._settings.access_token),
+            o_auth=cognito.OAuthSettings(
+                flows=cognito.OAuthFlows(client_credentials=True),
+                scopes=list(self._scopes.values()),
+            ),
+        )

@@ -1,0 +1,48 @@
+"""The journal's table."""
+
+from typing import Any
+
+from aws_cdk import RemovalPolicy
+from aws_cdk import aws_dynamodb as dynamodb
+from constructs import Construct
+
+from infra.settings import Settings
+from layover.adapters.journal.schema import TABLE, TTL_ATTRIBUTE
+
+
+class Journal(Construct):
+    """One on-demand table of the shape that the adapter and the one-machine runner share."""
+
+    def __init__(self, scope: Construct, id: str, settings: Settings) -> None:
+        super().__init__(scope, id)
+        self.table = dynamodb.Table(
+            self,
+            "Table",
+            **_keys(TABLE["KeySchema"]),
+            billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
+            time_to_live_attribute=TTL_ATTRIBUTE,
+            point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
+                point_in_time_recovery_enabled=True
+            ),
+            removal_policy=RemovalPolicy.RETAIN if settings.retain else RemovalPolicy.DESTROY,
+        )
+        for index in TABLE["GlobalSecondaryIndexes"]:
+            projection = index["Projection"]["ProjectionType"]
+            self.table.add_global_secondary_index(
+                index_name=index["IndexName"],
+                projection_type=dynamodb.ProjectionType[projection],
+                **_keys(index["KeySchema"]),
+            )
+
+
+def _keys(schema: list[dict[str, str]]) -> dict[str, Any]:
+    """A key schema in the CDK's words."""
+    types = {a["AttributeName"]: a["AttributeType"] for a in TABLE["AttributeDefinitions"]}
+    words = {"HASH": "partition_key", "RANGE": "sort_key"}
+    kinds = {"S": dynamodb.AttributeType.STRING, "N": dynamodb.AttributeType.NUMBER}
+    return {
+        words[key["KeyType"]]: dynamodb.Attribute(
+            name=key["AttributeName"], type=kinds[types[key["AttributeName"]]]
+        )
+        for key in schema
+    }

@@ -1,0 +1,36 @@
+"""What all functions share: one layer of libraries, one asset of code."""
+
+from pathlib import Path
+
+from aws_cdk import RemovalPolicy
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from infra.settings import Settings
+
+RUNTIME = lambda_.Runtime.PYTHON_3_13
+ARCHITECTURE = lambda_.Architecture.ARM_64
+
+
+class Layer(Construct):
+    """The folders that `infra/build.py` made. Raises FileNotFoundError with the command that makes them."""
+
+    def __init__(self, scope: Construct, id: str, settings: Settings) -> None:
+        super().__init__(scope, id)
+        self.version = lambda_.LayerVersion(
+            self,
+            "Version",
+            layer_version_name=f"{settings.prefix}-runtime",
+            code=_built(settings.layer),
+            compatible_runtimes=[RUNTIME],
+            compatible_architectures=[ARCHITECTURE],
+            description="Layover and its locked dependencies",
+            removal_policy=RemovalPolicy.DESTROY,
+        )
+        self.code = _built(settings.code)
+
+
+def _built(folder: str) -> lambda_.Code:
+    if not Path(folder).is_dir():
+        raise FileNotFoundError(f"{folder} is not built yet: run `make layer`")
+    return lambda_.Code.from_asset(folder)

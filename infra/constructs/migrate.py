@@ -1,0 +1,49 @@
+"""The schema, on every deploy that brings another one."""
+
+import hashlib
+
+from aws_cdk import CustomResource
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct, IDependable
+
+from infra.constructs.database import Address
+from infra.constructs.network import Network
+from infra.constructs.time import duration
+from infra.settings import Settings
+from layover.adapters.store.postgres.migrate import shipped
+
+
+def schema_hash() -> str:
+    """Changes with any migration, and with nothing else."""
+    lines = [f"{m.name} {m.checksum}" for m in shipped()]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+class Migration(Construct):
+    """A custom resource that the `migrate` function answers by itself, under one constant physical id.
+
+    It is invoked again when the migrations change. Deletion connects to nothing: what happens to the
+    data is the cluster's own removal policy."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        settings: Settings,
+        function: lambda_.Function,
+        database: Address,
+        network: Network | None,
+    ) -> None:
+        super().__init__(scope, id)
+        resource = CustomResource(
+            self,
+            "Schema",
+            service_token=function.function_arn,
+            resource_type="Custom::LayoverSchema",
+            properties={"Schema": schema_hash()},
+            service_timeout=duration(settings.migrate_response),
+        )
+        # The answer goes out through the network, also on deletion: so it goes last.
+        needs: list[IDependable] = [function, *database.needs, *([network] if network else [])]
+        resource.node.add_dependency(*needs)
+        self.done: IDependable = resource

@@ -1,0 +1,236 @@
+"""One dashboard, alarms on what needs a person, and a budget for who wants one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from aws_cdk import Duration
+from aws_cdk import aws_apigatewayv2 as gateway
+from aws_cdk import aws_budgets as budgets
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sns_subscriptions as subscriptions
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
+
+from infra.constructs.acknowledge import acknowledge
+from infra.constructs.time import duration
+from infra.settings import Settings
+from layover.values.metrics import NAMESPACE, Metric
+
+FIVE_MINUTES = Duration.minutes(5)
+ABOVE = cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD
+BELOW = cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD
+QUIET = cloudwatch.TreatMissingData.NOT_BREACHING
+COMPACTION = (Metric.COMPACTION_WAITS, Metric.COMPACTION_FAILED, Metric.RECALL_SCOPE_CUT)
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What there is to look at."""
+
+    functions: Mapping[str, lambda_.Function]
+    machine: sfn.StateMachine
+    table: dynamodb.Table
+    api: gateway.HttpApi
+
+
+class Observability(Construct):
+    """Alarms tell `alarms_email`, if there is one; without it they are only red."""
+
+    def __init__(self, scope: Construct, id: str, settings: Settings, watched: Watched) -> None:
+        super().__init__(scope, id)
+        self._settings = settings
+        self._watched = watched
+        self._topic = self._tell(settings.alarms_email) if settings.alarms_email else None
+        self._alarms()
+        self._dashboard()
+        if settings.budget_usd is not None:
+            self._budget(settings.budget_usd)
+
+    def _tell(self, email: str) -> sns.Topic:
+        # Not encrypted by a key of SNS's own: CloudWatch may not use that one.
+        topic = sns.Topic(self, "Alarms", enforce_ssl=True)
+        topic.add_subscription(subscriptions.EmailSubscription(email))
+        acknowledge(topic, ("Serverless-SNSRedrivePolicy", "SNS keeps trying a mailbox by itself."))
+        return topic
+
+    def _alarms(self) -> None:
+        watched, settings = self._watched, self._settings
+        self._alarm("ExecutionsFailed", self._failed(), 0, "A run failed in a way of its own")
+        self._alarm("Errors", self._sum("Errors"), settings.alarm_errors, "Functions fail")
+        self._alarm(
+            "Throttles", self._sum("Throttles"), 0, "The account has too little concurrency"
+        )
+        self._alarm(
+            "ApiErrors", watched.api.metric_server_error(period=FIVE_MINUTES), 0, "HTTP 5xx"
+        )
+        self._alarm("TableThrottles", self._table_throttles(), 0, "DynamoDB refuses requests")
+        age = settings.approval_alarm.total_seconds()
+        self._alarm("ApprovalAge", self._approval_age(), age, "A call has waited long for a person")
+        self._alarm_without_sweeps()
+
+    def _alarm(self, name: str, metric: cloudwatch.IMetric, above: float, what: str) -> None:
+        alarm = cloudwatch.Alarm(
+            self,
+            name,
+            alarm_description=f"{self._settings.prefix}: {what}",
+            metric=metric,
+            threshold=above,
+            comparison_operator=ABOVE,
+            evaluation_periods=1,
+            treat_missing_data=QUIET,
+        )
+        self._act_on(alarm)
+
+    def _alarm_without_sweeps(self) -> None:
+        """Who watches the watch: without it a run whose execution died stays where it is."""
+        alarm = cloudwatch.Alarm(
+            self,
+            "NoSweeps",
+            alarm_description=f"{self._settings.prefix}: nobody looks after runs",
+            metric=self._watched.functions["sweep"].metric_invocations(period=FIVE_MINUTES),
+            threshold=1,
+            comparison_operator=BELOW,
+            evaluation_periods=3,
+            treat_missing_data=cloudwatch.TreatMissingData.BREACHING,
+        )
+        self._act_on(alarm)
+
+    def _act_on(self, alarm: cloudwatch.Alarm) -> None:
+        if self._topic is not None:
+            alarm.add_alarm_action(actions.SnsAction(self._topic))
+
+    # Metrics
+
+    def _failed(self) -> cloudwatch.IMetric:
+        machine = self._watched.machine
+        using = {
+            "failed": machine.metric_failed(period=FIVE_MINUTES),
+            "timed": machine.metric_timed_out(period=FIVE_MINUTES),
+        }
+        return _added("Executions that failed", using)
+
+    def _sum(self, name: str) -> cloudwatch.IMetric:
+        using = {
+            f"{name.lower()}_{each}": function.metric(name, period=FIVE_MINUTES, statistic="Sum")
+            for each, function in sorted(self._watched.functions.items())
+        }
+        return _added(name, using)
+
+    def _table_throttles(self) -> cloudwatch.IMetric:
+        return cloudwatch.MathExpression(
+            label="Throttled requests",
+            expression="reads + writes",
+            period=FIVE_MINUTES,
+            using_metrics={
+                "reads": self._watched.table.metric("ReadThrottleEvents", statistic="Sum"),
+                "writes": self._watched.table.metric("WriteThrottleEvents", statistic="Sum"),
+            },
+        )
+
+    def _approval_age(self) -> cloudwatch.IMetric:
+        # The sweeper looks at each suspended run about once an hour.
+        return self._counted(Metric.APPROVAL_AGE, "Maximum", Duration.hours(2))
+
+    def _counted(self, name: Metric, statistic: str, period: Duration) -> cloudwatch.Metric:
+        """One of our own, over all its dimensions."""
+        return cloudwatch.Metric(
+            namespace=NAMESPACE,
+            metric_name=name.value,
+            dimensions_map={"service": self._settings.prefix},
+            statistic=statistic,
+            period=period,
+        )
+
+    # Dashboard
+
+    def _dashboard(self) -> None:
+        watched = self._watched
+        board = cloudwatch.Dashboard(
+            self,
+            "Dashboard",
+            dashboard_name=self._settings.prefix,
+            default_interval=duration(self._settings.dashboard_shows),
+        )
+        machine, table, api = watched.machine, watched.table, watched.api
+        board.add_widgets(
+            _graph("Runs", machine.metric_started(), machine.metric_succeeded(), self._failed()),
+            _graph(
+                "Requests", api.metric_count(), api.metric_client_error(), api.metric_server_error()
+            ),
+            _graph("Oldest approval (s)", self._approval_age()),
+        )
+        each = sorted(watched.functions.items())
+        board.add_widgets(
+            _graph("Duration (p90)", *(f.metric_duration(statistic="p90") for _, f in each)),
+            _graph("Errors and throttles", self._sum("Errors"), self._sum("Throttles")),
+            _graph("Concurrency", *(_concurrency(f) for _, f in each)),
+        )
+        board.add_widgets(
+            _graph("Latency (p90)", api.metric_latency(statistic="p90")),
+            _graph(
+                "Table",
+                table.metric_consumed_read_capacity_units(),
+                table.metric_consumed_write_capacity_units(),
+                self._table_throttles(),
+            ),
+            _graph("Memory", *(self._counted(m, "Sum", FIVE_MINUTES) for m in COMPACTION)),
+        )
+
+    # Money
+
+    def _budget(self, usd: float) -> None:
+        """Of the whole account: a budget knows stages only by tags that were activated for billing."""
+        email = self._settings.alarms_email
+        subscriber = budgets.CfnBudget.SubscriberProperty(
+            subscription_type="EMAIL", address=email or ""
+        )
+        budgets.CfnBudget(
+            self,
+            "Budget",
+            budget=budgets.CfnBudget.BudgetDataProperty(
+                budget_name=self._settings.prefix,
+                budget_type="COST",
+                time_unit="MONTHLY",
+                budget_limit=budgets.CfnBudget.SpendProperty(amount=usd, unit="USD"),
+            ),
+            notifications_with_subscribers=[
+                _notification("ACTUAL", 80, subscriber),
+                _notification("FORECASTED", 100, subscriber),
+            ],
+        )
+
+
+def _added(label: str, using: dict[str, cloudwatch.Metric]) -> cloudwatch.MathExpression:
+    """The sum of metrics; one that nobody has counted yet is nothing."""
+    return cloudwatch.MathExpression(
+        label=label,
+        expression=" + ".join(f"FILL({name}, 0)" for name in using),
+        period=FIVE_MINUTES,
+        using_metrics=dict(using),
+    )
+
+
+def _concurrency(function: lambda_.Function) -> cloudwatch.Metric:
+    return function.metric("ConcurrentExecutions", statistic="Maximum")
+
+
+def _graph(title: str, *metrics: cloudwatch.IMetric) -> cloudwatch.GraphWidget:
+    return cloudwatch.GraphWidget(title=title, left=list(metrics), width=8, height=6)
+
+
+def _notification(
+    kind: str, percent: int, to: budgets.CfnBudget.SubscriberProperty
+) -> budgets.CfnBudget.NotificationWithSubscribersProperty:
+    return budgets.CfnBudget.NotificationWithSubscribersProperty(
+        notification=budgets.CfnBudget.NotificationProperty(
+            comparison_operator="GREATER_THAN",
+            notification_type=kind,
+            threshold=percent,
+            threshold_type="PERCENTAGE",
+        ),
+        subscribers=[to],
+    )

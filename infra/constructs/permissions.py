@@ -1,0 +1,48 @@
+"""A function's calls as statements of its role, on this stack's own resources."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from aws_cdk import aws_iam as iam
+
+from infra.calls import Calls
+
+OWNERS = "u/*"
+"""All keys of all users (`layover.keys.Keys.blob`); nothing else is in the bucket."""
+
+
+@dataclass(frozen=True)
+class Resources:
+    """ARNs of what the calls are on; strings may be CloudFormation tokens."""
+
+    table: str
+    bucket: str
+    machine: str
+    executions: str
+    bus: str
+    compact: str
+    sockets: str
+    connections: str
+
+
+def statements(calls: Calls, on: Resources) -> list[iam.PolicyStatement]:
+    """The calls as policy statements."""
+    objects = f"{on.bucket}/{OWNERS}"
+    wanted: list[tuple[str, Iterable[str], list[str]]] = [
+        ("dynamodb", calls.journal, [on.table]),
+        ("dynamodb", ("Query",) if calls.index else (), [f"{on.table}/index/*"]),
+        ("s3", calls.blobs, [objects]),
+        # Without it, what is not there looks like what is forbidden.
+        ("s3", ("ListBucket",) if calls.blobs else (), [on.bucket]),
+        ("states", calls.machine, [on.machine]),
+        ("states", calls.executions, [on.executions]),
+        ("events", ("PutEvents",) if calls.publishes else (), [on.bus]),
+        ("lambda", ("InvokeFunction",) if calls.condenses else (), [on.compact]),
+        ("lambda", ("InvokeFunction",) if calls.pushes else (), [on.sockets]),
+        ("execute-api", ("ManageConnections",) if calls.pushes else (), [on.connections]),
+    ]
+    return [
+        iam.PolicyStatement(actions=[f"{service}:{a}" for a in actions], resources=resources)
+        for service, actions, resources in wanted
+        if actions
+    ]

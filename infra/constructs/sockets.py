@@ -1,0 +1,83 @@
+"""The WebSocket API in front of the function `sockets`, and `@connections` behind it."""
+
+import json
+
+from aws_cdk import ArnFormat, Aws, Stack
+from aws_cdk import aws_apigatewayv2 as gateway
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk.aws_apigatewayv2_integrations import WebSocketLambdaIntegration
+from constructs import Construct
+
+from infra.constructs.acknowledge import acknowledge
+from infra.constructs.logs import log_group
+from infra.settings import Settings
+
+STAGE = "live"
+LOGGED = {
+    # The ticket is in the query string of $connect: it is in no log.
+    "requestId": "$context.requestId",
+    "route": "$context.routeKey",
+    "connectionId": "$context.connectionId",
+    "status": "$context.status",
+    "ip": "$context.identity.sourceIp",
+    "integrationError": "$context.integrationErrorMessage",
+}
+
+
+class SocketApi(Construct):
+    """Made before the functions, which are told its URLs; `serve` connects the one that answers."""
+
+    def __init__(self, scope: Construct, id: str, settings: Settings) -> None:
+        super().__init__(scope, id)
+        self._settings = settings
+        self.api = gateway.WebSocketApi(
+            self, "Api", api_name=f"{settings.prefix}-sockets", description="Layover: live events"
+        )
+        host = f"{self.api.api_id}.execute-api.{Aws.REGION}.{Aws.URL_SUFFIX}"
+        self.url = f"wss://{host}/{STAGE}"
+        """Where clients connect."""
+        self.endpoint = f"https://{host}/{STAGE}"
+        """Where functions find `@connections`."""
+        self._stage()
+
+    @property
+    def connections(self) -> str:
+        """ARN of all connections, with every method."""
+        return Stack.of(self).format_arn(
+            service="execute-api",
+            resource=self.api.api_id,
+            resource_name=f"{STAGE}/*/@connections/*",
+            arn_format=ArnFormat.SLASH_RESOURCE_NAME,
+        )
+
+    def serve(self, function: lambda_.IFunction) -> None:
+        """All three routes. `$connect` redeems a ticket by itself: there is no authorizer."""
+        for route in ("$connect", "$disconnect", "$default"):
+            name = f"{route.removeprefix('$').capitalize()}Function"
+            self.api.add_route(route, integration=WebSocketLambdaIntegration(name, function))
+        acknowledge(
+            self,
+            (
+                "AwsSolutions-APIG4",
+                "A single-use ticket, made with a verified token, is the way in.",
+            ),
+        )
+
+    def _stage(self) -> None:
+        settings = self._settings
+        stage = gateway.WebSocketStage(
+            self,
+            "Stage",
+            web_socket_api=self.api,
+            stage_name=STAGE,
+            auto_deploy=True,
+            throttle=gateway.ThrottleSettings(
+                rate_limit=settings.api_rate, burst_limit=settings.api_burst
+            ),
+        )
+        group = log_group(self, "Log", settings, f"/aws/vendedlogs/apis/{settings.prefix}-sockets")
+        raw = stage.node.default_child
+        assert isinstance(raw, gateway.CfnStage)
+        raw.access_log_settings = gateway.CfnStage.AccessLogSettingsProperty(
+            destination_arn=group.log_group_arn, format=json.dumps(LOGGED)
+        )

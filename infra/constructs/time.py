@@ -1,0 +1,10 @@
+"""Units of time, from Python's to the CDK's."""
+
+from datetime import timedelta
+
+from aws_cdk import Duration
+
+
+def duration(time: timedelta) -> Duration:
+    """Whole seconds."""
+    return Duration.seconds(int(time.total_seconds()))

@@ -1,0 +1,93 @@
+"""The state machine, from the file that the one-machine runner interprets."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from aws_cdk import ArnFormat, RemovalPolicy, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
+
+from infra.constructs.acknowledge import acknowledge
+from infra.constructs.logs import log_group
+from infra.settings import Settings
+
+DEFINITION = Path(__file__).parents[1] / "run.asl.json"
+DRIVEN = ("turn", "resume", "extract", "compact", "settle")
+"""The functions that the definition names, each as `${TurnFunctionArn}`."""
+
+
+def machine_name(settings: Settings) -> str:
+    """Known before the machine is made: the functions that it invokes may start it."""
+    return f"{settings.prefix}-run"
+
+
+def machine_arn(scope: Construct, settings: Settings) -> str:
+    """The machine's ARN, without a reference to it (that would be a circle)."""
+    return _states_arn(scope, "stateMachine", machine_name(settings))
+
+
+def execution_arn(scope: Construct, settings: Settings) -> str:
+    """All executions of the machine."""
+    return _states_arn(scope, "execution", f"{machine_name(settings)}:*")
+
+
+def _states_arn(scope: Construct, resource: str, name: str) -> str:
+    return Stack.of(scope).format_arn(
+        service="states",
+        resource=resource,
+        resource_name=name,
+        arn_format=ArnFormat.COLON_RESOURCE_NAME,
+    )
+
+
+class Workflow(Construct):
+    """Standard executions: traced, logged without what they carry."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        settings: Settings,
+        functions: Mapping[str, lambda_.Function],
+    ) -> None:
+        super().__init__(scope, id)
+        driven = {name: functions[name] for name in DRIVEN}
+        role = self._role(driven)
+        group = log_group(self, "Log", settings, f"/aws/vendedlogs/states/{settings.prefix}-run")
+        self.machine = sfn.StateMachine(
+            self,
+            "Run",
+            state_machine_name=machine_name(settings),
+            definition_body=sfn.DefinitionBody.from_file(str(DEFINITION)),
+            definition_substitutions={
+                f"{name.capitalize()}FunctionArn": function.function_arn
+                for name, function in driven.items()
+            },
+            role=role,
+            tracing_enabled=True,
+            logs=sfn.LogOptions(
+                destination=group, level=sfn.LogLevel.ALL, include_execution_data=False
+            ),
+            # A waiting run lives in its execution.
+            removal_policy=RemovalPolicy.DESTROY,
+        )
+        acknowledge(
+            role,
+            (
+                "AwsSolutions-IAM5[Resource::*]",
+                "Log delivery and X-Ray know no resources to name.",
+            ),
+        )
+
+    def _role(self, driven: Mapping[str, lambda_.Function]) -> iam.Role:
+        role = iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal("states.amazonaws.com"),
+            description="Invokes the functions of a run",
+        )
+        arns = [function.function_arn for function in driven.values()]
+        role.add_to_policy(iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=arns))
+        return role

@@ -1,0 +1,205 @@
+"""Every number of a deployment, with its unit, and what a deployer may choose."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from decimal import Decimal
+from enum import StrEnum
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+
+class Statement(BaseModel):
+    """One permission of the functions that run tools."""
+
+    model_config = ConfigDict(frozen=True)
+
+    actions: tuple[str, ...]
+    resources: tuple[str, ...]
+
+
+# What your tools need, beside the packages in functions/user_agents/requirements.txt. It goes to the
+# functions that run tools (turn and resume), and to no other.
+TOOL_ENV: Mapping[str, str] = {}
+"""Environment variables, in plain sight: nothing secret."""
+TOOL_SECRETS: Mapping[str, str] = {}
+"""Environment variable -> name of an SSM SecureString parameter. The variable holds the name, the
+functions may read the parameter: `{"SHOP_KEY": "/shop/api-key"}`."""
+TOOL_POLICIES: tuple[Statement, ...] = ()
+"""`Statement(actions=("ses:SendEmail",), resources=("arn:...",))`."""
+
+
+class Database(StrEnum):
+    """Where Postgres is."""
+
+    VPC = "vpc"
+    """Aurora Serverless v2 in private subnets, a NAT instance for what the functions ask outside."""
+    EXPRESS = "express"
+    """Experimental: Aurora's express configuration, without a VPC. Synthesized and never deployed yet."""
+
+
+def _names(value: object) -> object:
+    """The command line gives `a,b`."""
+    return [v.strip() for v in value.split(",") if v.strip()] if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+
+
+class FunctionSettings(BaseModel):
+    """One Lambda function."""
+
+    model_config = ConfigDict(frozen=True)
+
+    memory_mib: int = Field(ge=128, le=10_240)
+    """CPU comes with it: 1,769 MiB are one core."""
+    timeout: timedelta
+    postgres: bool = True
+    """Whether it connects to Postgres: in `database=vpc` it is then in the private subnets."""
+    model: bool = False
+    """Whether it asks the model provider, and so reads the key."""
+    tools: bool = False
+    """Whether it runs the tools of the agents."""
+
+
+FUNCTIONS: Mapping[str, FunctionSettings] = {
+    # HTTP API gives up at 30 s.
+    "api": FunctionSettings(memory_mib=1024, timeout=timedelta(seconds=29)),
+    "turn": FunctionSettings(
+        memory_mib=1024, timeout=timedelta(seconds=900), model=True, tools=True
+    ),
+    "resume": FunctionSettings(
+        memory_mib=1024, timeout=timedelta(seconds=900), model=True, tools=True
+    ),
+    "extract": FunctionSettings(memory_mib=1024, timeout=timedelta(seconds=900), model=True),
+    "compact": FunctionSettings(memory_mib=1024, timeout=timedelta(seconds=900), model=True),
+    "settle": FunctionSettings(memory_mib=512, timeout=timedelta(seconds=60)),
+    "sweep": FunctionSettings(memory_mib=512, timeout=timedelta(seconds=60)),
+    # A WebSocket API gives up at 29 s; a replay of missed events stops at 20 s.
+    "sockets": FunctionSettings(memory_mib=512, timeout=timedelta(seconds=29), postgres=False),
+    # Five minutes for a waking database, two for the lock, and the migrations themselves.
+    "migrate": FunctionSettings(memory_mib=512, timeout=timedelta(minutes=14)),
+}
+"""By the name of the folder in `functions/`."""
+
+
+class Settings(BaseModel):
+    """What a deployment is. Fields are context: `cdk deploy -c stage=prod -c retain=true`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    stage: str = Field(default="dev", pattern=r"^[a-z][a-z0-9]{0,15}$")
+    """Part of every name, so that an account can hold several."""
+    database: Database = Database.VPC
+    retain: bool = True
+    """Whether data outlives the stack: the table and the bucket stay, the cluster leaves a snapshot.
+    `false` leaves nothing."""
+    issuer: str | None = None
+    """An OIDC provider of your own instead of Cognito."""
+    audience: Names = ()
+    """Who a token of `issuer` has to be for."""
+    client_id: str | None = None
+    """The public client at `issuer` with which `layover login` signs people in."""
+    scope: str = "layover/use"
+    """What every token has to allow: ID tokens allow nothing, so they are refused."""
+    act_as_scope: str = "layover/act-as"
+    """What a backend's token has to allow to name the end user (`X-Layover-Resource`)."""
+    sign_up: bool = False
+    """Whether strangers may make themselves a user of the user pool."""
+    machine_client: bool = False
+    """Whether the user pool has a client for a backend of yours (Cognito bills those by the month)."""
+    origins: Names = ()
+    """Web origins that may call the API and put files into the bucket."""
+    alarms_email: str | None = None
+    budget_usd: float | None = Field(default=None, gt=0)
+    """Of the whole account and month; mails at 80 % spent and at 100 % forecast."""
+    daily_tokens: int | None = Field(default=None, ge=1)
+    """Of each user and day (UTC): none of their runs begins after that."""
+    daily_cost_usd: Decimal | None = Field(default=None, gt=0)
+    api_concurrency: int = Field(default=100, ge=0)
+    """Invocations of `api` at once, long polls among them, set aside for it: the rest of the account's
+    concurrency is for runs. 0 sets nothing aside (an account of less than 200 has to)."""
+    nat_ami: str | None = None
+    """Image of the NAT instance, for example `ami-0123456789abcdef0`. Without it, the newest Amazon
+    Linux 2023 of the day on which the instance is first made."""
+
+    model: str | None = None
+    """LAYOVER_MODEL."""
+    embedder_model: str | None = None
+    """LAYOVER_EMBEDDER_MODEL."""
+    openai_base_url: str | None = None
+    """OPENAI_BASE_URL."""
+    api_key_parameter: str = ""
+    """SSM SecureString parameter with the model provider's key. Made by hand, never by the stack;
+    `/layover/STAGE/openai-api-key` if not given."""
+
+    layer: str = "build/layer"
+    """Folder that `infra/build.py` made for the layer."""
+    code: str = "build/functions"
+    """Folder that `infra/build.py` made of `functions/`."""
+
+    tool_env: Mapping[str, str] = Field(default=TOOL_ENV)
+    tool_secrets: Mapping[str, str] = Field(default=TOOL_SECRETS)
+    tool_policies: tuple[Statement, ...] = TOOL_POLICIES
+    functions: Mapping[str, FunctionSettings] = FUNCTIONS
+
+    database_name: str = "layover"
+    database_min_acu: float = 0
+    """Aurora capacity units; 0 lets the cluster pause."""
+    database_max_acu: float = 4
+    database_pause: timedelta = timedelta(seconds=300)
+    """Without a connection, until it pauses; Aurora's least."""
+    database_backup: timedelta = timedelta(days=7)
+    turn_waits_for_database: timedelta = timedelta(seconds=90)
+    """A paused cluster takes 15 to 30 s; history is never skipped."""
+    migrate_response: timedelta = timedelta(minutes=15)
+    """CloudFormation gives up on the migrations."""
+    sweep_every: timedelta = timedelta(minutes=1)
+    log_retention: timedelta = timedelta(days=30)
+    unfinished_uploads: timedelta = timedelta(days=1)
+    """Parts of an upload that was never completed are deleted."""
+    api_rate: int = 50
+    """Requests a second over all users, then 429."""
+    api_burst: int = 100
+    login_callback: str = "http://localhost:8976/callback"
+    """Where `layover login` listens; Cognito compares it letter by letter."""
+    password_length: int = 12
+    access_token: timedelta = timedelta(hours=1)
+    refresh_token: timedelta = timedelta(days=30)
+    approval_alarm: timedelta = timedelta(days=3)
+    """A call that has waited longer for a person."""
+    alarm_errors: int = 5
+    """Errors of all functions in five minutes: a single one is retried."""
+    dashboard_shows: timedelta = timedelta(hours=24)
+    vpc_cidr: str = "10.42.0.0/20"
+    vpc_zones: int = 2
+    """Aurora wants two."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.issuer and not self.audience:
+            raise ValueError(
+                "issuer needs an audience: tokens for other applications would be taken"
+            )
+        if self.budget_usd and not self.alarms_email:
+            raise ValueError("budget_usd needs alarms_email: somebody has to be told")
+        return self
+
+    @property
+    def prefix(self) -> str:
+        """What names begin with."""
+        return f"layover-{self.stage}"
+
+    @property
+    def key_parameter(self) -> str:
+        """Name of the SSM parameter with the model provider's key."""
+        return self.api_key_parameter or f"/layover/{self.stage}/openai-api-key"
+
+    @classmethod
+    def from_context(cls, look_up: Any) -> Self:
+        """`look_up(name)` answers the context's value or None, as `app.node.try_get_context` does.
+
+        Raises pydantic's ValidationError for what makes no sense."""
+        simple = set(cls.model_fields) - {"functions", "tool_env", "tool_secrets", "tool_policies"}
+        given = {name: look_up(name) for name in sorted(simple)}
+        return cls.model_validate({k: v for k, v in given.items() if v is not None and v != ""})

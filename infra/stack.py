@@ -1,0 +1,114 @@
+"""What there is, and how it hangs together. Composition only."""
+
+from aws_cdk import CfnOutput, Stack
+from constructs import Construct
+
+from infra.constructs.api import HttpApi
+from infra.constructs.bucket import Bucket
+from infra.constructs.database import Address, VpcDatabase
+from infra.constructs.events import Bus, Sweeper
+from infra.constructs.express import ExpressDatabase
+from infra.constructs.functions import MIGRATE, Functions, World, function_arn
+from infra.constructs.identity import Identity, UserPool, own_provider
+from infra.constructs.journal import Journal
+from infra.constructs.layer import Layer
+from infra.constructs.migrate import Migration
+from infra.constructs.network import Network
+from infra.constructs.observability import Observability, Watched
+from infra.constructs.permissions import Resources
+from infra.constructs.sockets import SocketApi
+from infra.constructs.workflow import Workflow, execution_arn, machine_arn
+from infra.settings import Database, Settings
+
+
+class LayoverStack(Stack):
+    """All of a stage. The account and the region are those of whoever deploys."""
+
+    def __init__(self, scope: Construct, settings: Settings) -> None:
+        super().__init__(scope, settings.prefix, description="Layover: durable runs of LLM agents")
+        self.settings = settings
+        self.network = Network(self, "Network", settings) if _has_vpc(settings) else None
+        self.database = self._database()
+        self.journal = Journal(self, "Journal", settings)
+        self.bucket = Bucket(self, "Bucket", settings)
+        self.bus = Bus(self, "Events", settings)
+        self.layer = Layer(self, "Layer", settings)
+        self.api = HttpApi(self, "Http", settings)
+        self.sockets = SocketApi(self, "Sockets", settings)
+        self.identity = self._identity()
+        self.functions = Functions(self, "Functions", settings, self.layer, self._world())
+        self._migrate()
+        self.workflow = Workflow(self, "Workflow", settings, self.functions.by_name)
+        Sweeper(self, "Sweeper", settings, self.functions["sweep"])
+        self.api.serve(self.functions["api"], self.identity)
+        self.sockets.serve(self.functions["sockets"])
+        self._observe()
+        self._outputs()
+
+    def _database(self) -> Address:
+        if self.network is None:
+            return ExpressDatabase(self, "Database", self.settings).address
+        return VpcDatabase(self, "Database", self.settings, self.network).address
+
+    def _identity(self) -> Identity:
+        if self.settings.issuer is not None:
+            return own_provider(self.settings)
+        return UserPool(self, "Identity", self.settings, [f"{self.api.url}/"]).identity
+
+    def _world(self) -> World:
+        return World(
+            table=self.journal.table.table_name,
+            bucket=self.bucket.bucket.bucket_name,
+            bus=self.bus.bus.event_bus_name,
+            resources=Resources(
+                table=self.journal.table.table_arn,
+                bucket=self.bucket.bucket.bucket_arn,
+                machine=machine_arn(self, self.settings),
+                executions=execution_arn(self, self.settings),
+                bus=self.bus.bus.event_bus_arn,
+                compact=function_arn(self, self.settings, "compact"),
+                sockets=function_arn(self, self.settings, "sockets"),
+                connections=self.sockets.connections,
+            ),
+            database=self.database,
+            network=self.network,
+            identity=self.identity,
+            socket_url=self.sockets.url,
+            socket_endpoint=self.sockets.endpoint,
+        )
+
+    def _observe(self) -> None:
+        watched = Watched(
+            functions=self.functions.by_name,
+            machine=self.workflow.machine,
+            table=self.journal.table,
+            api=self.api.api,
+        )
+        Observability(self, "Observability", self.settings, watched)
+
+    def _migrate(self) -> None:
+        """No function runs on a schema older than itself."""
+        migrate = self.functions[MIGRATE]
+        migration = Migration(
+            self, "Migration", self.settings, migrate, self.database, self.network
+        )
+        for function in self.functions.others:
+            function.node.add_dependency(migration.done)
+
+    def _outputs(self) -> None:
+        outputs = {
+            "ApiUrl": self.api.url,
+            "SocketUrl": self.sockets.url,
+            "Issuer": self.identity.issuer,
+            "StateMachineArn": self.workflow.machine.state_machine_arn,
+            "EventBusName": self.bus.bus.event_bus_name,
+            "TableName": self.journal.table.table_name,
+            "BucketName": self.bucket.bucket.bucket_name,
+            "ModelKeyParameter": self.settings.key_parameter,
+        }
+        for name, value in outputs.items():
+            CfnOutput(self, name, value=value)
+
+
+def _has_vpc(settings: Settings) -> bool:
+    return settings.database is Database.VPC

@@ -1,0 +1,43 @@
+"""What a synthesis of the stack leaves, for tests to look at."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+class Synthesized:
+    """What `cdk synth` left, and what it said."""
+
+    def __init__(self, folder: Path, said: str) -> None:
+        self.folder = folder
+        self.said = said
+        self.template: dict[str, Any] = json.loads(self.file.read_text())
+
+    @property
+    def file(self) -> Path:
+        """The template's file."""
+        (found,) = self.folder.glob("*.template.json")
+        return found
+
+    def of_type(self, kind: str) -> dict[str, dict[str, Any]]:
+        """Resources of a CloudFormation type, by logical id."""
+        resources = self.template["Resources"].items()
+        return {name: r for name, r in resources if r["Type"] == kind}
+
+    def one(self, kind: str) -> dict[str, Any]:
+        """The properties of the only resource of its type."""
+        (found,) = self.of_type(kind).values()
+        return dict(found["Properties"])
+
+    def functions(self) -> dict[str, dict[str, Any]]:
+        """Our own functions' properties, by the name of their folder."""
+        found = [r["Properties"] for r in self.of_type("AWS::Lambda::Function").values()]
+        ours = [p for p in found if p["Handler"].endswith(".handler.handler")]
+        return {p["Handler"].split(".")[0]: p for p in ours}
+
+    def statements(self, function: str) -> list[dict[str, Any]]:
+        """What a function's role allows."""
+        role = self.functions()[function]["Role"]["Fn::GetAtt"][0]
+        policies = [r["Properties"] for r in self.of_type("AWS::IAM::Policy").values()]
+        mine = [p for p in policies if {"Ref": role} in p["Roles"]]
+        return [s for p in mine for s in p["PolicyDocument"]["Statement"]]

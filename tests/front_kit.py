@@ -1,0 +1,84 @@
+"""The WebSocket front with a function that is a list of what it was asked, and `@connections` beside it."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from websockets.asyncio.client import ClientConnection, connect
+
+from layover.local.aws import Services
+from layover.local.gateway import Front
+from layover.local.http_server import HttpServer
+from layover.local.invocation import InvokeResult, failure
+from layover.local.lambda_service import LambdaService
+from layover.local.socket_front import Limits, WebSocketFront
+from layover.local.wsgi import WsgiServer
+
+Event = dict[str, Any]
+LIMIT_S = 10.0
+
+
+@dataclass
+class Function:
+    """Stands for the function `sockets`. `answers` may say something else for an event."""
+
+    events: list[Event] = field(default_factory=list)
+    answers: Callable[[Event], Any] = lambda event: {"statusCode": 200}
+
+    async def invoke(self, name: str, payload: bytes) -> InvokeResult:
+        assert name == "sockets"
+        event = json.loads(payload)
+        self.events.append(event)
+        answer = self.answers(event)
+        if answer is None:
+            return failure("Boom", "it broke")
+        return InvokeResult(json.dumps(answer).encode())
+
+    def of(self, route: str) -> list[Event]:
+        """Events of one route."""
+        return [e for e in self.events if e["requestContext"]["routeKey"] == route]
+
+    async def asked(self, route: str, times: int = 1) -> list[Event]:
+        """Events of one route, once there are so many."""
+        async with asyncio.timeout(LIMIT_S):
+            while len(self.of(route)) < times:
+                await asyncio.sleep(0.01)
+        return self.of(route)
+
+
+@dataclass(frozen=True)
+class Served:
+    """`url` for clients, `endpoint` of `@connections`."""
+
+    function: Function
+    front: WebSocketFront
+    url: str
+    endpoint: str
+
+    def connect(self, query: str = "") -> connect:
+        """A client."""
+        return connect(self.url + query, proxy=None, open_timeout=LIMIT_S, close_timeout=1)
+
+    async def id_of(self, client: ClientConnection) -> str:
+        """The connection that was opened last."""
+        assert client.response is not None
+        return str(self.function.of("$connect")[-1]["requestContext"]["connectionId"])
+
+
+@asynccontextmanager
+async def serving(limits: Limits | None = None) -> AsyncIterator[Served]:
+    """A front and its `@connections`, on free ports."""
+    function = Function()
+    front = WebSocketFront(function, limits)
+    server = HttpServer(Front(function, websocket=front.serve))
+    services = WsgiServer(Services(LambdaService(), cast(Any, None), front))
+    await server.start()
+    services.start()
+    try:
+        yield Served(function, front, f"ws{server.url.removeprefix('http')}/socket", services.url)
+    finally:
+        await server.stop()
+        await asyncio.to_thread(services.stop)

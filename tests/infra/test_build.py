@@ -1,0 +1,169 @@
+"""What is put on Lambda: built for this machine, and imported by a Python that has nothing else."""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from infra import build
+from infra.build import Target, content_hash, interpreter, size_mib
+from infra.build import build as build_all
+
+ROOT = Path(__file__).parents[2]
+HANDLERS = sorted(path.parent.name for path in (ROOT / "functions").glob("*/handler.py"))
+ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}
+VERSION = (
+    build.PYTHON
+    if interpreter(build.PYTHON)
+    else f"{sys.version_info.major}.{sys.version_info.minor}"
+)
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux" or platform.machine() not in ARCHITECTURES,
+    reason="the wheels are of Linux on x86-64 or arm64",
+)
+
+
+def built_in(folder: Path) -> Target:
+    """As for Lambda, but for this machine's processor."""
+    target = Target(ARCHITECTURES[platform.machine()], VERSION, folder)
+    build_all(target)
+    return target
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Target:
+    """The layer and the asset; read only, as on Lambda."""
+    return built_in(tmp_path_factory.mktemp("build"))
+
+
+def alone(target: Target, code: str, *, more: tuple[str, ...] = ()) -> str:
+    """What the code prints where there is the layer, the asset, and no site-packages."""
+    python = interpreter(VERSION)
+    assert python is not None
+    run = subprocess.run(
+        [python, "-s", "-S", "-B", *more, "-c", code],
+        env={"PYTHONPATH": f"{target.functions}:{target.layer / 'python'}"},
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr[-3000:]
+    return run.stdout
+
+
+@pytest.mark.parametrize("name", HANDLERS)
+def test_handler_is_imported_from_the_layer_and_the_asset_alone(built: Target, name: str) -> None:
+    code = (
+        "import time, resource, sys, json; start = time.perf_counter()\n"
+        f"import {name}.handler as h\n"
+        "assert callable(h.handler)\n"
+        "took = time.perf_counter() - start\n"
+        "heavy = {'openai', 'numpy', 'psycopg', 'boto3', 'moto'} & sys.modules.keys()\n"
+        "print(json.dumps([took, sorted(heavy)]))"
+    )
+    took, heavy = json.loads(alone(built, code))
+    print(f"{name}: imported in {took * 1000:.0f} ms")
+    assert heavy == []
+
+
+def test_adapters_find_their_libraries_in_the_layer(built: Target) -> None:
+    code = (
+        "from layover.adapters.aws import client\n"
+        "for name in ('dynamodb', 's3', 'stepfunctions', 'events', 'ssm', 'secretsmanager'):\n"
+        "    client(name)\n"
+        "client('dynamodb').get_paginator('query')\n"
+        "import boto3, psycopg, openai, jsonschema, pgvector\n"
+        "from psycopg import pq; assert pq.__impl__ == 'binary'\n"
+        "openai.AsyncOpenAI(api_key='a')\n"
+        "from layover.adapters import prices\n"
+        "from layover.adapters.store.postgres.migrate import shipped; assert shipped()\n"
+        "print(boto3.__file__)"
+    )
+    code = "import os; os.environ['AWS_DEFAULT_REGION'] = 'eu-west-1'\n" + code
+    assert alone(built, code).startswith(str(built.layer))
+
+
+def test_public_roots_are_where_the_database_looks_for_them(built: Target) -> None:
+    # infra.constructs.database.PUBLIC_ROOTS; /opt is the layer.
+    roots = built.layer / "python" / "botocore" / "cacert.pem"
+    assert "BEGIN CERTIFICATE" in roots.read_text()
+
+
+def test_what_runs_on_one_machine_only_stays_out(built: Target) -> None:
+    package = built.layer / "python" / "layover"
+    assert (package / "wiring.py").is_file()
+    assert not (package / "local").exists()
+    assert not (package / "cli.py").exists()
+    libraries = {path.name for path in (built.layer / "python").iterdir()}
+    assert libraries.isdisjoint({"moto", "pytest", "numpy", "typer", "starlette", "bin"})
+
+
+def test_layer_is_small_enough(built: Target) -> None:
+    print(f"layer: {size_mib(built.layer):.1f} MiB, asset: {size_mib(built.functions):.2f} MiB")
+    assert size_mib(built.layer) < build.LIMIT_MIB
+
+
+@pytest.mark.skipif(
+    VERSION != build.PYTHON, reason="bytecode takes a Python of the target's version"
+)
+def test_cold_start_compiles_nothing_of_the_libraries(built: Target) -> None:
+    """Else it would be done again in every cold start: Lambda's disk is read only."""
+    code = (
+        "import sys, json, pathlib, api.handler, turn.handler, openai, psycopg, boto3\n"
+        "openai.AsyncOpenAI(api_key='a')\n"
+        "files = {m: getattr(x, '__file__', None) or '' for m, x in list(sys.modules.items())}\n"
+        "here = {m: f for m, f in files.items() if f.startswith(sys.argv[1]) and f.endswith('.py')}\n"
+        "bare = [m for m in here if not pathlib.Path(sys.modules[m].__cached__).exists()]\n"
+        "print(json.dumps([len(here), bare]))"
+    )
+    code = code.replace("sys.argv[1]", repr(str(built.folder)))
+    loaded, bare = json.loads(alone(built, code))
+    assert loaded > 300
+    assert bare == []
+
+
+def test_same_checkout_gives_the_same_bytes(tmp_path: Path) -> None:
+    sources = tmp_path / "sources"
+    sources.mkdir()
+    (sources / "a.py").write_text("def known(name): return name in {'a', 'b', 'c', 'd'}\n")
+    hashes = set()
+    for attempt in range(3):
+        copy = tmp_path / f"copy{attempt}"
+        copy.mkdir()
+        (copy / "a.py").write_bytes((sources / "a.py").read_bytes())
+        os.utime(copy / "a.py", (attempt, attempt))
+        build._compile(Target(python=VERSION), copy, None)
+        hashes.add(content_hash(copy))
+    assert len(hashes) == 1
+
+
+def test_build_of_libraries_that_do_not_exist_says_what_pip_said(tmp_path: Path) -> None:
+    wanted = tmp_path / "requirements.txt"
+    wanted.write_text("/nonexistent/package.whl\n")
+    with pytest.raises(build.BuildFailed, match="nonexistent"):
+        build._libraries(Target(python=VERSION), wanted)
+
+
+@pytest.fixture
+def own_requirements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A `functions` folder whose agents want a package."""
+    functions = tmp_path / "functions"
+    (functions / "user_agents").mkdir(parents=True)
+    (functions / "user_agents" / "__init__.py").write_text("import six\n")
+    (functions / "user_agents" / "requirements.txt").write_text("six\n")
+    monkeypatch.setattr(build, "FUNCTIONS", functions)
+    return functions
+
+
+def test_packages_that_agents_want_are_in_the_asset(own_requirements: Path, tmp_path: Path) -> None:
+    target = Target(ARCHITECTURES[platform.machine()], VERSION, tmp_path / "out")
+    build._build_functions(target)
+    assert (target.functions / "six.py").is_file()
+    assert (target.functions / "user_agents" / "__init__.py").is_file()

@@ -1,0 +1,163 @@
+"""The ways in: the HTTP API, the WebSocket API, and who may pass."""
+
+import json
+from typing import Any
+
+import pytest
+
+from cdk_kit import Synthesized
+from infra.calls import CALLS
+from infra.settings import FUNCTIONS, Settings
+from layover.values.access import OPEN_PATHS
+
+PUSHING = sorted(name for name, calls in CALLS.items() if calls.pushes)
+
+
+@pytest.fixture(params=["vpc", "express"])
+def stack(request: pytest.FixtureRequest) -> Synthesized:
+    """Cognito, and a provider of the deployer's own."""
+    found: Synthesized = request.getfixturevalue(request.param)
+    return found
+
+
+def apis(stack: Synthesized, protocol: str) -> dict[str, dict[str, Any]]:
+    """Properties of the APIs of a protocol, by logical id."""
+    found = {name: r["Properties"] for name, r in stack.of_type("AWS::ApiGatewayV2::Api").items()}
+    return {name: p for name, p in found.items() if p["ProtocolType"] == protocol}
+
+
+def routes(stack: Synthesized, protocol: str) -> dict[str, dict[str, Any]]:
+    """Properties of its routes, by route key."""
+    (api,) = apis(stack, protocol)
+    found = [r["Properties"] for r in stack.of_type("AWS::ApiGatewayV2::Route").values()]
+    return {p["RouteKey"]: p for p in found if p["ApiId"] == {"Ref": api}}
+
+
+def test_only_the_open_paths_are_open(stack: Synthesized) -> None:
+    free = {key for key, p in routes(stack, "HTTP").items() if p["AuthorizationType"] == "NONE"}
+    assert free == {f"GET {path}" for path in OPEN_PATHS}
+
+
+def test_everything_else_needs_a_token_with_the_scope(stack: Synthesized) -> None:
+    scope = "use:layover" if "use:layover" in json.dumps(stack.template) else "layover/use"
+    guarded = {k: p for k, p in routes(stack, "HTTP").items() if p["AuthorizationType"] != "NONE"}
+    assert guarded.keys() == {f"{m} /{{proxy+}}" for m in ("GET", "POST", "PUT", "PATCH", "DELETE")}
+    for route in guarded.values():
+        assert route["AuthorizationType"] == "JWT"
+        assert route["AuthorizationScopes"] == [scope]
+    assert stack.functions()["api"]["Environment"]["Variables"]["LAYOVER_SCOPE"] == scope
+
+
+def test_preflights_reach_no_authorizer(stack: Synthesized) -> None:
+    for key in routes(stack, "HTTP"):
+        assert key.split(" ")[0] not in ("OPTIONS", "ANY", "$default")
+
+
+def test_browsers_of_named_origins_may_call(vpc: Synthesized) -> None:
+    (api,) = apis(vpc, "HTTP").values()
+    cors = api["CorsConfiguration"]
+    assert cors["AllowOrigins"] == ["https://a.example", "https://b.example"]
+    assert "authorization" in cors["AllowHeaders"]
+    assert not any("resource" in header for header in cors["AllowHeaders"])
+    assert not cors.get("AllowCredentials")
+
+
+def test_no_browser_may_call_unless_origins_are_named(express: Synthesized) -> None:
+    (api,) = apis(express, "HTTP").values()
+    assert "CorsConfiguration" not in api
+
+
+def test_tokens_are_for_the_clients_of_this_pool(vpc: Synthesized) -> None:
+    clients = {json.dumps({"Ref": name}) for name in vpc.of_type("AWS::Cognito::UserPoolClient")}
+    authorizer = vpc.one("AWS::ApiGatewayV2::Authorizer")
+    assert authorizer["AuthorizerType"] == "JWT"
+    assert authorizer["IdentitySource"] == ["$request.header.Authorization"]
+    assert {json.dumps(a) for a in authorizer["JwtConfiguration"]["Audience"]} == clients
+
+
+def test_own_provider_is_taken_at_its_word(express: Synthesized) -> None:
+    jwt = express.one("AWS::ApiGatewayV2::Authorizer")["JwtConfiguration"]
+    assert jwt == {"Issuer": "https://id.example/", "Audience": ["https://layover.example"]}
+    variables = express.functions()["api"]["Environment"]["Variables"]
+    assert variables["LAYOVER_ISSUER"] == "https://id.example/"
+    assert variables["LAYOVER_CLIENT_ID"] == "people"
+    assert express.of_type("AWS::Cognito::UserPool") == {}
+
+
+def test_strangers_make_no_users(vpc: Synthesized) -> None:
+    pool = vpc.one("AWS::Cognito::UserPool")
+    assert pool["AdminCreateUserConfig"]["AllowAdminCreateUserOnly"] is True
+
+
+def test_people_sign_in_without_a_secret_and_may_not_act_for_others(vpc: Synthesized) -> None:
+    clients = [r["Properties"] for r in vpc.of_type("AWS::Cognito::UserPoolClient").values()]
+    people, machine = sorted(clients, key=lambda c: bool(c["GenerateSecret"]))
+    assert people["GenerateSecret"] is False
+    assert people["AllowedOAuthFlows"] == ["code"]
+    assert "act-as" not in json.dumps(people["AllowedOAuthScopes"])
+    assert Settings().login_callback in people["CallbackURLs"]
+    assert machine["AllowedOAuthFlows"] == ["client_credentials"]
+    assert "act-as" in json.dumps(machine["AllowedOAuthScopes"])
+
+
+def test_long_polls_take_a_bounded_share(vpc: Synthesized, express: Synthesized) -> None:
+    assert vpc.functions()["api"]["ReservedConcurrentExecutions"] == 100
+    reserving = [n for n, f in vpc.functions().items() if "ReservedConcurrentExecutions" in f]
+    assert reserving == ["api"]
+    assert "ReservedConcurrentExecutions" not in express.functions()["api"]
+
+
+def test_every_way_in_is_throttled_and_logged_without_query_strings(stack: Synthesized) -> None:
+    stages = [r["Properties"] for r in stack.of_type("AWS::ApiGatewayV2::Stage").values()]
+    assert len(stages) == 2
+    for stage in stages:
+        assert stage["DefaultRouteSettings"]["ThrottlingRateLimit"] == 50
+        assert stage["DefaultRouteSettings"]["ThrottlingBurstLimit"] == 100
+        logged = json.loads(stage["AccessLogSettings"]["Format"])
+        assert "requestId" in logged
+        text = json.dumps(logged).lower()
+        assert not any(word in text for word in ("query", "authorization", "$context.requesturi"))
+
+
+def test_sockets_have_their_three_routes(stack: Synthesized) -> None:
+    found = routes(stack, "WEBSOCKET")
+    assert found.keys() == {"$connect", "$disconnect", "$default"}
+    integrations = stack.of_type("AWS::ApiGatewayV2::Integration")
+    function = stack.template["Resources"]
+    for route in found.values():
+        target = route["Target"]["Fn::Join"][1][1]["Ref"]
+        uri = json.dumps(integrations[target]["Properties"]["IntegrationUri"])
+        assert any(
+            name in uri
+            for name, r in function.items()
+            if r["Type"] == "AWS::Lambda::Function"
+            and r["Properties"]["Handler"] == "sockets.handler.handler"
+        )
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_only_what_writes_events_may_send_them(stack: Synthesized, name: str) -> None:
+    variables = stack.functions()[name]["Environment"]["Variables"]
+    actions = json.dumps([s["Action"] for s in stack.statements(name)])
+    assert ("execute-api:ManageConnections" in actions) == (name in PUSHING)
+    assert ("LAYOVER_SOCKET_ENDPOINT" in variables) == (name in PUSHING)
+
+
+def test_sockets_are_those_of_this_stack(stack: Synthesized) -> None:
+    (api,) = apis(stack, "WEBSOCKET")
+    for statement in stack.statements("turn"):
+        if "ManageConnections" in json.dumps(statement["Action"]):
+            text = json.dumps(statement["Resource"])
+            assert json.dumps({"Ref": api}) in text
+            assert "/live/*/@connections/*" in text
+    endpoint = stack.functions()["turn"]["Environment"]["Variables"]["LAYOVER_SOCKET_ENDPOINT"]
+    assert json.dumps({"Ref": api}) in json.dumps(endpoint)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"issuer": "https://id.example"}, {"budget_usd": "5"}, {"budget_usd": "-1"}, {"stage": "Dev"}],
+)
+def test_settings_that_make_no_sense_are_refused(wrong: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match=r"audience|alarms_email|greater than 0|pattern"):
+        Settings.from_context(wrong.get)

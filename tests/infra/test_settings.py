@@ -1,0 +1,66 @@
+"""What a deployer may say, and what is refused before anything is made."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from infra.calls import CALLS
+from infra.settings import FUNCTIONS, Database, Settings
+
+ROOT = Path(__file__).parents[2]
+
+
+def said(context: Mapping[str, object]) -> Settings:
+    """Settings of a context as the command line gives it."""
+    return Settings.from_context(context.get)
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        {"database": "mysql"},
+        {"stage": "Not A Name"},
+        {"retain": "perhaps"},
+        # Tokens that the provider made for other applications would be taken.
+        {"issuer": "https://login.example"},
+    ],
+    ids=lambda context: next(iter(context)),
+)
+def test_what_makes_no_sense_is_refused(context: dict[str, str]) -> None:
+    with pytest.raises(ValidationError, match=next(iter(context))):
+        said(context)
+
+
+def test_nothing_said_is_a_deployment_that_keeps_its_data() -> None:
+    settings = said({})
+    assert settings.database is Database.VPC
+    assert settings.retain is True
+    assert settings.origins == ()
+
+
+def test_command_line_gives_lists_with_commas() -> None:
+    settings = said({"origins": "https://a.example, https://b.example", "retain": "false"})
+    assert settings.origins == ("https://a.example", "https://b.example")
+    assert settings.retain is False
+
+
+def test_two_stages_share_no_name() -> None:
+    one, other = said({"stage": "one"}), said({"stage": "other"})
+    assert one.prefix != other.prefix
+    assert one.key_parameter != other.key_parameter
+
+
+def test_every_function_has_its_permissions() -> None:
+    assert FUNCTIONS.keys() == CALLS.keys()
+
+
+def test_command_line_of_the_cdk_is_pinned_and_its_lock_names_no_host() -> None:
+    """3.0.0 is an accidental release; a lock that names a registry works for whoever has that one."""
+    package = json.loads((ROOT / "package.json").read_text())
+    assert package["devDependencies"] == {"aws-cdk": "2.1148.1"}
+    lock = json.loads((ROOT / "package-lock.json").read_text())
+    assert all("resolved" not in each for each in lock["packages"].values())
+    assert lock["packages"]["node_modules/aws-cdk"]["integrity"].startswith("sha512-")

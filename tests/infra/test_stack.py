@@ -1,0 +1,403 @@
+"""What the synthesized templates say. Rules of cdk-nag and of the CDK itself are errors of the synthesis."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdk_kit import Synthesized
+from infra.calls import CALLS
+from infra.settings import FUNCTIONS
+from layover.adapters.journal.schema import TABLE, TIME_TO_LIVE
+from layover.values.environment import Environment
+
+ROOT = Path(__file__).parents[2]
+DEFINITION = ROOT / "infra" / "run.asl.json"
+NAMES = sorted(FUNCTIONS)
+WIRED = {field.alias for field in Environment.model_fields.values()}
+# Rules of cfn-lint that cannot hold: the CDK writes DependsOn beside references.
+NOT_OURS = ("W3005",)
+
+
+@pytest.fixture(params=["vpc", "express"])
+def stack(request: pytest.FixtureRequest) -> Synthesized:
+    """Each form of the database."""
+    found: Synthesized = request.getfixturevalue(request.param)
+    return found
+
+
+def wildcards(statement: dict[str, Any]) -> bool:
+    """Whether it is for all resources there are."""
+    resources = statement["Resource"]
+    return resources == "*" or "*" in resources
+
+
+def test_no_rule_is_broken_silently(stack: Synthesized) -> None:
+    assert "ERROR" not in stack.said
+    assert "WARNING" not in stack.said
+
+
+def test_cfn_lint_has_nothing_to_say(stack: Synthesized) -> None:
+    lint = [Path(sys.executable).with_name("cfn-lint"), str(stack.file), "--format", "json"]
+    run = subprocess.run(lint, capture_output=True, text=True, timeout=120, check=False)
+    found = [(m["Rule"]["Id"], m["Message"]) for m in json.loads(run.stdout or "[]")]
+    assert [each for each in found if each[0] not in NOT_OURS] == []
+
+
+def test_nothing_in_the_template_is_a_secret(stack: Synthesized) -> None:
+    text = json.dumps(stack.template)
+    assert "sk-" not in text
+    assert not re.search(r"postgresql://[^@/\"]*:[^@/\"]*@", text)
+
+
+def test_every_folder_with_a_handler_is_a_function(stack: Synthesized) -> None:
+    folders = {path.parent.name for path in (ROOT / "functions").glob("*/handler.py")}
+    assert stack.functions().keys() == folders == FUNCTIONS.keys()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_function_gets_only_variables_that_wiring_reads(stack: Synthesized, name: str) -> None:
+    assert set(stack.functions()[name]["Environment"]["Variables"]) <= WIRED
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_function_runs_as_it_is_built(stack: Synthesized, name: str) -> None:
+    function = stack.functions()[name]
+    assert function["Runtime"] == "python3.13"
+    assert function["Architectures"] == ["arm64"]
+    assert function["TracingConfig"] == {"Mode": "Active"}
+    assert len(function["Layers"]) == 1
+    assert function["Timeout"] == FUNCTIONS[name].timeout.total_seconds()
+
+
+def test_all_functions_share_one_asset(stack: Synthesized) -> None:
+    assert len({json.dumps(f["Code"]) for f in stack.functions().values()}) == 1
+
+
+def test_every_function_has_a_role_of_its_own(stack: Synthesized) -> None:
+    roles = [json.dumps(f["Role"]) for f in stack.functions().values()]
+    assert len(set(roles)) == len(roles)
+
+
+def test_no_role_has_a_policy_that_aws_may_change(vpc: Synthesized) -> None:
+    roles = vpc.of_type("AWS::IAM::Role").items()
+    managed = {name for name, role in roles if role["Properties"].get("ManagedPolicyArns")}
+    # What empties the bucket is the CDK's own function.
+    assert all("S3AutoDeleteObjects" in name for name in managed)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_role_allows_the_calls_of_its_function_and_no_more(stack: Synthesized, name: str) -> None:
+    services = ("dynamodb", "s3", "states", "events", "lambda", "execute-api")
+    allowed = {
+        action
+        for statement in stack.statements(name)
+        for action in listed(statement["Action"])
+        if action.split(":")[0] in services
+    }
+    assert allowed == CALLS[name].actions
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_role_names_its_resources(stack: Synthesized, name: str) -> None:
+    free = {a for s in stack.statements(name) if wildcards(s) for a in listed(s["Action"])}
+    assert all(action.startswith(("xray:", "ec2:")) for action in free)
+
+
+def listed(value: str | list[str]) -> list[str]:
+    """IAM writes a single one without a list."""
+    return [value] if isinstance(value, str) else value
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_function_signs_in_as_its_own_role(stack: Synthesized, name: str) -> None:
+    arns = [
+        json.dumps(s["Resource"]) for s in stack.statements(name) if "rds-db" in str(s["Action"])
+    ]
+    variables = stack.functions()[name]["Environment"]["Variables"]
+    if "LAYOVER_DATABASE_ADMIN_SECRET" in variables or not FUNCTIONS[name].postgres:
+        assert arns == []
+    else:
+        (arn,) = arns
+        owner = "/postgres" if name == "migrate" else "/layover_runtime"
+        assert owner in arn
+        assert variables["LAYOVER_DATABASE_AUTH"] == "iam"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_database_is_asked_over_checked_tls(stack: Synthesized, name: str) -> None:
+    urls = {
+        key: json.dumps(value)
+        for key, value in stack.functions()[name]["Environment"]["Variables"].items()
+        if key.endswith("_URL") and "DATABASE" in key
+    }
+    assert len(urls) == FUNCTIONS[name].postgres
+    assert all("sslmode=verify-full&sslrootcert=/opt/" in url for url in urls.values())
+
+
+def test_only_turn_waits_for_a_sleeping_database(stack: Synthesized) -> None:
+    waiting = {
+        name: f["Environment"]["Variables"]["LAYOVER_DATABASE_WAKING_S"]
+        for name, f in stack.functions().items()
+        if "LAYOVER_DATABASE_WAKING_S" in f["Environment"]["Variables"]
+    }
+    assert waiting == {"turn": "90"}
+
+
+def test_only_what_asks_a_model_may_read_its_key(stack: Synthesized) -> None:
+    readers = {n for n in NAMES if "ssm:GetParameter" in json.dumps(stack.statements(n))}
+    assert readers == {name for name in NAMES if FUNCTIONS[name].model}
+
+
+def test_no_function_runs_before_the_schema_is_there(stack: Synthesized) -> None:
+    (schema,) = stack.of_type("Custom::LayoverSchema")
+    for resource in stack.of_type("AWS::Lambda::Function").values():
+        handler = resource["Properties"]["Handler"]
+        if handler.endswith(".handler.handler") and not handler.startswith("migrate"):
+            assert schema in resource["DependsOn"]
+
+
+def test_schema_is_migrated_again_when_it_changes(stack: Synthesized) -> None:
+    schema = stack.one("Custom::LayoverSchema")
+    assert re.fullmatch("[0-9a-f]{64}", schema["Schema"])
+    assert int(schema["ServiceTimeout"]) > FUNCTIONS["migrate"].timeout.total_seconds()
+
+
+def test_machine_is_the_file_that_runs_locally(stack: Synthesized) -> None:
+    machine = stack.one("AWS::StepFunctions::StateMachine")
+    key = machine["DefinitionS3Location"]["Key"]
+    assert (stack.folder / f"asset.{key}").read_bytes() == DEFINITION.read_bytes()
+
+
+def test_machine_gets_all_it_asks_for(stack: Synthesized) -> None:
+    asked = set(re.findall(r"\$\{(\w+)\}", DEFINITION.read_text()))
+    machine = stack.one("AWS::StepFunctions::StateMachine")
+    assert machine["DefinitionSubstitutions"].keys() == asked
+    for name, value in machine["DefinitionSubstitutions"].items():
+        resource = stack.template["Resources"][value["Fn::GetAtt"][0]]
+        folder = name.removesuffix("FunctionArn").lower()
+        assert resource["Properties"]["Handler"] == f"{folder}.handler.handler"
+
+
+def test_executions_are_logged_without_what_they_carry(stack: Synthesized) -> None:
+    machine = stack.one("AWS::StepFunctions::StateMachine")
+    logged = machine["LoggingConfiguration"]
+    assert logged["IncludeExecutionData"] is False
+    assert machine["TracingConfiguration"] == {"Enabled": True}
+
+
+def test_task_outlives_its_function_by_a_minute(stack: Synthesized) -> None:
+    """Else a retry overlaps a live one. States are named by their functions' limits."""
+    states = re.findall(
+        r'"FunctionName": "\$\{(\w+)FunctionArn\}".*?"TimeoutSeconds": (\d+)',
+        DEFINITION.read_text(),
+        re.DOTALL,
+    )
+    assert len(states) >= 5
+    for function, seconds in states:
+        limit = stack.functions()[function.lower()]["Timeout"]
+        assert int(seconds) >= limit + 60
+
+
+def test_every_log_is_kept_for_thirty_days(stack: Synthesized) -> None:
+    groups = [r["Properties"] for r in stack.of_type("AWS::Logs::LogGroup").values()]
+    assert {g["RetentionInDays"] for g in groups} == {30}
+    assert len(groups) >= len(FUNCTIONS) + 1
+
+
+def test_table_is_the_one_of_the_adapter(stack: Synthesized) -> None:
+    table = stack.one("AWS::DynamoDB::Table")
+    assert table["KeySchema"] == TABLE["KeySchema"]
+    assert by_name(table["AttributeDefinitions"]) == by_name(TABLE["AttributeDefinitions"])
+    assert table["GlobalSecondaryIndexes"] == TABLE["GlobalSecondaryIndexes"]
+    assert table["BillingMode"] == TABLE["BillingMode"]
+    assert table["TimeToLiveSpecification"] == TIME_TO_LIVE
+    assert table["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
+
+
+def by_name(attributes: list[dict[str, str]]) -> dict[str, str]:
+    """Attributes in no order."""
+    return {a["AttributeName"]: a["AttributeType"] for a in attributes}
+
+
+def test_bucket_is_private_and_encrypted(stack: Synthesized) -> None:
+    bucket = stack.one("AWS::S3::Bucket")
+    assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
+    assert "BucketEncryption" in bucket
+    policy = json.dumps(stack.one("AWS::S3::BucketPolicy"))
+    assert "aws:SecureTransport" in policy
+
+
+def test_browsers_of_named_origins_may_put_and_no_more(vpc: Synthesized) -> None:
+    (rule,) = vpc.one("AWS::S3::Bucket")["CorsConfiguration"]["CorsRules"]
+    assert rule["AllowedMethods"] == ["PUT"]
+    assert rule["AllowedOrigins"] == ["https://a.example", "https://b.example"]
+
+
+def test_no_browser_may_put_unless_origins_are_named(express: Synthesized) -> None:
+    assert "CorsConfiguration" not in express.one("AWS::S3::Bucket")
+
+
+def test_nothing_that_costs_outlives_a_stack_that_is_not_to_be_retained(vpc: Synthesized) -> None:
+    kept = {
+        name: resource.get("DeletionPolicy")
+        for name, resource in vpc.template["Resources"].items()
+        if resource.get("DeletionPolicy", "Delete") != "Delete"
+    }
+    assert kept == {}
+    # Where nothing is said, a cluster leaves a snapshot.
+    (cluster,) = vpc.of_type("AWS::RDS::DBCluster").values()
+    assert cluster["DeletionPolicy"] == "Delete"
+    assert vpc.one("AWS::RDS::DBCluster")["DeleteAutomatedBackups"] is True
+
+
+def test_data_outlives_the_stack_by_default(express: Synthesized) -> None:
+    for kind in ("AWS::DynamoDB::Table", "AWS::S3::Bucket"):
+        (resource,) = express.of_type(kind).values()
+        assert resource["DeletionPolicy"] == "Retain"
+
+
+def test_cluster_pauses_and_wants_iam(vpc: Synthesized) -> None:
+    cluster = vpc.one("AWS::RDS::DBCluster")
+    assert cluster["ServerlessV2ScalingConfiguration"]["MinCapacity"] == 0
+    assert cluster["ServerlessV2ScalingConfiguration"]["SecondsUntilAutoPause"] == 300
+    assert cluster["EnableIAMDatabaseAuthentication"] is True
+    assert cluster["StorageEncrypted"] is True
+    assert cluster["ManageMasterUserPassword"] is True
+
+
+def test_way_out_is_https_and_the_way_in_is_the_vpc(vpc: Synthesized) -> None:
+    groups = vpc.of_type("AWS::EC2::SecurityGroup").values()
+    (nat,) = (g["Properties"] for g in groups if "NAT" in g["Properties"]["GroupDescription"])
+    ports = {(r["FromPort"], r["ToPort"]) for r in nat["SecurityGroupEgress"]}
+    assert ports == {(443, 443)}
+    assert [r["CidrIp"] for r in nat["SecurityGroupIngress"]] == ["10.42.0.0/20"]
+
+
+def test_way_out_is_pinned_and_recovers(vpc: Synthesized) -> None:
+    assert vpc.one("AWS::EC2::Instance")["ImageId"] == "ami-0123456789abcdef0"
+    done = {
+        json.dumps(action)
+        for alarm in vpc.of_type("AWS::CloudWatch::Alarm").values()
+        for action in alarm["Properties"].get("AlarmActions", [])
+    }
+    assert any("ec2:recover" in action for action in done)
+    assert any("ec2:reboot" in action for action in done)
+
+
+def test_database_and_bucket_need_no_way_out(vpc: Synthesized) -> None:
+    services = json.dumps(
+        [r["Properties"]["ServiceName"] for r in vpc.of_type("AWS::EC2::VPCEndpoint").values()]
+    )
+    assert ".dynamodb" in services
+    assert ".s3" in services
+
+
+def test_express_has_no_network_at_all(express: Synthesized) -> None:
+    kinds = {r["Type"] for r in express.template["Resources"].values()}
+    assert not any(kind.startswith("AWS::EC2") for kind in kinds)
+
+
+def test_sweeper_looks_every_minute(stack: Synthesized) -> None:
+    assert stack.one("AWS::Events::Rule")["ScheduleExpression"] == "rate(1 minute)"
+
+
+# A running system as the judge of roles and variables.
+
+IAM = {
+    "dynamodb TransactWriteItems": (),  # its parts are recorded beside it
+    "s3 HeadObject": ("s3:GetObject",),
+    "s3 CopyObject": ("s3:GetObject", "s3:PutObject"),
+    "s3 ListObjectsV2": ("s3:ListBucket",),
+    "s3 DeleteObjects": ("s3:DeleteObject",),
+    "lambda Invoke": ("lambda:InvokeFunction",),
+    "apigatewaymanagementapi PostToConnection": ("execute-api:ManageConnections",),
+    "apigatewaymanagementapi DeleteConnection": ("execute-api:ManageConnections",),
+}
+"""Calls that IAM knows by other names."""
+SERVICES = {"stepfunctions": "states"}
+BY_CHOICE = {
+    # A password of its own signs in, where there is one.
+    "LAYOVER_DATABASE_AUTH",
+    # Not set: zero, do not wait.
+    "LAYOVER_DATABASE_WAKING_S",
+    # Where the key is in the environment, as locally.
+    "LAYOVER_API_KEY_PARAMETER",
+    # Not set: nothing is observed ahead. Only Turn has something to observe.
+    "LAYOVER_COMPACT_FUNCTION",
+    # Settings that all functions read as a whole: who may call, asked by `api` alone ...
+    "LAYOVER_SCOPE",
+    "LAYOVER_ACT_AS_SCOPE",
+    "LAYOVER_ISSUER",
+    "LAYOVER_CLIENT_ID",
+    # ... what users may spend, asked where runs begin and where tokens are spent (test_watch.py) ...
+    "LAYOVER_DAILY_TOKENS",
+    "LAYOVER_DAILY_COST_USD",
+    # ... and sockets, for what writes events (test_doors.py).
+    "LAYOVER_SOCKET_URL",
+    "LAYOVER_SOCKET_ENDPOINT",
+    "LAYOVER_SOCKET_FUNCTION",
+}
+
+
+def actions(line: str) -> tuple[str, ...]:
+    """A recorded call as IAM names it."""
+    service, operation = line.split()
+    return IAM.get(line, (f"{SERVICES.get(service, service)}:{operation}",))
+
+
+def test_every_call_that_a_function_made_is_allowed(
+    recorded: Mapping[str, frozenset[str]],
+) -> None:
+    forbidden = {
+        (name, action)
+        for name, lines in recorded.items()
+        for line in lines
+        if line.startswith("aws ")
+        for action in actions(line.removeprefix("aws "))
+        if action not in CALLS[name].actions
+    }
+    assert forbidden == set()
+
+
+def test_recording_saw_the_system_at_work(recorded: Mapping[str, frozenset[str]]) -> None:
+    assert recorded.keys() >= {"api", "turn", "resume", "extract", "sweep", "migrate", "sockets"}
+    assert "aws apigatewaymanagementapi PostToConnection" in recorded["sockets"]
+    assert "aws events PutEvents" in recorded["resume"]
+    assert "aws dynamodb ConditionCheckItem" in recorded["resume"]
+    assert "aws stepfunctions StartExecution" in recorded["api"]
+
+
+def test_every_variable_that_a_function_read_is_set_on_it(
+    vpc: Synthesized, recorded: Mapping[str, frozenset[str]]
+) -> None:
+    """A variable that the deployment sets for one function is set for all that ask for it."""
+    given = {n: set(f["Environment"]["Variables"]) for n, f in vpc.functions().items()}
+    anywhere = set().union(*given.values()) - BY_CHOICE
+    missing = {
+        (name, variable)
+        for name, lines in recorded.items()
+        for variable in anywhere
+        if f"env {variable}" in lines and variable not in given[name]
+    }
+    assert missing == set()
+
+
+def test_no_function_is_told_what_it_never_asks_for(
+    vpc: Synthesized, recorded: Mapping[str, frozenset[str]]
+) -> None:
+    """As far as the recorded system goes: names of tables, machines and buckets."""
+    telling = ("LAYOVER_TABLE", "LAYOVER_DATABASE_URL", "LAYOVER_DATABASE_ADMIN_URL")
+    given = {n: f["Environment"]["Variables"] for n, f in vpc.functions().items()}
+    idle = {
+        (name, variable)
+        for name in ("api", "turn", "migrate")
+        for variable in telling
+        if variable in given[name] and f"env {variable}" not in recorded[name]
+    }
+    assert idle == set()

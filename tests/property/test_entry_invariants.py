@@ -1,0 +1,148 @@
+"""Whatever a model proposes, what is kept was said and is kept once."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from layover import EpisodicMemory
+from layover.memory.entries import checked, chosen, entry_lines, hash_of, memory_block
+from layover.memory.evidence import anchors, normalised
+from layover.memory.ranking import cosine
+from layover.values.memory_entry import MemoryEntry, SimilarEntry
+from layover.values.message import Message, Role, TextPart
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+SOURCES = ("user_assertion", "user_accepted_assistant_proposal", "verified_assistant_finding")
+WORDS = st.sampled_from(
+    [
+        "the",
+        "import",
+        "of",
+        "shop-7",
+        "fails",
+        "E1102",
+        "42",
+        "not",
+        "disk",
+        "<b>",
+        "a_b",
+        "x.y",
+        "缓存",
+    ]
+)
+TEXTS = st.lists(WORDS, min_size=1, max_size=12).map(" ".join)
+ANYTHING = st.one_of(TEXTS, st.text(max_size=60))
+
+
+@st.composite
+def turns(draw: st.DrawFn) -> list[Message]:
+    """What was said, by whom."""
+    texts = draw(st.lists(st.tuples(st.sampled_from(Role), ANYTHING), min_size=1, max_size=5))
+    return [
+        Message(id=f"m{n}", thread_id="t", role=role, content=(TextPart(text=text),), created_at=AT)
+        for n, (role, text) in enumerate(texts)
+    ]
+
+
+@st.composite
+def proposals(draw: st.DrawFn, said: list[Message]) -> dict[str, Any]:
+    """Anything, often a piece of what was said."""
+    text = draw(st.sampled_from(said)).text
+    start = draw(st.integers(0, len(text)))
+    piece = text[start : draw(st.integers(start, len(text)))]
+    return {
+        "content": draw(st.one_of(ANYTHING, st.just(piece))),
+        "source": draw(st.sampled_from([*SOURCES, "other"])),
+        "evidence": draw(st.one_of(ANYTHING, st.just(piece), st.just(text))),
+    }
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data(), turns(), st.booleans(), st.integers(0, 5), st.integers(5, 60))
+def test_what_is_kept_was_said_by_who_may_say_it(
+    data: st.DataObject, said: list[Message], trusted: bool, per_turn: int, longest: int
+) -> None:
+    items = data.draw(st.lists(proposals(said), max_size=8))
+    limits = EpisodicMemory(per_turn=per_turn, max_length=longest, assistant_evidence="label")
+    found = checked(json.dumps({"entries": items}), said, limits, trusted=trusted)
+    assert len(found.kept) <= per_turn
+    assert len(found.kept) + found.refused.total() == len(items)
+    assert len({c.hash for c in found.kept}) == len(found.kept)
+    by_id = {m.id: m for m in said}
+    spoken = normalised(" \x00 ".join(m.text for m in said)).casefold()
+    for kept in found.kept:
+        witness = by_id[kept.message_id]
+        assert witness.role in (Role.USER, Role.ASSISTANT)
+        assert witness.role is Role.USER or kept.source == SOURCES[2]
+        assert kept.verified == (witness.role is Role.USER or trusted)
+        assert kept.evidence in normalised(witness.text)
+        assert 0 < len(kept.content) <= longest
+        assert kept.hash == hash_of(kept.content)
+        if len(kept.content) < longest:
+            assert all(a.casefold() in spoken for a in anchors(kept.content))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=200))
+def test_no_answer_breaks_the_reading_of_it(answer: str) -> None:
+    message = Message(
+        id="m", thread_id="t", role=Role.USER, content=(TextPart(text="hello"),), created_at=AT
+    )
+    assert checked(answer, [message], EpisodicMemory(), trusted=True).kept == []
+
+
+VECTORS = st.lists(st.tuples(*[st.floats(-1, 1, allow_subnormal=False)] * 3), max_size=6)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data(), VECTORS, st.floats(0.5, 1))
+def test_what_is_kept_is_like_nothing_else_unless_it_contradicts_it(
+    data: st.DataObject, vectors: list[tuple[float, ...]], least: float
+) -> None:
+    contents = ["the import is slow", "the import is quick", "the import is lost", "an import"]
+    # None of these contradicts another one.
+    texts = [f"{contents[n % 4]} {'so' * (n // 4)}".strip() for n in range(len(vectors))]
+    items = [{"content": t, "source": SOURCES[0], "evidence": t} for t in texts]
+    said = [
+        Message(id=t, thread_id="t", role=Role.USER, content=(TextPart(text=t),), created_at=AT)
+        for t in texts
+    ]
+    answer = json.dumps({"entries": items})
+    made = checked(answer, said, EpisodicMemory(per_turn=9), trusted=True).kept
+    near = data.draw(st.sets(st.integers(0, len(made)))) if made else set()
+    stored = [SimilarEntry(place=n, id=f"s{n}", content="import", cosine=0.9) for n in near]
+    kept = chosen(made, vectors[: len(made)], stored, least)
+    places = [made.index(c.candidate) for c in kept]
+    assert places == sorted(set(places) - near)
+    for i, one in enumerate(kept):
+        assert one.supersedes == ()
+        for other in kept[:i]:
+            assert one.vector is not None
+            assert other.vector is not None
+            assert (cosine(one.vector, other.vector) or 0.0) < least
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.text(min_size=1, max_size=80), max_size=5))
+def test_a_block_has_a_line_an_entry_and_its_own_tags_alone(contents: list[str]) -> None:
+    entries = [
+        MemoryEntry(
+            id=str(n),
+            agent="a",
+            content=content,
+            source="user_assertion",
+            evidence="e",
+            created_at=AT,
+            thread_id="t",
+        )
+        for n, content in enumerate(contents)
+    ]
+    block = memory_block(list(entry_lines(entries, AT).values()))
+    if not contents:
+        assert block == ""
+        return
+    assert len(block.splitlines()) == len(contents) + 5
+    assert block.count("<") == block.count(">") == 6

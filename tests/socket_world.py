@@ -1,0 +1,110 @@
+"""A world of services whose runs can be followed by socket."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, cast
+
+from layover.adapters.inmemory.blobs import MemoryBlobs
+from layover.adapters.inmemory.sockets import MemoryLater, MemorySockets, in_memory_sockets
+from layover.adapters.inmemory.table import MemoryTable
+from layover.adapters.journal.journal import TableJournal
+from layover.adapters.journal.table import Table
+from layover.ports import EventSink, NoSink, RunLog
+from layover.services import sockets
+from layover.services.push import Pusher, Pushing
+from layover.values.event import DataEvent, Event
+from layover.values.socket import Connection, Line
+from service_kit import ANN, World
+
+
+class Sink:
+    """`EventSink` that is made before what it stands for."""
+
+    def __init__(self) -> None:
+        self.to: EventSink = NoSink()
+
+    def told(self, owner: str, run_id: str, connections: Iterable[str]) -> None:
+        self.to.told(owner, run_id, connections)
+
+
+class SocketWorld(World):
+    """`World` with sockets; connections `c1` and `c2` are open."""
+
+    def __init__(
+        self,
+        table: Table | None = None,
+        sockets: MemorySockets | None = None,
+        finish_s: float = 0.5,
+    ) -> None:
+        super().__init__()
+        self.table = table or MemoryTable()
+        self.sink = Sink()
+        self.journal = TableJournal(self.table, MemoryBlobs(), self.clock, self.sink)
+        self.sockets = sockets or MemorySockets("c1", "c2")
+        self.ports = replace(in_memory_sockets(table=self.table), sockets=self.sockets)
+        self.runtime = replace(self.runtime, journal=self.journal, sockets=self.ports)
+        self.pushing = Pushing(self.journal, self.ports, self.clock)
+        self.pusher = Pusher(self.pushing, finish_s)
+        self.sink.to = self.pusher
+
+    @property
+    def left(self) -> list[Line]:
+        """What was left to another invocation."""
+        return cast(MemoryLater, self.ports.later).lines
+
+    async def connect(self, connection_id: str = "c1", token_lives: float | None = None) -> None:
+        """An open connection of ANN's."""
+        now = self.clock.now()
+        expires_at = None if token_lives is None else now + timedelta(seconds=token_lives)
+        await self.ports.connections.open(
+            Connection(
+                id=connection_id,
+                owner=ANN,
+                token_expires_at=expires_at,
+                ends_at=now + timedelta(hours=3),
+            )
+        )
+
+    async def subscribe(self, run_id: str, connection_id: str = "c1", after: int = 0) -> Line:
+        """ANN's connection follows a run; nothing is sent by that."""
+        connection = await self.ports.connections.get(connection_id)
+        assert connection is not None
+        line = Line(ANN, run_id, connection_id)
+        assert await self.ports.connections.subscribe(line, connection.token_expires_at, after)
+        return line
+
+    async def followed(self, log: RunLog, connection_id: str = "c1") -> Line:
+        """`subscribe`, and the run's writer has seen it."""
+        line = await self.subscribe(log.snapshot.meta.id, connection_id)
+        await log.cancel_requested()
+        return line
+
+    async def ask(self, connection_id: str = "c1", **request: Any) -> None:
+        """A client's request."""
+        parsed = sockets.REQUEST.validate_python(request)
+        await sockets.receive(self.runtime, connection_id, parsed)
+
+    async def running(self) -> RunLog:
+        """A run in its writer's hand."""
+        return await self.take((await self.run((await self.thread()).id)).id)
+
+    def data(self, *values: Any) -> list[Event]:
+        """Events that say this."""
+        now = self.clock.now()
+        return [DataEvent(at=now, tool_call_id="c", data=value) for value in values]
+
+    async def tell(self, log: RunLog, *values: Any) -> None:
+        """Events that say this are in the log, and have been sent as far as that goes."""
+        log.emit(*self.data(*values))
+        await log.flush()
+        await self.pusher.finish()
+
+    def sent(self, connection_id: str = "c1") -> list[Any]:
+        """All frames of a connection."""
+        return [json.loads(frame) for frame in self.sockets.frames[connection_id]]
+
+    def seqs(self, connection_id: str = "c1") -> list[int]:
+        """Numbers of the events that were sent."""
+        return [frame["seq"] for frame in self.sent(connection_id)]
