@@ -23,7 +23,7 @@ STEPS = 50
 OBSERVER_S = 5.0
 STEP_S = 0.4
 """A model answers in this time at the fastest."""
-TURNS = 12
+TURNS = 20
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Mind:
         self.sizes.append(len(json.dumps(messages)) // 4)
         text = str([m for m in messages if m["role"] == "user"][-1]["content"])
         if "pages" not in text:
-            return say("fine " + "words of an answer " * 300, delay_s=STEP_S)
+            return say("fine " + "words of an answer " * 40, delay_s=STEP_S)
         done = [
             int(n)
             for m in messages
@@ -83,12 +83,22 @@ def measure(agent: str) -> None:
                 user.start(thread, "read all the pages, then tell the code of page 3")["id"], 300
             )
             took = time.monotonic() - began
-            waits = sum("compaction_waits" in line for line in system.lines)
+            history = system.aws("stepfunctions").get_execution_history(
+                executionArn=system.services["state_machine_arn"].replace(
+                    ":stateMachine:", ":execution:"
+                )
+                + f":{run['id']}-1",
+                maxResults=1000,
+            )["events"]
+            waits = sum(
+                e.get("stateEnteredEventDetails", {}).get("name") == "CompactNow" for e in history
+            )
+            observed = mind.observed
             largest = max(mind.sizes)
             turns = [chat(user, thread, n) for n in range(TURNS)]
     print(
         f"{agent}: {STEPS} steps in {took:.1f} s, {run['status']}, {run['text']!r}, waits {waits}, "
-        f"observer calls {mind.observed}, largest prompt {largest} tokens "
+        f"observer calls {observed}, largest prompt {largest} tokens "
         f"({STEPS * 2_000 / largest:.1f} times less than was read); turns after it: median "
         f"{statistics.median(turns):.2f} s, longest {max(turns):.2f} s"
     )
@@ -97,7 +107,7 @@ def measure(agent: str) -> None:
 def chat(user: Any, thread: str, number: int) -> float:
     """Seconds of one turn."""
     began = time.monotonic()
-    run = user.ask(thread, f"and number {number}? " + "some words " * 400)
+    run = user.ask(thread, f"and number {number}? " + "some words " * 40)
     assert run["status"] == "success", run
     return time.monotonic() - began
 

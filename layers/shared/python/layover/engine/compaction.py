@@ -84,11 +84,9 @@ class Compaction:
     async def _observe_ahead(self) -> None:
         """Have the settled steps observed in the background, a slice at a time."""
         ahead, background = self._limits.ahead, self._runtime.background
-        if ahead is None or background is None:
-            return
+        if ahead is None or background is None or not self._state.steps:
+            return  # what came before this run is the business of the run before
         path = self._path(self._prompter.shown.through)
-        if not self._state.steps:
-            path = path[:-1]  # a slice never ends with the run's input
         asked = self._state.asked_through
         begun = next((i + 1 for i, m in enumerate(path) if m.id == asked), 0)
         pieces = list(compaction.slices(path[begun:], ahead))

@@ -15,7 +15,9 @@ from layover.values.message import Message
 from layover.values.metrics import Metric
 
 PATIENCE = timedelta(seconds=8)
-"""For slices that somebody observes already: a model takes about as long as one call would."""
+"""Of a run that waits, for slices that somebody observes already: one call more would take as long."""
+PATIENCE_AFTER = timedelta(seconds=20)
+"""Of nobody who waits: what is under way is not asked for again."""
 LOOK_EVERY = timedelta(seconds=0.5)
 
 
@@ -46,8 +48,7 @@ async def condense(work: Work, *, waits: bool) -> str:
     observations that have become many. Raises RetryableError."""
     found = await work.compacted()
     path = await work.messages(found.through)
-    if waits:
-        found = await _under_way(work, found, path)
+    found = await _under_way(work, found, path, waits=waits)
     done = await _observe_rest(work, found, path, waits=waits)
     if waits or compaction.total(path) >= work.limits.start:
         found = await work.compacted()
@@ -57,13 +58,17 @@ async def condense(work: Work, *, waits: bool) -> str:
     return "compacted" if await _reflect(work, found) or done else "nothing"
 
 
-async def _under_way(work: Work, found: Compacted, path: Sequence[Message]) -> Compacted:
-    """What is there once slices that are being observed already had a little time to come."""
-    limits, until = work.limits, asyncio.get_running_loop().time() + PATIENCE.total_seconds()
+async def _under_way(
+    work: Work, found: Compacted, path: Sequence[Message], *, waits: bool
+) -> Compacted:
+    """What is there once slices that are being observed already had a little time to come: a run that
+    waits takes what is enough for it."""
+    now = asyncio.get_running_loop().time
+    until = now() + (PATIENCE if waits else PATIENCE_AFTER).total_seconds()
     while any(m.id == work.asked_through for m in path[_place(path, found.slices) :]):
-        chosen = compaction.ready(path, found.slices, limits.tail, limits.start)
-        enough = compaction.total(path[_place(path, chosen) :]) < limits.start
-        if (chosen and enough) or asyncio.get_running_loop().time() > until:
+        chosen = compaction.ready(path, found.slices, work.limits.tail, work.limits.start)
+        enough = compaction.total(path[_place(path, chosen) :]) < work.limits.start
+        if (waits and chosen and enough) or now() > until:
             break
         await asyncio.sleep(LOOK_EVERY.total_seconds())
         found = await work.compacted()

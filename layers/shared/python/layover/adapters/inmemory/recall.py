@@ -118,7 +118,7 @@ def _texts(threads: "InMemoryThreads", owner: str, query: RecallQuery) -> list[s
     """Ids of all that is indexed of the scope, newest first."""
     found = _threads(threads, owner, query.agent, query.thread_id)
     times = {id: t.messages[id].created_at for t in found for id in t.texts if id in t.messages}
-    return sorted(times, key=lambda id: times[id], reverse=True)
+    return sorted(times, key=times.__getitem__, reverse=True)
 
 
 def _threads(

@@ -23,6 +23,9 @@ begin
     alter role layover_runtime set idle_session_timeout = '60s';
     -- A function that died in the middle of a pipeline holds its thread's row for this long at most.
     alter role layover_runtime set idle_in_transaction_session_timeout = '30s';
+    -- Every statement reads one owner's rows: for the largest scopes a planner would start workers that read
+    -- the whole table, and be slower by half.
+    alter role layover_runtime set max_parallel_workers_per_gather = 0;
     if exists (select from pg_roles where rolname = 'rds_iam') then
         grant rds_iam to layover_runtime;
     end if;
