@@ -51,6 +51,7 @@ torture: $(TEST_STAMP)
 
 bench: $(TEST_STAMP)
 	@$(BIN)/python tests/benchmarks/thread_length.py
+	@$(BIN)/python tests/benchmarks/compaction.py
 	@$(BIN)/python tests/benchmarks/recall_scale.py
 	@$(BIN)/python tests/benchmarks/entries_scale.py $(ENTRIES)
 

@@ -13,8 +13,10 @@ from layover.adapters.journal.journal import TableJournal
 from layover.adapters.journal.table import Table
 from layover.ports import EventSink, NoSink, RunLog
 from layover.services import sockets
+from layover.services.ending import last_events
 from layover.services.push import Pusher, Pushing
 from layover.values.event import DataEvent, Event
+from layover.values.run import FinishReason, Outcome, Status
 from layover.values.socket import Connection, Line
 from service_kit import ANN, World
 
@@ -99,6 +101,17 @@ class SocketWorld(World):
         """Events that say this are in the log, and have been sent as far as that goes."""
         log.emit(*self.data(*values))
         await log.flush()
+        await self.pusher.finish()
+
+    async def end(self, log: RunLog) -> None:
+        """The run ends well, in this writer's hand, and that has been sent."""
+        outcome = Outcome(
+            status=Status.SUCCESS,
+            finish_reason=FinishReason.STOP,
+            leaf_id="m1",
+            last_created_at=self.clock.now(),
+        )
+        await log.end(outcome, *last_events(self.runtime, outcome, ()))
         await self.pusher.finish()
 
     def sent(self, connection_id: str = "c1") -> list[Any]:

@@ -190,6 +190,11 @@ async def test_a_claim_that_was_taken_away_releases_nothing(
     await connections.unsubscribe(line)
     assert not await connections.release(claim, 1)
     assert await connections.claim(line, world.clock.now()) is None
+    assert await connections.subscribe(line, None, 4)
+    theirs = await connections.claim(line, world.clock.now())
+    assert isinstance(theirs, Claim)
+    assert not await connections.release(claim, 1)
+    assert await connections.release(theirs, 6)
 
 
 async def test_a_line_on_which_somebody_sends_is_not_begun_anew(

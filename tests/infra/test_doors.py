@@ -107,16 +107,30 @@ def test_long_polls_take_a_bounded_share(vpc: Synthesized, express: Synthesized)
     assert "ReservedConcurrentExecutions" not in express.functions()["api"]
 
 
-def test_every_way_in_is_throttled_and_logged_without_query_strings(stack: Synthesized) -> None:
-    stages = [r["Properties"] for r in stack.of_type("AWS::ApiGatewayV2::Stage").values()]
-    assert len(stages) == 2
-    for stage in stages:
+def stages(stack: Synthesized) -> dict[str, dict[str, Any]]:
+    """Properties of both stages, by name."""
+    found = [r["Properties"] for r in stack.of_type("AWS::ApiGatewayV2::Stage").values()]
+    return {p["StageName"]: p for p in found}
+
+
+def test_every_way_in_is_throttled(stack: Synthesized) -> None:
+    assert stages(stack).keys() == {"$default", "live"}
+    for stage in stages(stack).values():
         assert stage["DefaultRouteSettings"]["ThrottlingRateLimit"] == 50
         assert stage["DefaultRouteSettings"]["ThrottlingBurstLimit"] == 100
-        logged = json.loads(stage["AccessLogSettings"]["Format"])
-        assert "requestId" in logged
-        text = json.dumps(logged).lower()
-        assert not any(word in text for word in ("query", "authorization", "$context.requesturi"))
+
+
+def test_requests_are_logged_without_query_strings_and_tokens(stack: Synthesized) -> None:
+    logged = json.loads(stages(stack)["$default"]["AccessLogSettings"]["Format"])
+    assert "requestId" in logged
+    text = json.dumps(logged).lower()
+    assert not any(word in text for word in ("query", "authorization", "$context.requesturi"))
+
+
+def test_sockets_need_no_setting_of_the_whole_account(stack: Synthesized) -> None:
+    """Their access logs would: a first deployment failed without it."""
+    assert "AccessLogSettings" not in stages(stack)["live"]
+    assert stack.of_type("AWS::ApiGateway::Account") == {}
 
 
 def test_sockets_have_their_three_routes(stack: Synthesized) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
@@ -19,13 +20,15 @@ from layover.ports.sockets import MAX_FRAME, SocketUnsure
 from layover.services.cancel import cancel
 from layover.services.push import STALE, frame
 from layover.services.sweep import sweep
-from layover.values.socket import Claim
+from layover.values.socket import Claim, Line
 from service_kit import ANN
 from socket_world import SocketWorld
 
 
-def always() -> bool:
-    return True
+async def delivered(world: SocketWorld, line: Line) -> bool:
+    """Whether all was sent, within seconds."""
+    until = time.monotonic() + 5
+    return await world.pushing.deliver(line, lambda: time.monotonic() < until)
 
 
 @pytest.fixture
@@ -54,7 +57,7 @@ async def test_a_death_between_claim_and_release_closes_the_connection(
     assert world.seqs() == [1]
     assert world.left == [line]
     world.clock.advance(STALE + timedelta(seconds=1))
-    assert await world.pushing.deliver(line, always)
+    assert await delivered(world, line)
     assert world.seqs() == [1]
     assert "c1" not in world.sockets.open
     assert await world.ports.connections.get("c1") is None
@@ -65,7 +68,7 @@ async def test_a_live_claim_is_waited_for(world: SocketWorld, log: RunLog) -> No
     claim = await world.ports.connections.claim(line, world.clock.now())
     assert isinstance(claim, Claim)
     await world.tell(log, 1, 2, 3)
-    waiting = asyncio.create_task(world.pushing.deliver(line, always))
+    waiting = asyncio.create_task(delivered(world, line))
     # What the claim's holder sent by itself.
     assert await world.ports.connections.release(claim, 2)
     assert await asyncio.wait_for(waiting, 5)
@@ -191,7 +194,7 @@ async def test_a_slow_socket_holds_up_neither_writer_nor_others() -> None:
     await asyncio.wait_for(world.pusher.finish(), 5)
     assert world.seqs("c1") == [1]
     assert world.left == [line]
-    assert await world.pushing.deliver(line, always)
+    assert await delivered(world, line)
     assert world.seqs("c1") == [1, 2, 3, 4, 5]
 
 
@@ -202,7 +205,7 @@ async def test_two_that_send_at_once_send_everything_once(world: SocketWorld, lo
     line = await world.subscribe(log.snapshot.meta.id)
     log.emit(*world.data(*range(30)))
     await log.flush()
-    done = await asyncio.gather(*(world.pushing.deliver(line, always) for _ in range(5)))
+    done = await asyncio.gather(*(delivered(world, line) for _ in range(5)))
     assert all(done)
     assert world.seqs() == list(range(1, 31))
 
@@ -212,9 +215,8 @@ async def test_a_subscription_just_before_the_end_gets_the_end(
 ) -> None:
     run_id = log.snapshot.meta.id
     line = await world.subscribe(run_id)
-    assert await world.pushing.deliver(line, always)
-    await world.finish(run_id)
-    await world.pusher.finish()
+    assert await delivered(world, line)
+    await world.end(log)
     page = await world.journal.events(ANN, run_id, 0, 100)
     assert world.sent() == [e.model_dump(mode="json") for e in page.items]
     assert page.items[-1].type == "agent-end"
@@ -253,6 +255,29 @@ async def test_the_look_at_the_cancel_flag_shows_a_new_subscription(
     await log.cancel_requested()
     await world.pusher.finish()
     assert world.seqs() == [1, 2]
+
+
+async def test_an_event_that_comes_while_another_is_posted_is_sent_after_it() -> None:
+    class Held(MemorySockets):
+        release = asyncio.Event()
+
+        async def post(self, connection_id: str, frame: str) -> None:
+            await asyncio.wait_for(self.release.wait(), 10)
+            await super().post(connection_id, frame)
+
+    world = SocketWorld(sockets=Held("c1"))
+    await world.connect()
+    log = await world.running()
+    await world.followed(log)
+    for value in (1, 2):
+        log.emit(*world.data(value))
+        await log.flush()
+        for _ in range(20):
+            await asyncio.sleep(0)
+    Held.release.set()
+    await world.pusher.finish()
+    assert world.seqs() == [1, 2]
+    assert world.left == []
 
 
 async def test_the_next_writer_sends_what_the_last_one_left(

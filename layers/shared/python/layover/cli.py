@@ -1,4 +1,4 @@
-"""The command line: `layover dev`, `layover demo`, `layover redrive`, `layover bench`."""
+"""The command line: `layover dev`, `layover login`, `layover doctor` and the others."""
 
 import asyncio
 import importlib
@@ -89,6 +89,43 @@ def redrive(
     if bool(user) == bool(token):
         raise typer.BadParameter("say who owns the run: either --user NAME or --token TOKEN")
     raise typer.Exit(_local("client").redrive(url, token or f"dev:{user}", run_id))
+
+
+@app.command()
+def login(
+    url: Annotated[str, typer.Option(help="The HTTP API of the deployment.")],
+    port: Annotated[int, typer.Option(help="Where the browser comes back to.")] = 8976,
+) -> None:
+    """Sign in to a deployment with a browser; later commands use its newest sign-in."""
+    raise typer.Exit(_local("login").login(url, _tokens(), port))
+
+
+user = typer.Typer(help="Users of a deployment.", no_args_is_help=True)
+app.add_typer(user, name="user")
+
+
+@user.command("add")
+def add_user(
+    email: Annotated[str, typer.Argument(help="Whom to invite.")],
+    stage: Annotated[str, typer.Option(help="Which deployment of the AWS account.")] = "dev",
+) -> None:
+    """Make a user of the deployment's Cognito pool; needs AWS credentials of its operator."""
+    raise typer.Exit(_local("users").add(email, stage))
+
+
+@app.command()
+def doctor(
+    url: Annotated[str, typer.Option(help="The HTTP API; the newest sign-in's if not given.")] = "",
+    user: Annotated[str, typer.Option(help="A name, for a system on this machine.")] = "",
+    agent: Annotated[str | None, typer.Option(help="Whom to ask; else the first one.")] = None,
+    run: Annotated[bool, typer.Option(help="Ask an agent, which costs some tokens.")] = True,
+) -> None:
+    """Check a deployment from end to end: a line for each thing that has to work."""
+    raise typer.Exit(_local("doctor").main(url, user, _tokens(), agent, run=run))
+
+
+def _tokens() -> Any:
+    return _local("tokens").TokenFile(Path(typer.get_app_dir("layover")))
 
 
 @app.command()

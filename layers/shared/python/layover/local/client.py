@@ -4,6 +4,7 @@ import json
 import sys
 import urllib.error
 import urllib.request
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -12,15 +13,18 @@ TIMEOUT_S = 40.0
 REFUSED, USAGE, NO_ANSWER = 1, 2, 3
 """Exit codes: the API said no, and will again; what was typed cannot work; it did not answer, or
 failed: try again."""
-_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+"""Hosts of this machine: what goes there crosses no network."""
 
 
 class ApiError(Exception):
-    """What came instead of a result, in one line, and the exit code of a command that ends so."""
+    """What came instead of a result, in one line, and the exit code of a command that ends so.
+    `status`: of the HTTP answer, if there was one."""
 
-    def __init__(self, message: str, exit_code: int) -> None:
+    def __init__(self, message: str, exit_code: int, status: int | None = None) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+        self.status = status
 
 
 class Api:
@@ -34,7 +38,7 @@ class Api:
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         self._timeout_s = timeout_s
         # A proxy of the environment does not lead to this machine.
-        here = urlsplit(url).hostname in _LOOPBACK
+        here = urlsplit(url).hostname in LOOPBACK
         handlers = [urllib.request.ProxyHandler({})] if here else []
         self._open = urllib.request.build_opener(*handlers).open
 
@@ -46,14 +50,18 @@ class Api:
         """The JSON that a POST answers."""
         return self._send("POST", path, json.dumps(body).encode())
 
+    def delete(self, path: str) -> None:
+        """A DELETE; what it answers says nothing."""
+        self._send("DELETE", path, None)
+
     def _send(self, method: str, path: str, body: bytes | None) -> Any:
         request = urllib.request.Request(self._url + path, body, self._headers, method=method)
         try:
             with self._open(request, timeout=self._timeout_s) as answer:
-                return json.load(answer)
+                return None if answer.status == HTTPStatus.NO_CONTENT else json.load(answer)
         except urllib.error.HTTPError as error:
             with error:
-                raise ApiError(_said(error), _exit_code(error.code)) from error
+                raise ApiError(_said(error), _exit_code(error.code), error.code) from error
         except OSError as error:
             reason = getattr(error, "reason", error)
             raise ApiError(f"no answer from {self._url}: {reason}", NO_ANSWER) from error

@@ -1,0 +1,67 @@
+"""`layover user add`: users of a deployment's Cognito pool, by who may administer it on AWS."""
+
+import re
+import sys
+from collections.abc import Callable
+from typing import Any
+
+_POOL = re.compile(r"https://cognito-idp\.([\w-]+)\.amazonaws\.com(?:\.cn)?/([\w-]+)")
+Client = Callable[..., Any]
+"""As `boto3.client`."""
+
+
+class NotDone(Exception):
+    """The message says why, and what to do."""
+
+
+def add(email: str, stage: str, client: Client | None = None) -> int:
+    """Make a user, who gets a first password by mail. The exit code."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        _add(email, stage, client or _boto3())
+    except (NotDone, BotoCoreError) as error:
+        print(f"layover: {error}", file=sys.stderr)
+        return 1
+    except ClientError as error:
+        said = error.response.get("Error", {}).get("Message", "AWS refused")
+        print(f"layover: {said}", file=sys.stderr)
+        return 1
+    print(f"{email} gets a mail with a first password, and signs in with: layover login --url URL")
+    return 0
+
+
+def _add(email: str, stage: str, client: Client) -> None:
+    region, pool = _pool(stage, client("cloudformation"))
+    cognito = client("cognito-idp", region_name=region)
+    try:
+        cognito.admin_create_user(
+            UserPoolId=pool,
+            Username=email,
+            UserAttributes=[
+                {"Name": "email", "Value": email},
+                # An operator vouches for it: without that nobody can recover a password.
+                {"Name": "email_verified", "Value": "true"},
+            ],
+            DesiredDeliveryMediums=["EMAIL"],
+        )
+    except cognito.exceptions.UsernameExistsException as error:
+        raise NotDone(f"{email} is a user already") from error
+
+
+def _pool(stage: str, cloudformation: Any) -> tuple[str, str]:
+    """Region and id of the stage's user pool."""
+    name = f"layover-{stage}"
+    (stack,) = cloudformation.describe_stacks(StackName=name)["Stacks"]
+    outputs = {o["OutputKey"]: o["OutputValue"] for o in stack.get("Outputs", ())}
+    found = _POOL.fullmatch(outputs.get("Issuer", ""))
+    if found is None:
+        raise NotDone(f"{name} has no user pool: its users are those of {outputs.get('Issuer')}")
+    return found[1], found[2]
+
+
+def _boto3() -> Client:
+    import boto3
+
+    make: Client = boto3.client
+    return make

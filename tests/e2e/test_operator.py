@@ -1,0 +1,101 @@
+"""What an operator has in hand: backends that name users, limits of a day, a switch, and a doctor."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from e2e_kit import LAYOVER, Answer, Brain, Caller, System, eventually, unique
+from fake_openai import call, say
+from folders import folder
+from layover.keys import SWITCH
+
+LIMIT_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def limited(brain: Brain) -> Iterator[System]:
+    """A system whose users may spend one token a day: their first run begins, and no other."""
+    little = {"LAYOVER_DAILY_TOKENS": "1"}
+    with folder("limited") as data, System(data, brain, variables=little) as running:
+        yield running
+
+
+def switch(system: System, *, stopped: bool) -> None:
+    """What an operator does, with the commands of the README."""
+    table, key = system.services["table"], {"pk": {"S": SWITCH}, "sk": {"S": SWITCH}}
+    dynamodb = system.aws("dynamodb")
+    if stopped:
+        dynamodb.put_item(TableName=table, Item=key)
+    else:
+        dynamodb.delete_item(TableName=table, Key=key)
+
+
+def test_user_may_not_name_another(ann: Caller, bob: Caller) -> None:
+    thread = bob.thread()
+    refused = ann.call("GET", f"/threads/{thread}", x_layover_resource=bob.name)
+    assert refused.status == 403
+    assert refused.body["type"].endswith(":forbidden")
+
+
+def test_backend_acts_for_the_user_whom_it_names(system: System, bob: Caller) -> None:
+    thread = bob.thread()
+    backend, name = system.caller("-"), unique("backend")
+    token = {"authorization": f"Bearer dev+act-as:{name}"}
+    found = backend.want(200, "GET", f"/threads/{thread}", x_layover_resource=bob.name, **token)
+    assert found["id"] == thread
+    assert backend.call("GET", f"/threads/{thread}", **token).status == 404
+
+
+def test_user_whose_day_is_used_up_waits_for_tomorrow(limited: System, brain: Brain) -> None:
+    ann, bob = limited.caller(), limited.caller()
+    thread = ann.thread()
+    assert ann.ask(thread, brain.plan(say("one")))["status"] == "success"
+    refused = ann.call("POST", f"/threads/{thread}/runs", {"input": "more"})
+    assert refused.status == 429
+    assert 0 < int(refused.headers["retry-after"]) <= 86_400
+    assert ann.get(f"/threads/{thread}")["id"] == thread
+    # Nobody else pays for it.
+    assert bob.ask(bob.thread(), brain.plan(say("one")))["status"] == "success"
+
+
+def test_run_that_waits_for_a_person_goes_on_after_the_day_is_used_up(
+    limited: System, brain: Brain
+) -> None:
+    ann = limited.caller()
+    text = brain.plan(call("refund", order_id=unique(), amount=1), say("paid"))
+    run = ann.suspended(ann.ask(ann.thread(), text)["id"])
+    ann.decide(run["id"], run["pending"][0]["tool_call_id"], "approve")
+    assert ann.over(run["id"])["text"] == "paid"
+
+
+def test_nothing_begins_while_the_switch_is_there(limited: System, brain: Brain) -> None:
+    ann = limited.caller()
+    switch(limited, stopped=True)
+    try:
+        refused = eventually(lambda: begun(ann), lambda answer: answer.status == 503)
+        assert refused.body["type"].endswith(":stopped")
+        assert refused.headers["retry-after"] == "60"
+    finally:
+        switch(limited, stopped=False)
+    eventually(lambda: begun(ann), lambda answer: answer.status == 202)
+
+
+def begun(caller: Caller) -> Answer:
+    """What a run on a new thread is answered."""
+    return caller.call("POST", f"/threads/{caller.thread()}/runs", {"input": "hello"})
+
+
+def test_doctor_finds_a_running_system_well(system: System) -> None:
+    told = subprocess.run(
+        [LAYOVER, "doctor", "--url", system.url, "--user", unique("doctor"), "--no-run"],
+        env={**os.environ, "http_proxy": "http://127.0.0.1:1", "no_proxy": ""},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert told.returncode == 0, told.stderr
+    checked = [line.split()[1] for line in told.stdout.splitlines()]
+    assert checked == ["health:", "strangers:", "sign-in:", "database:", "sockets:"]

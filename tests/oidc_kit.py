@@ -1,0 +1,159 @@
+"""A deployment and its OpenID provider on loopback: enough of both to sign in, and strict about it."""
+
+import base64
+import hashlib
+import json
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+
+class Deployment:
+    """The API and the provider in one server. Attributes change what they answer."""
+
+    def __init__(self) -> None:
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self.issuer: str | None = f"{self.url}/pool"
+        self.says_issuer = self.issuer
+        self.token_endpoint = f"{self.url}/token"
+        self.client_id: str | None = "people"
+        self.expires_in = 3600
+        self.denies = False
+        self.refuses_refresh = False
+        self.given = 0
+        """How many access tokens."""
+        self._codes: dict[str, dict[str, str]] = {}
+        self.wrong: list[str] = []
+        """What a careful provider would complain about."""
+
+    def __enter__(self) -> "Deployment":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(10)
+
+    @property
+    def token(self) -> str:
+        """The newest access token."""
+        return f"access-{self.given}"
+
+    def get(self, path: str, query: dict[str, str], headers: Any) -> tuple[int, Any]:
+        """The answer to a GET: status and JSON, or a place to go to."""
+        match path:
+            case "/.well-known/layover":
+                known = {"issuer": self.issuer, "client_id": self.client_id}
+                return 200, {**known, "scope": "layover/use", "act_as_scope": "layover/act-as"}
+            case "/pool/.well-known/openid-configuration":
+                found = {"issuer": self.says_issuer, "token_endpoint": self.token_endpoint}
+                return 200, {**found, "authorization_endpoint": f"{self.url}/authorize"}
+            case "/authorize":
+                return 302, self._authorize(query)
+            case "/agents" if headers.get("Authorization") == f"Bearer {self.token}":
+                return 200, {"items": [{"name": "support"}], "next_cursor": None}
+        return 401, {"title": "no"}
+
+    def _authorize(self, query: dict[str, str]) -> str:
+        if query.get("response_type") != "code" or query.get("code_challenge_method") != "S256":
+            self.wrong.append("no code with PKCE was asked for")
+        if query.get("scope") != "openid layover/use":
+            self.wrong.append(f"scope {query.get('scope')}")
+        answer = {"state": query["state"]}
+        if self.denies:
+            return f"{query['redirect_uri']}?{urlencode(answer | {'error': 'access_denied'})}"
+        code = f"code-{len(self._codes)}"
+        self._codes[code] = query
+        return f"{query['redirect_uri']}?{urlencode(answer | {'code': code})}"
+
+    def post(self, form: dict[str, str]) -> tuple[int, Any]:
+        """The token endpoint."""
+        if form.get("grant_type") == "refresh_token":
+            known = form.get("refresh_token") == "refresh" and not self.refuses_refresh
+            return (200, self._tokens()) if known else (400, {"error": "invalid_grant"})
+        asked = self._codes.pop(form.get("code", ""), None)
+        if asked is None:
+            return 400, {"error": "invalid_grant"}
+        digest = hashlib.sha256(form["code_verifier"].encode()).digest()
+        proof = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+        same = all(asked[name] == form[name] for name in ("client_id", "redirect_uri"))
+        if proof != asked["code_challenge"] or not same:
+            return 400, {"error": "invalid_grant"}
+        return 200, self._tokens() | {"refresh_token": "refresh"}
+
+    def _tokens(self) -> dict[str, Any]:
+        self.given += 1
+        return {"access_token": self.token, "token_type": "Bearer", "expires_in": self.expires_in}
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        deployment = self
+
+        class Handler(BaseHTTPRequestHandler):
+            """One request."""
+
+            def do_GET(self) -> None:
+                parts = urlsplit(self.path)
+                query = {k: v[0] for k, v in parse_qs(parts.query).items()}
+                self._send(*deployment.get(parts.path, query, self.headers))
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+                self._send(*deployment.post({k: v[0] for k, v in parse_qs(body).items()}))
+
+            def _send(self, status: int, answer: Any) -> None:
+                body = b"" if status == 302 else json.dumps(answer).encode()
+                self.send_response(status)
+                if status == 302:
+                    self.send_header("Location", answer)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                """Nothing."""
+
+        return Handler
+
+
+class Browser:
+    """Opens a page in a thread of its own, as `webbrowser` does, and follows where it leads. `first`:
+    what else comes to the callback before that."""
+
+    def __init__(self, *first: Callable[[str], str]) -> None:
+        self._first = first
+        self._thread: threading.Thread | None = None
+        self.shown = ""
+
+    def __call__(self, page: str) -> bool:
+        self._thread = threading.Thread(target=self._visit, args=(page,), daemon=True)
+        self._thread.start()
+        return True
+
+    def _visit(self, page: str) -> None:
+        back = parse_qs(urlsplit(page).query)["redirect_uri"][0]
+        for other in self._first:
+            self._open(other(back))
+        self.shown = self._open(page)
+
+    def _open(self, url: str) -> str:
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with opener.open(url, timeout=10) as answer:
+                return str(answer.read().decode())
+        except urllib.error.HTTPError as error:
+            with error:
+                return str(error.code)
+
+    def __enter__(self) -> "Browser":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._thread is not None:
+            self._thread.join(10)
