@@ -83,6 +83,7 @@ synth: layer node_modules/.package-lock.json
 
 # The bundle first: it goes into the layer, and without it no function trusts the database.
 deploy: build/rds-global-bundle.pem layer node_modules/.package-lock.json
+	@$(BIN)/python -m infra.preflight $(ARGS)
 	@$(CDK) deploy $(ARGS)
 
 destroy: layer node_modules/.package-lock.json

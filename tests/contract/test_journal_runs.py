@@ -14,6 +14,7 @@ from layover.values.run import (
     CallState,
     ContextBase,
     DecisionKind,
+    Pinned,
     RunSnapshot,
     Status,
 )
@@ -214,7 +215,9 @@ async def test_step_is_journaled_once(world: World) -> None:
 
 async def test_next_writer_reads_what_was_journaled(world: World) -> None:
     log = await world.taken()
-    base = ContextBase(as_of=world.clock.now(), window_depth=4, recalled=("m",))
+    base = ContextBase(
+        as_of=world.clock.now(), window_depth=4, recalled=(Pinned(id="m", text="x"),)
+    )
     first = world.step(log, "c1", "c2").model_copy(update={"base": base})
     second = world.step(log, index=2)
     await log.put_step(first)

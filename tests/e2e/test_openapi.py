@@ -43,7 +43,7 @@ def test_every_call_is_described_once(system: System) -> None:
 
 def test_the_agents_are_listed_with_their_tools(ann: Caller) -> None:
     agents = {a["name"]: a for a in ann.get("/agents")["items"]}
-    assert set(agents) == {"support", "wide", "plain", "clerk"}
+    assert agents.keys() >= {"support", "wide", "plain", "clerk"}
     tools = {t["name"]: t for t in agents["support"]["tools"]}
     assert tools["refund"] == {"name": "refund", "description": "Pay back.", "needs_approval": True}
     assert tools["look_up"]["needs_approval"] is False
