@@ -63,11 +63,12 @@ class SocketApi(Construct):
                 rate_limit=settings.api_rate, burst_limit=settings.api_burst
             ),
         )
+        unlogged = (
+            "Access logs of WebSocket APIs need a role that is a setting of the whole account; the "
+            "function logs what goes wrong, and the ticket, which is in a query string, is in no log."
+        )
         acknowledge(
             stage,
-            (
-                "AwsSolutions-APIG1",
-                "Access logs of WebSocket APIs need a role that is a setting of the whole account; the "
-                "function logs what goes wrong, and the ticket, which is in a query string, is in no log.",
-            ),
+            ("AwsSolutions-APIG1", unlogged),
+            ("Serverless-APIGWAccessLogging", unlogged),
         )

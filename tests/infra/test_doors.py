@@ -8,6 +8,7 @@ import pytest
 from cdk_kit import Synthesized
 from infra.calls import CALLS
 from infra.settings import FUNCTIONS, Settings
+from layover.local.login import PORT
 from layover.values.access import OPEN_PATHS
 
 PUSHING = sorted(name for name, calls in CALLS.items() if calls.pushes)
@@ -100,6 +101,10 @@ def test_people_sign_in_without_a_secret_and_may_not_act_for_others(vpc: Synthes
     assert "act-as" in json.dumps(machine["AllowedOAuthScopes"])
 
 
+def test_login_listens_where_the_pool_sends_browsers_back() -> None:
+    assert Settings().login_callback == f"http://localhost:{PORT}/callback"
+
+
 def test_long_polls_take_a_bounded_share(vpc: Synthesized, express: Synthesized) -> None:
     assert vpc.functions()["api"]["ReservedConcurrentExecutions"] == 100
     reserving = [n for n, f in vpc.functions().items() if "ReservedConcurrentExecutions" in f]
@@ -128,7 +133,7 @@ def test_requests_are_logged_without_query_strings_and_tokens(stack: Synthesized
 
 
 def test_sockets_need_no_setting_of_the_whole_account(stack: Synthesized) -> None:
-    """Their access logs would: a first deployment failed without it."""
+    """Their access logs would: in an account without it the deployment would fail."""
     assert "AccessLogSettings" not in stages(stack)["live"]
     assert stack.of_type("AWS::ApiGateway::Account") == {}
 

@@ -193,3 +193,11 @@ def test_every_branch_of_the_approvals_ends_well() -> None:
 
 def test_there_is_one_waiting_task() -> None:
     assert list(CALLBACKS) == ["run.Approvals.Await"]
+
+
+def test_run_that_was_stopped_looks_again_whether_it_may_go_on() -> None:
+    routes = {c["StringEquals"]: c["Next"] for c in MACHINE["States"]["Route"]["Choices"]}
+    pause = MACHINE["States"][routes["paused"]]
+    assert (pause["Type"], pause["Next"]) == ("Wait", "Turn")
+    # A minute of waiting costs three transitions; an execution has 25,000 events.
+    assert pause["Seconds"] >= 60

@@ -23,8 +23,10 @@ _log = logging.getLogger("layover")
 
 
 class TableAllowance:
-    """`ports.Allowance`. `counts`: whether anybody limits days, else no use is written. Counters are added to without a transaction: a request that boto3 repeats may
-    count twice, and what a killed process had not written is not counted."""
+    """`ports.Allowance`. `counts`: whether anybody limits days, else no use is written.
+
+    Counters are added to without a transaction: a request that boto3 repeats may count twice, and
+    what a killed process had not written is not counted."""
 
     def __init__(self, table: Table, clock: Clock, *, counts: bool = True) -> None:
         self._counts = counts

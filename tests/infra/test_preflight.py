@@ -1,0 +1,23 @@
+"""What is asked of the account before a deployment."""
+
+import pytest
+
+from infra.preflight import context, too_much
+from infra.settings import Settings
+
+
+@pytest.mark.parametrize("limit", [10, 100, 199])
+def test_account_that_is_too_small_is_told_what_to_do(limit: int) -> None:
+    problem = too_much(Settings(), limit)
+    assert problem is not None
+    assert "api_concurrency=0" in problem
+
+
+@pytest.mark.parametrize(("wanted", "limit"), [(100, 200), (100, 1000), (0, 10)])
+def test_account_that_is_large_enough_is_fine(wanted: int, limit: int) -> None:
+    assert too_much(Settings(api_concurrency=wanted), limit) is None
+
+
+def test_context_is_read_as_the_command_line_has_it() -> None:
+    given = ["--profile", "me", "-c", "stage=prod", "--context", "origins=https://a=b", "-c"]
+    assert context(given) == {"stage": "prod", "origins": "https://a=b"}
