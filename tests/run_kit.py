@@ -20,8 +20,8 @@ from layover.errors import DecisionAlreadyMade, RetryableError
 from layover.ids import RandomIds
 from layover.ports import ChatModel, Clock, Deadline, Runtime
 from layover.services import approvals
-from layover.services.deadlines import NoDeadline
 from layover.services.compact import AHEAD, NOW, compact
+from layover.services.deadlines import NoDeadline
 from layover.services.extract import extract
 from layover.services.payloads import (
     AwaitPayload,

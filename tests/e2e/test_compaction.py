@@ -43,7 +43,9 @@ def reading(system: System, agent: str, steps: int = STEPS) -> tuple[Any, str, J
 
     def next_page(body: Any) -> Answer:
         newest = body["messages"][-1]
-        read = re.findall(r"page (\d+):", str(newest["content"])) if newest["role"] == "tool" else []
+        read = (
+            re.findall(r"page (\d+):", str(newest["content"])) if newest["role"] == "tool" else []
+        )
         page = max(map(int, read), default=0) + 1
         return call("read_note", page=page) if page <= steps else say("done")
 

@@ -28,7 +28,7 @@ def test_words_that_were_not_said_are_no_evidence(evidence: str) -> None:
 
 
 def test_names_in_latin_letters_stand_apart_from_scripts_without_blanks() -> None:
-    assert anchors("验证阶段没有用torch.no_grad，加上E1102之后") == ["torch.no_grad", "E1102"]
+    assert anchors("验证阶段没有用torch.no_grad\uff0c加上E1102之后") == ["torch.no_grad", "E1102"]
     assert anchors("E1102가 나와요") == ["E1102"]
     assert unsaid("出现E1103", ["报错E1102。"]) == ["E1103"]
     assert unsaid("出现E1102", ["报错E1102。"]) == []

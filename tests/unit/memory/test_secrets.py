@@ -27,8 +27,8 @@ from layover.memory.secrets import REDACTED, is_secret_key, redact, redacted
         ("la contraseña es Olivo_22", "Olivo_22"),
         ("mot de passe : Chêne-4", "Chêne-4"),
         ("a senha é Figo#7", "Figo#7"),
-        ("мой пароль: Берёза5", "Берёза5"),
-        ("我的密码是 abc123，谢谢", "abc123"),
+        ("мой пароль: Берёза5", "Берёза5"),  # noqa: RUF001
+        ("我的密码是 abc123，谢谢", "abc123"),  # noqa: RUF001
         ("パスワードはkaede9です", "kaede9"),
         ("-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----", "MIIE"),
     ],

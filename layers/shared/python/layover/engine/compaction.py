@@ -95,7 +95,7 @@ class Compaction:
         await self._save()
         meta = self._state.meta
         after = path[begun - 1].id if begun else self._prompter.shown.through
-        for first, end in pieces:
+        for _, end in pieces:
             through = path[begun + end - 1].id
             await background.observe(meta.owner, meta.id, after, through)
             self._state.asked_through = after = through
