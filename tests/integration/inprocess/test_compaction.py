@@ -15,6 +15,7 @@ from layover.values.message import Role
 from layover.values.metrics import Metric
 from layover.values.prompt import Prompt, Reply
 from layover.values.run import Status
+from layover.values.settings import Settings
 from run_kit import Bench
 
 STEPS = 50
@@ -205,3 +206,21 @@ async def test_a_summary_that_fails_leaves_the_older_one(answer: Any) -> None:
         assert run.status is Status.SUCCESS
         await stage.remember()
     assert "Z-9" in stage.model.turns[-1].messages[0].text
+
+
+async def test_what_is_more_than_the_memory_model_can_read_is_summarised_in_steps() -> None:
+    five = "## Goal\nHelp.\n## Facts and decisions\nThe code is Z-9.\n## Current state\nTalking."
+    memory = Memory(compaction=RollingSummary(max_window=40_000, tail=4), titles=False)
+    model = ScriptedModel(
+        lambda prompt: say("fine"), background={"summary": lambda prompt: say(five)}
+    )
+    stage = Bench(
+        Agent("helper", memory=memory), model, settings=Settings(observer_model="openai/small")
+    )
+    stage.plain = replace(stage.plain, window=lambda m: 12_000 if "small" in m else 128_000)
+    for n in range(14):
+        await stage.go(f"question {n}: " + "some more words " * 450)
+        await stage.remember()
+    asked = [p for p in model.prompts if p.task == "summary"]
+    assert len(asked) >= 3
+    assert max(map(estimated_tokens, asked)) < 9_000

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layover import Agent, Memory, ObservationalMemory, RollingSummary
-from layover.context.compaction import Limits, ends, leaving, limits, ready, slices, total
+from layover.context.compaction import Limits, ends, leaving, limits, ready, slices, total, within
 from layover.values.compaction import Generation
 from layover.values.message import Message, Role, TextPart
 from layover.values.settings import Settings
@@ -58,6 +58,13 @@ def test_observations_begin_at_the_deployments_threshold_and_a_run_waits_a_fifth
     assert (found.ahead, found.block, found.tail) == (6_000, 40_000, 20)
 
 
+def test_in_a_small_window_both_thresholds_fit() -> None:
+    found = of(Memory(compaction=ObservationalMemory()), window=16_000)
+    assert found.whole is not None
+    assert found.whole <= 12_000
+    assert found.late < 12_000
+
+
 def test_a_summary_counts_8000_fixed_tokens_against_its_share_of_the_window() -> None:
     found = of(Memory(compaction=RollingSummary()), window=100_000)
     assert found.start == 80_000 - 8_000
@@ -91,6 +98,13 @@ def test_a_tail_that_alone_reaches_the_threshold_shrinks_to_its_newest_unit_at_t
 def test_what_is_too_little_for_a_slice_is_left_over() -> None:
     assert list(slices(path("uauauau"), 30)) == [(0, 3), (3, 6)]
     assert list(slices(path("ua"), 30)) == []
+
+
+def test_what_a_model_can_read_at_once_ends_with_a_unit() -> None:
+    assert within(path("uatua"), 35) == 3
+    assert within(path("uatua"), 25) == 1
+    assert within(path("uatua"), 5) == 1, "one unit at the least"
+    assert within([], 5) == 0
 
 
 def test_slices_take_effect_as_far_as_they_leave_the_tail() -> None:

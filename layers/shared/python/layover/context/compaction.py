@@ -6,7 +6,7 @@ hangs on it, so that no call is split from its result."""
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from layover.context.fit import DEFAULT_WINDOW
+from layover.context.fit import DEFAULT_WINDOW, room
 from layover.context.tokens import message_tokens
 from layover.declare.agent import Agent
 from layover.declare.memory import ObservationalMemory, RollingSummary
@@ -44,7 +44,9 @@ def limits(agent: Agent, settings: Settings, window: int | None) -> Limits | Non
     """The agent's limits; `window`: tokens of its model's context window, where it is known."""
     mode = agent.memory.compaction
     if isinstance(mode, ObservationalMemory):
-        start, block = mode.message_limit(settings), mode.observation_limit(settings)
+        # In a small window both have to fit.
+        start = min(mode.message_limit(settings), int(room(window) * 0.6))
+        block = min(mode.observation_limit(settings), int(room(window) * 0.4))
         return Limits(
             kind="observations",
             start=start,
@@ -91,6 +93,17 @@ def leaving(messages: Sequence[Message], tail: int, start: int) -> int:
         if cut > best:
             left -= total(messages[best:cut])
             best = cut
+    return best
+
+
+def within(messages: Sequence[Message], tokens: int) -> int:
+    """How many of these messages, from the first on, have no more tokens; one unit at the least."""
+    weight, best = 0, 0
+    for cut in ends(messages):
+        weight += total(messages[best:cut])
+        if weight > tokens and best:
+            break
+        best = cut
     return best
 
 

@@ -18,6 +18,13 @@ _SHORTENED = "\n… shortened …\n"
 Count = Callable[[Message], int]
 
 
+def room(window: int | None) -> int:
+    """Tokens that a prompt may have in a context window of this size (None: not known). Of a small
+    window a quarter is for the answer."""
+    known = window or DEFAULT_WINDOW
+    return known - min(RESERVED, known // 4)
+
+
 class TooLong(Exception):
     """The run's input and its last step alone exceed the window."""
 

@@ -71,15 +71,15 @@ class Compaction:
 
     def _reached(self) -> bool:
         messages, block = self._sizes()
-        whole = self._limits.whole
-        return messages >= self._limits.start or (whole is not None and messages + block > whole)
+        return messages >= self._limits.start or self._too_large(messages + block)
 
     def _late(self) -> bool:
         messages, block = self._sizes()
+        return messages >= self._limits.late or self._too_large(messages + block)
+
+    def _too_large(self, tokens: int) -> bool:
         whole = self._limits.whole
-        if messages >= self._limits.late or (whole is not None and messages + block > whole):
-            return True
-        return messages + block > self._prompter.budget
+        return (whole is not None and tokens > whole) or tokens > self._prompter.budget
 
     async def _observe_ahead(self) -> None:
         """Have the settled steps observed in the background, a slice at a time."""

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 
 from layover.context.assembly import Shown, build_prompt, estimated_tokens
-from layover.context.fit import DEFAULT_WINDOW, RESERVED, TooLong
+from layover.context.fit import TooLong, room
 from layover.declare.agent import Agent
 from layover.engine.state import RunState
 from layover.errors import ContextLengthExceeded, RunFailed
@@ -41,8 +41,7 @@ class Prompter:
         self.shown = shown
         self.history = history
         self._tools = tools
-        known = window(agent.model or settings.model) if window else None
-        self._budget = (known or DEFAULT_WINDOW) - RESERVED
+        self._budget = room(window(agent.model or settings.model) if window else None)
 
     @property
     def budget(self) -> int:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from layover.context.compaction import Limits
+from layover.context.fit import room
 from layover.context.tokens import estimate
 from layover.errors import LayoverError
 from layover.ports import Runtime
@@ -34,6 +35,12 @@ class Work:
         """The model that observes and summarises."""
         settings = self.runtime.settings
         return settings.observer_model or settings.model
+
+    @property
+    def readable(self) -> int:
+        """Tokens that this model reads at once."""
+        window = self.runtime.window
+        return int(room(window(self.model) if window else None) * 0.75)
 
     def new_id(self) -> str:
         """For an observation."""

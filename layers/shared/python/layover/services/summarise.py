@@ -9,14 +9,23 @@ from layover.values.compaction import NewGeneration
 
 async def condense(work: Work, *, waits: bool) -> str:
     """Summarise what is older than the tail, together with the summary before, where the branch has
-    reached its limit (or a run waits for it). Raises RetryableError."""
+    reached its limit (or a run waits for it): in several steps where it is more than the memory model can
+    read. Raises RetryableError."""
+    done = False
+    while (step := await _step(work, due=waits or done)) == "compacted":
+        done = True
+    return "compacted" if done else step
+
+
+async def _step(work: Work, *, due: bool) -> str:
     found = await work.compacted()
     path = await work.messages(found.through)
-    if not waits and compaction.total(path) < work.limits.start:
+    if not due and compaction.total(path) < work.limits.start:
         return "nothing"
     old = path[: compaction.leaving(path, work.limits.tail, work.limits.start)]
     if compaction.total(old) < compaction.LEAST_NEW:
         return "nothing"
+    old = old[: compaction.within(old, work.readable)]
     reply = await work.ask(summary.request(work.model, old, found.summary))
     if reply is None:
         return "failed"
