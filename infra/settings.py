@@ -1,5 +1,6 @@
 """Every number of a deployment, with its unit, and what a deployer may choose."""
 
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from decimal import Decimal
@@ -36,6 +37,20 @@ class Database(StrEnum):
     """Aurora Serverless v2 in private subnets, a NAT instance for what the functions ask outside."""
     EXPRESS = "express"
     """Experimental: Aurora's express configuration, without a VPC. Synthesized and never deployed yet."""
+
+
+class Provider(StrEnum):
+    """Who answers for the models."""
+
+    OPENAI = "openai"
+    """OpenAI, or any server that speaks its API: with a key."""
+    BEDROCK = "bedrock"
+    """Amazon Bedrock in the stack's region: with the functions' roles, on the named models alone."""
+
+
+TITAN = "amazon.titan-embed-text-"
+BEDROCK_ID = re.compile(r"[a-z0-9][A-Za-z0-9.:_-]*")
+"""No wildcard, no ARN, no maker before a slash."""
 
 
 def _names(value: object) -> object:
@@ -123,8 +138,12 @@ class Settings(BaseModel):
     """Image of the NAT instance, for example `ami-0123456789abcdef0`. Without it, the newest Amazon
     Linux 2023 of the day on which the instance is first made."""
 
+    provider: Provider = Provider.OPENAI
+    """LAYOVER_PROVIDER."""
     model: str | None = None
     """LAYOVER_MODEL."""
+    models: Names = ()
+    """The other models that agents name for themselves. Bedrock's roles allow these and `model`."""
     embedder_model: str | None = None
     """LAYOVER_EMBEDDER_MODEL."""
     openai_base_url: str | None = None
@@ -184,6 +203,38 @@ class Settings(BaseModel):
         if self.budget_usd and not self.alarms_email:
             raise ValueError("budget_usd needs alarms_email: somebody has to be told")
         return self
+
+    @model_validator(mode="after")
+    def _names_its_models(self) -> Self:
+        if self.provider is not Provider.BEDROCK:
+            return self
+        if not self.model:
+            raise ValueError("provider=bedrock needs a model: no role allows all of them")
+        if self.openai_base_url or self.api_key_parameter:
+            raise ValueError(
+                "provider=bedrock asks no openai_base_url and has no api_key_parameter"
+            )
+        for name in self.bedrock_models + self.bedrock_embedders:
+            if not BEDROCK_ID.fullmatch(name):
+                raise ValueError(f"provider=bedrock wants models by their ids, not {name!r}")
+        if not all(name.startswith(TITAN) for name in self.bedrock_embedders):
+            raise ValueError(
+                f"provider=bedrock has embedder_model=bedrock/{TITAN}v2:0 and no other"
+            )
+        return self
+
+    @property
+    def bedrock_models(self) -> tuple[str, ...]:
+        """Ids of the models that runs and memory ask, each once."""
+        named = (self.model, *self.models)
+        return tuple(dict.fromkeys(name.removeprefix("bedrock/") for name in named if name))
+
+    @property
+    def bedrock_embedders(self) -> tuple[str, ...]:
+        """The id of the embedder, unless it needs nobody."""
+        name = self.embedder_model or ""
+        asks = name and not name.startswith(("hashing/", "offline/"))
+        return (name.removeprefix("bedrock/"),) if asks else ()
 
     @property
     def prefix(self) -> str:

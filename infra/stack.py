@@ -18,7 +18,7 @@ from infra.constructs.observability import Observability, Watched
 from infra.constructs.permissions import Resources
 from infra.constructs.sockets import SocketApi
 from infra.constructs.workflow import Workflow, execution_arn, machine_arn
-from infra.settings import Database, Settings
+from infra.settings import Database, Provider, Settings
 
 
 class LayoverStack(Stack):
@@ -104,8 +104,9 @@ class LayoverStack(Stack):
             "EventBusName": self.bus.bus.event_bus_name,
             "TableName": self.journal.table.table_name,
             "BucketName": self.bucket.bucket.bucket_name,
-            "ModelKeyParameter": self.settings.key_parameter,
         }
+        if self.settings.provider is Provider.OPENAI:
+            outputs["ModelKeyParameter"] = self.settings.key_parameter
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)
 

@@ -15,10 +15,11 @@ from infra.constructs.database import RUNTIME_ROLE, Address
 from infra.constructs.identity import Identity
 from infra.constructs.layer import ARCHITECTURE, RUNTIME, Layer
 from infra.constructs.logs import log_group
+from infra.constructs.models import anywhere, model_statements
 from infra.constructs.network import Network
 from infra.constructs.permissions import OWNERS, Resources, statements
 from infra.constructs.time import duration
-from infra.settings import FunctionSettings, Settings
+from infra.settings import FunctionSettings, Provider, Settings
 
 MIGRATE = "migrate"
 VPC_ACTIONS = (
@@ -141,6 +142,7 @@ class Functions(Construct):
             given |= {"LAYOVER_TABLE": world.table, "LAYOVER_BUCKET": world.bucket}
             given |= {"LAYOVER_MODEL": settings.model}
             given |= {"LAYOVER_EMBEDDER_MODEL": settings.embedder_model}
+            given |= {"LAYOVER_PROVIDER": "bedrock" if self._on_bedrock else None}
         if calls.states:
             given |= {"LAYOVER_STATE_MACHINE_ARN": world.resources.machine}
             given |= {"LAYOVER_EVENT_BUS": world.bus}
@@ -158,12 +160,16 @@ class Functions(Construct):
             given |= {"LAYOVER_ACT_AS_SCOPE": settings.act_as_scope}
             given |= {"LAYOVER_ISSUER": world.identity.issuer}
             given |= {"LAYOVER_CLIENT_ID": world.identity.client_id}
-        if each.model:
+        if each.model and not self._on_bedrock:
             given |= {"LAYOVER_API_KEY_PARAMETER": settings.key_parameter}
             given |= {"OPENAI_BASE_URL": settings.openai_base_url}
         if each.tools:
             given |= {**settings.tool_env, **settings.tool_secrets}
         return {key: value for key, value in given.items() if value is not None}
+
+    @property
+    def _on_bedrock(self) -> bool:
+        return self._settings.provider is Provider.BEDROCK
 
     def _database(self, name: str) -> dict[str, str]:
         address = self._world.database
@@ -191,6 +197,7 @@ class Functions(Construct):
             *statements(calls, self._world.resources),
             *self._sign_in(name, each),
             *self._secrets(each),
+            *(model_statements(self, self._settings) if each.model else ()),
         ):
             role.add_to_policy(statement)
         self._acknowledge(role, name, calls)
@@ -220,7 +227,7 @@ class Functions(Construct):
 
     def _secrets(self, each: FunctionSettings) -> Iterator[iam.PolicyStatement]:
         """Parameters; the key that encrypts them is AWS's own and open to who may read them."""
-        names = [self._settings.key_parameter] if each.model else []
+        names = [self._settings.key_parameter] if each.model and not self._on_bedrock else []
         if each.tools:
             names += self._settings.tool_secrets.values()
         if names:
@@ -254,6 +261,8 @@ class Functions(Construct):
             found[f"{on.bucket}/{OWNERS}"] = "All users' objects: the code holds them apart."
         if calls.pushes:
             found[on.connections] = "Connections get their ids when they are opened."
+        for model in anywhere(self._settings):
+            found[model] = "An inference profile answers in regions that AWS chooses."
         if calls.executions:
             found[on.executions] = "Executions of the one machine have names of their own."
         rules = (

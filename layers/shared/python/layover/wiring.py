@@ -73,12 +73,12 @@ def runtime() -> Runtime:
         agents=_agents,
         price=_price,
         window=_window,
-        embedder=_Lazy(_embedder) if environment().embedder_model else None,
+        embedder=_Lazy(_embedder) if _embeds() else None,
         embedder_named=_embedder_named,
         metrics=_metrics(),
         allowance=_Lazy(_allowance),
         background=_Lazy(_background) if environment().compact_function else None,
-        sockets=_sockets() if environment().socket_endpoint else None,
+        sockets=_lazy_sockets(),
     )
 
 
@@ -103,6 +103,10 @@ def _allowance() -> Any:
     table = DynamoTable(lambda: client("dynamodb"), env.table)
     limited = env.daily_tokens is not None or env.daily_cost_usd is not None
     return TableAllowance(table, SystemClock(), counts=limited)
+
+
+def _lazy_sockets() -> Any:
+    return _Lazy(_sockets) if environment().socket_endpoint else None
 
 
 @cache
@@ -194,9 +198,14 @@ def _memory() -> Any:
 
 @cache
 def _model() -> Any:
+    env = environment()
+    if env.provider == "bedrock":
+        from layover.adapters.aws import session
+        from layover.adapters.models.bedrock import BedrockChat
+
+        return BedrockChat(session)
     from layover.adapters.models.openai_chat import OpenAIChat
 
-    env = environment()
     return OpenAIChat(_api_key(), env.openai_base_url)
 
 
@@ -210,6 +219,24 @@ def _api_key() -> str | None:
     from layover.adapters.parameters import secret_parameter
 
     return secret_parameter(env.api_key_parameter, lambda: client("ssm"))
+
+
+@cache
+def _embeds() -> bool:
+    """Whether the deployment has an embedder. One that Bedrock has no adapter for is said once."""
+    name = environment().embedder_model or ""
+    if environment().provider != "bedrock" or not name:
+        return bool(name)
+    from layover.adapters.embeddings import bedrock, offline
+    from layover.adapters.inmemory.embedder import PREFIX
+
+    found = name.startswith((offline.PREFIX, PREFIX)) or bedrock.embeds(name)
+    if not found:
+        logging.getLogger("layover").warning(
+            "recall is off: with LAYOVER_PROVIDER=bedrock, LAYOVER_EMBEDDER_MODEL has to be "
+            "bedrock/amazon.titan-embed-text-v2:0"
+        )
+    return found
 
 
 def _embedder() -> Any:
@@ -230,6 +257,11 @@ def _embedder_named(name: str) -> Any:
         return offline.OfflineEmbedder(name)
     if name.startswith(PREFIX):
         return HashingEmbedder()
+    if env.provider == "bedrock":
+        from layover.adapters.aws import bedrock_client
+        from layover.adapters.embeddings.bedrock import BedrockEmbedder
+
+        return BedrockEmbedder(name, bedrock_client)
     return OpenAIEmbedder(name, _api_key(), env.openai_base_url)
 
 
@@ -250,13 +282,19 @@ def _agents() -> "Mapping[str, Agent]":
 def _price(model: str, usage: Any) -> Any:
     from layover.adapters.prices import cost
 
-    return cost(model, usage)
+    return cost(_catalogued(model), usage)
 
 
 def _window(model: str) -> int | None:
     from layover.adapters.prices import context_window
 
-    return context_window(model)
+    return context_window(_catalogued(model))
+
+
+def _catalogued(model: str) -> str:
+    """As the catalogue of prices has it: an id of Bedrock's does not say that it is one."""
+    named = environment().provider == "bedrock"
+    return f"bedrock/{model.removeprefix('bedrock/')}" if named else model
 
 
 def owners() -> "Owners":
@@ -391,7 +429,7 @@ def in_memory_runtime(
         agents=lambda: named,
         price=_price,
         window=_window,
-        embedder=embedder or (_Lazy(_embedder) if environment().embedder_model else None),
+        embedder=embedder or (_Lazy(_embedder) if _embeds() else None),
         embedder_named=_embedder_named,
         metrics=metrics or NoMetrics(),
     )

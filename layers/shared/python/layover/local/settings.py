@@ -21,7 +21,7 @@ TIMEOUTS: Mapping[str, timedelta] = {
 
 # Credentials and end points of a developer's real account must not reach the functions.
 _AWS_ALLOWED = frozenset({"AWS_MAX_ATTEMPTS", "AWS_RETRY_MODE"})
-_NOT_PASSED_ON = ("AWS_", "MOTO_", "PYTHON", "LAYOVER_DATABASE_")
+_NOT_PASSED_ON = ("AWS_", "MOTO_", "PYTHON", "LAYOVER_DATABASE_", "LAYOVER_PROVIDER")
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,8 @@ class Environment(BaseModel):
     database_waking_s: float = Field(default=0, ge=0, alias="LAYOVER_DATABASE_WAKING_S")
     """Turn waits for a sleeping database (90 s): history is never skipped. `api` never does."""
     agents: str = Field(default="user_agents", alias="LAYOVER_AGENTS")
+    provider: Literal["openai", "bedrock"] = Field(default="openai", alias="LAYOVER_PROVIDER")
+    """`bedrock`: signed with the role, in its own region; neither a key nor OPENAI_BASE_URL is read."""
     openai_api_key: str | None = Field(default=None, alias="OPENAI_API_KEY")
     openai_base_url: str | None = Field(default=None, alias="OPENAI_BASE_URL")
     api_key_parameter: str = Field(default="", alias="LAYOVER_API_KEY_PARAMETER")

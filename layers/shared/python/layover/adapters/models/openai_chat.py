@@ -182,18 +182,25 @@ class OpenAIChat(ChatModel):
         return client
 
     def _connect(self) -> "AsyncOpenAI":
-        import httpx2
-        from openai import AsyncOpenAI, DefaultAsyncHttpxClient
+        from openai import AsyncOpenAI
 
-        limits = httpx2.Limits(
-            max_connections=1000, max_keepalive_connections=100, keepalive_expiry=KEEP_ALIVE_S
-        )
         return AsyncOpenAI(
             api_key=self._api_key,
             base_url=self._base_url,
             max_retries=0,
-            http_client=DefaultAsyncHttpxClient(limits=limits),
+            http_client=connections(),
         )
+
+
+def connections() -> "httpx2.AsyncClient":
+    """A pool for model calls, of one event loop."""
+    import httpx2
+    from openai import DefaultAsyncHttpxClient
+
+    limits = httpx2.Limits(
+        max_connections=1000, max_keepalive_connections=100, keepalive_expiry=KEEP_ALIVE_S
+    )
+    return DefaultAsyncHttpxClient(limits=limits)
 
 
 def _refuses_cache_key(error: ModelError) -> bool:

@@ -1,0 +1,61 @@
+"""Permission to ask models on Bedrock: of the named ones, and no other."""
+
+import re
+from collections.abc import Iterator
+
+from aws_cdk import Aws, Stack
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from infra.settings import Provider, Settings
+
+ASK = ("bedrock:InvokeModel", "bedrock:InvokeModelWithResponseStream")
+"""Chat Completions on `bedrock-runtime` is allowed by the same actions as InvokeModel."""
+EMBED = ("bedrock:InvokeModel",)
+PROFILE = re.compile(r"(?:[a-z]{2}|apac|us-gov|global)\.")
+"""How the id of an inference profile begins, which answers in one of several regions."""
+
+
+def model_statements(scope: Construct, settings: Settings) -> Iterator[iam.PolicyStatement]:
+    """What a function that asks models may do; nothing for another provider."""
+    if settings.provider is not Provider.BEDROCK:
+        return
+    yield from _statements(scope, settings.bedrock_models, ASK)
+    yield from _statements(scope, settings.bedrock_embedders, EMBED)
+
+
+def anywhere(settings: Settings) -> list[str]:
+    """ARNs with a wildcard for the region, one for each inference profile."""
+    if settings.provider is not Provider.BEDROCK:
+        return []
+    named = (*settings.bedrock_models, *settings.bedrock_embedders)
+    return [_underneath(name) for name in named if PROFILE.match(name)]
+
+
+def _statements(
+    scope: Construct, names: tuple[str, ...], actions: tuple[str, ...]
+) -> Iterator[iam.PolicyStatement]:
+    direct = [_model(Aws.REGION, name) for name in names if not PROFILE.match(name)]
+    profiles = [name for name in names if PROFILE.match(name)]
+    if direct:
+        yield iam.PolicyStatement(actions=list(actions), resources=direct)
+    for name in profiles:
+        profile = Stack.of(scope).format_arn(
+            service="bedrock", resource="inference-profile", resource_name=name
+        )
+        yield iam.PolicyStatement(actions=list(actions), resources=[profile])
+        # The regions of a profile are AWS's to change; the model is asked through the profile alone.
+        yield iam.PolicyStatement(
+            actions=list(actions),
+            resources=[_underneath(name)],
+            conditions={"StringEquals": {"bedrock:InferenceProfileArn": profile}},
+        )
+
+
+def _underneath(profile: str) -> str:
+    """The model that a profile asks, in any region."""
+    return _model("*", PROFILE.sub("", profile, count=1))
+
+
+def _model(region: str, name: str) -> str:
+    return f"arn:{Aws.PARTITION}:bedrock:{region}::foundation-model/{name}"

@@ -1,0 +1,111 @@
+"""Amazon's Titan text embeddings on Bedrock: `InvokeModel`, one text a request."""
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from layover.adapters.models.faults import ProviderFault, disconnected, from_status, invalid
+from layover.adapters.models.retrying import Sleep, retrying
+from layover.errors import ConfigurationError, ModelError
+from layover.values.prompt import Embedded
+from layover.values.usage import Usage
+
+PREFIX = "bedrock/"
+TITAN = "amazon.titan-embed-text-"
+AT_ONCE = 4
+"""Requests: the threads are those of the journal and the store, too."""
+MOST_CHARACTERS = 50_000
+"""Titan's own limit for a text; the rest is not read."""
+
+
+def embeds(model: str) -> bool:
+    """Whether there is an adapter for this model's bodies."""
+    return model.removeprefix(PREFIX).startswith(TITAN)
+
+
+class BedrockEmbedder:
+    """`ports.Embedder`. `model` is the label that vectors are kept with; its leading `bedrock/` is not
+    sent. `client` answers boto3's of `bedrock-runtime`, without retries of its own."""
+
+    def __init__(
+        self, model: str, client: Callable[[], Any], *, sleep: Sleep = asyncio.sleep
+    ) -> None:
+        if not embeds(model):
+            raise ConfigurationError(
+                f"there is no adapter for the embedder {model!r} on Bedrock, "
+                f"only for {PREFIX}{TITAN}v2:0"
+            )
+        self.model = model
+        self._client = client
+        self._sleep = sleep
+
+    async def embed(self, texts: Sequence[str]) -> Embedded:
+        """One vector a text, in order. Raises ModelError; then the other requests are given up."""
+        limit = asyncio.Semaphore(AT_ONCE)
+        try:
+            async with asyncio.TaskGroup() as group:
+                asked = [group.create_task(self._one(text, limit)) for text in texts]
+        except ExceptionGroup as failed:
+            first = failed.exceptions[0]
+            if not isinstance(first, ProviderFault):
+                raise first from first.__cause__
+            raise first.error from first.__cause__
+        found = [task.result() for task in asked]
+        usage = Usage.total([each for _, each in found]) if found else None
+        return Embedded([vector for vector, _ in found], self.model, usage)
+
+    async def _one(self, text: str, limit: asyncio.Semaphore) -> tuple[list[float], Usage]:
+        # An empty text is refused.
+        body = json.dumps({"inputText": text[:MOST_CHARACTERS] or " "})
+        async with limit:
+            ask = partial(asyncio.to_thread, self._asked, body)
+            return await retrying(ask, self._sleep, _nobody)
+
+    def _asked(self, body: str) -> tuple[list[float], Usage]:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            answer = self._client().invoke_model(
+                modelId=self.model.removeprefix(PREFIX),
+                body=body,
+                contentType="application/json",
+                accept="application/json",
+            )
+            text = answer["body"].read()
+        except ClientError as error:
+            raise _refused(error.response) from error
+        except BotoCoreError as error:
+            raise _unanswered(error) from error
+        return _read(text)
+
+
+def _refused(response: Any) -> ProviderFault:
+    said, about = response.get("Error", {}), response.get("ResponseMetadata", {})
+    body = {"code": said.get("Code"), "message": said.get("Message")}
+    return from_status(about.get("HTTPStatusCode", 500), body, about.get("HTTPHeaders", {}))
+
+
+def _unanswered(error: Exception) -> ProviderFault:
+    """A broken connection passes; a missing credential does not."""
+    from botocore import exceptions
+
+    if isinstance(error, exceptions.HTTPClientError | exceptions.ConnectionError):
+        late = exceptions.ConnectTimeoutError | exceptions.ReadTimeoutError
+        return disconnected(error, timeout=isinstance(error, late))
+    return ProviderFault(ModelError(str(error), type=type(error).__name__), passing=False)
+
+
+def _read(text: bytes) -> tuple[list[float], Usage]:
+    try:
+        answer = json.loads(text)
+        vector = [float(x) for x in answer["embedding"]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise invalid("The embedder's answer has no vector") from error
+    tokens = answer.get("inputTextTokenCount")
+    return vector, Usage(input_tokens=tokens if type(tokens) is int and tokens > 0 else 0)
+
+
+async def _nobody(fault: ProviderFault) -> None:
+    """Nobody hears of a fault that passes."""

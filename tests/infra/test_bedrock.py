@@ -1,0 +1,154 @@
+"""`-c provider=bedrock`: the roles ask the named models, and there is no key."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from cdk_kit import Synthesized
+from infra.settings import FUNCTIONS, Settings
+
+GPT = "openai.gpt-oss-120b-1:0"
+CLAUDE = "anthropic.claude-sonnet-4-5-20250929-v1:0"
+TITAN = "amazon.titan-embed-text-v2:0"
+CONTEXT = {
+    "provider": "bedrock",
+    "model": f"bedrock/{GPT}",
+    "models": f"openai.gpt-5.4, bedrock/eu.{CLAUDE}, {GPT}",
+    "embedder_model": f"bedrock/{TITAN}",
+}
+ASK = ["bedrock:InvokeModel", "bedrock:InvokeModelWithResponseStream"]
+NAMES = sorted(FUNCTIONS)
+ASKING = {name for name in NAMES if FUNCTIONS[name].model}
+
+
+@pytest.fixture(scope="module")
+def stack(synthesize: Callable[..., Synthesized]) -> Synthesized:
+    """A deployment on Bedrock: a model, an inference profile, an embedder."""
+    return synthesize(database="vpc", stage="test", **CONTEXT)
+
+
+def plain(value: Any) -> str:
+    """An ARN with the references written out: `<AWS::Region>`."""
+    if isinstance(value, str):
+        return value
+    if "Ref" in value:
+        return f"<{value['Ref']}>"
+    separator, parts = value["Fn::Join"]
+    return str(separator).join(map(plain, parts))
+
+
+def about_models(stack: Synthesized, name: str) -> list[dict[str, Any]]:
+    """The statements of a function's role that are about Bedrock."""
+    return [s for s in stack.statements(name) if "bedrock:" in json.dumps(s["Action"])]
+
+
+def listed(value: Any) -> list[Any]:
+    """IAM writes a single one without a list."""
+    return value if isinstance(value, list) else [value]
+
+
+def foundation(region: str, name: str) -> str:
+    return f"arn:<AWS::Partition>:bedrock:{region}::foundation-model/{name}"
+
+
+PROFILE = (
+    "arn:<AWS::Partition>:bedrock:<AWS::Region>:<AWS::AccountId>:inference-profile/eu." + CLAUDE
+)
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"model": ""}, "needs a model"),
+        ({"model": "openai/gpt-5-mini"}, "by their ids"),
+        ({"models": "anthropic.*"}, "by their ids"),
+        ({"models": f"arn:aws:bedrock:eu-central-1::foundation-model/{GPT}"}, "by their ids"),
+        ({"embedder_model": "openai/text-embedding-3-small"}, "embedder_model"),
+        ({"embedder_model": "bedrock/cohere.embed-v4:0"}, "embedder_model"),
+        ({"openai_base_url": "https://models.example/v1"}, "openai_base_url"),
+        ({"api_key_parameter": "/a/key"}, "api_key_parameter"),
+        ({"provider": "azure"}, "provider"),
+    ],
+)
+def test_what_bedrock_cannot_do_is_refused_before_anything_is_made(
+    more: dict[str, str], why: str
+) -> None:
+    with pytest.raises(ValidationError, match=why):
+        Settings.from_context((CONTEXT | more).get)
+
+
+def test_embedder_of_this_machine_needs_no_permission() -> None:
+    settings = Settings.from_context((CONTEXT | {"embedder_model": "hashing/256"}).get)
+    assert settings.bedrock_embedders == ()
+
+
+def test_no_rule_is_broken_silently(stack: Synthesized) -> None:
+    assert "ERROR" not in stack.said
+    assert "WARNING" not in stack.said
+
+
+def test_cfn_lint_has_nothing_to_say(stack: Synthesized) -> None:
+    lint = [Path(sys.executable).with_name("cfn-lint"), str(stack.file), "--format", "json"]
+    run = subprocess.run(lint, capture_output=True, text=True, timeout=120, check=False)
+    found = [(m["Rule"]["Id"], m["Message"]) for m in json.loads(run.stdout or "[]")]
+    assert [each for each in found if each[0] != "W3005"] == []
+
+
+def test_only_what_asks_models_may_ask_them(stack: Synthesized) -> None:
+    assert {name for name in NAMES if about_models(stack, name)} == ASKING
+
+
+@pytest.mark.parametrize("name", sorted(ASKING))
+def test_role_allows_the_named_models_and_no_other(stack: Synthesized, name: str) -> None:
+    allowed = {
+        (plain(resource), action)
+        for statement in about_models(stack, name)
+        for resource in listed(statement["Resource"])
+        for action in listed(statement["Action"])
+    }
+    asked = [
+        foundation("<AWS::Region>", GPT),
+        foundation("<AWS::Region>", "openai.gpt-5.4"),
+        PROFILE,
+        foundation("*", CLAUDE),
+    ]
+    expected = {(arn, action) for arn in asked for action in ASK}
+    assert allowed == expected | {(foundation("<AWS::Region>", TITAN), "bedrock:InvokeModel")}
+
+
+@pytest.mark.parametrize("name", sorted(ASKING))
+def test_model_in_any_region_is_asked_through_its_profile_alone(
+    stack: Synthesized, name: str
+) -> None:
+    (anywhere,) = (
+        s for s in about_models(stack, name) if "bedrock:*" in plain(listed(s["Resource"])[0])
+    )
+    condition = anywhere["Condition"]["StringEquals"]
+    assert plain(condition["bedrock:InferenceProfileArn"]) == PROFILE
+
+
+def test_there_is_no_key(stack: Synthesized) -> None:
+    assert "ssm:GetParameter" not in json.dumps([stack.statements(n) for n in NAMES])
+    variables = {v for f in stack.functions().values() for v in f["Environment"]["Variables"]}
+    assert variables.isdisjoint({"LAYOVER_API_KEY_PARAMETER", "OPENAI_BASE_URL"})
+    assert "ModelKeyParameter" not in stack.template["Outputs"]
+
+
+@pytest.mark.parametrize("name", sorted(ASKING | {"api"}))
+def test_functions_are_told_who_answers(stack: Synthesized, name: str) -> None:
+    variables = stack.functions()[name]["Environment"]["Variables"]
+    assert variables["LAYOVER_PROVIDER"] == "bedrock"
+    assert variables["LAYOVER_MODEL"] == f"bedrock/{GPT}"
+    assert variables["LAYOVER_EMBEDDER_MODEL"] == f"bedrock/{TITAN}"
+
+
+def test_nothing_about_bedrock_is_in_any_other_deployment(express: Synthesized) -> None:
+    text = json.dumps(express.template)
+    assert "bedrock" not in text
+    assert "LAYOVER_PROVIDER" not in text
