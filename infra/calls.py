@@ -68,7 +68,7 @@ CALLS: Mapping[str, Calls] = {
     "turn": Calls(
         journal=JOURNAL + ERASE,
         blobs=BLOBS + BLOBS_ERASE,
-        machine=RUN + WAKE,
+        machine=RUN,
         condenses=True,
         pushes=True,
     ),
@@ -86,7 +86,8 @@ CALLS: Mapping[str, Calls] = {
         index=True,
         blobs=BLOBS + BLOBS_ERASE,
         machine=RUN + WAKE,
-        executions=LOOK,
+        # Of a deleted thread it cancels what runs.
+        executions=LOOK + STOP,
         pushes=True,
     ),
     "extract": Calls(journal=("GetItem", "Query", "UpdateItem"), blobs=("GetObject",)),

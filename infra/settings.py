@@ -72,7 +72,7 @@ class FunctionSettings(BaseModel):
     postgres: bool = True
     """Whether it connects to Postgres: in `database=vpc` it is then in the private subnets."""
     model: bool = False
-    """Whether it asks the model provider, and so reads the key."""
+    """Whether it asks chat models."""
     tools: bool = False
     """Whether it runs the tools of the agents."""
 
@@ -83,9 +83,7 @@ FUNCTIONS: Mapping[str, FunctionSettings] = {
     "turn": FunctionSettings(
         memory_mib=1024, timeout=timedelta(seconds=900), model=True, tools=True
     ),
-    "resume": FunctionSettings(
-        memory_mib=1024, timeout=timedelta(seconds=900), model=True, tools=True
-    ),
+    "resume": FunctionSettings(memory_mib=1024, timeout=timedelta(seconds=900), tools=True),
     "extract": FunctionSettings(memory_mib=1024, timeout=timedelta(seconds=900), model=True),
     "compact": FunctionSettings(memory_mib=1024, timeout=timedelta(seconds=900), model=True),
     "settle": FunctionSettings(memory_mib=512, timeout=timedelta(seconds=60)),
@@ -96,6 +94,17 @@ FUNCTIONS: Mapping[str, FunctionSettings] = {
     "migrate": FunctionSettings(memory_mib=512, timeout=timedelta(minutes=14)),
 }
 """By the name of the folder in `functions/`."""
+
+TUNED: Mapping[str, str] = {
+    name: f"LAYOVER_{name.upper()}"
+    for name in (
+        *("model", "embedder_model", "title_model", "observer_model", "extractor_model"),
+        *("last_messages", "semantic_recall_top_k", "node_memory_days", "log_level"),
+        *("observer_message_tokens", "reflector_observation_tokens"),
+        *("daily_tokens", "daily_cost_usd", "scope", "act_as_scope"),
+    )
+}
+"""Settings that functions are given as they are: field -> variable."""
 
 
 class Settings(BaseModel):
@@ -141,11 +150,19 @@ class Settings(BaseModel):
     provider: Provider = Provider.OPENAI
     """LAYOVER_PROVIDER."""
     model: str | None = None
-    """LAYOVER_MODEL."""
+    """LAYOVER_MODEL; this and the others of `TUNED` are described with `layover.values.environment`."""
     models: Names = ()
-    """The other models that agents name for themselves. Bedrock's roles allow these and `model`."""
+    """The other models that agents name for themselves. Bedrock's roles allow these and all below."""
     embedder_model: str | None = None
-    """LAYOVER_EMBEDDER_MODEL."""
+    title_model: str | None = None
+    observer_model: str | None = None
+    extractor_model: str | None = None
+    last_messages: int | None = Field(default=None, ge=1)
+    semantic_recall_top_k: int | None = Field(default=None, ge=1)
+    observer_message_tokens: int | None = Field(default=None, ge=1)
+    reflector_observation_tokens: int | None = Field(default=None, ge=1)
+    node_memory_days: int | None = Field(default=None, ge=1)
+    log_level: str | None = Field(default=None, pattern="^(DEBUG|INFO|WARNING|ERROR)$")
     openai_base_url: str | None = None
     """OPENAI_BASE_URL."""
     api_key_parameter: str = ""
@@ -226,7 +243,8 @@ class Settings(BaseModel):
     @property
     def bedrock_models(self) -> tuple[str, ...]:
         """Ids of the models that runs and memory ask, each once."""
-        named = (self.model, *self.models)
+        tasks = (self.title_model, self.observer_model, self.extractor_model)
+        named = (self.model, *self.models, *tasks)
         return tuple(dict.fromkeys(name.removeprefix("bedrock/") for name in named if name))
 
     @property

@@ -1,37 +1,81 @@
 """Preload of execution environments (LAYOVER_LOCAL_PRELOAD): writes down which calls to AWS a function
 makes and which of its configuration it reads.
 
-A line a kind of call: `aws SERVICE OPERATION` or `env VARIABLE`, in LAYOVER_RECORDED/FUNCTION."""
+A line a kind of call: `aws SERVICE OPERATION [ON]` or `env VARIABLE`, in LAYOVER_RECORDED/FUNCTION. ON is
+`index` for a query of one, and the function that is invoked.
+
+What counts as reading is what uses it. `wiring.runtime` looks at some variables to see whether there is a
+port at all, and `Environment.settings` copies the rest for the services: neither needs a value."""
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 PARTS = {"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem"} | {
     "ConditionCheck": "ConditionCheckItem"
 }
+ASSEMBLE = frozenset(
+    {
+        ("runtime", None),
+        ("settings", None),
+        ("_embeds", None),
+        ("_lazy_sockets", None),
+        ("_journal", "socket_endpoint"),
+    }
+)
+"""Functions that look without using: at any variable, or at this one."""
+COPIED = {
+    "semantic_recall_top_k": "top_k",
+    "observer_message_tokens": "observer_tokens",
+    "reflector_observation_tokens": "reflector_tokens",
+    "sweep_patience": "sweep_patience_s",
+}
+"""Fields of the settings that have another name in the environment."""
 _seen: set[str] = set()
 
 
 def install() -> None:
-    """Called before the handler is imported."""
+    """Called before the handler is imported. With LAYOVER_TORTURE_FOLDER, processes die as well."""
     from layover.adapters import aws
+    from layover.values.access import Access
     from layover.values.environment import Environment
+    from layover.values.settings import Settings
 
-    names = {field: info.alias for field, info in Environment.model_fields.items()}
-    read = Environment.__getattribute__
+    if "LAYOVER_TORTURE_FOLDER" in os.environ:
+        import kill_points
 
-    def recorded(self: Environment, name: str) -> Any:
-        if name in names:
-            note(f"env {names[name]}")
-        return read(self, name)
-
-    Environment.__getattribute__ = recorded  # type: ignore[method-assign]
+        kill_points.install()
+    for kind in (Environment, Settings, Access):
+        _watch(kind, {field: info.alias for field, info in Environment.model_fields.items()})
     aws.session().events.register("before-parameter-build", _call)
 
 
+def _watch(kind: type, variables: dict[str, str | None]) -> None:
+    read = kind.__getattribute__
+    fields = frozenset(kind.model_fields)  # type: ignore[attr-defined]
+
+    def recorded(self: Any, name: str) -> Any:
+        if name in fields or name == "__dict__":
+            by = sys._getframe(1).f_code.co_name
+            if (by, None) not in ASSEMBLE and (by, name) not in ASSEMBLE:
+                # Who writes it out as JSON reads all of it.
+                for each in fields if name == "__dict__" else (name,):
+                    _note_variable(variables.get(COPIED.get(each, each)))
+        return read(self, name)
+
+    kind.__getattribute__ = recorded  # type: ignore[assignment, method-assign]
+
+
+def _note_variable(name: str | None) -> None:
+    if name is not None:
+        note(f"env {name}")
+
+
 def _call(params: Any, model: Any, **_: Any) -> None:
-    note(f"aws {model.service_model.service_name} {model.name}")
+    on = " index" if "IndexName" in params else ""
+    on = f" {params['FunctionName']}" if "FunctionName" in params else on
+    note(f"aws {model.service_model.service_name} {model.name}{on}")
     for item in params.get("TransactItems", ()):
         # What IAM asks for: the parts, not the whole.
         note(f"aws dynamodb {PARTS[next(iter(item))]}")

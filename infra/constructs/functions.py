@@ -19,7 +19,8 @@ from infra.constructs.models import anywhere, model_statements
 from infra.constructs.network import Network
 from infra.constructs.permissions import OWNERS, Resources, statements
 from infra.constructs.time import duration
-from infra.settings import FunctionSettings, Provider, Settings
+from infra.settings import TUNED, FunctionSettings, Provider, Settings
+from infra.variables import EMBEDS, KEY, READS
 
 MIGRATE = "migrate"
 VPC_ACTIONS = (
@@ -134,55 +135,55 @@ class Functions(Construct):
         }
 
     def _environment(self, name: str, each: FunctionSettings) -> dict[str, str]:
-        """Exactly what `layover.wiring` reads for this function."""
-        settings, world, calls = self._settings, self._world, CALLS[name]
-        given: dict[str, str | None] = {"LAYOVER_SERVICE": settings.prefix}
-        given |= self._database(name) if each.postgres else {}
-        if calls.journal:
-            given |= {"LAYOVER_TABLE": world.table, "LAYOVER_BUCKET": world.bucket}
-            given |= {"LAYOVER_MODEL": settings.model}
-            given |= {"LAYOVER_EMBEDDER_MODEL": settings.embedder_model}
-            given |= {"LAYOVER_PROVIDER": "bedrock" if self._on_bedrock else None}
-        if calls.states:
-            given |= {"LAYOVER_STATE_MACHINE_ARN": world.resources.machine}
-            given |= {"LAYOVER_EVENT_BUS": world.bus}
-        if calls.condenses:
-            given |= {"LAYOVER_COMPACT_FUNCTION": function_name(settings, "compact")}
-        if calls.pushes:
-            given |= {"LAYOVER_SOCKET_URL": world.socket_url}
-            given |= {"LAYOVER_SOCKET_ENDPOINT": world.socket_endpoint}
-            given |= {"LAYOVER_SOCKET_FUNCTION": function_name(settings, "sockets")}
-        if each.model or name == "api":
-            given |= {"LAYOVER_DAILY_TOKENS": _text(settings.daily_tokens)}
-            given |= {"LAYOVER_DAILY_COST_USD": _text(settings.daily_cost_usd)}
-        if name == "api":
-            given |= {"LAYOVER_SCOPE": settings.scope}
-            given |= {"LAYOVER_ACT_AS_SCOPE": settings.act_as_scope}
-            given |= {"LAYOVER_ISSUER": world.identity.issuer}
-            given |= {"LAYOVER_CLIENT_ID": world.identity.client_id}
-        if each.model and not self._on_bedrock:
-            given |= {"LAYOVER_API_KEY_PARAMETER": settings.key_parameter}
-            given |= {"OPENAI_BASE_URL": settings.openai_base_url}
+        """What the function reads, as far as this deployment has a value for it."""
+        given = self._values(name)
+        wanted = {key: given.get(key) for key in READS[name]}
         if each.tools:
-            given |= {**settings.tool_env, **settings.tool_secrets}
-        return {key: value for key, value in given.items() if value is not None}
+            wanted |= {**self._settings.tool_env, **self._settings.tool_secrets}
+        return {key: str(value) for key, value in wanted.items() if value is not None}
+
+    def _values(self, name: str) -> dict[str, object]:
+        """Every variable that there is a value for."""
+        settings, world = self._settings, self._world
+        if not self._on_bedrock:
+            of_provider: dict[str, object] = {
+                KEY: settings.key_parameter,
+                "OPENAI_BASE_URL": settings.openai_base_url,
+            }
+        else:
+            of_provider = {"LAYOVER_PROVIDER": "bedrock"}
+        return {
+            **of_provider,
+            **{variable: getattr(settings, field) for field, variable in TUNED.items()},
+            **self._database(name),
+            "LAYOVER_SERVICE": settings.prefix,
+            "LAYOVER_TABLE": world.table,
+            "LAYOVER_BUCKET": world.bucket,
+            "LAYOVER_STATE_MACHINE_ARN": world.resources.machine,
+            "LAYOVER_EVENT_BUS": world.bus,
+            "LAYOVER_COMPACT_FUNCTION": function_name(settings, "compact"),
+            "LAYOVER_SOCKET_URL": world.socket_url,
+            "LAYOVER_SOCKET_ENDPOINT": world.socket_endpoint,
+            "LAYOVER_SOCKET_FUNCTION": function_name(settings, "sockets"),
+            "LAYOVER_ISSUER": world.identity.issuer,
+            "LAYOVER_CLIENT_ID": world.identity.client_id,
+        }
 
     @property
     def _on_bedrock(self) -> bool:
         return self._settings.provider is Provider.BEDROCK
 
-    def _database(self, name: str) -> dict[str, str]:
+    def _database(self, name: str) -> dict[str, object]:
         address = self._world.database
-        if name == MIGRATE:
-            given = {"LAYOVER_DATABASE_ADMIN_URL": address.url(address.admin)}
-            if address.admin_secret is None:
-                return given | {"LAYOVER_DATABASE_AUTH": "iam"}
-            return given | {"LAYOVER_DATABASE_ADMIN_SECRET": address.admin_secret.secret_arn}
-        given = {"LAYOVER_DATABASE_URL": address.url(RUNTIME_ROLE), "LAYOVER_DATABASE_AUTH": "iam"}
-        if name == "turn":
-            waking = int(self._settings.turn_waits_for_database.total_seconds())
-            given["LAYOVER_DATABASE_WAKING_S"] = str(waking)
-        return given
+        waking = self._settings.turn_waits_for_database
+        secret = address.admin_secret if name == MIGRATE else None
+        return {
+            "LAYOVER_DATABASE_ADMIN_URL": address.url(address.admin),
+            "LAYOVER_DATABASE_ADMIN_SECRET": secret.secret_arn if secret else None,
+            "LAYOVER_DATABASE_AUTH": None if secret else "iam",
+            "LAYOVER_DATABASE_URL": address.url(RUNTIME_ROLE),
+            "LAYOVER_DATABASE_WAKING_S": int(waking.total_seconds()),
+        }
 
     def _role(self, title: str, name: str, each: FunctionSettings) -> iam.Role:
         role = iam.Role(
@@ -196,8 +197,8 @@ class Functions(Construct):
             *self._basics(name, each),
             *statements(calls, self._world.resources),
             *self._sign_in(name, each),
-            *self._secrets(each),
-            *(model_statements(self, self._settings) if each.model else ()),
+            *self._secrets(name, each),
+            *model_statements(self, self._settings, asks=each.model, embeds=EMBEDS in READS[name]),
         ):
             role.add_to_policy(statement)
         self._acknowledge(role, name, calls)
@@ -225,9 +226,10 @@ class Functions(Construct):
                 resources=[address.admin_secret.secret_arn],
             )
 
-    def _secrets(self, each: FunctionSettings) -> Iterator[iam.PolicyStatement]:
+    def _secrets(self, name: str, each: FunctionSettings) -> Iterator[iam.PolicyStatement]:
         """Parameters; the key that encrypts them is AWS's own and open to who may read them."""
-        names = [self._settings.key_parameter] if each.model and not self._on_bedrock else []
+        reads = KEY in READS[name] and not self._on_bedrock
+        names = [self._settings.key_parameter] if reads else []
         if each.tools:
             names += self._settings.tool_secrets.values()
         if names:
@@ -270,8 +272,3 @@ class Functions(Construct):
             for arn, reason in found.items()
         )
         acknowledge(role, *rules)
-
-
-def _text(value: object) -> str | None:
-    """As a variable of an environment."""
-    return None if value is None else str(value)

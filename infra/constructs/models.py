@@ -16,12 +16,16 @@ PROFILE = re.compile(r"(?:[a-z]{2}|apac|us-gov|global)\.")
 """How the id of an inference profile begins, which answers in one of several regions."""
 
 
-def model_statements(scope: Construct, settings: Settings) -> Iterator[iam.PolicyStatement]:
-    """What a function that asks models may do; nothing for another provider."""
+def model_statements(
+    scope: Construct, settings: Settings, *, asks: bool, embeds: bool
+) -> Iterator[iam.PolicyStatement]:
+    """What a function may do that asks models, or has texts embedded; nothing for another provider."""
     if settings.provider is not Provider.BEDROCK:
         return
-    yield from _statements(scope, settings.bedrock_models, ASK)
-    yield from _statements(scope, settings.bedrock_embedders, EMBED)
+    if asks:
+        yield from _statements(scope, settings.bedrock_models, ASK)
+    if embeds:
+        yield from _statements(scope, settings.bedrock_embedders, EMBED)
 
 
 def anywhere(settings: Settings) -> list[str]:

@@ -11,12 +11,17 @@ from pathlib import Path
 import pytest
 
 from cdk_kit import Synthesized
-from e2e_kit import Brain, System
-from fake_openai import FakeOpenAI, call, fail, say
+from e2e_kit import Brain
+from fake_openai import FakeOpenAI
 from folders import folder
-from socket_kit import Follower
+from recorded_scenarios import Recorded, everything
 
 ROOT = Path(__file__).parents[2]
+QUIET = {
+    "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",
+    "JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION": "1",
+}
+os.environ |= QUIET
 SYNTH_LIMIT_S = 240
 """A synthesis takes 10 s on a machine that does nothing else."""
 
@@ -44,8 +49,7 @@ def synthesize(tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
             "HOME": str(out),
             "CDK_OUTDIR": str(out),
             "CDK_CONTEXT_JSON": json.dumps(given),
-            "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",
-            "JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION": "1",
+            **QUIET,
         }
         done = subprocess.run(
             [sys.executable, "-m", "infra.app"],
@@ -73,6 +77,15 @@ def vpc(synthesize: Synthesize) -> Synthesized:
         nat_ami="ami-0123456789abcdef0",
         model="openai/some-model",
         embedder_model="openai/some-embedder",
+        title_model="openai/some-titler",
+        observer_model="openai/some-observer",
+        extractor_model="openai/some-extractor",
+        last_messages="30",
+        semantic_recall_top_k="4",
+        observer_message_tokens="20000",
+        reflector_observation_tokens="30000",
+        node_memory_days="90",
+        log_level="WARNING",
         openai_base_url="https://models.example/v1",
         alarms_email="ann@example.com",
         budget_usd="20",
@@ -102,26 +115,6 @@ def recorded() -> Mapping[str, frozenset[str]]:
         brain = Brain(provider)
         notes = data / "notes"
         notes.mkdir()
-        more = {"LAYOVER_LOCAL_PRELOAD": "call_recorder", "LAYOVER_RECORDED": str(notes)}
-        with System(data / "system", brain, variables=more) as system:
-            _one_of_everything(system, brain)
+        with Recorded(data / "system", brain, notes) as system:
+            everything(system)
         return {f.name: frozenset(f.read_text().splitlines()) for f in notes.iterdir()}
-
-
-def _one_of_everything(system: System, brain: Brain) -> None:
-    """An approval and who follows it, a large result, a file, a cancel, a failure, a deletion."""
-    ann = system.caller()
-    thread = ann.thread()
-    text = brain.plan(call("refund", order_id="o1", amount=1), call("dump", key="d1"), say("done"))
-    run = ann.ask(thread, text)
-    with Follower.of(ann) as socket:
-        socket.subscribe(run["id"])
-        ann.decide(run["id"], run["pending"][0]["tool_call_id"], "approve")
-        socket.ended()
-    assert ann.over(run["id"])["status"] == "success"
-    stuck = ann.ask(thread, brain.plan(call("refund", order_id="o2", amount=1)))
-    ann.want(202, "POST", f"/runs/{stuck['id']}/cancel", {})
-    assert ann.over(stuck["id"])["status"] == "cancelled"
-    assert ann.ask(thread, brain.plan(fail(400, "no")))["status"] == "failed"
-    ann.want(201, "POST", "/files", {"name": "a.txt", "mime_type": "text/plain", "size": 2})
-    ann.want(204, "DELETE", f"/threads/{thread}")

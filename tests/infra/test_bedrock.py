@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from cdk_kit import Synthesized
 from infra.settings import FUNCTIONS, Settings
+from infra.variables import EMBEDS, READS
 
 GPT = "openai.gpt-oss-120b-1:0"
 CLAUDE = "anthropic.claude-sonnet-4-5-20250929-v1:0"
@@ -25,6 +26,7 @@ CONTEXT = {
 ASK = ["bedrock:InvokeModel", "bedrock:InvokeModelWithResponseStream"]
 NAMES = sorted(FUNCTIONS)
 ASKING = {name for name in NAMES if FUNCTIONS[name].model}
+EMBEDDING = {name for name in NAMES if EMBEDS in READS[name]}
 
 
 @pytest.fixture(scope="module")
@@ -101,10 +103,10 @@ def test_cfn_lint_has_nothing_to_say(stack: Synthesized) -> None:
 
 
 def test_only_what_asks_models_may_ask_them(stack: Synthesized) -> None:
-    assert {name for name in NAMES if about_models(stack, name)} == ASKING
+    assert {name for name in NAMES if about_models(stack, name)} == ASKING | EMBEDDING
 
 
-@pytest.mark.parametrize("name", sorted(ASKING))
+@pytest.mark.parametrize("name", sorted(ASKING | EMBEDDING))
 def test_role_allows_the_named_models_and_no_other(stack: Synthesized, name: str) -> None:
     allowed = {
         (plain(resource), action)
@@ -118,8 +120,9 @@ def test_role_allows_the_named_models_and_no_other(stack: Synthesized, name: str
         PROFILE,
         foundation("*", CLAUDE),
     ]
-    expected = {(arn, action) for arn in asked for action in ASK}
-    assert allowed == expected | {(foundation("<AWS::Region>", TITAN), "bedrock:InvokeModel")}
+    asks = {(arn, action) for arn in asked for action in ASK}
+    embeds = {(foundation("<AWS::Region>", TITAN), "bedrock:InvokeModel")}
+    assert allowed == (asks if name in ASKING else set()) | (embeds if name in EMBEDDING else set())
 
 
 @pytest.mark.parametrize("name", sorted(ASKING))
@@ -140,12 +143,13 @@ def test_there_is_no_key(stack: Synthesized) -> None:
     assert "ModelKeyParameter" not in stack.template["Outputs"]
 
 
-@pytest.mark.parametrize("name", sorted(ASKING | {"api"}))
+@pytest.mark.parametrize("name", sorted(ASKING | EMBEDDING))
 def test_functions_are_told_who_answers(stack: Synthesized, name: str) -> None:
     variables = stack.functions()[name]["Environment"]["Variables"]
     assert variables["LAYOVER_PROVIDER"] == "bedrock"
     assert variables["LAYOVER_MODEL"] == f"bedrock/{GPT}"
-    assert variables["LAYOVER_EMBEDDER_MODEL"] == f"bedrock/{TITAN}"
+    embedder = f"bedrock/{TITAN}" if name in EMBEDDING else None
+    assert variables.get("LAYOVER_EMBEDDER_MODEL") == embedder
 
 
 def test_nothing_about_bedrock_is_in_any_other_deployment(express: Synthesized) -> None:

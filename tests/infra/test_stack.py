@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 from cdk_kit import Synthesized
 from infra.calls import CALLS
 from infra.settings import FUNCTIONS
+from infra.variables import KEY, READS
 from layover.adapters.journal.schema import TABLE, TIME_TO_LIVE
 from layover.values.environment import Environment
 
@@ -151,7 +151,7 @@ def test_only_turn_waits_for_a_sleeping_database(stack: Synthesized) -> None:
 
 def test_only_what_asks_a_model_may_read_its_key(stack: Synthesized) -> None:
     readers = {n for n in NAMES if "ssm:GetParameter" in json.dumps(stack.statements(n))}
-    assert readers == {name for name in NAMES if FUNCTIONS[name].model}
+    assert readers == {name for name in NAMES if KEY in READS[name]}
 
 
 def test_no_function_runs_before_the_schema_is_there(stack: Synthesized) -> None:
@@ -305,99 +305,3 @@ def test_express_has_no_network_at_all(express: Synthesized) -> None:
 
 def test_sweeper_looks_every_minute(stack: Synthesized) -> None:
     assert stack.one("AWS::Events::Rule")["ScheduleExpression"] == "rate(1 minute)"
-
-
-# A running system as the judge of roles and variables.
-
-IAM = {
-    "dynamodb TransactWriteItems": (),  # its parts are recorded beside it
-    "s3 HeadObject": ("s3:GetObject",),
-    "s3 CopyObject": ("s3:GetObject", "s3:PutObject"),
-    "s3 ListObjectsV2": ("s3:ListBucket",),
-    "s3 DeleteObjects": ("s3:DeleteObject",),
-    "lambda Invoke": ("lambda:InvokeFunction",),
-    "apigatewaymanagementapi PostToConnection": ("execute-api:ManageConnections",),
-    "apigatewaymanagementapi DeleteConnection": ("execute-api:ManageConnections",),
-}
-"""Calls that IAM knows by other names."""
-SERVICES = {"stepfunctions": "states"}
-BY_CHOICE = {
-    # A password of its own signs in, where there is one.
-    "LAYOVER_DATABASE_AUTH",
-    # Not set: zero, do not wait.
-    "LAYOVER_DATABASE_WAKING_S",
-    # Where the key is in the environment, as locally.
-    "LAYOVER_API_KEY_PARAMETER",
-    # Not set: nothing is observed ahead. Only Turn has something to observe.
-    "LAYOVER_COMPACT_FUNCTION",
-    # Settings that all functions read as a whole: who may call, asked by `api` alone ...
-    "LAYOVER_SCOPE",
-    "LAYOVER_ACT_AS_SCOPE",
-    "LAYOVER_ISSUER",
-    "LAYOVER_CLIENT_ID",
-    # ... what users may spend, asked where runs begin and where tokens are spent (test_watch.py) ...
-    "LAYOVER_DAILY_TOKENS",
-    "LAYOVER_DAILY_COST_USD",
-    # ... and sockets, for what writes events (test_doors.py).
-    "LAYOVER_SOCKET_URL",
-    "LAYOVER_SOCKET_ENDPOINT",
-    "LAYOVER_SOCKET_FUNCTION",
-}
-
-
-def actions(line: str) -> tuple[str, ...]:
-    """A recorded call as IAM names it."""
-    service, operation = line.split()
-    return IAM.get(line, (f"{SERVICES.get(service, service)}:{operation}",))
-
-
-def test_every_call_that_a_function_made_is_allowed(
-    recorded: Mapping[str, frozenset[str]],
-) -> None:
-    forbidden = {
-        (name, action)
-        for name, lines in recorded.items()
-        for line in lines
-        if line.startswith("aws ")
-        for action in actions(line.removeprefix("aws "))
-        if action not in CALLS[name].actions
-    }
-    assert forbidden == set()
-
-
-def test_recording_saw_the_system_at_work(recorded: Mapping[str, frozenset[str]]) -> None:
-    assert recorded.keys() >= {"api", "turn", "resume", "extract", "sweep", "migrate", "sockets"}
-    assert "aws apigatewaymanagementapi PostToConnection" in recorded["sockets"]
-    assert "aws events PutEvents" in recorded["resume"]
-    assert "aws dynamodb ConditionCheckItem" in recorded["resume"]
-    assert "aws stepfunctions StartExecution" in recorded["api"]
-
-
-def test_every_variable_that_a_function_read_is_set_on_it(
-    vpc: Synthesized, recorded: Mapping[str, frozenset[str]]
-) -> None:
-    """A variable that the deployment sets for one function is set for all that ask for it."""
-    given = {n: set(f["Environment"]["Variables"]) for n, f in vpc.functions().items()}
-    anywhere = set().union(*given.values()) - BY_CHOICE
-    missing = {
-        (name, variable)
-        for name, lines in recorded.items()
-        for variable in anywhere
-        if f"env {variable}" in lines and variable not in given[name]
-    }
-    assert missing == set()
-
-
-def test_no_function_is_told_what_it_never_asks_for(
-    vpc: Synthesized, recorded: Mapping[str, frozenset[str]]
-) -> None:
-    """As far as the recorded system goes: names of tables, machines and buckets."""
-    telling = ("LAYOVER_TABLE", "LAYOVER_DATABASE_URL", "LAYOVER_DATABASE_ADMIN_URL")
-    given = {n: f["Environment"]["Variables"] for n, f in vpc.functions().items()}
-    idle = {
-        (name, variable)
-        for name in ("api", "turn", "migrate")
-        for variable in telling
-        if variable in given[name] and f"env {variable}" not in recorded[name]
-    }
-    assert idle == set()

@@ -26,7 +26,7 @@ async def compact(runtime: Runtime, payload: CompactPayload) -> dict[str, str]:
     waits for it."""
     snapshot = await runtime.journal.snapshot(payload.owner, payload.run_id)
     work = _work(runtime, snapshot) if snapshot is not None else None
-    if work is None:
+    if work is None or await runtime.allowance.stopped():
         return {"status": "nothing"}
     if payload.op == NOW:
         return {"status": await _while_it_waits(work)}

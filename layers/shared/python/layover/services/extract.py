@@ -18,15 +18,17 @@ logger = logging.getLogger("layover")
 
 async def extract(runtime: Runtime, payload: RunPayload) -> dict[str, str]:
     """Keep the run's texts for recall, however it ended. After a good run title the thread, and learn of
-    its user what the agent remembers. A failing model costs that, nothing else."""
+    its user what the agent remembers. A failing model costs that, nothing else; while the operator lets
+    nothing run, no model is asked at all."""
     snapshot = await runtime.journal.snapshot(payload.owner, payload.run_id)
     if snapshot is not None and snapshot.meta.status.over and snapshot.meta.saved:
         await retire(runtime, snapshot.meta)
     if snapshot is None or not snapshot.meta.status.over:
         return {"status": "nothing"}
     agent = runtime.agents().get(snapshot.meta.agent)
-    await recall.index(runtime, agent, snapshot)
-    if snapshot.meta.status is not Status.SUCCESS:
+    stopped = await runtime.allowance.stopped()
+    await recall.index(runtime, agent, snapshot, embeds=not stopped)
+    if stopped or snapshot.meta.status is not Status.SUCCESS:
         return {"status": "nothing"}
     title, titling = await _title(runtime, snapshot)
     learned = await notes.learn(runtime, agent, snapshot)

@@ -54,9 +54,12 @@ def note_scope(runtime: Runtime, agent: Agent, context: TurnContext) -> None:
         runtime.metrics.count(Metric.RECALL_SCOPE_CUT, agent=agent.name)
 
 
-async def index(runtime: Runtime, agent: Agent | None, snapshot: RunSnapshot) -> None:
-    """Keep the run's texts for later turns, where the agent recalls. An embedder that fails costs the
-    vectors: the words are kept all the same. Raises RetryableError (the database)."""
+async def index(
+    runtime: Runtime, agent: Agent | None, snapshot: RunSnapshot, *, embeds: bool = True
+) -> None:
+    """Keep the run's texts for later turns, where the agent recalls. An embedder that fails or is not
+    asked costs the vectors: the words are kept all the same, and `layover reembed` makes up for it.
+    Raises RetryableError (the database)."""
     embedder = _embedder(runtime, agent) if agent else None
     if agent is None or embedder is None:
         return
@@ -65,7 +68,7 @@ async def index(runtime: Runtime, agent: Agent | None, snapshot: RunSnapshot) ->
     pairs = [(m, recall.indexed(m, agent.name, names.get(m.role.value))) for m in messages]
     rows = [row for _, row in pairs if row is not None]
     spoken = [recall.spoken(m.text) for m, row in pairs if row is not None]
-    embedded = await _embedded(embedder, snapshot.meta, spoken)
+    embedded = await _embedded(embedder, snapshot.meta, spoken) if embeds else None
     usage: tuple[StepUsage, ...] = ()
     if embedded is not None:
         rows = [

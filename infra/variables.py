@@ -1,0 +1,85 @@
+"""Which variables each function reads, and so is given: no more, and no less.
+
+`tests/infra/test_calls.py` holds the table against what the functions of a running system read."""
+
+from collections.abc import Mapping
+
+ALL = ("LAYOVER_SERVICE", "LAYOVER_LOG_LEVEL")
+STATE = ("LAYOVER_TABLE", "LAYOVER_BUCKET")
+DATABASE = ("LAYOVER_DATABASE_URL", "LAYOVER_DATABASE_AUTH")
+MACHINE = ("LAYOVER_STATE_MACHINE_ARN", "LAYOVER_EVENT_BUS")
+SOCKETS = ("LAYOVER_SOCKET_URL", "LAYOVER_SOCKET_ENDPOINT", "LAYOVER_SOCKET_FUNCTION")
+KEY = "LAYOVER_API_KEY_PARAMETER"
+ASKS = ("LAYOVER_PROVIDER", KEY, "OPENAI_BASE_URL")
+"""Where models are, for a prompt or an embedding."""
+EMBEDS = "LAYOVER_EMBEDDER_MODEL"
+DAY = ("LAYOVER_DAILY_TOKENS", "LAYOVER_DAILY_COST_USD")
+OBSERVES = ("LAYOVER_OBSERVER_MESSAGE_TOKENS", "LAYOVER_REFLECTOR_OBSERVATION_TOKENS")
+
+READS: Mapping[str, tuple[str, ...]] = {
+    "api": (
+        *ALL,
+        *STATE,
+        *DATABASE,
+        *MACHINE,
+        *SOCKETS,
+        *DAY,
+        # People search what an agent knows of them.
+        *ASKS,
+        EMBEDS,
+        "LAYOVER_MODEL",
+        "LAYOVER_SCOPE",
+        "LAYOVER_ACT_AS_SCOPE",
+        "LAYOVER_ISSUER",
+        "LAYOVER_CLIENT_ID",
+    ),
+    "turn": (
+        *ALL,
+        *STATE,
+        *DATABASE,
+        "LAYOVER_DATABASE_WAKING_S",
+        *MACHINE,
+        *SOCKETS,
+        *DAY,
+        *ASKS,
+        "LAYOVER_COMPACT_FUNCTION",
+        EMBEDS,
+        "LAYOVER_SEMANTIC_RECALL_TOP_K",
+        "LAYOVER_MODEL",
+        "LAYOVER_LAST_MESSAGES",
+        *OBSERVES,
+        "LAYOVER_NODE_MEMORY_DAYS",
+    ),
+    "resume": (*ALL, *STATE, *DATABASE, *MACHINE, *SOCKETS, "LAYOVER_NODE_MEMORY_DAYS"),
+    "settle": (*ALL, *STATE, *DATABASE, *MACHINE, *SOCKETS),
+    "sweep": (*ALL, *STATE, *DATABASE, *MACHINE, *SOCKETS),
+    "sockets": (*ALL, *STATE, *SOCKETS),
+    "extract": (
+        *ALL,
+        *STATE,
+        *DATABASE,
+        *DAY,
+        *ASKS,
+        EMBEDS,
+        "LAYOVER_EXTRACTOR_MODEL",
+        "LAYOVER_MODEL",
+        "LAYOVER_TITLE_MODEL",
+    ),
+    "compact": (
+        *ALL,
+        *STATE,
+        *DATABASE,
+        *DAY,
+        *ASKS,
+        "LAYOVER_LAST_MESSAGES",
+        "LAYOVER_MODEL",
+        "LAYOVER_OBSERVER_MODEL",
+        *OBSERVES,
+    ),
+    "migrate": (
+        "LAYOVER_DATABASE_ADMIN_URL",
+        "LAYOVER_DATABASE_ADMIN_SECRET",
+        "LAYOVER_DATABASE_AUTH",
+    ),
+}
+"""By the name of the folder in `functions/`. Of these, a deployment gives what it has a value for."""

@@ -1,0 +1,156 @@
+"""Roles and variables against what the functions of a running system do: what each one needs, and no more."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from cdk_kit import Synthesized
+from infra.calls import CALLS
+from infra.constructs.permissions import Resources, statements
+from infra.settings import FUNCTIONS, TUNED
+from infra.variables import KEY, READS
+from layover.values.environment import Environment
+
+Recording = Mapping[str, frozenset[str]]
+NAMES = sorted(FUNCTIONS)
+ON = Resources(
+    table="table",
+    bucket="bucket",
+    machine="machine",
+    executions="executions",
+    bus="bus",
+    compact="function:compact",
+    sockets="function:sockets",
+    connections="connections",
+)
+IAM = {
+    "dynamodb TransactWriteItems": (),  # its parts are recorded beside it
+    "s3 HeadObject": ("s3:GetObject",),
+    "s3 CopyObject": ("s3:GetObject", "s3:PutObject"),
+    "s3 ListObjectsV2": ("s3:ListBucket",),
+    "s3 DeleteObjects": ("s3:DeleteObject",),
+    "lambda Invoke": ("lambda:InvokeFunction",),
+    "apigatewaymanagementapi PostToConnection": ("execute-api:ManageConnections",),
+    "apigatewaymanagementapi DeleteConnection": ("execute-api:ManageConnections",),
+}
+"""Calls that IAM knows by other names."""
+SERVICES = {"stepfunctions": "states"}
+RESOURCES = {
+    "dynamodb:Query index": "table/index/*",
+    "s3:ListBucket": "bucket",
+    "states:StartExecution": "machine",
+    "states:SendTaskSuccess": "machine",
+    "states:StopExecution": "executions",
+    "states:DescribeExecution": "executions",
+}
+"""What an action is on, where its service does not say it."""
+BY_SERVICE = {
+    "dynamodb": "table",
+    "s3": "bucket/u/*",
+    "events": "bus",
+    "execute-api": "connections",
+}
+NOT_SEEN = {
+    # An object that is not there is a 404 with this permission and a 403 without it: nobody lists.
+    "s3:ListBucket bucket": {"turn", "resume", "settle", "sockets", "extract", "compact"},
+    # What a socket has not taken a second after the work (tests/unit/services/test_push.py).
+    "lambda:InvokeFunction function:sockets": {
+        *("api", "turn", "resume", "settle", "sweep", "sockets")
+    },
+    # A decision that comes between the suspension and its token (tests/e2e/test_approvals.py).
+    "states:SendTaskSuccess machine": {"resume"},
+    # Who first finds a socket gone forgets it, and often that is API Gateway's own word.
+    "dynamodb:DeleteItem table": {"resume"},
+}
+"""Allowed and not recorded: who may, and why."""
+
+NOT_DEPLOYED = {
+    "LAYOVER_AGENTS": "functions/user_agents is what is packed",
+    "LAYOVER_SWEEP_PATIENCE_S": "for tests that cannot wait a minute",
+    "OPENAI_API_KEY": "would be in the template in plain sight: KEY is read instead",
+}
+"""Variables that no function is given, and why."""
+ONLY = {
+    # Without it nobody waits: the default of all but Turn.
+    "LAYOVER_DATABASE_WAKING_S": {"turn"},
+}
+"""Variables that all with a database look at, and only these are given."""
+OTHER_FORMS = {"LAYOVER_PROVIDER"}
+"""Variables of deployments without a key (test_bedrock.py)."""
+
+
+def on(action: str, line: list[str]) -> str:
+    """What a recorded call was on, as in ON."""
+    if action == "lambda:InvokeFunction":
+        return f"function:{line[2]}"
+    if line[2:] == ["index"]:
+        return RESOURCES["dynamodb:Query index"]
+    return RESOURCES.get(action) or BY_SERVICE[action.split(":")[0]]
+
+
+def made(lines: frozenset[str]) -> Iterator[str]:
+    """Recorded calls as IAM names them: action and resource."""
+    for service, operation, *more in (x.split()[1:] for x in lines if x.startswith("aws ")):
+        call = f"{service} {operation}"
+        for action in IAM.get(call, (f"{SERVICES.get(service, service)}:{operation}",)):
+            yield f"{action} {on(action, [service, operation, *more])}"
+
+
+def allowed(name: str) -> set[str]:
+    """What a role says."""
+    found: list[dict[str, Any]] = [s.to_statement_json() for s in statements(CALLS[name], ON)]
+    return {
+        f"{action} {resource}"
+        for each in found
+        for action in listed(each["Action"])
+        for resource in listed(each["Resource"])
+    }
+
+
+def listed(value: Any) -> list[Any]:
+    """IAM writes a list of one as its only member."""
+    return value if isinstance(value, list) else [value]
+
+
+def read(lines: frozenset[str]) -> set[str]:
+    """The variables that a function read, but for those that no deployment gives."""
+    found = {line.removeprefix("env ") for line in lines if line.startswith("env ")}
+    if "OPENAI_API_KEY" in found:
+        found.add(KEY)
+    return found - NOT_DEPLOYED.keys()
+
+
+def test_every_function_was_at_work(recorded: Recording) -> None:
+    assert recorded.keys() == FUNCTIONS.keys()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_role_allows_every_call_that_was_made(recorded: Recording, name: str) -> None:
+    assert set(made(recorded[name])) - allowed(name) == set()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_role_allows_no_call_that_was_never_made(recorded: Recording, name: str) -> None:
+    unseen = {call for call, names in NOT_SEEN.items() if name in names}
+    assert allowed(name) - set(made(recorded[name])) - unseen == set()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_function_is_given_what_it_reads_and_nothing_else(recorded: Recording, name: str) -> None:
+    others = {v for v, names in ONLY.items() if name not in names}
+    assert set(READS[name]) == read(recorded[name]) - others
+
+
+def test_template_gives_each_function_exactly_these(vpc: Synthesized) -> None:
+    """`vpc` sets all that can be set."""
+    given = {n: set(f["Environment"]["Variables"]) for n, f in vpc.functions().items()}
+    wanted = {name: set(READS[name]) - OTHER_FORMS for name in NAMES}
+    wanted["migrate"] -= {"LAYOVER_DATABASE_AUTH"}
+    assert given == wanted
+
+
+def test_every_variable_can_be_set_by_a_deployment() -> None:
+    known = {field.alias for field in Environment.model_fields.values()}
+    assert set().union(*READS.values()) == known - NOT_DEPLOYED.keys()
+    assert set(TUNED.values()) <= known

@@ -1,0 +1,217 @@
+"""What makes each function do everything that it does: the system behind `recorded` (tests/infra)."""
+
+import json
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from e2e_kit import Brain, Caller, Json, eventually
+from fake_openai import Answer, call, calls, fail, say
+from recorded_agents import PLENTY, plenty
+from socket_kit import Follower
+from torture_kit import Client, Torture
+from torture_scenarios import DOOMED, HALF_DELETED, LOST, UNSENT
+from torture_story import Scenario
+
+STORIES = (LOST, UNSENT, DOOMED, HALF_DELETED)
+"""A run that goes on in another execution, one woken, one given up, one erased by the sweeper."""
+_MUCH = calls(
+    *(("charge", {"order": plenty("w1")}, "w1"), ("refund", {"order": plenty("w2")}, "w2"))
+)
+PAGES = 14
+LIMIT_S = 120.0
+
+
+class Recorded(Torture):
+    """The whole system, written down; processes die where a scenario says so."""
+
+    def __init__(self, folder: Path, brain: Brain, notes: Path) -> None:
+        super().__init__(
+            folder,
+            brain,
+            LAYOVER_LOCAL_PRELOAD="call_recorder",
+            LAYOVER_RECORDED=str(notes),
+            # So that what users spend is counted.
+            LAYOVER_DAILY_COST_USD="1000000",
+            LAYOVER_EMBEDDER_MODEL="openai/fake-embedder",
+        )
+        self.agents = "recorded_agents"
+
+
+def everything(system: Recorded) -> None:
+    """All scenarios, at once: most of their time they wait."""
+    brain = system.brain
+    brain.provider.respond_with(_observed, task="observer")
+    brain.provider.respond_with(lambda body: say('{"learnings": []}'), task="extractor")
+    plain = (approved, cancelled, queued, kept, hoarded, observed, learned, filed, let_go)
+    stories = [_told(system, story) for story in STORIES]
+    with ThreadPoolExecutor(len(plain) + len(stories)) as pool:
+        done = [pool.submit(each, system, brain) for each in plain]
+        done += [pool.submit(story) for story in stories]
+        for each in done:
+            each.result()
+
+
+def _told(system: Recorded, scenario: Scenario) -> Callable[[], None]:
+    """A scenario of the torture tests, with much in its calls, and somebody who follows its run."""
+
+    def tell() -> None:
+        with system.client() as client, ExitStack() as sockets:
+
+            def act(client: Client, thread: str, run_id: str) -> str | None:
+                sockets.enter_context(_followed(client.caller, run_id))
+                return scenario.act(client, thread, run_id) if scenario.act else None
+
+            client.story(replace(scenario, act=act, steps=(_MUCH, *scenario.steps[1:])))
+
+    return tell
+
+
+def _followed(user: Caller, run_id: str) -> Follower:
+    socket = Follower.of(user)
+    socket.subscribe(run_id)
+    return socket
+
+
+def approved(system: Recorded, brain: Brain) -> None:
+    """A large result and an approval, followed; then read again, and the thread deleted."""
+    ann = system.caller()
+    thread = ann.thread()
+    text = brain.plan(call("refund", order_id="o1", amount=1), say("done"))
+    run = ann.ask(thread, text)
+    with _followed(ann, run["id"]) as socket:
+        eventually(lambda: socket.frames, within=LIMIT_S)
+        decide(ann, run)
+        eventually(lambda: ended(socket), within=LIMIT_S)
+    assert ann.over(run["id"], LIMIT_S)["status"] == "success"
+    assert ann.ask(thread, brain.plan(fail(400, "no")))["status"] == "failed"
+    ann.want(204, "DELETE", f"/threads/{thread}")
+
+
+def cancelled(system: Recorded, brain: Brain) -> None:
+    """A run that waits is cancelled, while somebody follows it."""
+    ann = system.caller()
+    run = ann.ask(ann.thread(), brain.plan(call("refund", order_id="o2", amount=1)))
+    with _followed(ann, run["id"]) as socket:
+        eventually(lambda: socket.frames, within=LIMIT_S)
+        ann.want(202, "POST", f"/runs/{run['id']}/cancel", {})
+        eventually(lambda: ended(socket), within=LIMIT_S)
+
+
+def queued(system: Recorded, brain: Brain) -> None:
+    """Two runs wait for one thread: the end of the first starts the second; the third is dropped."""
+    ann = system.caller()
+    thread = ann.thread()
+    run = ann.ask(thread, brain.plan(call("refund", order_id="o3", amount=1), say("first")))
+    second = ann.start(thread, brain.plan(say("second")), on_busy="enqueue")
+    third = ann.start(thread, brain.plan(say("third")), on_busy="enqueue")
+    ann.want(202, "POST", f"/runs/{third['id']}/cancel", {})
+    decide(ann, run)
+    assert ann.over(second["id"], LIMIT_S)["status"] == "success"
+
+
+def kept(system: Recorded, brain: Brain) -> None:
+    """Tools with a memory of their own, before and after an approval, and much to answer."""
+    ann = system.caller()
+    thread = ann.thread("archivist")
+    steps = (call("keep", key="k1"), call("keep_more", key="k2"))
+    run = ann.ask(thread, brain.plan(*steps, say("kept")))
+    decide(ann, run)
+    assert ann.over(run["id"], LIMIT_S)["status"] == "success"
+    steps = (call("keep", key="k1"), call("pile", key="d"), call("keep_more", key="k2"))
+    run = ann.ask(thread, brain.plan(*steps, say("all kept")))
+    decide(ann, run)
+    assert ann.over(run["id"], LIMIT_S)["status"] == "success"
+    assert any(len(json.dumps(e)) > PLENTY for e in ann.events(run["id"]))
+    with _followed(ann, run["id"]) as socket:
+        eventually(lambda: ended(socket), within=LIMIT_S)
+    ann.want(204, "DELETE", f"/threads/{thread}")
+
+
+def hoarded(system: Recorded, brain: Brain) -> None:
+    """A run with a large result, of an agent whose memory observes."""
+    ann = system.caller()
+    assert (
+        ann.ask(ann.thread("hoarder"), brain.plan(call("pile", key="h"), say("dumped")))["status"]
+        == "success"
+    )
+
+
+def observed(system: Recorded, brain: Brain) -> None:
+    """A run so long that it is observed ahead."""
+    ann = system.caller()
+
+    def next_page(body: Any) -> Answer:
+        newest = body["messages"][-1]
+        told = str(newest["content"]) if newest["role"] == "tool" else ""
+        page = max(map(int, re.findall(r"page (\d+):", told)), default=0) + 1
+        return call("read_note", page=page) if page <= PAGES else say("done")
+
+    text = brain.mind(next_page, "read the pages")
+    run = ann.start(ann.thread("note-observer"), text)
+    assert ann.over(run["id"], LIMIT_S)["status"] == "success"
+
+
+def learned(system: Recorded, brain: Brain) -> None:
+    """A turn that teaches something, and who searches for it."""
+    ann = system.caller()
+    thread = ann.thread("learner")
+    assert ann.ask(thread, brain.plan(say("your code is K-1")))["status"] == "success"
+    ann.get("/agents")
+    ann.get("/.well-known/layover")
+    ann.get("/memory/entries?agent=learner&query=code")
+    ann.get(f"/threads/{thread}/memory")
+
+
+def filed(system: Recorded, brain: Brain) -> None:
+    """A file, from a browser to a prompt and back."""
+    ann = system.caller()
+    facts = {"name": "a.png", "mime_type": "image/png", "size": 2}
+    file = ann.want(201, "POST", "/files", facts)
+    with httpx2.Client(trust_env=False) as browser:
+        headers = {"content-type": "image/png"}
+        assert browser.put(file["upload_url"], content=b"12", headers=headers).status_code == 200
+    text = {"type": "text", "text": brain.plan(say("seen"))}
+    thread = ann.thread()
+    run = ann.ask(thread, [text, {"type": "file", "file_id": file["id"]}])
+    assert run["status"] == "success"
+    ann.call("GET", f"/files/{file['id']}")
+    ann.want(204, "DELETE", f"/threads/{thread}")
+
+
+def let_go(system: Recorded, brain: Brain) -> None:
+    """Whoever follows is gone without a word while a tool works; the run goes on."""
+    ann = system.caller()
+    run = ann.ask(ann.thread("archivist"), brain.plan(call("ponder"), say("done")))
+    with _followed(ann, run["id"]) as socket:
+        decide(ann, run)
+        eventually(lambda: "tool-call-decided" in types(socket), within=LIMIT_S)
+        socket.vanish()
+    assert ann.over(run["id"], LIMIT_S)["status"] == "success"
+
+
+def ended(socket: Follower) -> bool:
+    """Whether a run's last event has come."""
+    return "finish" in types(socket)
+
+
+def types(socket: Follower) -> list[Any]:
+    """Of the frames that came."""
+    return [f.get("type") for f in socket.frames]
+
+
+def decide(user: Caller, run: Json) -> None:
+    """Approve what the run waits for."""
+    waiting = user.suspended(run["id"])["pending"][0]
+    assert user.decide(run["id"], waiting["tool_call_id"], "approve").status == 202
+
+
+def _observed(body: Any) -> Answer:
+    found = re.findall(r"page (\d+): the code is (K-\d+)", json.dumps(body["messages"]))
+    return say("\n".join(f"* IMPORTANT (00:00) page {p} has the code {c}" for p, c in found))
