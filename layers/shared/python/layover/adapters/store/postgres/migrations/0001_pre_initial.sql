@@ -176,9 +176,8 @@ create table compactions (
     id text not null default gen_random_uuid(),
     activated_by text,
     created_at timestamptz not null,
-    constraint compactions_pkey primary key (resource_id, thread_id, generation),
-    -- The thread last, here and below, where a probe should not look like a scan of the thread.
-    constraint compactions_id_key unique (resource_id, id, thread_id),
+    -- The owner last, here and below, where a probe should not look like a scan of all that an owner has.
+    constraint compactions_id_key unique (id, resource_id),
     constraint compactions_through_fkey foreign key (resource_id, thread_id, through_message_id)
         references messages (resource_id, thread_id, id) on delete cascade,
     constraint compactions_kind_check check (kind in ('observations', 'reflection', 'summary')),
@@ -186,11 +185,13 @@ create table compactions (
 );
 create index compactions_deepest_idx
     on compactions (resource_id, thread_id, mode, branch_id, through_depth, generation) where active;
+create index compactions_run_idx on compactions (run_id, resource_id) where not active;
 -- A stretch of a path is observed once. Not its start alone: a path that leaves in the middle of a slice needs a
 -- shorter one from the same start, on the same branch.
 create unique index compactions_slice_key
     on compactions (resource_id, thread_id, branch_id, after_depth, through_depth) where kind = 'observations';
-create index compactions_run_idx on compactions (resource_id, run_id, thread_id) where not active;
+-- After the others: of indexes that look alike, as they do without statistics, the planner takes the newest.
+alter table compactions add constraint compactions_pkey primary key (resource_id, thread_id, generation);
 
 -- `superseded`: a reflection of its path left it out. A path that falls back to its generation still shows it.
 create table observations (

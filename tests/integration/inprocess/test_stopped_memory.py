@@ -1,0 +1,90 @@
+"""While the operator lets nothing run, memory asks no model either, and loses no words."""
+
+from dataclasses import replace
+from typing import Any
+
+from layover import Agent, Memory, ObservationalMemory, SemanticRecall
+from layover.adapters.inmemory.model import ScriptedModel, say
+from layover.ports import NoAllowance
+from layover.services.compact import compact
+from layover.services.extract import extract
+from layover.services.payloads import CompactPayload
+from layover.testing import HashingEmbedder
+from run_kit import ANN, Bench
+
+SAID = "please remember that I moved to Bern last month " + "and so on " * 200
+
+
+class Stopped(NoAllowance):
+    """The switch is on."""
+
+    async def stopped(self) -> bool:
+        return True
+
+
+class World(Bench):
+    """An agent that keeps everything it can."""
+
+    def __init__(self) -> None:
+        model = ScriptedModel(
+            lambda prompt: say("fine"),
+            background={
+                "title": lambda prompt: self.asked("title"),
+                "profile": lambda prompt: self.asked("profile"),
+                "observer": lambda prompt: self.asked("observer"),
+            },
+        )
+        memory = Memory(
+            profile=True,
+            semantic_recall=SemanticRecall(),
+            compaction=ObservationalMemory(message_tokens=100),
+            last_messages=1,
+        )
+        super().__init__(Agent("helper", memory=memory), model)
+        self.tasks: list[str] = []
+        self.embedder = HashingEmbedder()
+        self.plain = replace(self.plain, embedder=self.embedder)
+        self.runtime = replace(self.runtime, embedder=self.embedder)
+
+    def asked(self, task: str) -> Any:
+        """A background task's model."""
+        self.tasks.append(task)
+        return say('{"facts": []}' if task == "profile" else "* INFO (00:00) moved to Bern")
+
+    async def after(self, *, stopped: bool) -> list[dict[str, str]]:
+        """What follows two turns."""
+        for _ in range(2):
+            run = await self.go(SAID)
+        runtime = replace(self.plain, allowance=Stopped()) if stopped else self.plain
+        condense = CompactPayload(op="compact", owner=ANN, run_id=run.id)
+        self.tasks, self.embedder.asked = [], 0
+        return [
+            await extract(runtime, self.payload(run.id)),
+            await compact(runtime, condense),
+        ]
+
+
+async def test_no_model_is_asked_while_the_system_is_stopped() -> None:
+    world = World()
+    answers = await world.after(stopped=True)
+    assert [answer["status"] for answer in answers] == ["nothing", "nothing"]
+    assert world.tasks == []
+    assert world.embedder.asked == 0
+
+
+async def test_models_are_asked_while_it_is_not() -> None:
+    world = World()
+    answers = await world.after(stopped=False)
+    assert [answer["status"] for answer in answers] == ["extracted", "compacted"]
+    assert {"title", "profile", "observer"} <= set(world.tasks)
+    assert world.embedder.asked > 0
+
+
+async def test_words_are_kept_for_recall_all_the_same() -> None:
+    world = World()
+    await world.after(stopped=True)
+    thread = world.threads.find(ANN, "t1")
+    assert thread is not None
+    stored = [kept.row for kept in thread.texts.values()]
+    assert any("Bern" in row.text for row in stored)
+    assert all(row.vector is None for row in stored)
