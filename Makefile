@@ -26,7 +26,7 @@ help:
 	@echo "make demo    set up, then one conversation from end to end, checked"
 	@echo "make test    set up and run all tests"
 	@echo "make torture kills, faults and load, for minutes"
-	@echo "make bench   what a turn costs on short and long threads, and a search among a million entries"
+	@echo "make bench   imports, a turn on short and long threads, compaction, recall, a search among a million entries"
 	@echo "make eval    what memory keeps of the evaluation set; asks a real model if a key is set"
 	@echo "make layer   build what goes to Lambda: build/layer, build/functions"
 	@echo "make synth   the CloudFormation template, offline (ARGS=\"-c database=express\")"
@@ -50,6 +50,7 @@ torture: $(TEST_STAMP)
 	@$(BIN)/python -m pytest tests/torture -m torture $(ARGS)
 
 bench: $(TEST_STAMP)
+	@$(BIN)/python tests/benchmarks/imports.py
 	@$(BIN)/python tests/benchmarks/thread_length.py
 	@$(BIN)/python tests/benchmarks/compaction.py
 	@$(BIN)/python tests/benchmarks/recall_scale.py

@@ -85,6 +85,6 @@ async def test_words_are_kept_for_recall_all_the_same() -> None:
     await world.after(stopped=True)
     thread = world.threads.find(ANN, "t1")
     assert thread is not None
-    stored = [kept.row for kept in thread.texts.values()]
+    stored = [kept.text for kept in thread.texts.values()]
     assert any("Bern" in row.text for row in stored)
     assert all(row.vector is None for row in stored)
