@@ -1,7 +1,8 @@
 """What a cold start imports.
 
-`python tests/benchmarks/imports.py` prints, for each function's handler, the time that its import takes in a
-new process (the best of five), the number of modules, and what heavy ones are among them: there should be none."""
+`python tests/benchmarks/imports.py` prints, for each handler, the time that its import takes in a
+new process (the best of five), the number of modules, and which heavy ones are among them: there should be
+none."""
 
 import json
 import os

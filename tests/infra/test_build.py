@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from infra import build
-from infra.build import Target, content_hash, interpreter, size_mib
+from infra.build import Target, content_hash, interpreter, size_mb
 from infra.build import build as build_all
 
 ROOT = Path(__file__).parents[2]
@@ -106,8 +106,8 @@ def test_what_runs_on_one_machine_only_stays_out(built: Target) -> None:
 
 
 def test_layer_is_small_enough(built: Target) -> None:
-    print(f"layer: {size_mib(built.layer):.1f} MiB, asset: {size_mib(built.functions):.2f} MiB")
-    assert size_mib(built.layer) < build.LIMIT_MIB
+    print(f"layer: {size_mb(built.layer):.1f} MB, asset: {size_mb(built.functions):.2f} MB")
+    assert size_mb(built.layer) < build.LIMIT_MB
 
 
 @pytest.mark.skipif(
