@@ -1,8 +1,13 @@
 """What a synthesis of the stack leaves, for tests to look at."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
+
+# Rules of cfn-lint that cannot hold: the CDK writes DependsOn beside references.
+NOT_OURS = ("W3005",)
 
 
 class Synthesized:
@@ -41,3 +46,10 @@ class Synthesized:
         policies = [r["Properties"] for r in self.of_type("AWS::IAM::Policy").values()]
         mine = [p for p in policies if {"Ref": role} in p["Roles"]]
         return [s for p in mine for s in p["PolicyDocument"]["Statement"]]
+
+    def linted(self) -> list[tuple[str, str]]:
+        """What cfn-lint has to say: rules and messages."""
+        lint = [Path(sys.executable).with_name("cfn-lint"), str(self.file), "--format", "json"]
+        run = subprocess.run(lint, capture_output=True, text=True, timeout=120, check=False)
+        found = [(m["Rule"]["Id"], m["Message"]) for m in json.loads(run.stdout or "[]")]
+        return [each for each in found if each[0] not in NOT_OURS]

@@ -8,10 +8,16 @@ from aws_fixture import LocalAws, aws
 from journal_kit import World
 from layover.adapters.blobs.s3 import S3Blobs
 from layover.adapters.inmemory.blobs import MemoryBlobs
+from layover.adapters.inmemory.memory import InMemoryMemory
 from layover.adapters.inmemory.table import MemoryTable
+from layover.adapters.inmemory.threads import InMemoryThreads
 from layover.adapters.journal.dynamodb import DynamoTable
 from layover.adapters.journal.table import Table
+from layover.adapters.store.postgres.database import Database
+from layover.adapters.store.postgres.memory import PostgresMemory
+from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.ports import Blobs
+from thread_kit import Stores
 
 __all__ = ["aws"]
 
@@ -22,6 +28,16 @@ def stores(request: pytest.FixtureRequest) -> tuple[Table, Blobs]:
         return MemoryTable(), MemoryBlobs()
     aws: LocalAws = request.getfixturevalue("aws")
     return dynamo_table(aws), S3Blobs(lambda: aws.client("s3"), aws.bucket)
+
+
+@pytest.fixture(params=["memory", "postgres"])
+def thread_stores(request: pytest.FixtureRequest) -> Stores:
+    """Threads and memory."""
+    if request.param == "memory":
+        threads = InMemoryThreads()
+        return Stores(threads, InMemoryMemory(threads))
+    database: Database = request.getfixturevalue("database")
+    return Stores(PostgresThreads(database), PostgresMemory(database))
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 import pytest
 
 from compaction_kit import AT, Branches, ids, new, observation, slices, spent
-from layover.adapters.inmemory.memory import InMemoryMemory
 from layover.adapters.inmemory.threads import InMemoryThreads
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.memory import PostgresMemory
@@ -19,13 +18,9 @@ from thread_kit import Stores
 A_TO_F = ("a", "b", "c", "d", "e", "f")
 
 
-@pytest.fixture(params=["memory", "postgres"])
-def stores(request: pytest.FixtureRequest) -> Stores:
-    if request.param == "memory":
-        threads = InMemoryThreads()
-        return Stores(threads, InMemoryMemory(threads))
-    database: Database = request.getfixturevalue("database")
-    return Stores(PostgresThreads(database), PostgresMemory(database))
+@pytest.fixture
+def stores(thread_stores: Stores) -> Stores:
+    return thread_stores
 
 
 @pytest.fixture

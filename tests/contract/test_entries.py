@@ -9,8 +9,6 @@ import psycopg
 import pytest
 
 from layover.adapters.inmemory.embedder import HashingEmbedder
-from layover.adapters.inmemory.memory import InMemoryMemory
-from layover.adapters.inmemory.threads import InMemoryThreads
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.memory import PostgresMemory
 from layover.adapters.store.postgres.threads import PostgresThreads
@@ -25,13 +23,9 @@ NOW = START + timedelta(days=1)
 EMBEDDER = HashingEmbedder()
 
 
-@pytest.fixture(params=["memory", "postgres"])
-def stores(request: pytest.FixtureRequest) -> Stores:
-    if request.param == "memory":
-        threads = InMemoryThreads()
-        return Stores(threads, InMemoryMemory(threads))
-    database: Database = request.getfixturevalue("database")
-    return Stores(PostgresThreads(database), PostgresMemory(database))
+@pytest.fixture
+def stores(thread_stores: Stores) -> Stores:
+    return thread_stores
 
 
 class Life:

@@ -7,23 +7,16 @@ from itertools import pairwise
 
 import pytest
 
-from layover.adapters.inmemory.memory import InMemoryMemory
 from layover.adapters.inmemory.threads import InMemoryThreads
-from layover.adapters.store.postgres.database import Database
-from layover.adapters.store.postgres.memory import PostgresMemory
 from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.errors import InvalidRequest
 from layover.values.message import Role, TextPart, ToolCallPart, ToolResultPart
 from thread_kit import START, Conversation, Stores
 
 
-@pytest.fixture(params=["memory", "postgres"])
-def stores(request: pytest.FixtureRequest) -> Stores:
-    if request.param == "memory":
-        threads = InMemoryThreads()
-        return Stores(threads, InMemoryMemory(threads))
-    database: Database = request.getfixturevalue("database")
-    return Stores(PostgresThreads(database), PostgresMemory(database))
+@pytest.fixture
+def stores(thread_stores: Stores) -> Stores:
+    return thread_stores
 
 
 @pytest.fixture
