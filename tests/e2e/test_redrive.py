@@ -4,12 +4,15 @@ import http.server
 import os
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from e2e_kit import LAYOVER, Brain, Caller, System, eventually, unique
 from fake_openai import call, say
+from layover.local.tokens import TokenFile, Tokens
 
 LIMIT_S = 30.0
 
@@ -80,9 +83,24 @@ def test_a_token_that_is_none_is_refused(system: System) -> None:
     assert one_line(told).endswith("(401)")
 
 
-@pytest.mark.parametrize("options", [(), ("--user", "ann", "--token", "t")], ids=["none", "both"])
-def test_the_owner_is_said_once(options: tuple[str, ...]) -> None:
-    told = redrive("run_1", *options, LAYOVER_TOKEN="")
+def test_without_a_sign_in_somebody_has_to_be_named(tmp_path: Path) -> None:
+    told = redrive("run_1", LAYOVER_TOKEN="", HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path))
+    assert told.returncode == 2
+    assert one_line(told) == "layover: run_1: sign in first: layover login --url URL"
+
+
+def test_who_has_signed_in_is_asked_for_nothing(
+    ann: Caller, brain: Brain, system: System, tmp_path: Path
+) -> None:
+    run = ann.ask(ann.thread(), brain.plan(say("done")))
+    signed_in = Tokens(f"dev:{ann.name}", None, time.time() + 3600, "https://id.example", "people")
+    TokenFile(tmp_path / "layover").save(system.url, signed_in)
+    told = redrive(run["id"], LAYOVER_TOKEN="", HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path))
+    assert one_line(told).endswith("the run is success: there is nothing to drive (409)")
+
+
+def test_the_owner_is_said_once() -> None:
+    told = redrive("run_1", "--user", "ann", "--token", "t")
     assert told.returncode == 2
     assert "either --user NAME or --token TOKEN" in " ".join(told.stderr.split())
 

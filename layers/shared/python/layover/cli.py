@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -77,18 +78,20 @@ def demo() -> None:
 @app.command()
 def redrive(
     run_id: Annotated[str, typer.Argument(help="The run, as the API names it.")],
-    url: Annotated[str, typer.Option(help="The HTTP API.")] = "http://127.0.0.1:8787",
+    url: Annotated[str, typer.Option(help="The HTTP API; the newest sign-in's if not given.")] = "",
     user: Annotated[str, typer.Option(help="Who owns the run; of a system on this machine.")] = "",
     token: Annotated[
         str, typer.Option(help="A token of who owns the run.", envvar="LAYOVER_TOKEN")
     ] = "",
 ) -> None:
-    """Drive a run on, from its last journaled step, in a fresh execution.
+    """Drive a run on, from its last journaled step, in a fresh execution; as who has signed in, unless
+    --user or --token says otherwise.
 
     Exits with 1 if that is refused (no such run, or nothing to drive), with 3 without an answer."""
-    if bool(user) == bool(token):
+    if user and token:
         raise typer.BadParameter("say who owns the run: either --user NAME or --token TOKEN")
-    raise typer.Exit(_local("client").redrive(url, token or f"dev:{user}", run_id))
+    who = partial(_local("tokens").caller, url, user, token, _tokens())
+    raise typer.Exit(_local("client").redrive(who, run_id))
 
 
 @app.command()

@@ -4,6 +4,7 @@ import json
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -84,10 +85,10 @@ def _said(error: urllib.error.HTTPError) -> str:
     return f"{' '.join(said.split())} ({error.code})"
 
 
-def redrive(url: str, token: str, run_id: str) -> int:
-    """Drive a run on in a fresh execution; says how it is. The exit code."""
+def redrive(who: Callable[[], tuple[str, str]], run_id: str) -> int:
+    """Drive a run on in a fresh execution, as `who` (URL and token); says how it is. The exit code."""
     try:
-        run = Api(url, token).post(f"/runs/{quote(run_id, safe='')}/redrive")
+        run = Api(*who()).post(f"/runs/{quote(run_id, safe='')}/redrive")
     except ApiError as error:
         print(f"layover: {run_id}: {error}", file=sys.stderr)
         return error.exit_code

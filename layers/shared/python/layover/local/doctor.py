@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from layover.local.client import USAGE, Api, ApiError
-from layover.local.tokens import TokenFile
+from layover.local.client import Api, ApiError
+from layover.local.tokens import TokenFile, caller
 
-LOCAL = "http://127.0.0.1:8787"
 WAKING_S = 120.0
 """A database that was asleep has to answer by then."""
 RUN_S = 180.0
@@ -121,10 +120,7 @@ def _spent(usage: dict[str, Any]) -> str:
 def main(url: str, user: str, tokens: TokenFile, agent: str | None, *, run: bool) -> int:
     """Examine a deployment as who is signed in there, or a system on this machine as `user`."""
     try:
-        where = url or (LOCAL if user else tokens.last())
-        if where is None:
-            raise ApiError("sign in first: layover login --url URL", USAGE)
-        token = f"dev:{user}" if user else tokens.access(where)
+        where, token = caller(url, user, "", tokens)
         return Doctor(Api(where, token), Api(where, "")).examine(agent, run=run)
     except ApiError as error:
         print(f"layover: {error}", file=sys.stderr)

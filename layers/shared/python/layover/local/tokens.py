@@ -13,6 +13,8 @@ from layover.local.oidc import Provider, refreshed
 EARLY_S = 60.0
 """An access token that ends sooner is renewed first."""
 FILE = "tokens.json"
+LOCAL = "http://127.0.0.1:8787"
+"""Where `layover dev` answers."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,15 @@ class TokenFile:
         with os.fdopen(os.open(fresh, flags, 0o600), "w") as file:
             json.dump(stored, file)
         fresh.replace(self.path)
+
+
+def caller(url: str, user: str, token: str, tokens: TokenFile) -> tuple[str, str]:
+    """Where the API is and who asks: with this token, as this user of a system on this machine, or as who
+    has signed in. Raises ApiError."""
+    where = url or (LOCAL if user or token else tokens.last())
+    if where is None:
+        raise ApiError("sign in first: layover login --url URL", USAGE)
+    return where, token or (f"dev:{user}" if user else tokens.access(where))
 
 
 def made(answer: dict[str, Any], issuer: str, client_id: str, refresh: str | None = None) -> Tokens:
