@@ -30,7 +30,7 @@ help:
 	@echo "make eval    what memory keeps of the evaluation set; asks a real model if a key is set"
 	@echo "make layer   build what goes to Lambda: build/layer, build/functions"
 	@echo "make synth   the CloudFormation template, offline (ARGS=\"-c database=express\")"
-	@echo "make deploy  build, and deploy to the AWS account of your credentials"
+	@echo "make deploy  build, and deploy to the AWS account of your credentials (infra/stages/dev.json keeps your settings)"
 	@echo "make destroy take the stack down (what of the data stays: -c retain=...)"
 	@echo "make check   formatting, lint, types and import rules"
 	@echo "make format  rewrite the code as make check wants it"

@@ -7,11 +7,13 @@ Bytecode: Lambda cannot write any, and reading source costs a cold start more th
 of the target's version is found, what a cold start loads is compiled (hash-based, never checked)."""
 
 import argparse
+import csv
 import gzip
 import hashlib
 import json
 import os
 import shutil
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -73,7 +75,7 @@ def build(target: Target) -> None:
     Raises BuildFailed."""
     libraries = _libraries(target, LOCK)
     _build_layer(target, libraries)
-    _build_functions(target)
+    _build_functions(target, libraries)
 
 
 def _build_layer(target: Target, libraries: Path) -> None:
@@ -82,6 +84,7 @@ def _build_layer(target: Target, libraries: Path) -> None:
     shutil.copytree(libraries, python)
     shutil.copytree(PACKAGE, python / "layover", ignore=_left_out)
     if CERTIFICATES.exists():
+        _check_certificates(CERTIFICATES)
         (target.layer / "certificates").mkdir()
         shutil.copyfile(CERTIFICATES, target.layer / "certificates" / "rds.pem")
     _compile(target, python, _loaded_by_cold_starts())
@@ -91,14 +94,28 @@ def _build_layer(target: Target, libraries: Path) -> None:
         )
 
 
-def _build_functions(target: Target) -> None:
+def _build_functions(target: Target, in_layer: Path) -> None:
     _empty(target.functions)
     wanted = FUNCTIONS / "user_agents" / "requirements.txt"
     if wanted.exists():
-        shutil.copytree(_libraries(target, wanted, deps=True), target.functions, dirs_exist_ok=True)
+        own = _libraries(target, wanted, beside=in_layer)
+        shutil.copytree(own, target.functions, dirs_exist_ok=True)
     ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
     shutil.copytree(FUNCTIONS, target.functions, ignore=ignored, dirs_exist_ok=True)
     _compile(target, target.functions, None)
+
+
+def _check_certificates(bundle: Path) -> None:
+    """Whole certificates, all of them. Which ones is AWS's to say: new regions bring new ones, so no hash
+    is pinned; they come over TLS from AWS itself. Raises BuildFailed."""
+    text = bundle.read_text(errors="replace")
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text)
+        whole = text.count("-----BEGIN CERT") == text.count("-----END CERT")
+    except (ssl.SSLError, ValueError):
+        whole = False
+    if not whole:
+        raise BuildFailed(f"{bundle.name} is no list of certificates: delete it, and deploy again")
 
 
 def _left_out(folder: str, names: list[str]) -> set[str]:
@@ -114,16 +131,24 @@ def _empty(folder: Path) -> None:
 # Libraries
 
 
-def _libraries(target: Target, requirements: Path, *, deps: bool = False) -> Path:
-    """The unpacked wheels of a lock: from the last time, if nothing of it has changed."""
-    which = f"{target.architecture} {target.python} {deps}"
+def _libraries(target: Target, requirements: Path, *, beside: Path | None = None) -> Path:
+    """The unpacked wheels of a lock: from the last time, if nothing of it has changed.
+
+    `beside`: the layer's, next to which these go with all that they need. Lambda looks into the asset
+    first, so what the layer has is wanted in no other version, and left out. What such requirements do
+    not pin stays as it was first found, until they or the lock change, or `make clean`."""
+    which = f"{target.architecture} {target.python} {beside is not None}"
     key = which.encode() + requirements.read_bytes() + Path(__file__).read_bytes()
+    if beside is not None:
+        key += LOCK.read_bytes()
     digest = hashlib.sha256(key).hexdigest()[:16]
     folder = BUILD / f"wheels-{digest}"
     if not folder.exists():
         fresh = BUILD / f"wheels-{digest}.{os.getpid()}"
         _empty(fresh)
-        _install(target, requirements, fresh, deps)
+        _install(target, requirements, fresh, deps=beside is not None)
+        if beside is not None:
+            _leave_out(fresh, {path.name for path in beside.glob("*.dist-info")})
         _prune(fresh)
         try:
             fresh.rename(folder)
@@ -132,15 +157,29 @@ def _libraries(target: Target, requirements: Path, *, deps: bool = False) -> Pat
     return folder
 
 
-def _install(target: Target, requirements: Path, folder: Path, deps: bool) -> None:
+def _install(target: Target, requirements: Path, folder: Path, *, deps: bool) -> None:
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     command += ["--no-input", "--no-compile", "--only-binary=:all:", "--implementation", "cp"]
     command += ["--python-version", target.python, "--target", str(folder)]
     command += [f"--platform={name}" for name in PLATFORMS[target.architecture]]
-    command += ["--requirement", str(requirements), *(() if deps else ("--no-deps",))]
+    command += ["--requirement", str(requirements)]
+    command += ["--constraint", str(LOCK)] if deps else ["--no-deps"]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     if run.returncode:
         raise BuildFailed(f"pip could not install {requirements.name}: {run.stderr[-2000:]}")
+
+
+def _leave_out(folder: Path, installed: set[str]) -> None:
+    """Remove the distributions of these names (`NAME-VERSION.dist-info`)."""
+    for info in (path for path in folder.glob("*.dist-info") if path.name in installed):
+        with (info / "RECORD").open(newline="") as record:
+            files = [folder / row[0] for row in csv.reader(record) if row]
+        for path in files:
+            if path.resolve().is_relative_to(folder.resolve()):
+                path.unlink(missing_ok=True)
+    for path in sorted(folder.rglob("*"), reverse=True):
+        if path.is_dir() and not any(path.iterdir()):
+            path.rmdir()
 
 
 def _prune(folder: Path) -> None:

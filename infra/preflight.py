@@ -1,7 +1,7 @@
 """What would make a deployment fail after a quarter of an hour, asked before: `python -m infra.preflight`."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -13,9 +13,24 @@ LEFT = 100
 
 def context(arguments: Sequence[str]) -> dict[str, str]:
     """`-c name=value` and `--context name=value` of the CDK's command line."""
-    pairs = pairwise(arguments)
-    given = (value.split("=", 1) for flag, value in pairs if flag in ("-c", "--context"))
+    given = (value.split("=", 1) for value in _values(arguments, "-c", "--context"))
     return {pair[0]: pair[1] for pair in given if len(pair) == 2}
+
+
+def account(arguments: Sequence[str]) -> dict[str, Any]:
+    """Whose account and which region the command line means, as boto3's Session wants them."""
+    names = {"--profile": "profile_name", "--region": "region_name"}
+    return {keyword: value for flag, keyword in names.items() for value in _values(arguments, flag)}
+
+
+def _values(arguments: Sequence[str], *flags: str) -> Iterator[str]:
+    """`--flag value` and `--flag=value`, in order."""
+    for flag, value in pairwise((*arguments, "")):
+        name, equals, same = flag.partition("=")
+        if flag in flags:
+            yield value
+        elif equals and name in flags:
+            yield same
 
 
 def too_much(settings: Settings, limit: int) -> str | None:
@@ -29,6 +44,13 @@ def too_much(settings: Settings, limit: int) -> str | None:
     )
 
 
+def told(settings: Settings) -> str:
+    """What differs from the defaults: all of it, so that nothing is undone by being forgotten."""
+    chosen = settings.model_dump(mode="json", include=settings.model_fields_set - {"stage"})
+    said = " ".join(f"{name}={chosen[name]!r}" for name in sorted(chosen)) or "the defaults"
+    return f"stage {settings.stage}: {said}"
+
+
 def concurrency(client: Any) -> int:
     """Of the account in this region."""
     return int(client.get_account_settings()["AccountLimit"]["ConcurrentExecutions"])
@@ -39,9 +61,15 @@ def main(arguments: Sequence[str]) -> int:
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError
 
-    settings = Settings.from_context(context(arguments).get)
     try:
-        problem = too_much(settings, concurrency(boto3.client("lambda")))
+        settings = Settings.from_context(context(arguments).get)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(told(settings))
+    try:
+        session = boto3.Session(**account(arguments))
+        problem = too_much(settings, concurrency(session.client("lambda")))
     except (BotoCoreError, ClientError) as error:
         print(f"the account's quota was not looked up: {error}", file=sys.stderr)
         return 0

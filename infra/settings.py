@@ -1,10 +1,12 @@
 """Every number of a deployment, with its unit, and what a deployer may choose."""
 
+import json
 import re
 from collections.abc import Mapping
 from datetime import timedelta
 from decimal import Decimal
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -48,6 +50,12 @@ class Provider(StrEnum):
     """Amazon Bedrock in the stack's region: with the functions' roles, on the named models alone."""
 
 
+DEV = "dev"
+"""The stage of who names none."""
+STAGES = "infra/stages"
+"""Where a deployer keeps what they chose for each stage."""
+USE, ACT_AS = "layover/use", "layover/act-as"
+"""The scopes that the stack's own user pool gives."""
 TITAN = "amazon.titan-embed-text-"
 BEDROCK_ID = re.compile(r"[a-z0-9][A-Za-z0-9.:_-]*")
 """No wildcard, no ARN, no maker before a slash."""
@@ -100,6 +108,7 @@ TUNED: Mapping[str, str] = {
     for name in (
         *("model", "embedder_model", "title_model", "observer_model", "extractor_model"),
         *("last_messages", "semantic_recall_top_k", "node_memory_days", "log_level"),
+        "run_retention_days",
         *("observer_message_tokens", "reflector_observation_tokens"),
         *("daily_tokens", "daily_cost_usd", "scope", "act_as_scope"),
     )
@@ -108,11 +117,12 @@ TUNED: Mapping[str, str] = {
 
 
 class Settings(BaseModel):
-    """What a deployment is. Fields are context: `cdk deploy -c stage=prod -c retain=true`."""
+    """What a deployment is. Fields are what `infra/stages/STAGE.json` keeps, and context, which wins:
+    `cdk deploy -c stage=prod -c retain=false`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    stage: str = Field(default="dev", pattern=r"^[a-z][a-z0-9]{0,15}$")
+    stage: str = Field(default=DEV, pattern=r"^[a-z][a-z0-9]{0,15}$")
     """Part of every name, so that an account can hold several."""
     database: Database = Database.VPC
     retain: bool = True
@@ -124,9 +134,9 @@ class Settings(BaseModel):
     """Who a token of `issuer` has to be for."""
     client_id: str | None = None
     """The public client at `issuer` with which `layover login` signs people in."""
-    scope: str = "layover/use"
+    scope: str = USE
     """What every token has to allow: ID tokens allow nothing, so they are refused."""
-    act_as_scope: str = "layover/act-as"
+    act_as_scope: str = ACT_AS
     """What a backend's token has to allow to name the end user (`X-Layover-Resource`)."""
     sign_up: bool = False
     """Whether strangers may make themselves a user of the user pool."""
@@ -162,6 +172,7 @@ class Settings(BaseModel):
     observer_message_tokens: int | None = Field(default=None, ge=1)
     reflector_observation_tokens: int | None = Field(default=None, ge=1)
     node_memory_days: int | None = Field(default=None, ge=1)
+    run_retention_days: int | None = Field(default=None, ge=1)
     log_level: str | None = Field(default=None, pattern="^(DEBUG|INFO|WARNING|ERROR)$")
     openai_base_url: str | None = None
     """OPENAI_BASE_URL."""
@@ -169,6 +180,8 @@ class Settings(BaseModel):
     """SSM SecureString parameter with the model provider's key. Made by hand, never by the stack;
     `/layover/STAGE/openai-api-key` if not given."""
 
+    stages: str = STAGES
+    """Folder of the files that keep what was chosen for each stage."""
     layer: str = "build/layer"
     """Folder that `infra/build.py` made for the layer."""
     code: str = "build/functions"
@@ -216,6 +229,10 @@ class Settings(BaseModel):
         if self.issuer and not self.audience:
             raise ValueError(
                 "issuer needs an audience: tokens for other applications would be taken"
+            )
+        if not self.issuer and (self.scope, self.act_as_scope) != (USE, ACT_AS):
+            raise ValueError(
+                f"scope and act_as_scope need an issuer: the user pool's are {USE} and {ACT_AS}"
             )
         if self.budget_usd and not self.alarms_email:
             raise ValueError("budget_usd needs alarms_email: somebody has to be told")
@@ -266,9 +283,26 @@ class Settings(BaseModel):
 
     @classmethod
     def from_context(cls, look_up: Any) -> Self:
-        """`look_up(name)` answers the context's value or None, as `app.node.try_get_context` does.
+        """`look_up(name)` answers the context's value or None, as `app.node.try_get_context` does. What it
+        has no answer for is as the stage's file says.
 
-        Raises pydantic's ValidationError for what makes no sense."""
+        Raises ValueError (pydantic's ValidationError is one) for what makes no sense."""
         simple = set(cls.model_fields) - {"functions", "tool_env", "tool_secrets", "tool_policies"}
-        given = {name: look_up(name) for name in sorted(simple)}
-        return cls.model_validate({k: v for k, v in given.items() if v is not None and v != ""})
+        asked = {name: look_up(name) for name in sorted(simple)}
+        given = {k: v for k, v in asked.items() if v is not None and v != ""}
+        kept = _kept(Path(given.get("stages", STAGES)), given.get("stage", DEV))
+        return cls.model_validate({**kept, **given})
+
+
+def _kept(folder: Path, stage: str) -> dict[str, Any]:
+    """What the stage's file says; nothing if there is none."""
+    file = folder / f"{stage}.json"
+    if not file.is_file():
+        return {}
+    try:
+        kept = json.loads(file.read_text())
+    except ValueError as error:
+        raise ValueError(f"{file} is no JSON: {error}") from error
+    if not isinstance(kept, dict) or kept.get("stage", stage) != stage:
+        raise ValueError(f"{file} is to be an object of settings of the stage {stage}")
+    return {"stage": stage, **kept}

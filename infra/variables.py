@@ -52,7 +52,7 @@ READS: Mapping[str, tuple[str, ...]] = {
     ),
     "resume": (*ALL, *STATE, *DATABASE, *MACHINE, *SOCKETS, "LAYOVER_NODE_MEMORY_DAYS"),
     "settle": (*ALL, *STATE, *DATABASE, *MACHINE, *SOCKETS),
-    "sweep": (*ALL, *STATE, *DATABASE, *MACHINE, *SOCKETS),
+    "sweep": (*ALL, *STATE, *DATABASE, *MACHINE, *SOCKETS, "LAYOVER_RUN_RETENTION_DAYS"),
     "sockets": (*ALL, *STATE, *SOCKETS),
     "extract": (
         *ALL,
@@ -63,6 +63,7 @@ READS: Mapping[str, tuple[str, ...]] = {
         EMBEDS,
         "LAYOVER_EXTRACTOR_MODEL",
         "LAYOVER_MODEL",
+        "LAYOVER_RUN_RETENTION_DAYS",
         "LAYOVER_TITLE_MODEL",
     ),
     "compact": (
@@ -77,6 +78,7 @@ READS: Mapping[str, tuple[str, ...]] = {
         *OBSERVES,
     ),
     "migrate": (
+        *ALL,
         "LAYOVER_DATABASE_ADMIN_URL",
         "LAYOVER_DATABASE_ADMIN_SECRET",
         "LAYOVER_DATABASE_AUTH",

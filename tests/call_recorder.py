@@ -30,6 +30,7 @@ COPIED = {
     "observer_message_tokens": "observer_tokens",
     "reflector_observation_tokens": "reflector_tokens",
     "sweep_patience": "sweep_patience_s",
+    "run_retention": "run_retention_days",
 }
 """Fields of the settings that have another name in the environment."""
 _seen: set[str] = set()

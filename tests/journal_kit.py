@@ -106,6 +106,13 @@ class World:
         """A run that stands in line."""
         return (await self.accept(thread_id, OnBusy.ENQUEUE, **fields)).run_id
 
+    async def drop(self, run_id: str) -> bool:
+        """Cancel a run that stands in line."""
+        run = await self.journal.run(self.owner, run_id)
+        outcome = self.outcome(run or self.new_run(await self.thread()), Status.CANCELLED)
+        finish = self.finish(outcome)
+        return await self.journal.end_queued(self.owner, run_id, outcome, finish)
+
     async def started(self, **fields: Any) -> str:
         """A running run on a thread of its own; its id."""
         return (await self.accept((await self.thread()).id, **fields)).run_id

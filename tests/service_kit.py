@@ -113,7 +113,7 @@ class RecordingCallbacks:
         self.started.append(f"{run_id}-{n}")
 
     async def alive(self, execution: str) -> bool:
-        raise AssertionError("no service asks for executions")
+        return True
 
     async def wake(self, token: str) -> None:
         self._check()

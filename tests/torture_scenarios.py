@@ -162,7 +162,7 @@ CANCELLED = Scenario(
     watched=("api POST /runs/cancel", "sweep"),
     ends="cancelled",
 )
-"""A cancel waits for no database: the sweeper saves what the run had."""
+"""A cancel hardly waits for the database: what it does not save in time, the sweeper does."""
 
 INTERRUPTED = Scenario(
     "interrupted",

@@ -1,5 +1,6 @@
 """The resolver: routes, and what becomes of errors."""
 
+import logging
 import re
 import traceback
 from collections.abc import Mapping
@@ -24,10 +25,17 @@ from api.auth import caller
 from api.call import Call, Host
 from api.problems import MethodNotAllowed, answer_error, expected, internal_error, wrong_fields
 from api.request import parse_json, prepared
+from layover import logs
 from layover.errors import LayoverError, NotFound, RetryableError
 
+logger = logging.getLogger("layover")
 _FRAMES = 12
 """Of a traceback, the innermost ones are logged."""
+_NAMED = {
+    "thread_id": re.compile(r"/threads/(thread_\w{1,64})(?:/|\Z)", re.ASCII),
+    "run_id": re.compile(r"/runs/(run_\w{1,64})(?:/|\Z)", re.ASCII),
+}
+"""What log lines name of a path; nothing that a caller made up."""
 
 
 class Resolver(APIGatewayHttpResolver):
@@ -46,6 +54,7 @@ def answer(event: Mapping[str, Any], context: Any, host: Host) -> dict[str, Any]
     try:
         request = prepared(event)
         path = APIGatewayProxyEventV2(request).path
+        logs.name(**{id: found[1] for id, of in _NAMED.items() if (found := of.search(path))})
         owner = caller(request, path, host.runtime().settings.access)
         app.context.update(call=Call(host, owner), request_id=_request_id(event))
         return app.resolve(request, context)
@@ -113,7 +122,7 @@ def _told(error: LayoverError, request_id: str) -> Response[str]:
 
 def _unforeseen(error: Exception, request_id: str) -> Response[str]:
     """Log where it happened, and what our own errors say: others' may hold somebody's text."""
-    _logger().error(
+    logger.error(
         "a request failed",
         extra={
             "request_id": request_id,
@@ -127,13 +136,6 @@ def _unforeseen(error: Exception, request_id: str) -> Response[str]:
         },
     )
     return internal_error(request_id)
-
-
-@cache
-def _logger() -> Any:
-    from aws_lambda_powertools import Logger
-
-    return Logger(service="api")
 
 
 def _request_id(event: Mapping[str, Any]) -> str:

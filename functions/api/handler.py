@@ -6,6 +6,7 @@ from api.app import answer
 from layover import wiring
 
 
+@wiring.logged
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """One HTTP request."""
     return answer(event, context, wiring)

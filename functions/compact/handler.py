@@ -7,6 +7,7 @@ from layover.services.compact import compact
 from layover.services.payloads import CompactPayload
 
 
+@wiring.logged
 def handler(event: dict[str, Any], context: Any) -> dict[str, str]:
     """`{op, owner, run_id, after_id?, through_id?}` -> `{status}`."""
     return wiring.run(compact(wiring.runtime(), CompactPayload.model_validate(event)))

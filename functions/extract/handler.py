@@ -7,6 +7,7 @@ from layover.services.extract import extract
 from layover.services.payloads import RunPayload
 
 
+@wiring.logged
 def handler(event: dict[str, Any], context: Any) -> dict[str, str]:
     """`{owner, run_id}` -> `{status}`."""
     return wiring.run(extract(wiring.runtime(), RunPayload.model_validate(event)))

@@ -22,16 +22,20 @@ Send = Callable[[str, bytes], None]
 def answered(
     event: Mapping[str, Any], work: Callable[[], dict[str, Any]], send: Send | None = None
 ) -> dict[str, Any]:
-    """Do the work and tell CloudFormation how it went; a failure is told, too, and then raised.
+    """Do the work and tell CloudFormation how it went; a failure that it was told of is not raised.
 
-    A deploy whose resource says nothing hangs until CloudFormation gives up."""
+    Lambda repeats an invocation that failed: the migration would run again while CloudFormation rolls
+    back. A deploy whose resource says nothing hangs until CloudFormation gives up: then
+    ConnectionError."""
     tell = send or put
     try:
         result = work()
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"[:LONGEST_REASON]
+        # The reason may hold what the database said; it is for whoever deploys.
+        logger.error("the schema was not migrated", extra={"error": type(error).__name__})
         _tell(event, {"Status": "FAILED", "Reason": reason}, tell)
-        raise
+        return {}
     _tell(event, {"Status": "SUCCESS", "Data": result.get("Data", {})}, tell)
     return result
 

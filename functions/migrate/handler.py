@@ -8,6 +8,7 @@ from layover.services.migrate import migrate
 from migrate.cloudformation import answered
 
 
+@wiring.logged
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """CloudFormation's Create, Update or Delete, answered at the event's `ResponseURL`; or `{}`."""
 

@@ -12,6 +12,7 @@ class AwaitFailed(Exception):
     """The state machine tells our own failures from a caller's SendTaskFailure by this name."""
 
 
+@wiring.logged
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """Op `await`: `{status}`, which nobody reads. Op `resume`: the Map item, with its new status."""
     if event.get("op") == "await":

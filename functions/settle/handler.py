@@ -7,6 +7,7 @@ from layover.services.payloads import SettlePayload
 from layover.services.settle import settle
 
 
+@wiring.logged
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """`{owner, run_id, execution, error}` -> `{status}`: again, over or left."""
     return dict(wiring.run(settle(wiring.runtime(), SettlePayload.model_validate(event))))

@@ -8,6 +8,7 @@ from layover.values.socket import Line
 from sockets.routes import answer
 
 
+@wiring.logged
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """API Gateway's `$connect`, `$disconnect` and `$default` -> `{statusCode}`; or
     `{v, op: push, owner, run_id, connection_id}` -> `{}`."""

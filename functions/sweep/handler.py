@@ -6,6 +6,7 @@ from layover import wiring
 from layover.services.sweep import sweep
 
 
+@wiring.logged
 def handler(event: dict[str, Any], context: Any) -> dict[str, int]:
     """`{}` -> what was done, counted."""
     return wiring.run(sweep(wiring.runtime()))

@@ -8,6 +8,7 @@ from layover.services.payloads import RunPayload
 from layover.services.turn import turn
 
 
+@wiring.logged
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """`{v, owner, run_id, n, execution}` -> `{status, waiting}`."""
     deadline = LambdaDeadline(context.get_remaining_time_in_millis)

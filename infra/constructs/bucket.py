@@ -23,12 +23,16 @@ class Bucket(Construct):
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
             cors=[self._rule(settings)] if settings.origins else None,
+            # Nothing that is whole ends by its age: a message may refer to a file long after its upload.
             lifecycle_rules=[
                 s3.LifecycleRule(
                     abort_incomplete_multipart_upload_after=duration(settings.unfinished_uploads)
                 )
             ],
-            removal_policy=RemovalPolicy.RETAIN if settings.retain else RemovalPolicy.DESTROY,
+            # A first deployment that fails takes it with it.
+            removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
+            if settings.retain
+            else RemovalPolicy.DESTROY,
             auto_delete_objects=not settings.retain,
         )
         acknowledge(

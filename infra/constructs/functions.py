@@ -86,6 +86,7 @@ class Functions(Construct):
             ("AwsSolutions-L1", newer),
             ("Serverless-LambdaLatestVersion", newer),
             ("Serverless-LambdaDLQ", failing),
+            ("Serverless-LambdaAsyncFailureDestination", failing),
         )
 
     def __getitem__(self, name: str) -> lambda_.Function:
@@ -120,6 +121,11 @@ class Functions(Construct):
             reserved_concurrent_executions=self._settings.api_concurrency or None
             if name == "api"
             else None,
+            # CloudFormation has its answer by then: a repeated migration would run into the rollback.
+            retry_attempts=0 if name == MIGRATE else None,
+            # It invokes itself while there is more to send to a socket, 20 s apart, and ends with that
+            # socket. Lambda would stop it after 16 times, and the client would wait for ever.
+            recursive_loop=lambda_.RecursiveLoop.ALLOW if name == "sockets" else None,
             **self._place(each),
         )
 

@@ -68,8 +68,10 @@ class UserPool(Construct):
                 require_digits=True,
                 require_symbols=True,
             ),
-            deletion_protection=settings.retain,
-            removal_policy=RemovalPolicy.RETAIN if settings.retain else RemovalPolicy.DESTROY,
+            # Not protected against deletion: a first deployment that fails takes it with it.
+            removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
+            if settings.retain
+            else RemovalPolicy.DESTROY,
         )
         acknowledge(
             pool,

@@ -24,7 +24,10 @@ class Journal(Construct):
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
                 point_in_time_recovery_enabled=True
             ),
-            removal_policy=RemovalPolicy.RETAIN if settings.retain else RemovalPolicy.DESTROY,
+            # A first deployment that fails takes it with it.
+            removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
+            if settings.retain
+            else RemovalPolicy.DESTROY,
         )
         for index in TABLE["GlobalSecondaryIndexes"]:
             projection = index["Projection"]["ProjectionType"]

@@ -1,6 +1,9 @@
 """Private subnets for the database and for the functions that ask it."""
 
+from pathlib import Path
+
 import jsii
+from aws_cdk import CfnCreationPolicy, CfnResourceSignal
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_ec2 as ec2
@@ -12,6 +15,9 @@ from infra.settings import Settings
 NAT_IMAGE = "{{resolve:ssm:/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-arm64}}"
 """A dynamic reference is looked up when the instance is made or its own properties change; a template
 parameter would replace the instance with every deploy after a new image."""
+NAT_SCRIPT = Path(__file__).parents[1] / "nat.sh"
+NAT_SIGNAL = "PT15M"
+"""The script ends after twelve minutes at most."""
 HTTPS = 443
 
 
@@ -37,6 +43,7 @@ class Network(Construct):
 
     def __init__(self, scope: Construct, id: str, settings: Settings) -> None:
         super().__init__(scope, id)
+        first_boot = ec2.UserData.for_linux()
         nat = ec2.NatProvider.instance_v2(
             instance_type=ec2.InstanceType.of(
                 ec2.InstanceClass.BURSTABLE4_GRAVITON, ec2.InstanceSize.NANO
@@ -46,6 +53,7 @@ class Network(Construct):
             default_allowed_traffic=ec2.NatTrafficDirection.NONE,
             credit_specification=ec2.CpuCredits.STANDARD,
             associate_public_ip_address=True,
+            user_data=first_boot,
         )
         self.vpc = self._vpc(settings, nat)
         nat.connections.allow_from(
@@ -53,6 +61,7 @@ class Network(Construct):
         )
         nat.connections.allow_to_any_ipv4(ec2.Port.tcp(HTTPS), "HTTPS, and nothing else")
         self._harden(nat)
+        self._set_up(nat, first_boot, settings)
         self._recover(nat)
         self.functions_group = self._functions_group()
 
@@ -129,6 +138,22 @@ class Network(Construct):
                 ),
                 ("AwsSolutions-EC29", "It holds nothing, and goes with the stack."),
             )
+
+    def _set_up(
+        self, nat: ec2.NatInstanceProviderV2, first_boot: ec2.UserData, settings: Settings
+    ) -> None:
+        """The CDK's own commands fail at times, and nobody hears of it. These say how they ended: without
+        a way out the deployment ends here, and not with a migration that nobody hears from."""
+        first_boot.add_commands(f"VPC_CIDR={settings.vpc_cidr}", NAT_SCRIPT.read_text())
+        # One: who signals is named in the commands.
+        (instance,) = nat.gateway_instances
+        # It proves by the instance's own identity who it is, so it needs no permission.
+        first_boot.add_signal_on_exit_command(instance)
+        resource = instance.node.default_child
+        assert isinstance(resource, ec2.CfnInstance)
+        resource.cfn_options.creation_policy = CfnCreationPolicy(
+            resource_signal=CfnResourceSignal(count=1, timeout=NAT_SIGNAL)
+        )
 
     def _recover(self, nat: ec2.NatInstanceProviderV2) -> None:
         """A lost host: the instance starts on another one. A hung system: it is restarted."""

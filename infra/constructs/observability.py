@@ -1,15 +1,17 @@
 """One dashboard, alarms on what needs a person, and a budget for who wants one."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from aws_cdk import Duration
+from aws_cdk import Aws, Duration
 from aws_cdk import aws_apigatewayv2 as gateway
 from aws_cdk import aws_budgets as budgets
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from aws_cdk import aws_stepfunctions as sfn
@@ -24,6 +26,12 @@ FIVE_MINUTES = Duration.minutes(5)
 ABOVE = cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD
 BELOW = cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD
 QUIET = cloudwatch.TreatMissingData.NOT_BREACHING
+WATCHED_ELSEWHERE = ("migrate",)
+"""CloudFormation says how it went."""
+BUSIEST = ("api", "turn")
+"""Where too little concurrency shows first: `api` has a share of its own, the others the rest."""
+UNFORESEEN = "unforeseen"
+"""Our metric of what `api` and `sockets` answer with `internal-error`, made of their logs."""
 COMPACTION = (Metric.COMPACTION_WAITS, Metric.COMPACTION_FAILED, Metric.RECALL_SCOPE_CUT)
 
 
@@ -45,6 +53,7 @@ class Observability(Construct):
         self._settings = settings
         self._watched = watched
         self._topic = self._tell(settings.alarms_email) if settings.alarms_email else None
+        self._count_unforeseen()
         self._alarms()
         self._dashboard()
         if settings.budget_usd is not None:
@@ -53,20 +62,26 @@ class Observability(Construct):
     def _tell(self, email: str) -> sns.Topic:
         # Not encrypted by a key of SNS's own: CloudWatch may not use that one.
         topic = sns.Topic(self, "Alarms", enforce_ssl=True)
+        # A policy of one's own takes the place of the one that lets the account's services publish.
+        topic.add_to_resource_policy(
+            iam.PolicyStatement(
+                principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
+                actions=["sns:Publish"],
+                resources=[topic.topic_arn],
+                conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
+            )
+        )
         topic.add_subscription(subscriptions.EmailSubscription(email))
         acknowledge(topic, ("Serverless-SNSRedrivePolicy", "SNS keeps trying a mailbox by itself."))
         return topic
 
     def _alarms(self) -> None:
-        watched, settings = self._watched, self._settings
+        settings = self._settings
         self._alarm("ExecutionsFailed", self._failed(), 0, "A run failed in a way of its own")
-        self._alarm("Errors", self._sum("Errors"), settings.alarm_errors, "Functions fail")
-        self._alarm(
-            "Throttles", self._sum("Throttles"), 0, "The account has too little concurrency"
-        )
-        self._alarm(
-            "ApiErrors", watched.api.metric_server_error(period=FIVE_MINUTES), 0, "HTTP 5xx"
-        )
+        self._alarm("Errors", self._errors(), settings.alarm_errors, "Functions fail")
+        self._alarm("Throttles", self._throttles(), 0, "The account has too little concurrency")
+        # Not HTTP 5xx: that a database wakes up or that all is stopped is an ordinary answer (503).
+        self._alarm("ApiErrors", self._unforeseen(), 0, "Requests fail for no reason foreseen")
         self._alarm("TableThrottles", self._table_throttles(), 0, "DynamoDB refuses requests")
         age = settings.approval_alarm.total_seconds()
         self._alarm("ApprovalAge", self._approval_age(), age, "A call has waited long for a person")
@@ -103,6 +118,11 @@ class Observability(Construct):
         if self._topic is not None:
             alarm.add_alarm_action(actions.SnsAction(self._topic))
 
+    @property
+    def _name(self) -> str:
+        """Dashboards and budgets are the account's, in all its regions."""
+        return f"{self._settings.prefix}-{Aws.REGION}"
+
     # Metrics
 
     def _failed(self) -> cloudwatch.IMetric:
@@ -113,23 +133,52 @@ class Observability(Construct):
         }
         return _added("Executions that failed", using)
 
-    def _sum(self, name: str) -> cloudwatch.IMetric:
+    def _errors(self) -> cloudwatch.IMetric:
+        return self._sum("Errors", self._watched.functions.keys() - set(WATCHED_ELSEWHERE))
+
+    def _throttles(self) -> cloudwatch.IMetric:
+        return self._sum("Throttles", BUSIEST)
+
+    def _sum(self, name: str, of: Collection[str]) -> cloudwatch.IMetric:
         using = {
-            f"{name.lower()}_{each}": function.metric(name, period=FIVE_MINUTES, statistic="Sum")
-            for each, function in sorted(self._watched.functions.items())
+            f"{name.lower()}_{each}": self._watched.functions[each].metric(
+                name, period=FIVE_MINUTES, statistic="Sum"
+            )
+            for each in sorted(of)
         }
         return _added(name, using)
 
-    def _table_throttles(self) -> cloudwatch.IMetric:
-        return cloudwatch.MathExpression(
-            label="Throttled requests",
-            expression="reads + writes",
+    def _unforeseen(self) -> cloudwatch.IMetric:
+        return cloudwatch.Metric(
+            namespace=NAMESPACE,
+            metric_name=UNFORESEEN,
+            dimensions_map={"service": self._settings.prefix},
+            statistic="Sum",
             period=FIVE_MINUTES,
-            using_metrics={
-                "reads": self._watched.table.metric("ReadThrottleEvents", statistic="Sum"),
-                "writes": self._watched.table.metric("WriteThrottleEvents", statistic="Sum"),
-            },
         )
+
+    def _count_unforeseen(self) -> None:
+        """Lines of level ERROR; both functions write one when they answer `internal-error`."""
+        for name in ("api", "sockets"):
+            logs.MetricFilter(
+                self,
+                f"Unforeseen{name.capitalize()}",
+                log_group=self._watched.functions[name].log_group,
+                filter_pattern=logs.FilterPattern.string_value("$.level", "=", "ERROR"),
+                metric_namespace=NAMESPACE,
+                metric_name=UNFORESEEN,
+                metric_value="1",
+                dimensions={"service": "$.service"},
+            )
+
+    def _table_throttles(self) -> cloudwatch.IMetric:
+        """The table's own. Its indexes would be four metrics more to pay for, and grow as it does."""
+        names = {"reads": "ReadThrottleEvents", "writes": "WriteThrottleEvents"}
+        using = {
+            key: self._watched.table.metric(name, period=FIVE_MINUTES, statistic="Sum")
+            for key, name in names.items()
+        }
+        return _added("Throttled requests", using)
 
     def _approval_age(self) -> cloudwatch.IMetric:
         # The sweeper looks at each suspended run about once an hour.
@@ -152,7 +201,7 @@ class Observability(Construct):
         board = cloudwatch.Dashboard(
             self,
             "Dashboard",
-            dashboard_name=self._settings.prefix,
+            dashboard_name=self._name,
             default_interval=duration(self._settings.dashboard_shows),
         )
         machine, table, api = watched.machine, watched.table, watched.api
@@ -166,7 +215,7 @@ class Observability(Construct):
         each = sorted(watched.functions.items())
         board.add_widgets(
             _graph("Duration (p90)", *(f.metric_duration(statistic="p90") for _, f in each)),
-            _graph("Errors and throttles", self._sum("Errors"), self._sum("Throttles")),
+            _graph("Errors and throttles", self._errors(), self._throttles()),
             _graph("Concurrency", *(_concurrency(f) for _, f in each)),
         )
         board.add_widgets(
@@ -192,7 +241,7 @@ class Observability(Construct):
             self,
             "Budget",
             budget=budgets.CfnBudget.BudgetDataProperty(
-                budget_name=self._settings.prefix,
+                budget_name=self._name,
                 budget_type="COST",
                 time_unit="MONTHLY",
                 budget_limit=budgets.CfnBudget.SpendProperty(amount=usd, unit="USD"),

@@ -596,6 +596,16 @@ async def test_what_was_spent_is_kept_with_what_was_made_and_once(
     ]
 
 
+async def test_what_was_spent_in_vain_is_kept_once_and_of_no_thread_that_is_gone(
+    stores: Stores, talk: Branches, request: pytest.FixtureRequest
+) -> None:
+    await talk.memory.spend(talk.owner, talk.id, "run", [])
+    await talk.memory.spend(talk.owner, "nothing", "run", [spent("lost")])
+    for _ in range(2):
+        await talk.memory.spend(talk.owner, talk.id, "run", [spent("observer/1")])
+    assert await _spent(stores, talk, request) == [("observer/1", "background", 7)]
+
+
 async def _spent(
     stores: Stores, talk: Branches, request: pytest.FixtureRequest
 ) -> list[tuple[str, str, int]]:

@@ -198,6 +198,29 @@ async def test_an_erased_thread_takes_its_entries_with_it(life: Life) -> None:
     assert await life.find("cat") == []
 
 
+async def test_what_an_erased_thread_superseded_holds_again(life: Life) -> None:
+    (old,) = await life.learn(CAT, thread="t1")
+    (new,) = await life.learn(f"{CAT} now", thread="t2", supersedes=(old,))
+    await life.learn(f"{CAT} no more", thread="t2", supersedes=(new,))
+    talk = life.talk("t2")
+    await talk.store.erase(life.owner, talk.id)
+    assert await life.listed() == [CAT]
+    assert await life.find("cat") == [CAT]
+
+
+async def test_what_an_erased_thread_superseded_stays_so_where_a_later_one_knows_better(
+    life: Life,
+) -> None:
+    (old,) = await life.learn(CAT, thread="t1")
+    (new,) = await life.learn(f"{CAT} now", thread="t2", supersedes=(old,))
+    (newest,) = await life.learn(f"{CAT} no more", thread="t3", supersedes=(new,))
+    talk = life.talk("t2")
+    await talk.store.erase(life.owner, talk.id)
+    assert await life.listed() == [f"{CAT} no more"]
+    assert await life.memory.delete_entry(life.owner, newest)
+    assert await life.listed() == []
+
+
 async def test_a_run_teaches_once(life: Life) -> None:
     talk = life.talk()
     await talk.say(None, "q", "a")

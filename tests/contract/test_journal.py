@@ -154,7 +154,8 @@ async def test_hundred_wait_and_the_next_is_refused(world: World) -> None:
 
 async def test_accepted_run_holds_the_thread_and_reads_back(world: World) -> None:
     head = await world.thread()
-    run = world.new_run(head, stream=True, max_iterations=3, parent_given=True)
+    named = {"parent_given": True, "thread_given": False}
+    run = world.new_run(head, stream=True, max_iterations=3, **named)
     accepted = await world.journal.accept(run, head, REJECT, None)
     assert (accepted.run_id, accepted.started, accepted.replayed) == (run.id, True, False)
     assert (await world.head(head.id)).active_run == run.id
@@ -184,6 +185,15 @@ async def test_interrupting_run_goes_before_the_queue_and_cancels_the_active_one
     assert (await world.head(head.id)).queue == (accepted.run_id, second.run_id, queued)
     assert (await world.run(active)).cancel
     assert not (await world.run(queued)).cancel
+
+
+async def test_tools_of_an_interrupted_run_have_two_seconds(world: World) -> None:
+    head = await world.thread()
+    log = await world.take((await world.accept(head.id)).run_id)
+    await world.accept(head.id, INTERRUPT)
+    asked = await log.cancel_requested()
+    assert asked is not None
+    assert asked.tools_have == timedelta(seconds=2)
 
 
 async def test_interrupt_of_a_free_thread_starts(world: World) -> None:
@@ -347,20 +357,21 @@ async def test_parent_that_the_caller_named_stays(world: World) -> None:
     assert (await world.run(queued)).input.parent_id == "fork"
 
 
-async def test_cancelled_runs_in_the_queue_are_passed_over(world: World) -> None:
-    head = await world.thread()
+async def test_runs_in_the_queue_that_do_not_wait_are_passed_over(world: World) -> None:
+    busy = await world.thread(active_run="run_a")
+    over = await world.queue(busy.id)
+    await world.drop(over)
+    head = await world.thread(queue=(over, "run_unknown"))
     log = await world.take((await world.accept(head.id)).run_id)
-    first, second, third = [await world.queue(head.id) for _ in range(3)]
-    for run_id in (first, second):
-        assert await drop(world, run_id)
+    third = await world.queue(head.id)
     assert await world.end(log) == third
     assert (await world.head(head.id)).queue == ()
 
 
 async def test_thread_is_free_where_everybody_in_the_queue_is_cancelled(world: World) -> None:
-    head = await world.thread()
+    head = await world.thread(queue=("run_unknown",), interrupts=1)
     log = await world.take((await world.accept(head.id)).run_id)
-    await drop(world, await world.queue(head.id))
+    await world.drop(await world.queue(head.id))
     assert await world.end(log) is None
     after = await world.head(head.id)
     assert (after.active_run, after.queue, after.interrupts) == (None, (), 0)
@@ -413,7 +424,7 @@ async def test_queued_run_that_is_cancelled_during_the_end_is_passed_over(world:
     meddled, table = world.meddled()
     log = await meddled.taken()
     queued = await world.queue(log.snapshot.meta.thread_id)
-    table.before_next(lambda: drop(world, queued))
+    table.before_next(lambda: world.drop(queued))
     assert await meddled.end(log) is None
     assert (await world.run(queued)).status is Status.CANCELLED
     assert (await world.head(log.snapshot.meta.thread_id)).queue == ()
@@ -423,19 +434,11 @@ async def test_run_that_never_started_ends_alone(world: World) -> None:
     head = await world.thread()
     active = (await world.accept(head.id)).run_id
     queued = await world.queue(head.id)
-    assert not await drop(world, active)
-    assert not await drop(world, "unknown")
-    assert await drop(world, queued)
-    assert not await drop(world, queued)
+    assert not await world.drop(active)
+    assert not await world.drop("unknown")
+    assert await world.drop(queued)
+    assert not await world.drop(queued)
     run = await world.run(queued)
     assert (run.status, run.finish_reason) == (Status.CANCELLED, FinishReason.CANCELLED)
     page = await world.journal.events(world.owner, queued, 0, 9)
     assert ([e.type for e in page.items], page.done) == (["finish"], True)
-
-
-async def drop(world: World, run_id: str) -> bool:
-    run = await world.journal.run(world.owner, run_id)
-    meta = run or world.new_run(await world.thread())
-    outcome = world.outcome(meta, Status.CANCELLED)
-    finish = world.finish(outcome)
-    return await world.journal.end_queued(world.owner, run_id, outcome, finish)

@@ -8,6 +8,7 @@ import pytest
 
 from journal_kit import World, open_by, planned, settled
 from layover.errors import DecisionAlreadyMade, Fenced
+from layover.ports import CancelAsked
 from layover.values.run import CallRecord, CallState, DecisionKind, OpenApproval, Status
 
 EMPTY: list[str] = []
@@ -268,6 +269,16 @@ async def test_cancel_flag_is_seen_by_the_holder(world: World) -> None:
     assert flagged is not None
     assert flagged.cancel
     assert await log.cancel_requested()
+
+
+async def test_holder_is_told_how_long_its_tools_may_go_on(world: World) -> None:
+    log = await world.taken()
+    await world.journal.request_cancel(
+        world.owner, log.snapshot.meta.id, timedelta(milliseconds=1_500)
+    )
+    world.tick(0.25)
+    asked = await log.cancel_requested()
+    assert asked == CancelAsked(timedelta(seconds=0.25), timedelta(seconds=1.5))
 
 
 async def test_run_that_is_over_takes_no_cancel_flag(world: World) -> None:

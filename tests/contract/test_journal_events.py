@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -358,6 +359,27 @@ async def test_erased_runs_leave_nothing_behind_and_other_threads_alone(world: W
     assert (await world.head(thread_id)).deleted
 
 
+async def test_a_deletion_is_due_again_when_it_was_asked_for_until_it_is_done(world: World) -> None:
+    thread_id = (await world.taken()).snapshot.meta.thread_id
+    now = world.clock.now()
+
+    async def due(at: timedelta) -> bool:
+        found = await world.journal.due(now + at, 1_000)
+        return any(w.run_id is None and w.thread_id == thread_id for w in found)
+
+    minute = timedelta(minutes=1)
+    await world.journal.erase_again(world.owner, thread_id, now)
+    assert not await due(minute), "it is not deleted"
+    await world.journal.mark_deleted(world.owner, thread_id)
+    assert await due(timedelta(0))
+    await world.journal.erase_again(world.owner, thread_id, now + minute)
+    assert not await due(minute / 2)
+    assert await due(minute)
+    await world.journal.erased(world.owner, thread_id)
+    await world.journal.erase_again(world.owner, thread_id, now)
+    assert not await due(minute)
+
+
 # Owners
 
 
@@ -400,6 +422,7 @@ async def test_another_owner_sees_and_changes_nothing_with_any_method(
     await journal.saved(owner, run_id, thread_id)
     await journal.erase_runs(owner, thread_id)
     await journal.erased(owner, thread_id)
+    await journal.erase_again(owner, thread_id, world.clock.now())
 
     after = [await world.state(run_id), await world.state(queued), await world.head(thread_id)]
     assert after == before

@@ -9,6 +9,7 @@ from journal_kit import World, cancelled, open_by, planned, settled
 from layover.errors import AttemptsUsedUp, Fenced
 from layover.keys import call_key, step_key
 from layover.ports import RunLog
+from layover.values.note import Note, NoteKey
 from layover.values.run import (
     MAX_ATTEMPTS,
     CallState,
@@ -215,8 +216,11 @@ async def test_step_is_journaled_once(world: World) -> None:
 
 async def test_next_writer_reads_what_was_journaled(world: World) -> None:
     log = await world.taken()
+    now = world.clock.now()
+    key = NoteKey(kind="profile", scope="resource", key="helper")
+    note = Note(key=key, value={"b": 1, "a": [2]}, version=3, created_at=now, updated_at=now)
     base = ContextBase(
-        as_of=world.clock.now(), window_depth=4, recalled=(Pinned(id="m", text="x"),)
+        as_of=now, window_depth=4, notes=(note,), recalled=(Pinned(id="m", text="x"),)
     )
     first = world.step(log, "c1", "c2").model_copy(update={"base": base})
     second = world.step(log, index=2)
@@ -226,6 +230,7 @@ async def test_next_writer_reads_what_was_journaled(world: World) -> None:
     next_log = await world.take(log.snapshot.meta.id)
     snapshot = next_log.snapshot
     assert snapshot.steps == (first, second)
+    assert '"value":{"b":1,"a":[2]}' in snapshot.steps[0].model_dump_json(), "in this order"
     assert (snapshot.steps[0].base, snapshot.meta.step_ended) == (base, 2)
     call = snapshot.call(call_key(first.key, "c2"))
     assert call is not None

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.memory import PostgresMemory
 from layover.ports import MemoryStore
 from layover.ports.notes import StaleState
-from layover.values.context import Extraction, LoggedAttempt, Note, NoteKey, TurnContext
+from layover.values.context import Extraction, LoggedAttempt, TurnContext
+from layover.values.note import Note, NoteKey
 from postgres_fixture import TestPostgres
 from thread_kit import START, Conversation, Stores
 
@@ -83,6 +85,28 @@ async def test_a_write_that_is_repeated_counts_as_done(memory: MemoryStore, owne
         write = await memory.replace_note(owner, PROFILE, "one", START, expected_version=0)
         assert write.stored
     assert write.note.version == 1
+
+
+async def test_a_note_that_is_made_anew_is_another_one(
+    memory: MemoryStore, talk: Conversation
+) -> None:
+    owner = talk.owner
+    made: list[Note] = []
+    for days, way in enumerate(("replace", "merge", "learn")):
+        at = START + timedelta(days=days)
+        await memory.delete_note(owner, PROFILE)
+        if way == "replace":
+            await memory.replace_note(owner, PROFILE, {"a": 1}, at)
+        elif way == "merge":
+            await memory.merge_note(owner, PROFILE, {"a": 1}, at)
+        else:
+            assert await memory.record_extraction(owner, learned(profile={"a": 1}, at=at))
+        made += await memory.read_notes(owner, [PROFILE])
+        await memory.merge_note(owner, PROFILE, {"a": 2}, at + timedelta(hours=1))
+        (changed,) = await memory.read_notes(owner, [PROFILE])
+        assert (changed.created_at, changed.version) == (at, 2)
+    assert [n.version for n in made] == [1, 1, 1]
+    assert not any(a.same_as(b) for a, b in pairwise(made))
 
 
 async def test_another_users_notes_are_out_of_reach(memory: MemoryStore, owner: str) -> None:

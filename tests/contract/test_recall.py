@@ -1,7 +1,7 @@
 """What semantic recall promises, in memory and on Postgres."""
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -95,11 +95,18 @@ class Talk(Conversation):
         return ids(await self.memory.recall(self.owner, query))
 
     async def turn(
-        self, input: Message, text: str, window: int = 20, **fields: object
+        self,
+        input: Message,
+        text: str,
+        window: int = 20,
+        options: Mapping[str, int] | None = None,
+        **fields: object,
     ) -> TurnContext:
         query = self.query(input, window)
         asked = await self.asked(text, **fields)
-        return await self.store.open_turn(query.model_copy(update={"recall": asked}))
+        return await self.store.open_turn(
+            query.model_copy(update={"recall": asked, **(options or {})})
+        )
 
 
 def ids(recalled: Iterable[Recalled]) -> list[str]:
@@ -285,6 +292,27 @@ async def test_what_the_window_shows_is_not_recalled(talk: Talk) -> None:
     assert "zebra 39" in shown
     assert len(context.recalled) + len(shown) == 40
     assert not shown & set(ids(context.recalled))
+
+
+async def test_the_window_is_searched_too_where_who_asks_knows_what_is_shown(talk: Talk) -> None:
+    await talk.tell(None, *[f"zebra {n}" for n in range(40)])
+    input = talk.message("where", "zebra 39")
+    for options in ({}, {"max_messages": 5}, {"pinned_depth": 9}):
+        context = await talk.turn(input, "zebra", 10, options, top_k=100, whole_path=True)
+        assert ids(context.recalled) == [f"zebra {n}" for n in range(40)]
+
+
+async def test_neighbours_have_places_that_follow_each_other(talk: Talk, stores: Stores) -> None:
+    other = Talk(stores, talk.owner, "a thread that sorts before")
+    await other.tell(None, "hello", "zebra")
+    await talk.tell(None, "one", "two zebra", "three", "four", "five", "six zebra", "seven")
+    query = await talk.asked("zebra", thread_id=None, top_k=3, before=1, after=1, embed=False)
+    found = await talk.memory.recall(talk.owner, query)
+    (hello, zebra), (one, two, three, five, six, seven) = (
+        [r.place for r in found if r.message.thread_id == thread.id] for thread in (other, talk)
+    )
+    assert zebra == hello + 1
+    assert (two, three, five, six, seven) == (one + 1, one + 2, one + 4, one + 5, one + 6)
 
 
 async def test_all_of_a_users_threads_are_searched_where_asked(talk: Talk, stores: Stores) -> None:

@@ -153,14 +153,17 @@ async def test_put_replaces_the_whole_item_and_leaves_out_what_is_none(
 
 
 async def test_update_of_an_item_that_is_not_there_makes_it(table: Table, pk: str) -> None:
-    new = await table.write(Update(pk, "A", set={"text": "a"}, add={"n": 2}, include={"set": "p"}))
-    assert new == {"pk": pk, "sk": "A", "text": "a", "n": 2, "set": {"p"}}
+    made = Update(
+        pk, "A", set={"text": "a"}, add={"n": 2}, include={"set": "p"}, append={"list": "x"}
+    )
+    new = await table.write(made)
+    assert new == {"pk": pk, "sk": "A", "text": "a", "n": 2, "set": {"p"}, "list": ["x"]}
 
 
-async def test_update_sets_removes_adds_includes_and_excludes_at_once(
+async def test_update_sets_removes_adds_includes_excludes_and_appends_at_once(
     table: Table, pk: str
 ) -> None:
-    await put(table, pk, text="a", gone="x", n=1, set={"p"}, other={"r", "s"})
+    await put(table, pk, text="a", gone="x", n=1, set={"p"}, other={"r", "s"}, list=["x", "y"])
     new = await table.write(
         Update(
             pk,
@@ -169,9 +172,11 @@ async def test_update_sets_removes_adds_includes_and_excludes_at_once(
             add={"n": 5},
             include={"set": "q"},
             exclude={"other": "r"},
+            append={"list": "x"},
         )
     )
-    assert new == {"pk": pk, "sk": "A", "text": "b", "n": 6, "set": {"p", "q"}, "other": {"s"}}
+    sets = {"set": {"p", "q"}, "other": {"s"}}
+    assert new == {"pk": pk, "sk": "A", "text": "b", "n": 6, **sets, "list": ["x", "y", "x"]}
     assert await table.get(pk, "A") == new
 
 

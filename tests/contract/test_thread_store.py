@@ -372,6 +372,15 @@ async def test_a_message_comes_back_as_it_was_stored(talk: Conversation) -> None
     assert list(returned.tool_calls[0].args) == ["zebra", "a"]
 
 
+async def test_an_input_is_stored_with_the_tokens_that_it_was_opened_with(
+    talk: Conversation,
+) -> None:
+    await talk.open(talk.message("q", None, token_count=7))
+    await talk.save(talk.message("q", None, token_count=9), talk.message("a", "q", Role.ASSISTANT))
+    context = await talk.store.open_turn(talk.query(talk.message("next", "a")))
+    assert [m.token_count for m in context.history] == [7, None]
+
+
 async def test_the_history_has_what_the_model_saw(talk: Conversation) -> None:
     told = talk.message("t", "q", Role.CUSTOM, model_output="20 °C", token_count=7)
     await talk.save(talk.message("q", None), told)

@@ -43,6 +43,8 @@ def synthesize(tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
         out = tmp_path_factory.mktemp("cdk.out")
         given = json.loads((ROOT / "cdk.json").read_text())["context"] | context
         given |= {"layer": str(built / "layer"), "code": str(built / "functions")}
+        # Not what somebody keeps for stages of their own.
+        given.setdefault("stages", str(built))
         # No credentials, no region, no proxy, no home with a configuration.
         offline = {
             "PATH": os.environ["PATH"],
@@ -85,6 +87,7 @@ def vpc(synthesize: Synthesize) -> Synthesized:
         observer_message_tokens="20000",
         reflector_observation_tokens="30000",
         node_memory_days="90",
+        run_retention_days="60",
         log_level="WARNING",
         openai_base_url="https://models.example/v1",
         alarms_email="ann@example.com",

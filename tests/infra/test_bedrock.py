@@ -15,6 +15,7 @@ GPT = "openai.gpt-oss-120b-1:0"
 CLAUDE = "anthropic.claude-sonnet-4-5-20250929-v1:0"
 TITAN = "amazon.titan-embed-text-v2:0"
 CONTEXT = {
+    "stages": "none",
     "provider": "bedrock",
     "model": f"bedrock/{GPT}",
     "models": f"openai.gpt-5.4, bedrock/eu.{CLAUDE}, {GPT}",

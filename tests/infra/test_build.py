@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import botocore
 import pytest
 
 from infra import build
@@ -156,14 +157,65 @@ def own_requirements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A `functions` folder whose agents want a package."""
     functions = tmp_path / "functions"
     (functions / "user_agents").mkdir(parents=True)
-    (functions / "user_agents" / "__init__.py").write_text("import six\n")
-    (functions / "user_agents" / "requirements.txt").write_text("six\n")
+    (functions / "user_agents" / "__init__.py").write_text("import iniconfig\n")
+    (functions / "user_agents" / "requirements.txt").write_text("iniconfig\n")
     monkeypatch.setattr(build, "FUNCTIONS", functions)
     return functions
 
 
 def test_packages_that_agents_want_are_in_the_asset(own_requirements: Path, tmp_path: Path) -> None:
     target = Target(ARCHITECTURES[platform.machine()], VERSION, tmp_path / "out")
-    build._build_functions(target)
-    assert (target.functions / "six.py").is_file()
+    build._build_functions(target, build._libraries(target, build.LOCK))
+    assert (target.functions / "iniconfig" / "__init__.py").is_file()
     assert (target.functions / "user_agents" / "__init__.py").is_file()
+
+
+def test_what_the_layer_has_is_in_the_asset_in_no_other_version(
+    own_requirements: Path, tmp_path: Path
+) -> None:
+    """Lambda looks into the asset first: an unlocked pydantic would be everybody's."""
+    # It needs pydantic and all that pydantic needs, and a package that the layer does not have.
+    (own_requirements / "user_agents" / "requirements.txt").write_text(
+        "pydantic-settings==2.11.0\n"
+    )
+    target = Target(ARCHITECTURES[platform.machine()], VERSION, tmp_path / "out")
+    build._build_functions(target, build._libraries(target, build.LOCK))
+    there = {path.name for path in target.functions.iterdir()}
+    assert {"pydantic_settings", "dotenv"} <= there
+    assert there.isdisjoint({"pydantic", "pydantic_core", "typing_extensions.py"})
+    assert not [name for name in there if name.startswith("pydantic-")]
+
+
+def test_package_that_the_layer_has_in_another_version_is_refused(
+    own_requirements: Path, tmp_path: Path
+) -> None:
+    (own_requirements / "user_agents" / "requirements.txt").write_text("pydantic==2.9.0\n")
+    target = Target(ARCHITECTURES[platform.machine()], VERSION, tmp_path / "out")
+    with pytest.raises(build.BuildFailed, match="pydantic==2"):
+        build._build_functions(target, build._libraries(target, build.LOCK))
+
+
+def pem_bundle() -> str:
+    """Certificates that botocore brings along."""
+    return (Path(botocore.__file__).parent / "cacert.pem").read_text()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "<html>AWS is away</html>",
+        "-----BEGIN CERTIFICATE-----\nbm8=\n-----END CERTIFICATE-----\n",
+        pem_bundle()[:-200],
+    ],
+    ids=["empty", "page", "wrong", "cut"],
+)
+def test_list_that_is_no_list_of_certificates_is_not_deployed(tmp_path: Path, text: str) -> None:
+    (tmp_path / "roots.pem").write_text(text)
+    with pytest.raises(build.BuildFailed, match=r"roots\.pem is no list of certificates"):
+        build._check_certificates(tmp_path / "roots.pem")
+
+
+def test_list_of_certificates_is_deployed(tmp_path: Path) -> None:
+    (tmp_path / "roots.pem").write_text(pem_bundle())
+    build._check_certificates(tmp_path / "roots.pem")

@@ -61,7 +61,8 @@ NOT_SEEN = {
     # A decision that comes between the suspension and its token (tests/e2e/test_approvals.py).
     "states:SendTaskSuccess machine": {"resume"},
     # Who first finds a socket gone forgets it, and often that is API Gateway's own word.
-    "dynamodb:DeleteItem table": {"resume"},
+    "dynamodb:DeleteItem table": {"resume", "settle"},
+    "dynamodb:ConditionCheckItem table": {"settle"},
 }
 """Allowed and not recorded: who may, and why."""
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from infra.preflight import context, too_much
+from infra.preflight import account, context, told, too_much
 from infra.settings import Settings
 
 
@@ -21,3 +21,16 @@ def test_account_that_is_large_enough_is_fine(wanted: int, limit: int) -> None:
 def test_context_is_read_as_the_command_line_has_it() -> None:
     given = ["--profile", "me", "-c", "stage=prod", "--context", "origins=https://a=b", "-c"]
     assert context(given) == {"stage": "prod", "origins": "https://a=b"}
+    assert context(["--context=retain=false"]) == {"retain": "false"}
+
+
+def test_quota_is_that_of_the_account_and_region_of_the_command_line() -> None:
+    assert account(["-c", "stage=prod", "--profile", "me"]) == {"profile_name": "me"}
+    given = ["--profile=me", "--region", "eu-west-1"]
+    assert account(given) == {"profile_name": "me", "region_name": "eu-west-1"}
+    assert account([]) == {}
+
+
+def test_what_is_deployed_is_told_before() -> None:
+    assert told(Settings(stage="prod")) == "stage prod: the defaults"
+    assert told(Settings(retain=False, model="some")) == "stage dev: model='some' retain=False"

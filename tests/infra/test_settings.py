@@ -15,7 +15,13 @@ ROOT = Path(__file__).parents[2]
 
 def said(context: Mapping[str, object]) -> Settings:
     """Settings of a context as the command line gives it."""
-    return Settings.from_context(context.get)
+    return Settings.from_context({"stages": "none", **context}.get)
+
+
+def kept(folder: Path, stage: str, text: str) -> dict[str, str]:
+    """The context that says where the file of a stage is."""
+    (folder / f"{stage}.json").write_text(text)
+    return {"stages": str(folder), "stage": stage}
 
 
 @pytest.mark.parametrize(
@@ -26,6 +32,9 @@ def said(context: Mapping[str, object]) -> Settings:
         {"retain": "perhaps"},
         # Tokens that the provider made for other applications would be taken.
         {"issuer": "https://login.example"},
+        # The stack's own user pool gives no other scopes.
+        {"scope": "shop/use"},
+        {"act_as_scope": "shop/act-as"},
     ],
     ids=lambda context: next(iter(context)),
 )
@@ -39,6 +48,32 @@ def test_nothing_said_is_a_deployment_that_keeps_its_data() -> None:
     assert settings.database is Database.VPC
     assert settings.retain is True
     assert settings.origins == ()
+
+
+def test_what_a_stage_keeps_holds_for_every_deployment_of_it(tmp_path: Path) -> None:
+    context = kept(
+        tmp_path, "prod", '{"alarms_email": "ann@example.com", "origins": ["https://a.b"]}'
+    )
+    settings = said(context)
+    assert settings.stage == "prod"
+    assert settings.alarms_email == "ann@example.com"
+    assert settings.origins == ("https://a.b",)
+    assert said(context | {"stage": "dev"}).alarms_email is None
+
+
+def test_command_line_wins_over_what_a_stage_keeps(tmp_path: Path) -> None:
+    context = kept(tmp_path, "dev", '{"retain": true, "alarms_email": "ann@example.com"}')
+    settings = said(context | {"retain": "false"})
+    assert settings.retain is False
+    assert settings.alarms_email == "ann@example.com"
+
+
+@pytest.mark.parametrize(
+    "text", ['{"stage": "other"}', '{"alarm_email": "a@b"}', "[]", "{"], ids=str
+)
+def test_file_of_a_stage_that_makes_no_sense_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ValueError, match=r"dev\.json|alarm_email"):
+        said(kept(tmp_path, "dev", text))
 
 
 def test_command_line_gives_lists_with_commas() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,21 @@ def test_schema_is_migrated_again_when_it_changes(stack: Synthesized) -> None:
     assert int(schema["ServiceTimeout"]) > FUNCTIONS["migrate"].timeout.total_seconds()
 
 
+def test_failed_migration_is_not_repeated_by_lambda(stack: Synthesized) -> None:
+    found = stack.of_type("AWS::Lambda::EventInvokeConfig")
+    ((name, config),) = found.items()
+    handlers = stack.of_type("AWS::Lambda::Function")
+    of = handlers[config["Properties"]["FunctionName"]["Ref"]]["Properties"]["Handler"]
+    assert (of, config["Properties"]["MaximumRetryAttempts"]) == ("migrate.handler.handler", 0)
+    (schema,) = stack.of_type("Custom::LayoverSchema").values()
+    assert name in schema["DependsOn"]
+
+
+def test_only_what_sends_to_sockets_may_invoke_itself_for_long(stack: Synthesized) -> None:
+    allowed = [n for n, f in stack.functions().items() if f.get("RecursiveLoop") == "Allow"]
+    assert allowed == ["sockets"]
+
+
 def test_machine_is_the_file_that_runs_locally(stack: Synthesized) -> None:
     machine = stack.one("AWS::StepFunctions::StateMachine")
     key = machine["DefinitionS3Location"]["Key"]
@@ -249,10 +265,31 @@ def test_nothing_that_costs_outlives_a_stack_that_is_not_to_be_retained(vpc: Syn
     assert vpc.one("AWS::RDS::DBCluster")["DeleteAutomatedBackups"] is True
 
 
-def test_data_outlives_the_stack_by_default(express: Synthesized) -> None:
+def test_data_outlives_the_stack_by_default_unless_it_never_came_to_be(
+    express: Synthesized,
+) -> None:
+    """A first deployment that fails leaves nothing behind that the next one would not find again."""
     for kind in ("AWS::DynamoDB::Table", "AWS::S3::Bucket"):
         (resource,) = express.of_type(kind).values()
-        assert resource["DeletionPolicy"] == "Retain"
+        assert resource["DeletionPolicy"] == "RetainExceptOnCreate"
+        assert resource["UpdateReplacePolicy"] == "Retain"
+
+
+def test_changed_express_cluster_still_answers_where_it_is(express: Synthesized) -> None:
+    (cluster,) = (
+        {name: json.loads("".join(as_list(p[name]))) for name in ("Create", "Update")}
+        for p in (r["Properties"] for r in express.of_type("Custom::AWS").values())
+        if "createDBCluster" in json.dumps(p)
+    )
+    asked, again = cluster["Create"], cluster["Update"]
+    assert again["action"] == "modifyDBCluster"
+    assert again["outputPaths"] == asked["outputPaths"]
+    assert again["physicalResourceId"] == asked["physicalResourceId"]
+
+
+def as_list(value: Any) -> list[str]:
+    """The parts of what is one string, or joined of several."""
+    return [value] if isinstance(value, str) else [str(part) for part in value["Fn::Join"][1]]
 
 
 def test_cluster_pauses_and_wants_iam(vpc: Synthesized) -> None:
@@ -281,6 +318,28 @@ def test_way_out_is_pinned_and_recovers(vpc: Synthesized) -> None:
     }
     assert any("ec2:recover" in action for action in done)
     assert any("ec2:reboot" in action for action in done)
+
+
+def test_way_out_that_does_not_come_up_ends_the_deployment(vpc: Synthesized) -> None:
+    ((name, instance),) = vpc.of_type("AWS::EC2::Instance").items()
+    assert instance["CreationPolicy"]["ResourceSignal"] == {"Count": 1, "Timeout": "PT15M"}
+    script = nat_script(instance)
+    assert f"cfn-signal --stack layover-test --resource {name}" in script
+    assert "trap exitTrap EXIT" in script
+    assert script.index("trap exitTrap EXIT") < script.index("set -euo pipefail")
+
+
+def test_commands_of_the_way_out_are_a_shell_script(vpc: Synthesized) -> None:
+    (instance,) = vpc.of_type("AWS::EC2::Instance").values()
+    script = nat_script(instance)
+    assert "VPC_CIDR=10.42.0.0/20\n" in script
+    subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+
+
+def nat_script(instance: dict[str, Any]) -> str:
+    """The user data, with the region left out."""
+    parts = instance["Properties"]["UserData"]["Fn::Base64"]["Fn::Join"][1]
+    return "".join(part if isinstance(part, str) else "somewhere" for part in parts)
 
 
 def test_database_and_bucket_need_no_way_out(vpc: Synthesized) -> None:

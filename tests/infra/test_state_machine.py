@@ -173,6 +173,13 @@ def test_waiting_task_gives_its_token_away(task: dict[str, Any]) -> None:
 
 
 @each_callback
+def test_answer_of_a_waiting_task_is_told_from_an_error(task: dict[str, Any]) -> None:
+    assert task["ResultSelector"] == {"answer.$": "$"}
+    paths = {rule["ResultPath"] for rule in task["Catch"] if rule["Next"] == "Resume"}
+    assert paths == {task["ResultPath"]}
+
+
+@each_callback
 def test_waiting_task_goes_on_when_time_is_up(task: dict[str, Any]) -> None:
     assert any("States.Timeout" in rule["ErrorEquals"] for rule in task["Catch"])
     assert all("States.Timeout" not in rule["ErrorEquals"] for rule in task["Retry"])

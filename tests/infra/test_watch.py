@@ -1,6 +1,7 @@
 """What tells a person that something is wrong, and what it costs."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,8 +10,7 @@ from cdk_kit import Synthesized
 from infra.settings import FUNCTIONS
 from layover.values.metrics import NAMESPACE, Metric
 
-FREE_ALARMS = 10
-"""Of an account (CloudWatch's free tier)."""
+README = Path(__file__).parents[2] / "README.md"
 
 
 def alarms(stack: Synthesized) -> dict[str, dict[str, Any]]:
@@ -32,20 +32,65 @@ def test_somebody_is_told(vpc: Synthesized) -> None:
     assert all(p["AlarmActions"] == [{"Ref": topic}] for p in alarms(vpc).values())
 
 
+def test_topic_takes_what_alarms_of_this_account_send(vpc: Synthesized) -> None:
+    """A topic with a policy of its own has lost the one that would let CloudWatch publish."""
+    (topic,) = vpc.of_type("AWS::SNS::Topic")
+    statements = vpc.one("AWS::SNS::TopicPolicy")["PolicyDocument"]["Statement"]
+    (allowed,) = (s for s in statements if s["Effect"] == "Allow")
+    assert allowed["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
+    assert allowed["Action"] == "sns:Publish"
+    assert allowed["Resource"] == {"Ref": topic}
+    assert allowed["Condition"] == {
+        "StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}
+    }
+
+
 def test_alarms_are_there_without_anybody_to_tell(express: Synthesized) -> None:
     assert alarms(express)
     assert express.of_type("AWS::SNS::Topic") == {}
 
 
-def test_alarms_stay_within_what_is_free(vpc: Synthesized) -> None:
-    assert len(vpc.of_type("AWS::CloudWatch::Alarm")) <= FREE_ALARMS
+def metrics(alarm: dict[str, Any]) -> list[dict[str, Any]]:
+    """What an alarm looks at; CloudWatch bills each."""
+    return [m for m in alarm.get("Metrics", [alarm]) if "Expression" not in m]
 
 
-@pytest.mark.parametrize("name", ["Errors", "Throttles"])
-def test_every_function_counts(vpc: Synthesized, name: str) -> None:
-    counted = [m for m in alarm(vpc, name)["Metrics"] if "MetricStat" in m]
-    assert len(counted) == len(FUNCTIONS)
-    assert {m["MetricStat"]["Metric"]["MetricName"] for m in counted} == {name}
+def test_readme_says_on_how_many_metrics_alarms_are(vpc: Synthesized, express: Synthesized) -> None:
+    in_vpc, in_express = (
+        sum(len(metrics(r["Properties"])) for r in s.of_type("AWS::CloudWatch::Alarm").values())
+        for s in (vpc, express)
+    )
+    assert f"{in_vpc} ({in_express}) \N{MULTIPLICATION SIGN} 0.10" in README.read_text()
+
+
+def test_errors_are_counted_where_nothing_else_would_tell(vpc: Synthesized) -> None:
+    counted = metrics(alarm(vpc, "Errors"))
+    # CloudFormation says how a migration went.
+    assert len(counted) == len(FUNCTIONS.keys() - {"migrate"})
+    assert {m["MetricStat"]["Metric"]["MetricName"] for m in counted} == {"Errors"}
+
+
+@pytest.mark.parametrize("name", ["Errors", "Throttles", "TableThrottles", "ExecutionsFailed"])
+def test_metric_of_which_nothing_is_known_is_nothing(vpc: Synthesized, name: str) -> None:
+    """Else one that is silent keeps the others from being an alarm."""
+    found = alarm(vpc, name)
+    (sum_of,) = (m["Expression"] for m in found["Metrics"] if "Expression" in m)
+    assert sum_of.count("FILL(") == len(metrics(found))
+
+
+def test_only_answers_that_nobody_foresaw_are_an_alarm(vpc: Synthesized) -> None:
+    """A waking database and a stopped system answer 503."""
+    found = alarm(vpc, "ApiErrors")
+    filters = [r["Properties"] for r in vpc.of_type("AWS::Logs::MetricFilter").values()]
+    (counted,) = {json.dumps(f["MetricTransformations"]) for f in filters}
+    (transformed,) = json.loads(counted)
+    assert transformed["MetricNamespace"] == found["Namespace"] == NAMESPACE
+    assert transformed["MetricName"] == found["MetricName"]
+    assert transformed["Dimensions"] == [{"Key": "service", "Value": "$.service"}]
+    groups = vpc.of_type("AWS::Logs::LogGroup")
+    watched = {groups[f["LogGroupName"]["Ref"]]["Properties"]["LogGroupName"] for f in filters}
+    assert watched == {"/aws/lambda/layover-test-api", "/aws/lambda/layover-test-sockets"}
+    assert {f["FilterPattern"] for f in filters} == {'{ $.level = "ERROR" }'}
 
 
 def test_failed_executions_are_an_alarm(vpc: Synthesized) -> None:
@@ -75,6 +120,13 @@ def test_silence_of_the_sweeper_is_an_alarm(vpc: Synthesized) -> None:
 def test_there_is_one_dashboard(vpc: Synthesized) -> None:
     board = json.dumps(vpc.one("AWS::CloudWatch::Dashboard"))
     assert Metric.APPROVAL_AGE.value in board
+
+
+def test_same_stage_fits_into_two_regions_of_an_account(vpc: Synthesized) -> None:
+    """Dashboards and budgets have one name for all regions."""
+    name = {"Fn::Join": ["", ["layover-test-", {"Ref": "AWS::Region"}]]}
+    assert vpc.one("AWS::CloudWatch::Dashboard")["DashboardName"] == name
+    assert vpc.one("AWS::Budgets::Budget")["Budget"]["BudgetName"] == name
 
 
 def test_budget_is_there_for_who_wants_one(vpc: Synthesized, express: Synthesized) -> None:

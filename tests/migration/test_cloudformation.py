@@ -45,13 +45,25 @@ def failing() -> dict[str, Any]:
 
 def test_failed_migration_fails_the_deploy_at_once() -> None:
     cloudformation = CloudFormation()
-    with pytest.raises(RuntimeError):
-        answered(EVENT, failing, cloudformation)
+    answered(EVENT, failing, cloudformation)
     (answer,) = cloudformation.answers
     assert answer["Status"] == "FAILED"
     assert answer["PhysicalResourceId"] == RESOURCE_ID
     assert answer["Reason"].startswith("RuntimeError: the migration is wrong")
     assert len(json.dumps(answer)) < 4096
+
+
+def test_failure_that_was_told_is_no_failure_of_the_function(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Lambda would begin again, in the middle of the rollback."""
+    assert answered(EVENT, failing, CloudFormation()) == {}
+    assert [r.levelname for r in caplog.records] == ["ERROR"]
+
+
+def test_failure_that_could_not_be_told_is_one() -> None:
+    with pytest.raises(ConnectionError):
+        answered(EVENT, failing, CloudFormation(refusals=9))
 
 
 def test_lost_connection_is_tried_again() -> None:

@@ -139,20 +139,27 @@ def test_a_link_is_an_attachment_that_no_browser_guesses_at(api: Api) -> None:
     assert file_id in answer.headers["location"]
 
 
-def test_a_file_goes_with_the_first_thread_that_named_it(api: Api) -> None:
-    file_id, first, second = announce(api), thread(api), thread(api)
-    other = announce(api)
-    for each in (file_id, other):
-        upload(api, each)
-    ask(api, first, file_id)
-    ask(api, second, file_id)
-    ask(api, second, other)
-    assert api.send("DELETE", f"/threads/{second}").status == 204
-    assert api.get(f"/files/{file_id}").status == 302
-    api.get(f"/files/{other}").problem(404, "not-found")
-    assert api.send("DELETE", f"/threads/{first}").status == 204
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_file_goes_with_the_last_thread_that_has_it(api: Api, first: int) -> None:
+    file_id, threads = announce(api), [thread(api), thread(api)]
+    upload(api, file_id)
+    for each in threads:
+        ask(api, each, file_id)
+    assert api.send("DELETE", f"/threads/{threads[first]}").status == 204
+    location = api.get(f"/files/{file_id}").headers["location"]
+    assert api.do(api.world.runtime.blobs.get(location.removeprefix("memory:"))) == PNG
+    assert api.send("DELETE", f"/threads/{threads[1 - first]}").status == 204
     api.get(f"/files/{file_id}").problem(404, "not-found")
     assert blobs(api) == []
+
+
+def test_a_deleted_threads_file_is_gone_before_it_is_erased(api: Api) -> None:
+    file_id, first = announce(api), thread(api)
+    upload(api, file_id)
+    ask(api, first, file_id)
+    api.do(api.world.journal.mark_deleted("ann", first))
+    api.get(f"/files/{file_id}").problem(404, "not-found")
+    ask(api, thread(api), file_id).problem(422, "invalid-request")  # type: ignore[attr-defined]
 
 
 def test_the_whole_of_a_cut_result_is_its_owners(api: Api) -> None:

@@ -226,6 +226,28 @@ def test_an_attempt_that_does_not_wait_is_refused(api: Api) -> None:
     api.post(f"{url}/deny").problem(409, "decision-already-made")
 
 
+def test_whatever_does_not_fit_is_named(api: Api) -> None:
+    run, _ = api.do(api.world.suspended())
+    other = api.post("/threads", {"agent": "support"}).json["id"]
+    for text in ("one", "two"):
+        api.post(f"/threads/{other}/runs", {"input": text, "on_busy": "enqueue"})
+    cursor = api.get(f"/threads/{other}/runs?limit=1").json["next_cursor"]
+    deep: Any = 1
+    for _ in range(101):
+        deep = [deep]
+    calls = f"/runs/{run.id}/tool-calls/c1"
+    for answer, slug, loc in (
+        (api.post(f"{calls}/resume", {"data": {}}), "decision-invalid", ["path"]),
+        (api.post(f"{calls}/approve", {"args": {"x": deep}}), "invalid-request", ["body"]),
+        (
+            api.get(f"/threads/{run.thread_id}/runs?cursor={cursor}"),
+            "invalid-request",
+            ["query", "cursor"],
+        ),
+    ):
+        assert [e["loc"] for e in answer.problem(422, slug)["errors"]] == [loc]
+
+
 def test_agents_that_cannot_be_loaded_are_explained_in_the_log(
     api: Api, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,12 +1,18 @@
 """`layover doctor`: a line for each thing that has to work, and what is wrong with what does not."""
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any
 
 import pytest
+from websockets.http11 import Request, Response
+from websockets.sync.server import ServerConnection, serve
 
 from layover.local.client import ApiError
-from layover.local.doctor import WAKING_S, Doctor
+from layover.local.doctor import WAKING_S, Doctor, ping
 
 RUN = {"id": "run_1", "status": "success", "usage": {"total_tokens": 12, "cost_usd": 0.0004}}
 
@@ -42,6 +48,11 @@ class Clinic:
         """As `Api.delete`."""
         self.deleted.append(path)
 
+    def ping(self, url: str) -> None:
+        """As `doctor.ping`."""
+        assert url.endswith("?ticket=secret")
+        self._fail("ping")
+
     def pause(self, seconds: float) -> None:
         """Time passes."""
         self.time += seconds
@@ -58,7 +69,8 @@ def examine(clinic: Clinic, *, open_doors: bool = False, run: bool = True) -> in
     """The exit code."""
     stranger: Any = Clinic(token=open_doors)
     api: Any = clinic
-    return Doctor(api, stranger, clinic.pause, lambda: clinic.time).examine(None, run=run)
+    doctor = Doctor(api, stranger, clinic.pause, lambda: clinic.time, clinic.ping)
+    return doctor.examine(None, run=run)
 
 
 def waking(times: int) -> dict[str, list[ApiError]]:
@@ -84,6 +96,62 @@ def test_database_that_does_not_wake_is_ill(capsys: pytest.CaptureFixture[str]) 
     assert examine(clinic) == 3
     assert "FAIL  database" in capsys.readouterr().err
     assert WAKING_S <= clinic.time <= WAKING_S + 10
+
+
+def test_sockets_that_do_not_answer_are_ill(capsys: pytest.CaptureFixture[str]) -> None:
+    assert examine(Clinic(ill={"ping": [ApiError("no pong within 15 s", 3)]})) == 3
+    said = capsys.readouterr()
+    assert "FAIL  sockets: no pong" in said.err
+    assert "secret" not in said.out + said.err
+
+
+@contextmanager
+def sockets(answer: str, status: int = 101) -> Iterator[str]:
+    """The URL of a server of sockets that answers every frame so, or refuses connections."""
+
+    def refuse(connection: ServerConnection, _: Request) -> Response | None:
+        return None if status == 101 else connection.respond(HTTPStatus(status), "no")
+
+    def talk(connection: ServerConnection) -> None:
+        for _ in connection:
+            connection.send(answer)
+
+    with serve(talk, "127.0.0.1", 0, process_request=refuse) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"ws://127.0.0.1:{server.socket.getsockname()[1]}/?ticket=secret"
+        server.shutdown()
+        thread.join(10)
+
+
+def test_socket_that_says_pong_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "no_proxy"):
+        monkeypatch.setenv(name, "" if name == "no_proxy" else "http://127.0.0.1:1")
+    with sockets('{"action": "pong"}') as url:
+        ping(url)
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "why"),
+    [
+        ('{"message": "Internal server error"}', 101, "something else"),
+        ("no JSON", 101, "broke"),
+        ("", 401, "refused .401."),
+    ],
+)
+def test_socket_that_does_not_says_why_without_its_ticket(
+    answer: str, status: int, why: str
+) -> None:
+    with sockets(answer, status) as url, pytest.raises(ApiError, match=why) as raised:
+        ping(url)
+    assert "secret" not in str(raised.value)
+
+
+def test_socket_that_nobody_serves_is_an_error_in_one_line() -> None:
+    with sockets("") as url:
+        pass
+    with pytest.raises(ApiError, match="the socket broke: ConnectionRefusedError"):
+        ping(url)
 
 
 def test_run_that_fails_says_why_and_leaves_no_thread(capsys: pytest.CaptureFixture[str]) -> None:

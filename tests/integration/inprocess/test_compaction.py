@@ -9,13 +9,14 @@ import pytest
 
 from layover import Agent, Memory, ObservationalMemory, RollingSummary, tool
 from layover.context.assembly import estimated_tokens
-from layover.context.tokens import estimate
+from layover.context.tokens import estimate, message_tokens
 from layover.testing import MemoryMetrics, ScriptedModel, call, fail, say
 from layover.values.message import Role
 from layover.values.metrics import Metric
 from layover.values.prompt import Prompt, Reply
 from layover.values.run import Status
 from layover.values.settings import Settings
+from layover.values.usage import Usage
 from run_kit import Bench
 
 STEPS = 50
@@ -123,6 +124,14 @@ async def test_the_input_stays_in_the_prompt_of_its_run() -> None:
     assert "<observations>" not in (last.system or "")
 
 
+async def test_every_message_is_stored_with_its_tokens_the_input_too() -> None:
+    stage = bench(Reader(2), observing)
+    await stage.go("read 2 pages")
+    stored = await stage.stored()
+    assert [m.token_count for m in stored] == [message_tokens(m) for m in stored]
+    assert stored[0].role is Role.USER
+
+
 async def test_a_later_run_starts_from_the_observations_and_the_messages_behind_them() -> None:
     reader = Reader(20)
     stage = bench(reader, observing)
@@ -224,3 +233,54 @@ async def test_what_is_more_than_the_memory_model_can_read_is_summarised_in_step
     asked = [p for p in model.prompts if p.task == "summary"]
     assert len(asked) >= 3
     assert max(map(estimated_tokens, asked)) < 9_000
+
+
+def costing(text: str) -> Reply:
+    return say(text).model_copy(update={"usage": Usage(input_tokens=7)})
+
+
+def spent(stage: Bench, task: str) -> list[int]:
+    """Input tokens of what background work of this name has cost."""
+    rows = stage.threads.spent.items()
+    return [u.usage.input_tokens for (_, _, step), (_, u) in rows if step.startswith(task)]
+
+
+async def test_an_answer_that_cannot_be_used_is_asked_for_once_more() -> None:
+    stage = chatty()
+    useful = [costing("## Current state\nThe code is Z-9.")] * 9
+    stage.model._scripts["summary"] = iter([costing("## Goal"), *useful])
+    for n in range(6):
+        await stage.go(f"question {n}: " + "some more words " * 60)
+        await stage.remember()
+    await stage.go("and now?")
+    assert "Z-9" in stage.model.turns[-1].messages[0].text
+    first, *others = spent(stage, "summary")
+    assert first == 14, "both answers were paid for"
+    assert set(others) == {7}
+
+
+async def test_memory_models_read_who_speaks_as_the_agent_calls_them() -> None:
+    for task, compaction in (
+        ("observer", ObservationalMemory()),
+        ("summary", RollingSummary(max_window=12_000, tail=4)),
+    ):
+        memory = Memory(compaction=compaction, titles=False, role_prefix={"user": "Customer"})
+        model = ScriptedModel(
+            lambda prompt: say("words " * 8_000),
+            background={task: lambda prompt: say("* INFO (1:00) x")},
+        )
+        stage = Bench(Agent("helper", memory=memory), model)
+        for n in range(6):
+            await stage.go(f"question {n}: " + "some more words " * 60)
+            await stage.remember()
+        asked = [p.messages[-1].text for p in model.prompts if p.task == task]
+        assert asked
+        assert all("] Customer: question" in text for text in asked)
+
+
+async def test_what_cannot_be_used_twice_is_counted_and_its_cost_is_kept() -> None:
+    stage = bench(Reader(20), lambda prompt: costing("I would rather not."))
+    await stage.go("read 20 pages")
+    failures = counted(stage, Metric.COMPACTION_FAILED)
+    assert failures > 0
+    assert spent(stage, "observer") == [14] * int(failures)

@@ -13,12 +13,14 @@ import pytest
 from layover import Agent, EpisodicMemory, Memory, SemanticRecall, tool
 from layover.adapters.inmemory.model import ScriptedModel, call, fail, say
 from layover.errors import ModelError
+from layover.ports.allowance import NoAllowance
 from layover.services.entries import list_entries
 from layover.services.extract import extract
 from layover.testing import HashingEmbedder, MemoryMetrics
 from layover.values.metrics import Metric
 from layover.values.prompt import Embedded, Prompt
 from layover.values.run import Status
+from layover.values.usage import Usage
 from run_kit import ANN, Bench, Crash, Power, Powered
 
 SAID = "Every night the import of shop-7 fails with E1102, please help"
@@ -82,6 +84,13 @@ def memory_of(prompt: Prompt) -> list[str]:
     return [line for line in inside.splitlines() if line.startswith("- ")]
 
 
+class Empty(HashingEmbedder):
+    """Answers no vector."""
+
+    async def embed(self, texts: Sequence[str]) -> Embedded:
+        return Embedded([], self.model)
+
+
 class Hanging(HashingEmbedder):
     """Never answers."""
 
@@ -127,6 +136,13 @@ async def test_what_is_learned_in_one_thread_is_seen_in_another_and_not_in_its_o
     line = "- The nightly import of shop-7 fails with E1102. (today)"
     assert await world.sees("what about the import of shop-7?", thread="t2") == [line]
     assert await world.sees("what about the import of shop-7?", thread="t1") == []
+
+
+async def test_an_embedder_that_answers_wrongly_costs_no_run_and_words_still_find() -> None:
+    world = World(taught(IMPORT), embedder=Empty())
+    assert await world.learn() == {"status": "extracted"}
+    line = "- The nightly import of shop-7 fails with E1102. (today)"
+    assert await world.sees("what about the import of shop-7?") == [line]
 
 
 async def test_nothing_relevant_is_no_block() -> None:
@@ -182,6 +198,32 @@ async def test_a_model_may_search_what_is_remembered(embedder: Any) -> None:
     assert (entry["vector_score"] is None) == (embedder is None)
     assert "vector" not in entry
     assert "embedding" not in entry
+
+
+class Noted(NoAllowance):
+    """Keeps what was noted of whom."""
+
+    def __init__(self) -> None:
+        self.tokens: list[tuple[str, int]] = []
+
+    def note(self, owner: str, usage: Usage) -> None:
+        self.tokens.append((owner, usage.input_tokens))
+
+
+@pytest.mark.parametrize("by", ["tool", "owner"])
+async def test_embedding_a_search_counts_for_its_users_day(by: str) -> None:
+    query, tokens = "one two three four five six seven eight nine ten eleven", 11
+    embedder, noted = HashingEmbedder(), Noted()
+    embedder.billed = True
+    script = [call("recall_memory", query=query), say("I see")]
+    world = World(script=script, embedder=embedder)
+    world.runtime = replace(world.runtime, allowance=noted)
+    world.plain = replace(world.plain, allowance=noted)
+    if by == "tool":
+        await world.go("anything new?")
+    else:
+        await list_entries(world.plain, ANN, "helper", query, 10, None)
+    assert noted.tokens.count((ANN, tokens)) == 1
 
 
 async def test_a_search_answers_top_k_at_most_and_refuses_an_empty_query() -> None:

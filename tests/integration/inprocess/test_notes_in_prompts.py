@@ -1,8 +1,14 @@
 """What memory adds to a prompt: data, pinned for the run, changed for the next one (BEHAVIOUR 6.1, 9, 10)."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
 from pydantic import BaseModel
 
-from layover import Agent, Memory, WorkingMemory
+from layover import Agent, Memory, WorkingMemory, tool
+from layover.ports import Runtime
+from layover.services.notes import delete_profile, put_profile
 from layover.testing import ScriptedModel, call, say
 from layover.wiring import in_memory_runtime
 
@@ -33,6 +39,49 @@ async def test_notes_change_the_next_runs_prompt_and_not_their_own() -> None:
     assert first == second, "a run's prompt is pinned"
     assert "- name: Ann" in third
     assert third.startswith("Help.")
+
+
+async def profile_after(change: Callable[[Runtime], Awaitable[Any]]) -> list[str]:
+    """The system messages of a run that a person approved once the profile was changed: before and
+    after that."""
+
+    @tool(needs_approval=True)
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    model = ScriptedModel([call("pay", tool_call_id="c"), say("done")])
+    made = Agent("helper", tools=[pay], memory=Memory(profile=True))
+    made.runtime = in_memory_runtime(made, model=model)
+    await put_profile(made.runtime, "ann", "helper", {"city": "Bern", "diet": "vegan"})
+    run = await made.generate("pay", resource_id="ann")
+    await change(made.runtime)
+    assert (await made.approve(run.run_id, "c")).status == "success"
+    return [p.system or "" for p in model.prompts[:2]]
+
+
+async def test_a_profile_that_was_deleted_and_made_anew_leaves_a_running_prompt() -> None:
+    async def anew(runtime: Runtime) -> None:
+        await delete_profile(runtime, "ann", "helper")
+        await put_profile(runtime, "ann", "helper", {"city": "Oslo"})
+
+    before, after = await profile_after(anew)
+    assert "Bern" in before
+    assert after == ""
+
+
+async def test_a_fact_that_was_taken_out_of_the_profile_leaves_a_running_prompt() -> None:
+    before, after = await profile_after(
+        lambda runtime: put_profile(runtime, "ann", "helper", {"city": "Oslo", "name": "Ann"})
+    )
+    assert after == before.replace("- diet: vegan\n", "") != before, "what is left stays pinned"
+    _, emptied = await profile_after(lambda runtime: put_profile(runtime, "ann", "helper", {}))
+    assert emptied == ""
+
+
+async def test_a_profile_that_nobody_changed_stays_byte_for_byte() -> None:
+    before, after = await profile_after(lambda runtime: asyncio.sleep(0))
+    assert after == before
 
 
 async def test_notes_of_one_user_are_not_shown_to_another() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from layover import Agent, Memory, SemanticRecall, TokenBuffer
+from layover import Agent, Memory, NodeMemory, SemanticRecall, TokenBuffer
 from layover.adapters.inmemory.memory import InMemoryMemory
 from layover.adapters.inmemory.model import ScriptedModel, fail, say
 from layover.adapters.inmemory.threads import InMemoryThreads
@@ -33,6 +33,17 @@ class Hanging(HashingEmbedder):
         return await super().embed(texts)
 
 
+class Answering(HashingEmbedder):
+    """Gives what it should answer in another form."""
+
+    def __init__(self, form: Any) -> None:
+        super().__init__()
+        self._form = form
+
+    async def embed(self, texts: Sequence[str]) -> Any:
+        return self._form((await super().embed(texts)).vectors)
+
+
 class Chat:
     """One agent in one process, and what its model saw."""
 
@@ -55,6 +66,12 @@ def recalled(prompt: Prompt) -> str:
     """The block of recalled messages."""
     text = prompt.messages[-1].text
     return text.partition("<recalled_messages>")[2].partition("</recalled_messages>")[0]
+
+
+def lines(prompt: Prompt) -> list[str]:
+    """Who said what, of the recalled messages."""
+    block = recalled(prompt).strip().splitlines()
+    return [line.partition("] ")[2] for line in block if "] " in line]
 
 
 async def test_an_agent_that_does_not_name_recall_embeds_nothing() -> None:
@@ -88,6 +105,21 @@ async def test_an_embedder_that_raises_anything_costs_no_turn() -> None:
     assert SECRET in recalled(await chat.say(SECRET, *FILLER, "what is my locker code?"))
 
 
+@pytest.mark.parametrize("answer", [None, [], [["x"]], Embedded([], "m"), Embedded(None, "m")])  # type: ignore[arg-type]
+async def test_an_embedder_that_answers_wrongly_costs_no_turn_and_words_still_find(
+    answer: Any,
+) -> None:
+    chat = Chat(Answering(lambda vectors: answer), SemanticRecall(top_k=1))
+    assert SECRET in recalled(await chat.say(SECRET, *FILLER, "what is my locker code?"))
+
+
+async def test_an_embedder_may_answer_with_a_plain_list_of_vectors() -> None:
+    chat = Chat(Answering(lambda vectors: vectors), SemanticRecall(top_k=1))
+    await chat.say(SECRET, *FILLER)
+    (thread,) = chat.agent.runtime.threads.of("ann")
+    assert all(kept.text.vector for kept in thread.texts.values())
+
+
 async def test_an_embedder_that_hangs_is_waited_for_two_seconds() -> None:
     embedder = Hanging()
     chat = Chat(embedder, SemanticRecall(top_k=1))
@@ -105,8 +137,8 @@ async def test_an_embedder_that_hangs_is_waited_for_two_seconds() -> None:
 
 async def test_what_was_said_outside_the_window_is_recalled_with_its_neighbours() -> None:
     chat = Chat(HashingEmbedder(), SemanticRecall(top_k=1))
-    block = recalled(await chat.say("hello", SECRET, *FILLER, "what is my locker code?"))
-    assert [line.partition("] ")[2] for line in block.strip().splitlines() if "] " in line] == [
+    prompt = await chat.say("hello", SECRET, *FILLER, "what is my locker code?")
+    assert lines(prompt) == [
         "user: hello",
         "assistant: fine",
         f"user: {SECRET}",
@@ -129,6 +161,34 @@ async def test_what_a_token_buffer_shows_is_not_recalled() -> None:
     assert SECRET in recalled(prompt)
     prompt = await chat.say("say locker", "what is my locker?")
     assert "say locker" not in recalled(prompt)
+
+
+async def test_what_a_token_buffer_shows_takes_no_place_of_what_is_recalled() -> None:
+    chat = Chat(
+        HashingEmbedder(),
+        SemanticRecall(top_k=1, before=0, after=1),
+        token_buffer=TokenBuffer(max_tokens=300),
+    )
+    await chat.say(SECRET, *FILLER, "x" * 1_600)
+    prompt = await chat.say(*["what is my locker code?"] * 5)
+    assert [m.text for m in prompt.messages[:-1]].count("what is my locker code?") == 4
+    assert lines(prompt) == [f"user: {SECRET}", "assistant: fine"]
+
+
+async def test_a_node_recalls_what_its_history_does_not_show() -> None:
+    chat = Chat(
+        HashingEmbedder(),
+        SemanticRecall(top_k=1, before=0, after=0),
+        history=NodeMemory("step"),
+        last_messages=20,
+    )
+    answers = iter([fail("down")])
+    chat.model._scripts["turn"] = iter([lambda prompt: next(answers, say("fine"))] * 20)
+    failed = await chat.agent.generate(SECRET, thread_id="t", resource_id="ann")
+    assert failed.status == "failed"
+    prompt = await chat.say("the locker code is blue", "what is my locker code?")
+    assert SECRET not in [m.text for m in prompt.messages]
+    assert lines(prompt) == [f"user: {SECRET}"]
 
 
 async def test_other_threads_are_searched_only_where_asked() -> None:

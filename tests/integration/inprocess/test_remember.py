@@ -7,7 +7,7 @@ import pytest
 
 from layover import Agent, Memory, ToolContext, tool
 from layover.adapters.inmemory.model import ScriptedModel, call, fail, say
-from layover.services.extract import extract
+from layover.services.extract import OPENING, extract
 from layover.services.start_run import StartRun, start_run
 from layover.values.run import OnBusy, Status
 from run_kit import ANN, Bench, told
@@ -53,6 +53,25 @@ async def test_an_agent_without_titles_asks_no_model() -> None:
 async def test_a_greeting_names_no_thread_and_a_later_question_does() -> None:
     world = bench(say("Late order"))
     assert await title(world, (await world.go("hi there")).id) is None
+    assert await title(world, (await world.go(QUESTION)).id) == "Late order"
+
+
+async def test_after_a_failed_run_the_first_question_names_the_thread() -> None:
+    world = Bench(
+        Agent("helper"),
+        ScriptedModel([fail(), say("fine")], background={"title": [say("Late order")]}),
+    )
+    await world.go(QUESTION)
+    run = await world.go("and what is with the other one")
+    assert await title(world, run.id) == "Late order"
+    (prompt,) = [p for p in world.model.prompts if p.task == "title"]
+    assert prompt.messages[0].text == QUESTION
+
+
+async def test_a_question_that_follows_a_long_talk_names_the_thread() -> None:
+    world = bench(say("Late order"))
+    for _ in range(OPENING):
+        await world.go("hi there")
     assert await title(world, (await world.go(QUESTION)).id) == "Late order"
 
 

@@ -69,6 +69,37 @@ async def test_cause_of_a_task_failure_arrives(served: Served) -> None:
     assert outputs(served, "denied") == [{"Error": "Denied", "Cause": "too expensive"}] * 2
 
 
+@pytest.mark.parametrize(
+    ("failure", "arrives"), [({"error": "Rejected"}, "Rejected"), ({}, None)], ids=str
+)
+async def test_task_failure_needs_neither_error_nor_cause(
+    served: Served, failure: dict[str, str], arrives: str | None
+) -> None:
+    run_id = f"short-{arrives}"
+    arn = await start(served, "walk", run_id)
+    fail = served.client("stepfunctions").send_task_failure
+    for key in ("c1", "c2"):
+        name = await token(served, run_id, key)
+        await asyncio.to_thread(lambda name=name: fail(taskToken=name, **failure))
+    assert await end_of(served, arn) == "SUCCEEDED"
+    for output in outputs(served, run_id):
+        assert (output["Error"], output.get("Cause")) == (arrives, None)
+
+
+@pytest.mark.parametrize("output", [{"Error": "x", "Cause": "y"}, None, "text", 1, [], {}], ids=str)
+async def test_what_a_task_is_answered_with_is_told_from_an_error(
+    served: Served, output: Any
+) -> None:
+    run_id = f"answer-{json.dumps(output).encode().hex()}"
+    arn = await start(served, "walk", run_id)
+    send = served.client("stepfunctions").send_task_success
+    for key in ("c1", "c2"):
+        name, text = await token(served, run_id, key), json.dumps(output)
+        await asyncio.to_thread(lambda name=name, text=text: send(taskToken=name, output=text))
+    assert await end_of(served, arn) == "SUCCEEDED"
+    assert outputs(served, run_id) == [{"answer": output}] * 2
+
+
 async def test_task_output_that_is_no_json_is_refused(served: Served) -> None:
     arn = await start(served, "walk", "garbled")
     states = served.client("stepfunctions")
@@ -84,7 +115,7 @@ async def test_task_output_that_is_no_json_is_refused(served: Served) -> None:
 async def test_token_answered_before_the_function_returns_is_not_lost(served: Served) -> None:
     arn = await start(served, "answered-at-once", "early")
     assert await end_of(served, arn) == "SUCCEEDED"
-    assert outputs(served, "early") == [{"layover": "decided"}] * 2
+    assert outputs(served, "early") == [{"answer": {"layover": "decided"}}] * 2
 
 
 @pytest.mark.usefixtures("restless")

@@ -8,8 +8,10 @@ import pytest
 
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.entries import PostgresEntries, find_entries
+from layover.adapters.store.postgres.queries import load
 from layover.memory.ranking import MOST_ROWS
 from layover.values.memory_entry import EntryQuery
+from plan_kit import analyze, scans
 from postgres_fixture import TestPostgres, fresh_owner
 from thread_kit import START
 
@@ -96,6 +98,37 @@ async def test_beyond_its_limit_a_scope_is_searched_from_its_newest_end_and_says
     beyond = await store.find_entries(owner, query("n1"))
     assert (beyond.cut, beyond.items) == (True, ())
     assert len((await store.find_entries(owner, query("n9"))).items) == 1
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+async def test_erasing_a_thread_reads_its_entries_and_what_they_superseded_alone(
+    postgres: TestPostgres, analyzed: bool
+) -> None:
+    owner = fresh_owner()
+    fill(postgres, owner, 5_000)
+    with psycopg.connect(postgres.superuser) as connection:
+        connection.execute(
+            "insert into threads (resource_id, id, agent, created_at, updated_at)"
+            " values (%s, 'short', 'support', now(), now())",
+            (owner,),
+        )
+        connection.execute(
+            "update memory_entries set thread_id = 'short'"
+            " where resource_id = %s and hash in ('h1', 'h2')",
+            (owner,),
+        )
+        connection.execute(
+            "update memory_entries set superseded_by = 'e1'"
+            " where resource_id = %s and hash in ('h3', 'h4')",
+            (owner,),
+        )
+    if analyzed:
+        analyze(postgres)
+    async with await psycopg.AsyncConnection.connect(postgres.runtime) as asking:
+        await asking.execute("select set_config('app.resource_id', %s, true)", (owner,))
+        erase = load("erase.sql")["erase_entries"]
+        found = await scans(asking, erase, ("memory_entries",), {"thread_id": "short"})
+    assert sum(rows for _, rows in found) < 20, found
 
 
 async def test_a_search_is_one_statement(database: Database, victim: str) -> None:

@@ -57,10 +57,31 @@ def test_an_input_and_a_last_step_that_do_not_fit_are_refused() -> None:
         fitted(turn(1, 10), said("input", Role.USER, "x" * 4_000), [], budget=100)
 
 
-def test_the_last_step_of_the_run_is_never_cut() -> None:
+def test_a_last_step_that_is_too_long_even_when_shortened_is_refused() -> None:
     own = [asked("s1", "c"), result("t1", "c", 4_000)]
     with pytest.raises(TooLong):
-        fitted([], INPUT, own, budget=500)
+        fitted([], INPUT, own, budget=200)
+
+
+def test_the_last_steps_results_are_shortened_once_nothing_else_can_go() -> None:
+    own = [asked("s0", "b"), result("t0", "b", 400), asked("s1", "c")]
+    own += [result(f"t{n}", "c", 8_000) for n in (1, 2, 3)]
+    for short, budget in ((0, tokens([INPUT, *own[2:]])), (1, 4_500), (2, 2_700), (3, 700)):
+        kept = fitted(turn(1, 400), INPUT, own, budget=budget)
+        assert ids(kept) == ["input", "s1", "t1", "t2", "t3"]
+        sizes = [len(m.model_output or "") for m in kept[2:]]
+        assert sizes == [815] * short + [8_000] * (3 - short)
+
+
+def test_a_result_that_was_shortened_as_the_newest_stays_so_in_later_steps() -> None:
+    own = [asked("s1", "c"), *(result(f"t{n}", "c", 8_000) for n in (1, 2, 3))]
+    short = {m.id: m for m in fitted([], INPUT, own, budget=4_500) if m not in [*own, INPUT]}
+    assert short.keys() == {"t1"}
+    for n in range(2, 6):
+        own += [asked(f"s{n}", f"d{n}"), result(f"r{n}", f"d{n}", 800)]
+        kept = {m.id: m for m in fitted([], INPUT, own, budget=4_500)}
+        assert {id: kept[id] for id in short} == short
+        short |= {m.id: m for m in kept.values() if m not in [*own, INPUT]}
 
 
 def test_what_fits_exactly_stays_as_it_is() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ from layover import Agent, tool
 from layover.adapters.inmemory.model import call, calls, say
 from layover.errors import DecisionAlreadyMade, NotFound
 from layover.services.cancel import cancel
+from layover.values.event import MessageEvent
 from layover.values.run import CallState, FinishReason, Status
 from run_kit import ANN, Bench, Ledger, suspended, told, types
 
@@ -44,6 +46,63 @@ async def test_cancelling_a_suspended_run_settles_each_waiting_call_and_wakes_it
     assert (await bench.branch(run.id, "call_1", {"approved": True})).status == "done"
     assert ledger.done == [("look", 1)]
     assert (await bench.head()).active_run is None
+
+
+async def test_calls_that_a_cancel_closes_are_told_as_they_are_stored(ledger: Ledger) -> None:
+    bench = ledger.bench(calls(call("pay", amount=1), call("look", n=1)))
+    run = await suspended(bench)
+    await cancel(bench.plain, ANN, run.id)
+    events = await bench.events(run.id)
+    assert types(events)[-3:] == ["tool-call-decided", "tool-execution-end", "finish"]
+    messages = [e.message for e in events if isinstance(e, MessageEvent)]
+    stored = {m.id: m for m in await bench.stored()}
+    assert [m.role.value for m in messages] == ["assistant", "tool", "tool"]
+    assert told(messages)[-1] == ("tool", "Cancelled: pay was not run")
+    assert [told([stored[m.id]]) for m in messages] == [told([m]) for m in messages]
+    assert [stored[m.id].parent_id for m in messages] == [m.parent_id for m in messages]
+
+
+async def test_a_cancelled_run_is_saved_before_its_finish(ledger: Ledger) -> None:
+    bench = ledger.bench(call("pay", amount=1))
+    run = await suspended(bench)
+    save, over = bench.threads.save_turn, []
+
+    async def saving(record: Any) -> None:
+        over.append((await bench.meta(run.id)).status.over)
+        await save(record)
+
+    bench.threads.save_turn = saving  # type: ignore[method-assign]
+    assert (await cancel(bench.plain, ANN, run.id)).saved
+    assert (over, (await bench.head()).unsaved) == ([False], ())
+    assert told(await bench.stored())[-1] == ("tool", "Cancelled: pay was not run")
+
+
+async def test_a_run_cancelled_while_the_database_is_away_wakes_its_calls_and_is_saved_later(
+    ledger: Ledger,
+) -> None:
+    bench = ledger.bench(call("pay", amount=1), say("fresh"))
+    run = await suspended(bench)
+    await bench.wait(run.id, "call_1", "one")
+    bench.threads.away = True
+    assert not (await cancel(bench.plain, ANN, run.id)).saved
+    assert bench.callbacks.woken == ["one"]
+    bench.threads.away = False
+    again = await bench.go("again")
+    assert [m.run_id for m in await bench.stored()] == [run.id] * 3 + [again.id] * 2
+
+
+async def test_a_run_behind_one_that_is_unsaved_is_not_saved_before_it(ledger: Ledger) -> None:
+    bench = ledger.bench(call("pay", amount=1), say("fresh"))
+    bench.threads.away = True
+    first = await suspended(bench)
+    await cancel(bench.plain, ANN, first.id)
+    second = await bench.start("second")
+    bench.threads.away = False
+    await cancel(bench.plain, ANN, second, holder_has_s=0)
+    assert (await bench.head()).unsaved == (first.id, second)
+    again = await bench.go("again")
+    saved = [m.run_id for m in await bench.stored()]
+    assert list(dict.fromkeys(saved)) == [first.id, second, again.id]
 
 
 async def test_a_decided_call_that_a_cancel_overtakes_was_not_run(ledger: Ledger) -> None:

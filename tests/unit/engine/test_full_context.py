@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from layover import Agent, Memory, tool
-from layover.testing import call, say, too_long
+from layover.testing import call, calls, say, too_long
 from layover.values.message import Role
 from layover.values.prompt import Prompt
 from layover.values.run import Status
@@ -57,6 +57,16 @@ async def test_old_tool_results_are_shortened_before_anything_is_left_out() -> N
     sizes = outputs(last)
     assert len(sizes) == 8
     assert sizes[0] < 1_000 < sizes[-1]
+
+
+async def test_results_of_one_step_that_exceed_the_window_together_are_shortened() -> None:
+    pages = calls(*(call("read", page=n, tool_call_id=f"c{n}") for n in range(5)))
+    stage = bench(pages, call("read", page=5), say("done"))
+    run = await stage.go("read five pages at once")
+    assert run.status is Status.SUCCESS, run.error
+    second, third = [outputs(p) for p in stage.model.prompts[1:]]
+    assert [size < 1_000 for size in second] == [True, True, False, False, False]
+    assert third[:2] == second[:2]
 
 
 async def test_an_input_that_alone_exceeds_the_window_fails_its_run_and_the_thread_goes_on() -> (

@@ -185,6 +185,15 @@ async def test_an_answer_that_fits_no_schema_twice_fails_the_run_and_says_why() 
     assert "schema" in run.error.message
 
 
+async def test_a_run_whose_answer_does_not_fit_names_the_field_and_not_the_models_words() -> None:
+    bench = Bench(agent(output=Verdict), [say("{}"), say('{"score": "secret"}')])
+    run = await bench.go()
+    assert run.error is not None
+    problem = "the model's answer does not fit the output's schema, twice: score: Input should be"
+    assert run.error.message.startswith(problem)
+    assert "secret" not in run.error.message
+
+
 async def test_tools_may_run_before_a_structured_answer() -> None:
     script = [call("look", what="a"), say('{"score": 1}')]
     run = await Bench(agent(look, output=Verdict), script).go()

@@ -1,5 +1,6 @@
 """What a provider answers, in whatever shape: texts, arguments, ids, times."""
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -8,8 +9,9 @@ import pytest
 from layover import Agent, tool
 from layover.adapters.inmemory.model import call, calls, say
 from layover.clock import ManualClock
+from layover.values.event import ToolCallDelta
 from layover.values.message import Role
-from layover.values.prompt import Prompt, Reply, RequestedCall
+from layover.values.prompt import Delta, Prompt, Reply, RequestedCall
 from layover.values.run import Status
 from run_kit import Bench, seen, told
 
@@ -79,6 +81,40 @@ async def test_a_call_id_too_long_for_a_key_is_replaced() -> None:
     run = await Bench(agent(look), [reply, say("fine")]).go()
     assert run.status is Status.SUCCESS
     assert 0 < len(run.messages[0].tool_calls[0].tool_call_id) <= 100
+
+
+async def test_deltas_name_a_call_as_its_message_does() -> None:
+    def look_up(given: str, what: str) -> Reply:
+        return call("look", tool_call_id=given, what=what)
+
+    steps = [calls(look_up("a", "1"), look_up("a", "2"), look_up("x" * 5_000, "3"))]
+    bench = Bench(agent(look), [*steps, look_up("a", "4"), say("done")])
+    run = await bench.go(stream=True)
+    written = {c.tool_call_id: c.args for m in run.messages for c in m.tool_calls}
+    assert len(written) == 4
+    deltas = [e for e in await bench.events(run.id) if isinstance(e, ToolCallDelta)]
+    assert {e.tool_call_id: json.loads(e.args_delta) for e in deltas} == written
+
+
+async def test_a_reply_that_begins_again_keeps_no_id_of_the_broken_one() -> None:
+    whole = RequestedCall(id="b", name="look", args='{"what": "x"}')
+
+    class Breaking:
+        """A stream that breaks in a call, and then makes another one."""
+
+        async def complete(self, prompt: Prompt, on_delta: Any) -> Reply:
+            if len(prompt.messages) > 1:
+                return say("done")
+            on_delta(Delta(kind="tool-call", text="{", tool_call_id="a", tool_name="look"))
+            on_delta(Delta(kind="restart"))
+            on_delta(Delta(kind="tool-call", text=whole.args, tool_call_id="b", tool_name="look"))
+            return Reply(calls=(whole,), finish_reason="tool-calls")
+
+    bench = Bench(agent(look), Breaking())
+    run = await bench.go(stream=True)
+    assert [c.tool_call_id for m in run.messages for c in m.tool_calls] == ["b"]
+    deltas = [e for e in await bench.events(run.id) if isinstance(e, ToolCallDelta)]
+    assert [e.tool_call_id for e in deltas] == ["a", "b"]
 
 
 async def test_times_rise_strictly_while_the_clock_stands_still_or_goes_back() -> None:

@@ -2,16 +2,29 @@
 
 import asyncio
 import json
-from datetime import timedelta
-from typing import Any
+from datetime import date, timedelta
+from typing import Annotated, Any
 
 import pytest
+from pydantic import AfterValidator, BaseModel
 
-from layover import Agent, ToolContext, tool
+from layover import Agent, Limits, ToolContext, tool
 from layover.adapters.inmemory.model import call, calls, say
 from layover.errors import DecisionAlreadyMade, DecisionInvalid, NotFound
 from layover.values.run import Status
 from run_kit import Bench, Choice, Ledger, Offer, seen, suspended, told, types, with_tools
+
+
+def _weekday(day: date) -> date:
+    if day.isoweekday() > 5:
+        raise ValueError("not a weekday")
+    return day
+
+
+class Day(BaseModel):
+    """What a person says; the schema cannot say all of it."""
+
+    day: Annotated[date, AfterValidator(_weekday)]
 
 
 @pytest.fixture
@@ -92,6 +105,37 @@ async def test_a_decision_that_does_not_fit_is_refused_and_changes_nothing(
     assert types(await bench.events(run.id)).count("tool-call-decided") == 0
 
 
+@tool(suspend=Offer, resume=Day)
+async def meet(ctx: ToolContext) -> str:
+    """Find a day."""
+    return ctx.suspend(Offer(slots=[])) if ctx.resume is None else str(ctx.resume.day)
+
+
+@pytest.mark.parametrize("day", ["banana", "2026-02-30", "2026-03-07"])
+async def test_data_that_only_the_tools_own_type_refuses_leaves_the_call_waiting(day: str) -> None:
+    bench = Bench(Agent("helper", model="m", tools=[meet]), [call("meet"), say("ok")])
+    run = await suspended(bench)
+    with pytest.raises(DecisionInvalid) as refusal:
+        await bench.decide(run.id, "call_1", "resume", data={"day": day})
+    (wrong,) = refusal.value.errors
+    assert wrong["loc"] == ["body", "data", "day"]
+    assert await bench.run(run.id) == run
+    item = await bench.branch(run.id, "call_1", {"data": {"day": day}})
+    assert (item.status, await bench.run(run.id)) == ("waiting", run)
+    await bench.answer(run.id, "call_1", "resume", data={"day": "2026-03-06"})
+    assert seen(bench.model.prompts[1]) == ["2026-03-06"]
+
+
+async def test_limits_that_are_none_are_named_and_the_run_waits() -> None:
+    agent = Agent("helper", model="m", tools=[meet], limits=Limits(tool_calls=0))
+    bench = Bench(agent, [call("meet")])
+    run = await suspended(bench)
+    with pytest.raises(DecisionInvalid) as refusal:
+        await bench.decide(run.id, "budget_1", "approve", args={"calls": 3})
+    assert [e["loc"] for e in refusal.value.errors] == [["body", "args"]]
+    assert await bench.run(run.id) == run
+
+
 async def test_a_denied_call_does_not_run_and_the_model_goes_on(ledger: Ledger) -> None:
     bench = ledger.bench(call("pay", amount=3), say("pity"))
     run = await suspended(bench)
@@ -130,6 +174,33 @@ async def test_edited_arguments_are_run_and_told_to_the_model(ledger: Ledger) ->
     assert told(run.messages)[1] == ("tool", "paid 5")
     starts = [e for e in await bench.events(run.id) if e.type == "tool-execution-start"]
     assert [e.args for e in starts] == [{"amount": 5}]
+
+
+async def test_a_handler_that_fails_with_edited_arguments_is_told_with_them() -> None:
+    @tool(needs_approval=True)
+    async def divide(by: int) -> float:
+        """Divide."""
+        return 1 / by
+
+    bench = Bench(Agent("helper", model="m", tools=[divide]), [call("divide", by=2), say("ok")])
+    run = await suspended(bench)
+    await bench.answer(run.id, "call_1", "approve", args={"by": 0})
+    (text,) = seen(bench.model.prompts[1])
+    assert text.startswith('A person changed the arguments to {"by": 0}. Result: ZeroDivisionError')
+    assert told((await bench.run(run.id)).messages)[1] == (
+        "tool",
+        "ZeroDivisionError: division by zero",
+    )
+
+
+@pytest.mark.parametrize("same", [{"amount": 3}, {"amount": 3.0}])
+async def test_arguments_that_a_person_sent_back_as_they_were_are_not_told_as_changed(
+    ledger: Ledger, same: Any
+) -> None:
+    bench = ledger.bench(call("pay", amount=3), say("ok"))
+    run = await suspended(bench)
+    await bench.answer(run.id, "call_1", "approve", args=same)
+    assert (ledger.done, seen(bench.model.prompts[1])) == ([3], ["paid 3"])
 
 
 @pytest.mark.parametrize("order", [(1, 2, 3), (3, 1, 2), (2, 3, 1)])
@@ -249,6 +320,21 @@ async def test_new_code_that_takes_no_resume_data_is_a_tool_error(ledger: Ledger
     bench.agents["helper"] = with_tools(bench.agent, book)
     await bench.answer(run.id, "call_1", "resume", data={"slot": "a"})
     assert seen(bench.model.prompts[1])[0].startswith("ConfigurationError: ")
+
+
+async def test_data_is_asked_for_as_the_call_was_suspended_though_new_code_wants_other_data(
+    ledger: Ledger,
+) -> None:
+    @tool(suspend=Offer, resume=Day)
+    async def book(ctx: ToolContext, day: str) -> str:
+        """Book a day, nowadays."""
+        return str(ctx.resume.day)
+
+    bench = ledger.bench(call("book", day="mo"), say("ok"))
+    run = await suspended(bench)
+    bench.agents["helper"] = with_tools(bench.agent, book)
+    await bench.answer(run.id, "call_1", "resume", data={"slot": "a"})
+    assert seen(bench.model.prompts[1])[0].startswith("ValidationError: ")
 
 
 async def test_a_wait_is_counted_from_the_suspension_and_not_from_the_start_of_the_tool() -> None:

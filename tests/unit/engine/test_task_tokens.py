@@ -46,6 +46,10 @@ async def test_a_decision_wakes_the_token_that_waits_and_the_request_was_publish
     "output",
     [
         {"layover": "decided"},
+        {"answer": {"layover": "decided"}},
+        {"answer": {"Error": "Denied", "Cause": "not today"}},
+        {"answer": {"answer": {"approved": True}}},
+        {"answer": None},
         {"approved": "yes"},
         {"approved": True, "args": {"amount": "much"}},
         {"approved": True, "extra": 1},
@@ -65,7 +69,16 @@ async def test_a_callback_that_is_no_decision_leaves_the_call_waiting(
     assert ledger.done == []
 
 
-@pytest.mark.parametrize("output", [{"data": {"slot": 3}}, {"data": {}}, {"approved": True}, {}])
+def _deep() -> Any:
+    deep: Any = "b"
+    for _ in range(200):
+        deep = [deep]
+    return deep
+
+
+@pytest.mark.parametrize(
+    "output", [{"data": {"slot": 3}}, {"data": {}}, {"data": _deep()}, {"approved": True}, {}]
+)
 async def test_a_callback_with_data_that_does_not_fit_leaves_the_call_waiting(
     ledger: Ledger, output: Any
 ) -> None:
@@ -84,10 +97,13 @@ async def test_a_callback_approves_with_other_arguments(ledger: Ledger) -> None:
     assert ledger.done == [4]
 
 
-async def test_a_callback_resumes_with_data(ledger: Ledger) -> None:
+@pytest.mark.parametrize("output", [{"answer": {"data": {"slot": "b"}}}, {"data": {"slot": "b"}}])
+async def test_a_callback_resumes_with_data_under_the_old_state_machine_too(
+    ledger: Ledger, output: Any
+) -> None:
     bench = ledger.bench(call("book", day="mo"), say("ok"))
     run = await suspended(bench)
-    await bench.branch(run.id, "call_1", {"data": {"slot": "b"}})
+    await bench.branch(run.id, "call_1", output)
     assert ledger.done == ["b"]
 
 
@@ -98,9 +114,16 @@ async def test_a_callback_resumes_with_data(ledger: Ledger) -> None:
         ({"Error": "Denied", "Cause": "not today"}, "not today"),
         ({"Error": "Denied", "Cause": ""}, "Denied"),
         ({"Error": "Denied", "Cause": "nul\0"}, "nul�"),
+        ({"Error": "Denied"}, "Denied"),
+        ({"Error": "Denied", "Cause": None}, "Denied"),
+        ({"Error": None, "Cause": None}, None),
+        ({"Error": "Denied", "Cause": {"answer": 1}}, "{'answer': 1}"),
+        ({"answer": {"approved": False, "reason": "no"}}, "no"),
     ],
 )
-async def test_a_callback_denies_with_its_cause(ledger: Ledger, output: Any, reason: str) -> None:
+async def test_a_callback_denies_with_its_cause(
+    ledger: Ledger, output: Any, reason: str | None
+) -> None:
     bench = ledger.bench(call("pay", amount=1), say("ok"))
     run = await suspended(bench)
     await bench.branch(run.id, "call_1", output)

@@ -56,6 +56,8 @@ class Desk:
         """The tools of a run that is accepted now, by name."""
         self.clock.advance(timedelta(seconds=1))
         now = self.clock.now()
+        key = working_key(self.agent, thread)
+        seen = self.threads.shelf.note("ann", key) if key else None
         meta = RunMeta(
             id=id,
             owner="ann",
@@ -67,7 +69,8 @@ class Desk:
             updated_at=now,
         )
         self.clock.advance(timedelta(seconds=1))
-        return {t.name: t for t in built_in_tools(self.agent, self.memory, meta, self.clock)}
+        tools = built_in_tools(self.agent, self.memory, meta, self.clock, seen)
+        return {t.name: t for t in tools}
 
     async def value(self) -> Any:
         key = working_key(self.agent, "t1")
@@ -106,6 +109,29 @@ async def test_a_text_that_another_run_wrote_meanwhile_is_shown_instead_of_lost(
     assert await desk.value() == both
     with pytest.raises(WorkingMemoryChanged):
         await call(theirs["update_working_memory"], memory="likes coffee")
+
+
+async def test_a_text_of_a_process_whose_clock_is_behind_is_not_lost() -> None:
+    desk = Desk(working_memory=WorkingMemory())
+    theirs = desk.run("r2", "t2")
+    mine = desk.run("r1")
+    desk.clock.advance(timedelta(minutes=-5))
+    await call(theirs["update_working_memory"], memory="likes tea")
+    with pytest.raises(WorkingMemoryChanged):
+        await call(mine["update_working_memory"], memory="has a dog")
+    assert await desk.value() == "likes tea"
+
+
+async def test_a_text_that_was_deleted_and_made_anew_is_not_the_one_that_was_seen() -> None:
+    desk = Desk(working_memory=WorkingMemory())
+    key = working_key(desk.agent, "t1")
+    assert key is not None
+    await call(desk.run("r0")["update_working_memory"], memory="likes tea")
+    mine = desk.run("r1")
+    await desk.memory.delete_note("ann", key)
+    await call(desk.run("r2")["update_working_memory"], memory="likes coffee")
+    with pytest.raises(WorkingMemoryChanged, match="likes coffee"):
+        await call(mine["update_working_memory"], memory="likes tea\nhas a dog")
 
 
 async def test_a_run_does_not_compete_with_itself_or_with_the_past() -> None:

@@ -1,6 +1,7 @@
 """What may be kept of a turn, and how entries stand in a prompt (BEHAVIOUR 12)."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -69,7 +70,7 @@ def test_an_answer_of_no_use_keeps_nothing(answer: str) -> None:
         ("with E1102", "too short"),
         ("shop-7", "a word"),
         ("…!?—…!?—…!?—…!?—", "no letters"),
-        ("mport of shop-7 fails with E1102", "half a word"),
+        ("mport of shop-7", "too short, and half a word"),
         ("the disk of host db-3 is full", "the assistant's"),
         ("E1102 since Monday. My key is wrong and more", "more than was said"),
     ],
@@ -138,6 +139,22 @@ def test_secrets_are_left_out_of_what_is_asked_and_of_what_is_kept() -> None:
     item = {**GOOD, "content": "The key is sk-live-0123456789abcdef", "evidence": evidence}
     (kept,) = check(item).kept
     assert "sk-live" not in kept.content + kept.evidence
+
+
+def test_a_long_text_is_read_without_secrets_its_head_and_its_tail() -> None:
+    long = "a " * 3_990 + "password: swordfish " + "b " * 2_000 + "the end"
+    turn = json.loads(entries.request("m", [message(long)], None, [], None).messages[0].text)[
+        "turn"
+    ]
+    assert len(turn[0]["text"]) <= 8_000
+    assert "sword" not in turn[0]["text"]
+    assert turn[0]["text"].startswith("a a ")
+    assert turn[0]["text"].endswith("the end")
+    edge = (
+        "a " * 3_980 + '"password": "a secret of several words that goes on and on" ' + "b " * 9_000
+    )
+    shown = entries.request("m", [message(edge)], None, [], None).messages[0].text
+    assert "several" not in shown
 
 
 def test_a_prompt_is_data_of_users_and_assistants_alone() -> None:
@@ -276,10 +293,26 @@ def test_texts_without_vectors_are_similar_to_nothing() -> None:
         ("it turned out to be the proxy", "it is the cache", True),
         ("the cache is the cause", "the cause is the cache", False),
         ("it cannot start", "it does not start", False),
+        ("it fails with ECONNREFUSED", "it fails with ETIMEDOUT", True),
+        ("it is -5 outside", "it is 5 outside", True),
     ],
 )
 def test_what_speaks_against_what(new: str, old: str, against: bool) -> None:
     assert contradicts(new, old) is against
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    ["Actually I was wrong: the server runs Windows", "The server runs Windows, not Linux"],
+)
+def test_a_correction_may_stand_in_the_evidence_alone(evidence: str) -> None:
+    new, old = "The server runs Windows", "The server runs Linux"
+    assert contradicts(new, old, evidence)
+    assert not contradicts(new, old, new)
+    assert not contradicts(new, "the server runs windows", evidence)
+    made = replace(candidates(new)[0], evidence=evidence)
+    (kept,) = entries.chosen([made], [(1.0, 0.0)], [near(old)], 0.86)
+    assert kept.supersedes == (f"id of {old}",)
 
 
 # In a prompt
@@ -341,6 +374,16 @@ def test_a_query_is_its_words_without_those_that_say_nothing() -> None:
     assert entry_words("What is the status of the import?") == ["status", "import"]
     assert entry_words("Who are you, and what is this?") == []
     assert entry_words("Warum ist die Datenbank so langsam?")[-1] == "langsam"
+
+
+def test_a_real_term_is_looked_for_though_it_is_a_function_word_elsewhere() -> None:
+    assert entry_words("Which OS is it, and is it in C?") == ["os", "c"]
+    assert entry_words("Why does make fail?") == ["mak", "fail"]
+    assert entry_words("what of su, em, sin, plus, may") == ["su", "em", "sin", "plus", "may"]
+    assert entry_words("Who is it at IT?") == ["it"]
+    assert entry_words("What does the WHO say to us?") == ["who"]
+    assert entry_words("WHO") == ["who"]
+    assert entry_words("WHO IS IT?") == []
 
 
 def test_embedders_that_squeeze_their_cosines_have_a_floor_of_their_own() -> None:

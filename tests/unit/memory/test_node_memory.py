@@ -3,21 +3,22 @@
 import asyncio
 import gzip
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from layover import Agent, Memory, NodeMemory, ToolContext, tool
 from layover.adapters.inmemory.blobs import MemoryBlobs
-from layover.adapters.inmemory.model import call, say
-from layover.errors import ConfigurationError, NotFound
+from layover.adapters.inmemory.model import ScriptedModel, call, calls, fail, say
+from layover.errors import ConfigurationError, NotFound, RetryableError
 from layover.keys import Keys
 from layover.memory.node_memory import COMPRESS_ABOVE, NodeLog
 from layover.services import threads
 from layover.values.message import FilePart, Message, Role, TextPart
 from layover.values.run import Run, Status
 from layover.values.settings import Settings
+from layover.wiring import in_memory_runtime
 from run_kit import ANN, Bench
 
 
@@ -26,6 +27,21 @@ class Slow(MemoryBlobs):
 
     async def put_if(self, key: str, data: bytes, content_type: str, tag: str | None) -> bool:
         await asyncio.sleep(0)
+        return await super().put_if(key, data, content_type, tag)
+
+    async def delete(self, key: str) -> None:
+        await asyncio.sleep(0)
+        await super().delete(key)
+
+
+class ReadOnly(MemoryBlobs):
+    """Takes nothing once it is full."""
+
+    full = False
+
+    async def put_if(self, key: str, data: bytes, content_type: str, tag: str | None) -> bool:
+        if self.full:
+            raise RetryableError("S3 answered SlowDown")
         return await super().put_if(key, data, content_type, tag)
 
 
@@ -45,6 +61,17 @@ def node(made: Bench, node_id: str = "n", thread: str = "t1") -> NodeLog:
     return NodeLog(made.plain, ANN, "helper", thread, node_id)
 
 
+async def old(days: int | None = 7, blobs: MemoryBlobs | None = None) -> tuple[Bench, NodeLog]:
+    """A node that goes after so many days, and remembers `old` since now."""
+    blobs = blobs or MemoryBlobs()
+    made = await bench(blobs, node_memory_days=days)
+    blobs._clock = made.clock
+    log = node(made)
+    await log.add([{"content": "old", "message_id": "m"}])
+    await log.flush()
+    return made, log
+
+
 async def stored(made: Bench, log: NodeLog) -> Any:
     data = await made.plain.blobs.get(log.key)
     return None if data is None else json.loads(data)
@@ -57,6 +84,37 @@ def texts(entries: list[dict[str, Any]]) -> list[Any]:
 async def test_outside_a_thread_there_is_no_node_memory() -> None:
     with pytest.raises(ConfigurationError):
         ToolContext.for_test(thread_id=None).node_memory("n")
+
+
+async def test_a_run_without_a_thread_has_no_node_memory_not_even_after_an_approval() -> None:
+    places: list[str | None] = []
+
+    async def noted(ctx: ToolContext) -> int:
+        """Note."""
+        places.append(ctx.thread_id)
+        node = ctx.node_memory("n")
+        await node.add([{"content": "x"}])
+        return len(await node.history())
+
+    script = [calls(call("now"), call("later", tool_call_id="c")), say("done")]
+    tools = [tool(name="now")(noted), tool(name="later", needs_approval=True)(noted)]
+    helper = Agent("helper", tools=tools, tool_concurrency=2)
+    helper.runtime = in_memory_runtime(helper, model=ScriptedModel([*script, *script]))
+    for thread_id in (None, "t"):
+        run = await helper.generate("hi", thread_id=thread_id)
+        done = await helper.approve(run.run_id, "c")
+        results = [m.content[0] for m in done.messages if m.role is Role.TOOL]
+        assert [r.is_error for r in results] == [thread_id is None] * 2  # type: ignore[union-attr]
+    assert places == [None, None, "t", "t"]
+
+
+async def test_an_agent_of_a_node_takes_no_run_without_a_thread() -> None:
+    helper = Agent("helper", memory=Memory(history=NodeMemory("n")))
+    helper.runtime = in_memory_runtime(helper, model=ScriptedModel([say("fine")]))
+    with pytest.raises(ConfigurationError, match="thread_id"):
+        await helper.generate("hi")
+    assert helper.state().status == "idle"
+    assert (await helper.generate("hi", thread_id="t")).text == "fine"
 
 
 @pytest.mark.parametrize("node_id", ["", "x" * 301, "ü" * 51])
@@ -220,18 +278,60 @@ async def test_what_was_cleared_is_forgotten() -> None:
 
 
 async def test_what_nobody_used_for_too_long_is_empty() -> None:
-    made = await bench(node_memory_days=7)
-    made.plain.blobs._clock = made.clock  # type: ignore[attr-defined]
-    log = node(made)
-    await log.add([{"content": "old"}])
-    await log.flush()
-    made.clock.advance(timedelta(days=7) - timedelta(seconds=1))
-    assert texts(await log.history()) == ["old"]
-    made.clock.advance(timedelta(seconds=1))
+    made, log = await old()
+    made.clock.advance(timedelta(days=7))
     assert await log.history() == []
+    assert (await stored(made, log))["messages"] == [], "it is removed, not only hidden"
     await log.add([{"content": "new"}])
     await log.flush()
     assert texts(await node(made).history()) == ["new"]
+
+
+async def test_what_nobody_read_for_too_long_is_written_over() -> None:
+    made, log = await old()
+    made.clock.advance(timedelta(days=7))
+    await log.add([{"content": "new"}])
+    await log.flush()
+    assert texts(await node(made).history()) == ["new"]
+
+
+async def test_what_is_read_is_used() -> None:
+    made, log = await old()
+    for read in (log.history, lambda: log.branch(["m"]), log.history):
+        made.clock.advance(timedelta(days=6))
+        assert texts(await read()) == ["old"]
+
+
+@pytest.mark.parametrize("days", [1, 2, 7, None])
+async def test_reading_writes_once_a_day_twice_where_a_day_is_all_and_never_where_nothing_goes(
+    days: int | None,
+) -> None:
+    made, log = await old(days)
+    written: set[datetime] = set()
+    for _ in range(48):
+        made.clock.advance(timedelta(hours=1))
+        assert texts(await log.history()) == ["old"]
+        facts = await made.plain.blobs.head(log.key)
+        assert facts is not None
+        written.add(facts.modified_at)
+    assert len(written) - 1 == {1: 4, 2: 2, 7: 2, None: 0}[days]
+
+
+async def test_what_somebody_adds_while_it_is_removed_stays() -> None:
+    made, log = await old(blobs=Slow())
+    made.clock.advance(timedelta(days=7))
+    other = node(made)
+    await other.add([{"content": "new"}])
+    await asyncio.gather(other.flush(), log.history())
+    assert texts(await node(made).history()) == ["new"]
+
+
+async def test_a_use_that_cannot_be_noted_costs_nothing() -> None:
+    blobs = ReadOnly()
+    made, log = await old(blobs=blobs)
+    blobs.full = True
+    made.clock.advance(timedelta(days=6))
+    assert texts(await log.history()) == ["old"]
 
 
 async def test_node_memory_goes_with_its_thread() -> None:
@@ -277,6 +377,23 @@ async def test_an_agent_of_a_node_sees_the_nodes_history_and_not_the_threads() -
     assert shown(made, 1) == ["1", "one", "2"]
     assert shown(made, 2) == ["1", "one", "3"]
     assert texts(await node(made).history()) == ["1", "one", "3", "three"]
+
+
+async def test_what_was_said_in_turns_that_failed_or_were_cancelled_is_remembered() -> None:
+    @tool
+    async def leave(ctx: ToolContext) -> str:
+        """The user presses stop while this runs, and the process dies: the next one sees it."""
+        await made.plain.journal.request_cancel(ANN, ctx.run_id)
+        made.power.dead = True
+        return "left"
+
+    agent = Agent("helper", model="m", tools=[leave], memory=Memory(history=NodeMemory("n")))
+    script = [calls(call("leave"), text="one"), fail(), calls(call("nope"), text="three"), fail()]
+    made = Bench(agent, [*script, say("four")])
+    ends = [(await made.go(text)).status for text in ("1", "2", "3", "4")]
+    assert ends == [Status.CANCELLED, Status.FAILED, Status.FAILED, Status.SUCCESS]
+    assert shown(made, -1) == ["1", "one", "3", "three", "4"], "the second had one side only"
+    assert texts(await node(made).history()) == ["1", "one", "3", "three", "4", "four"]
 
 
 async def test_a_turn_that_ends_on_a_later_attempt_is_remembered_once() -> None:

@@ -1,6 +1,6 @@
 """Notes, session, plan and attempts as a prompt shows them."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,11 +11,13 @@ from layover.memory.iteration_log import previous_attempts
 from layover.memory.notes import (
     note_keys,
     profile_key,
+    still_there,
     system_blocks,
     volatile_blocks,
     working_key,
 )
-from layover.values.context import LoggedAttempt, Note, NoteKey, ThreadState
+from layover.values.context import LoggedAttempt, ThreadState
+from layover.values.note import Note, NoteKey
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 WORKING = NoteKey(kind="working", scope="resource", key="helper")
@@ -84,6 +86,35 @@ def test_the_same_notes_give_the_same_bytes() -> None:
     notes = [profile({"b": 1, "a": {"x": [1, "y"]}})]
     assert system_blocks(notes) == system_blocks(notes)
     assert "- b: 1\n" in system_blocks(notes)
+
+
+@pytest.mark.parametrize(
+    ("pinned", "now", "left"),
+    [
+        ({"a": "x", "b": "y"}, {"b": "new", "c": "z"}, {"b": "y"}),
+        ({"a": "x", "b": "y"}, {"a": "", "b": []}, {}),
+        ({"a": "x"}, {}, {}),
+        ({"a": "x"}, "likes tea", {}),
+        ("likes tea", "likes coffee", "likes tea"),
+        ("likes tea", {"about": "likes tea", "a": "x"}, "likes tea"),
+        ("likes tea", {"a": "x"}, None),
+        ("likes tea", " ", None),
+    ],
+)
+def test_of_a_pinned_note_the_fields_that_say_nothing_now_are_left_out(
+    pinned: Any, now: Any, left: Any
+) -> None:
+    note = profile(pinned)
+    later = note.model_copy(update={"value": now, "version": 2})
+    assert still_there(note, [working("x"), later]).value == left
+
+
+def test_of_a_pinned_note_nothing_is_left_once_it_is_deleted_or_made_anew() -> None:
+    note = profile({"a": "x"}).model_copy(update={"created_at": AT})
+    anew = note.model_copy(update={"created_at": AT + timedelta(seconds=1)})
+    for notes in ([], [Note(key=note.key)], [anew]):
+        assert still_there(note, notes).value is None
+    assert still_there(note, [note]) == note
 
 
 def test_a_thread_without_state_adds_nothing() -> None:

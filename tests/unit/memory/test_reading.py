@@ -174,6 +174,17 @@ def test_each_part_is_a_line_with_its_time_and_who_it_is_from() -> None:
     ]
 
 
+def test_speakers_are_called_what_the_agent_calls_them() -> None:
+    names = {"user": "Customer", "tool": "Desk"}
+    turn = [said("Hello"), said("Hi", Role.ASSISTANT), called({}), answered("x")]
+    assert [line.split("] ")[1] for line in transcript(turn, names)] == [
+        "Customer: Hello",
+        "assistant: Hi",
+        "assistant called find: {}",
+        "Desk find answered: x",
+    ]
+
+
 def test_times_are_utc() -> None:
     at = TEN.astimezone(timezone(timedelta(hours=14)))
     assert transcript([said("x", at=at)]) == ["[2026-11-21 10:00] user: x"]

@@ -31,6 +31,22 @@ from layover.memory.secrets import REDACTED, is_secret_key, redact, redacted
         ("我的密码是 abc123，谢谢", "abc123"),  # noqa: RUF001
         ("パスワードはkaede9です", "kaede9"),
         ("-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----", "MIIE"),
+        ("SECRET_KEY = 'abc'", "abc"),
+        ("accessToken: xyz", "xyz"),
+        ("userPassword=abc1", "abc1"),
+        ("DB_PASSWORD_PROD=xyz", "xyz"),
+        ("PGPASSWORD=xyz psql", "xyz"),
+        ("url: dbPassword1=xyz", "xyz"),
+        ("passwords: ['abc', 'def']", "def"),
+        ("credentials: ann:xyz", "xyz"),
+        ("cookie: sid=abc; theme=xyz", "xyz"),
+        ('{\\"password\\": \\"abc xyz\\"}', "xyz"),
+        ('password: str = "abc xyz"', "xyz"),
+        ("os.environ['DB_PASSWORD'] = 'xyz'", "xyz"),
+        ("password hunter2", "hunter2"),
+        ("--db-password swordfish", "swordfish"),
+        ("my password is swordfish", "swordfish"),
+        ("the root password was changed to swordfish.", "swordfish"),
     ],
 )
 def test_a_secret_is_cut_out_of_a_text(text: str, secret: str) -> None:
@@ -41,18 +57,51 @@ def test_a_secret_is_cut_out_of_a_text(text: str, secret: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["I forgot my password again", "the password is wrong", "token of love", "a pinball machine"],
+    [
+        "I forgot my password again",
+        "the password is wrong",
+        "the password is expired",
+        "the password was missing, not set",
+        "das Passwort ist falsch",
+        "token of love",
+        "a pinball machine",
+        "token count: 512",
+        "token_count: 512, max_tokens=100",
+        "pin the version",
+        "tokenizer: x",
+        "secretary: Ann",
+        "a password of 12 characters, or password sha256",
+        "pass user_id to it",
+        "the token is opaque",
+    ],
 )
 def test_talk_about_secrets_is_none(text: str) -> None:
     assert redact(text) == text
 
 
-@pytest.mark.parametrize("key", ["password", "apiKey", "X-Auth-Token", "client_secret", "PIN"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "password",
+        "apiKey",
+        "X-Auth-Token",
+        "client_secret",
+        "PIN",
+        "passwords",
+        "credentials",
+        "Set-Cookie",
+        "signing_key",
+        "dbPassword1",
+        "APIKey",
+    ],
+)
 def test_fields_by_these_names_are_secret(key: str) -> None:
     assert is_secret_key(key)
 
 
-@pytest.mark.parametrize("key", ["name", "tokens", "shipping", "passenger", ""])
+@pytest.mark.parametrize(
+    "key", ["name", "tokens", "token_count", "secretary", "shipping", "passenger", ""]
+)
 def test_fields_by_other_names_are_not(key: str) -> None:
     assert not is_secret_key(key)
 
@@ -67,7 +116,16 @@ def test_objects_lose_their_secrets_at_every_depth() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["a-" * 20_000, "eyJ-" * 20_000, "password " * 8_000, "pin=" * 8_000]
+    "text",
+    [
+        "a-" * 20_000,
+        "eyJ-" * 20_000,
+        "password " * 8_000,
+        "pin=" * 8_000,
+        "password" * 5_000,
+        "password [" * 4_000,
+        "a password is " * 3_000,
+    ],
 )
 def test_a_long_run_of_words_costs_no_more_than_its_length(text: str) -> None:
     short, long = (_seconds(text[: len(text) // 8]), _seconds(text))

@@ -46,6 +46,9 @@ Ask for the IBAN."""
         "<think>\n## Goal\nRefund.",
         "The goal: to refund\nGoals matter: they do",
         "\ud800\0",
+        "I'm sorry, but I cannot summarise this conversation. " * 10,
+        "<html><body>502 Bad Gateway</body></html>" * 10,
+        '{"error": "overloaded"}' * 20,
     ],
 )
 def test_an_answer_of_no_use_is_no_summary(answer: str) -> None:
@@ -89,6 +92,17 @@ def test_sections_are_found_whatever_their_style(answer: str) -> None:
     assert found is not None
     expected = STORED if "open_issues>" not in answer else STORED[: STORED.index("\n\n## Open")]
     assert found == expected
+
+
+def test_prose_without_headings_is_the_current_state() -> None:
+    prose = (
+        "The user wants a refund of order A-1003, paid with 129.90 EUR. The card has expired. " * 4
+    )
+    assert summarised(prose) == f"## Current state\n{prose.strip()}"
+    long = summarised("password: hunter2 and more words\n" * 1_000)
+    assert long is not None
+    assert "hunter2" not in long
+    assert len(long) <= MAX_CHARACTERS
 
 
 def test_sections_come_in_their_order_and_once() -> None:

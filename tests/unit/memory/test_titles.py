@@ -33,6 +33,19 @@ def test_the_first_message_that_says_enough_names_the_thread() -> None:
     assert found.text == "my order is late again"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "我的订单已经迟到三天了请问怎么办",
+        "注文した商品がまだ届いていません",
+        "คำสั่งซื้อของฉันมาช้าสามวันแล้ว",
+    ],
+)
+def test_a_script_without_blanks_needs_the_characters_alone(text: str) -> None:
+    assert titles.source([message(text)]) is not None
+    assert titles.source([message(text[:15])]) is None
+
+
 def test_four_words_of_sixteen_characters_are_enough() -> None:
     assert titles.source([message("some four words .")]) is not None
 
@@ -71,6 +84,21 @@ def test_nothing_that_is_left_is_no_title(text: str) -> None:
         ("Ann's order isn't here", "Ann's order isn't here"),
         ("Late\0 order\ud800", "Late� order�"),
         ("#1 problem of ours", "#1 problem of ours"),
+        ("The user asks for\nhis money</think>\nLate order", "Late order"),
+        ("<think>hm</think> so</think>Late order", "Late order"),
+        ("[Late order](https://a.test/x_(y))", "Late order"),
+        ("![Late](a.png) order [1]", "Late order [1]"),
+        ("~~Late~~ order", "Late order"),
+        ("**_Late order_**", "Late order"),
+        ('Title: "Late order".', "Late order"),
+        ("“Late order”。", "Late order"),
+        ("Here is the title:\n\nLate order", "Late order"),
+        ("**Title:**\nLate order", "Late order"),
+        ("标题\uff1a\nLate order", "Late order"),
+        ("Here's a title: Late order", "Late order"),
+        ("[](https://a.test)\nLate order", "Late order"),
+        ("Late order of Acme Inc.", "Late order of Acme Inc."),
+        ("Order 5: late", "Order 5: late"),
     ],
 )
 def test_a_title_is_one_plain_line(text: str, title: str) -> None:

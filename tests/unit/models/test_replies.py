@@ -144,6 +144,16 @@ def test_every_piece_of_a_call_is_told_with_its_id_and_name() -> None:
     ]
 
 
+def test_pieces_of_two_calls_with_one_id_are_told_apart() -> None:
+    first, second = piece("{}", index=0, id="a", name="f"), piece("[", index=1, id="a", name="f")
+    _, deltas = assembled(first, second, piece("]", index=1))
+    assert [(d.call, d.tool_call_id, d.text) for d in deltas] == [
+        (0, "a", "{}"),
+        (1, "a", "["),
+        (1, "a", "]"),
+    ]
+
+
 def test_an_emoji_cut_in_two_escapes_is_whole_again() -> None:
     said, deltas = assembled(chunk(content="a\ud83d"), chunk(content="\ude00b"))
     assert said.text == "a😀b"

@@ -11,8 +11,9 @@ import pytest
 
 from layover.adapters.inmemory.sockets import MemorySockets
 from layover.adapters.inmemory.table import MemoryTable
+from layover.adapters.journal.connections import TableConnections
 from layover.adapters.journal.table import Action
-from layover.errors import NotFound
+from layover.errors import NotFound, RetryableError
 from layover.services import sockets
 from layover.services import threads as thread_service
 from layover.services.push import STALE
@@ -217,6 +218,27 @@ async def test_what_takes_too_long_is_left_to_another_invocation() -> None:
     await sockets.push(world.runtime, line, seconds=0.05)
     assert world.left == [line]
     assert isinstance(await world.ports.connections.claim(line, world.clock.now()), Claim)
+
+
+async def test_what_failed_in_passing_is_tried_again_after_a_pause() -> None:
+    """By another invocation: without the pause they would follow each other as fast as they fail."""
+    world = SocketWorld()
+    await world.connect()
+    log = await world.running()
+    line = await world.subscribe(log.snapshot.meta.id)
+    done: list[object] = []
+
+    async def pause(seconds: float) -> None:
+        done.extend([seconds, *world.left])
+
+    class Away(MemoryTable):
+        async def write(self, action: Any) -> Any:
+            raise RetryableError("the table is busy")
+
+    ports = replace(world.ports, connections=TableConnections(Away()))
+    away = replace(world.runtime, sockets=ports)
+    await sockets.push(away, line, pause=pause)
+    assert (done, world.left) == ([sockets.RECOVERY_S], [line])
 
 
 async def test_disconnect_forgets_everything(world: SocketWorld) -> None:

@@ -1,25 +1,90 @@
 """Accepting a run."""
 
 import asyncio
+from collections.abc import Awaitable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from layover.adapters.inmemory.blobs import MemoryBlobs
+from layover.adapters.inmemory.table import MemoryTable
+from layover.adapters.journal.journal import TableJournal
+from layover.adapters.journal.table import Action, Item
 from layover.errors import (
     Conflict,
     DatabaseWaking,
     InvalidRequest,
     LimitReached,
     NotFound,
+    RetryableError,
     ThreadBusy,
     TooLarge,
 )
+from layover.ports import Accepted, StaleHead
 from layover.services import runs, threads
-from layover.services.start_run import StartRun, keyed, start_run
+from layover.services.runs import Pace
+from layover.services.start_run import PATIENCE_S, StartRun, keyed, start_run
 from layover.values.message import DataPart, FilePart, InputPart, TextPart
-from layover.values.run import OnBusy, Status
-from service_kit import ANN, BOB, World
+from layover.values.run import OnBusy, Run, RunMeta, Status
+from service_kit import ANN, BOB, ManualPace, World
+
+
+class SlowTable(MemoryTable):
+    """Others come in between."""
+
+    async def get(self, pk: str, sk: str) -> Item | None:
+        await asyncio.sleep(0)
+        return await super().get(pk, sk)
+
+    async def transact(self, actions: Sequence[Action], token: str) -> None:
+        await asyncio.sleep(0)
+        await super().transact(actions, token)
+
+
+class Crowded(TableJournal):
+    """Nobody ends the runs that are to be interrupted."""
+
+    async def request_cancel(self, *_: Any) -> RunMeta | None:
+        raise RetryableError("not now")
+
+
+class NeverStill(TableJournal):
+    """Somebody is always faster."""
+
+    async def accept(self, *_: Any) -> Accepted:
+        raise StaleHead
+
+
+class Rounds:
+    """Time in rounds of the event loop, of 5 ms each."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+
+    @property
+    def pace(self) -> Pace:
+        return Pace(sleep=self._sleep, now=lambda: self._now)
+
+    async def gather(self, *work: Awaitable[Run]) -> list[Run]:
+        """The results, while time passes."""
+        done = asyncio.ensure_future(asyncio.gather(*work))
+        while not done.done():
+            self._now += 0.005
+            await asyncio.sleep(0)
+        return await done
+
+    async def _sleep(self, seconds: float) -> None:
+        until = self._now + seconds
+        while self._now < until:
+            await asyncio.sleep(0)
+
+
+def behind(world: World, journal: TableJournal) -> None:
+    """Let the world have another journal."""
+    world.journal = journal
+    world.runtime = replace(world.runtime, journal=journal)
 
 
 async def test_a_foreign_thread_is_not_there(world: World) -> None:
@@ -112,6 +177,53 @@ async def test_the_queue_holds_a_hundred(world: World) -> None:
         assert queued.status is Status.QUEUED
     with pytest.raises(LimitReached):
         await world.run(thread.id, on_busy=OnBusy.ENQUEUE)
+
+
+@pytest.mark.parametrize("on_busy", [OnBusy.ENQUEUE, OnBusy.INTERRUPT])
+async def test_however_many_come_at_once_nobody_is_sent_away(world: World, on_busy: OnBusy) -> None:
+    behind(world, Crowded(SlowTable(), MemoryBlobs(), world.clock))
+    thread = await world.thread()
+    rounds = Rounds()
+    asked = StartRun("me too", on_busy=on_busy)
+    found = await rounds.gather(
+        *(start_run(world.runtime, ANN, thread.id, asked, pace=rounds.pace) for _ in range(40))
+    )
+    head = await world.journal.thread(ANN, thread.id)
+    assert head is not None
+    assert sorted([str(head.active_run), *head.queue]) == sorted(run.id for run in found)
+    assert len({run.id for run in found}) == 40
+
+
+async def test_a_thread_that_never_stands_still_is_given_up(world: World) -> None:
+    behind(world, NeverStill(MemoryTable(), MemoryBlobs(), world.clock))
+    thread = await world.thread()
+    paced = ManualPace()
+    with pytest.raises(Conflict):
+        await start_run(world.runtime, ANN, thread.id, StartRun("hi"), pace=paced.pace)
+    assert max(paced.slept) <= 0.5
+    assert PATIENCE_S <= sum(paced.slept) < PATIENCE_S + 0.5
+
+
+async def test_a_run_in_the_queue_has_no_parent_until_it_starts(world: World) -> None:
+    thread = await world.thread()
+    first = await world.run(thread.id, "one")
+    await world.finish(first.id)
+    second = await world.run(thread.id, "two")
+    queued = await world.run(thread.id, "three", on_busy=OnBusy.ENQUEUE)
+    shown = await runs.get(world.runtime, ANN, queued.id)
+    assert (queued.input.parent_id, shown.input.parent_id) == (None, None)
+    await world.finish(second.id)
+    started = await runs.get(world.runtime, ANN, queued.id)
+    assert started.input.parent_id == f"{second.id}.a1"
+
+
+async def test_cancelled_runs_leave_room_in_the_queue(world: World) -> None:
+    thread = await world.thread()
+    await world.run(thread.id)
+    for _ in range(100):
+        queued = await world.run(thread.id, on_busy=OnBusy.ENQUEUE)
+        await runs.cancel(world.runtime, ANN, queued.id)
+    assert (await world.run(thread.id, on_busy=OnBusy.ENQUEUE)).status is Status.QUEUED
 
 
 async def test_a_key_with_another_request_is_refused(world: World) -> None:

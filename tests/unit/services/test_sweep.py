@@ -1,14 +1,29 @@
 """The watch over runs: what somebody began and did not live to finish is finished."""
 
+import asyncio
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
+from layover import Agent, Memory, SemanticRecall
+from layover.adapters.inmemory.blobs import MemoryBlobs
+from layover.adapters.inmemory.embedder import HashingEmbedder
 from layover.adapters.inmemory.metrics import MemoryMetrics
 from layover.adapters.inmemory.model import call, say
+from layover.errors import RetryableError
+from layover.keys import META, Keys
+from layover.services import threads
+from layover.services.cancel import cancel
+from layover.services.deadlines import NoDeadline
+from layover.services.extract import extract
+from layover.services.payloads import RunPayload
 from layover.services.start_run import OnBusy
 from layover.services.sweep import sweep
+from layover.services.turn import turn
+from layover.values.environment import Environment
 from layover.values.event import Event
 from layover.values.metrics import Metric
+from layover.values.page import Page
 from layover.values.run import Decision, DecisionKind, Run, Status
 from run_kit import ANN, Bench, Ledger, types
 
@@ -28,6 +43,32 @@ async def waiting(bench: Bench) -> str:
 def payer() -> Bench:
     """One payment that waits; whatever comes after it is answered."""
     return Ledger().bench(call("pay", amount=5, tool_call_id="c1"), say("paid"), say("next"))
+
+
+class Hindered(MemoryBlobs):
+    """Lists nothing while it is stuck, and fails while it is away."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stuck = self.away = False
+
+    async def keys(self, prefix: str) -> list[str]:
+        if self.stuck:
+            await asyncio.Event().wait()
+        if self.away:
+            raise RetryableError("S3 is away")
+        return await super().keys(prefix)
+
+
+async def deleting() -> tuple[Bench, Hindered]:
+    """A deletion of a thread that waits, cut off by the end of its request."""
+    blobs, agent = Hindered(), Agent("helper", model="m", tools=[Ledger().pay])
+    pays = Bench(agent, [call("pay", amount=5, tool_call_id="c1"), say("paid")], blobs=blobs)
+    await waiting(pays)
+    await pays.plain.blobs.put(Keys(ANN).blob("threads", "t1", "files", "f"), b"", "text/plain")
+    blobs.stuck = True
+    await threads.delete(pays.plain, ANN, "t1", within=timedelta(0))
+    return pays, blobs
 
 
 async def later(bench: Bench, after: timedelta) -> dict[str, int]:
@@ -52,7 +93,8 @@ async def test_a_cancel_whose_caller_died_is_finished() -> None:
     await bench.plain.journal.request_cancel(ANN, run_id)
     assert (await later(bench, A_CANCEL))["cancelled"] == 1
     run, told = await ended(bench, run_id)
-    assert (run.status, told[-2:]) == (Status.CANCELLED, ["tool-call-decided", "finish"])
+    assert run.status is Status.CANCELLED
+    assert told[-3:] == ["tool-call-decided", "tool-execution-end", "finish"]
     assert bench.callbacks.stopped == [f"{run_id}-1"]
     assert bench.callbacks.woken == ["token"]
     assert (await bench.head()).active_run is None
@@ -87,6 +129,43 @@ async def test_a_half_done_deletion_leaves_no_execution_waiting() -> None:
     assert await bench.plain.journal.run(ANN, run_id) is None
     assert await bench.threads.messages(ANN, "t1", "any", 10, None) is None
     assert "erased" not in await later(bench, PATIENCE)
+
+
+async def test_a_deletion_that_takes_too_long_for_a_request_is_finished() -> None:
+    bench, blobs = await deleting()
+    assert (await bench.head()).deleted
+    blobs.stuck = False
+    assert (await later(bench, timedelta(0)))["erased"] == 1
+    assert await bench.plain.journal.runs(ANN, "t1", 1, None) == Page(items=())
+    assert await blobs.keys("u/") == []
+    assert await later(bench, PATIENCE) == {}
+
+
+async def test_a_deletion_that_takes_too_long_for_a_sweep_goes_on_in_the_next() -> None:
+    bench, blobs = await deleting()
+    for _ in range(3):
+        assert (await sweep(bench.plain, erase_until=timedelta(0)))["erasing"] == 1
+    blobs.stuck = False
+    assert (await later(bench, timedelta(0)))["erased"] == 1
+
+
+async def test_no_run_waits_for_a_deletion() -> None:
+    bench, _ = await deleting()
+    bench.clock.advance(PATIENCE)
+    for n in range(20):
+        lost = await bench.start(thread=f"other {n}")
+        await bench.callbacks.stop(f"{lost}-1", "it died")
+    done = await sweep(bench.plain, erase_until=timedelta(0))
+    assert (done["lost"], list(done)[-1]) == (20, "erasing")
+
+
+async def test_a_deletion_in_trouble_lets_others_go_first() -> None:
+    bench, blobs = await deleting()
+    blobs.stuck, blobs.away = False, True
+    assert (await later(bench, timedelta(0)))["trouble"] == 1
+    blobs.away = False
+    assert "erased" not in await later(bench, PATIENCE / 2)
+    assert await later(bench, PATIENCE / 2) == {"erased": 1}
 
 
 # Executions and tokens
@@ -148,16 +227,17 @@ async def test_what_a_run_had_is_saved_when_the_database_is_back() -> None:
     bench = payer()
     run_id = await waiting(bench)
     await bench.plain.journal.request_cancel(ANN, run_id)
-    await later(bench, A_CANCEL)
     bench.threads.away = True
+    await later(bench, A_CANCEL)
     assert await later(bench, timedelta(0)) == {"trouble": 1}
     assert (await bench.head()).unsaved == (run_id,)
     # Others are due: a database that is away is not tried again at once.
     assert await later(bench, PATIENCE / 2) == {}
     bench.threads.away = False
-    assert await later(bench, PATIENCE / 2) == {"retired": 1}
+    assert await later(bench, PATIENCE / 2) == {"remembering": 1}
     assert (await bench.head()).unsaved == ()
     assert [m.run_id for m in await bench.stored()] == [run_id] * 3
+    assert await later(bench, PATIENCE * 100) == {"retired": 1}
     assert await later(bench, PATIENCE * 100) == {}
 
 
@@ -165,11 +245,64 @@ async def test_the_trouble_of_one_run_does_not_keep_others_waiting() -> None:
     bench = payer()
     run_id = await waiting(bench)
     await bench.plain.journal.request_cancel(ANN, run_id)
+    bench.threads.away = True
     await later(bench, A_CANCEL)
     other = await bench.start("other", thread="t2")
     await bench.callbacks.stop(f"{other}-1", "it died")
-    bench.threads.away = True
     assert await later(bench, timedelta(0)) == {"trouble": 1, "lost": 1}
+
+
+# What follows a run
+
+
+async def cancelled_while_it_waits(**memory: Any) -> tuple[Bench, str]:
+    agent = Agent("helper", model="m", tools=[Ledger().pay], memory=Memory(titles=False, **memory))
+    bench = Bench(agent, [call("pay", amount=5, tool_call_id="c1"), say("paid")])
+    bench.plain = replace(bench.plain, embedder=HashingEmbedder())
+    run_id = await waiting(bench)
+    await cancel(bench.plain, ANN, run_id)
+    return bench, run_id
+
+
+async def test_a_run_that_was_cancelled_while_it_waited_is_kept_for_recall() -> None:
+    bench, run_id = await cancelled_while_it_waits(semantic_recall=SemanticRecall())
+    assert await later(bench, timedelta(0)) == {"remembering": 1}
+    assert bench.callbacks.started[-1] == (ANN, run_id, 2)
+    payload = RunPayload(owner=ANN, run_id=run_id, execution=f"{run_id}-2")
+    assert (await turn(bench.plain, payload, NoDeadline()))["status"] == "over"
+    await extract(bench.plain, payload)
+    (thread,) = bench.threads.of(ANN)
+    (kept,) = thread.texts.values()
+    assert kept.text.vector is not None
+    assert await later(bench, PATIENCE) == {}
+
+
+async def test_what_follows_a_run_is_asked_for_once() -> None:
+    bench, run_id = await cancelled_while_it_waits()
+    assert await later(bench, timedelta(0)) == {"remembering": 1}
+    await bench.callbacks.stop(f"{run_id}-2", "it died")
+    assert await later(bench, PATIENCE) == {"retired": 1}
+    assert bench.callbacks.started.count((ANN, run_id, 2)) == 1
+    assert await later(bench, PATIENCE * 100) == {}
+
+
+async def test_a_run_whose_execution_goes_on_is_remembered_by_that() -> None:
+    bench, run_id = await cancelled_while_it_waits()
+    bench.callbacks.stopped.clear()
+    assert await later(bench, timedelta(0)) == {"retired": 1}
+    assert (ANN, run_id, 2) not in bench.callbacks.started
+
+
+async def test_records_of_a_run_expire_as_long_after_its_end_as_the_deployment_says() -> None:
+    settings = Environment.model_validate({"LAYOVER_RUN_RETENTION_DAYS": "7"}).settings
+    bench = Bench(Agent("helper", model="m"), [say("hi")], settings=settings)
+    run_id = (await bench.go()).id
+    end = bench.clock.now()
+    await later(bench, PATIENCE)
+    await later(bench, PATIENCE)
+    item = await bench._table.get(Keys(ANN).run(run_id), META)
+    assert item is not None
+    assert item["expires"] == int((end + timedelta(days=7)).timestamp())
 
 
 # What is counted

@@ -10,8 +10,9 @@ def test_nesting_without_end_is_refused() -> None:
     deep: object = "x"
     for _ in range(200):
         deep = [deep]
-    with pytest.raises(InvalidRequest):
+    with pytest.raises(InvalidRequest) as refusal:
         cleaned(deep)
+    assert [(e["loc"], e["type"]) for e in refusal.value.errors] == [(["body"], "too_deep")]
 
 
 def test_nul_and_lone_surrogates_become_the_replacement_character_everywhere() -> None:

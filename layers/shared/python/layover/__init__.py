@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         ToolCallPart,
         ToolResultPart,
     )
+    from layover.values.prompt import Embedded
     from layover.values.run import ErrorInfo, FinishReason, Pending, Run, Status
     from layover.values.thread import Thread
     from layover.values.usage import Usage
@@ -98,6 +99,7 @@ _HOME = {
         "ToolCallPart",
         "ToolResultPart",
     ),
+    "values.prompt": ("Embedded",),
     "values.run": ("ErrorInfo", "FinishReason", "Pending", "Run", "Status"),
     "values.thread": ("Thread",),
     "values.usage": ("Usage",),
@@ -115,6 +117,7 @@ __all__ = [
     "DecisionError",
     "DecisionInvalid",
     "DefinitionError",
+    "Embedded",
     "EpisodicMemory",
     "ErrorInfo",
     "Event",

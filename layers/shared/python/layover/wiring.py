@@ -11,6 +11,7 @@ from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from layover import logs
 from layover.clock import SystemClock
 from layover.errors import RetryableError
 from layover.ids import RandomIds
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from layover.services.migrate import Migrator
 
 T = TypeVar("T")
+H = TypeVar("H", bound=Callable[..., Any])
 
 LEAVE_AFTER_S = 0.25
 """Seconds for the runtime client to send an answer before an unclean process leaves."""
@@ -375,13 +377,16 @@ def _leave_if_unclean() -> None:
         leave.start()
 
 
-@cache
-def _logging() -> logging.Logger:
-    """JSON lines on stdout, for everything that logs to `layover`."""
-    from aws_lambda_powertools import Logger
+def logged(handler: H) -> H:
+    """A function's handler whose log lines name the invocation: its request and its run."""
+    return logs.logged(handler, _logging)
 
+
+@cache
+def _logging() -> None:
+    """JSON lines for everything that logs to `layover`."""
     env = environment()
-    return Logger(service=env.service, level=env.log_level)  # type: ignore[return-value]
+    logs.write_json(env.service, env.log_level)
 
 
 def in_process(agent: "Agent") -> Any:

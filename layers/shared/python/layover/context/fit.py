@@ -1,6 +1,6 @@
 """Making a prompt fit the model's window (BEHAVIOUR 6.2a), always by the same fixed rules."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from layover.context.tokens import counted_tokens
 from layover.values.message import Message, Role, TextPart
@@ -26,7 +26,7 @@ def room(window: int | None) -> int:
 
 
 class TooLong(Exception):
-    """The run's input and its last step alone exceed the window."""
+    """The run's input and its last step alone exceed the window, however short its results are."""
 
 
 def shortened(message: Message) -> Message:
@@ -56,21 +56,16 @@ def fitted(
     """History, input and the run's own messages within `budget` tokens.
 
     The oldest tool results and very long inputs are shortened first; then the oldest turns of the
-    history go, then the oldest steps of the run, but never its input and its last step. Raises
-    TooLong."""
+    history go, then the oldest steps of the run, but never its input and its last step. Where these
+    alone are too long, the last step's oldest results are shortened. Raises TooLong."""
     messages = [*history, given, *own]
     excess = sum(map(count, messages)) - budget
     if excess <= 0:
         return messages
     last_step = _last_step(own)
-    for index, message in enumerate(messages[: len(messages) - last_step]):
-        if excess <= 0:
-            return messages
-        if index == len(history):
-            continue  # the run's own input stays whole
-        short = shortened(message)
-        excess -= count(message) - count(short)
-        messages[index] = short
+    # The run's own input stays whole.
+    older = [i for i in range(len(messages) - last_step) if i != len(history)]
+    excess = _shorten(messages, older, excess, count)
     turns = _turns(messages[: len(history)])
     steps = _steps(messages[len(history) + 1 : len(messages) - last_step])
     for dropped in [*turns, *steps]:
@@ -79,9 +74,21 @@ def fitted(
         gone = {m.id for m in dropped}
         messages = [m for m in messages if m.id not in gone]
         excess -= sum(map(count, dropped))
-    if excess > 0:
+    newest = range(len(messages) - last_step, len(messages))
+    if _shorten(messages, newest, excess, count) > 0:
         raise TooLong
     return messages
+
+
+def _shorten(messages: list[Message], places: Iterable[int], excess: int, count: Count) -> int:
+    """Shorten the messages at these places, in order, until nothing is in excess; what still is."""
+    for place in places:
+        if excess <= 0:
+            break
+        short = shortened(messages[place])
+        excess -= count(messages[place]) - count(short)
+        messages[place] = short
+    return excess
 
 
 def _last_step(own: Sequence[Message]) -> int:

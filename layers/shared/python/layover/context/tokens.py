@@ -11,6 +11,11 @@ def counted_tokens(message: Message) -> int:
     return message_tokens(message) if message.token_count is None else message.token_count
 
 
+def counted(message: Message) -> Message:
+    """The message with its tokens, as it is stored."""
+    return message.model_copy(update={"token_count": message_tokens(message)})
+
+
 def message_tokens(message: Message) -> int:
     """Tokens of a message as a model reads it: counted once, when it is stored."""
     if message.model_output is not None:

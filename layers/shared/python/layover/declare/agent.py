@@ -235,7 +235,10 @@ class Agent:
         resource_id: str | None = None,
         max_iterations: int | None = None,
     ) -> Result:
-        """Run in this process, until the end or a suspension. A failed run is a Result, too."""
+        """Run in this process, until the end or a suspension. A failed run is a Result, too.
+
+        Without `thread_id` it is in no thread: its tools' contexts name none, and it has no node memory
+        (ConfigurationError)."""
         return await self._driver.generate(
             input, thread_id=thread_id, resource_id=resource_id, max_iterations=max_iterations
         )

@@ -127,6 +127,7 @@ class ToolContext:
     ) -> None:
         self.run_id = run_id
         self.thread_id = thread_id
+        """None where the run was started without one (`agent.generate("hi")`)."""
         self.resource_id = resource_id
         """Whose thread it is: the `sub` of the verified token."""
         self.agent_name = agent_name

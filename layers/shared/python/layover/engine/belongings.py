@@ -67,7 +67,7 @@ class Belongings:
         # Erasing marks the thread first and deletes then: one of both sees the other.
         head = await self._runtime.journal.thread(meta.owner, meta.thread_id)
         if head is None or head.deleted:
-            await self.files.drop(file_id, meta.thread_id)
+            await self.files.leave(file_id, meta.thread_id)
             raise NotFound("the thread is gone", thread_id=meta.thread_id)
         return facts
 

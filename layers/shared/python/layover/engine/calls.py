@@ -6,7 +6,7 @@ Every call is journaled before it runs (`open_calls`) and when it is settled (`c
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -65,6 +65,8 @@ class _Job:
     call: CallRecord
     ready: Ready
     ctx: ToolContext
+    changed: dict[str, Any] | None = None
+    """The arguments, if a person changed them."""
 
 
 class Calls:
@@ -138,13 +140,22 @@ class Calls:
             resumed = self._resumed(ready.tool, call)
         except Exception as error:  # new code may want other data, or none at all
             return await self._close(step, call, failed(format_error(error)))
-        job = _Job(call, ready, self._context(call, resumed))
+        job = _Job(call, ready, self._context(call, resumed), self._changed(call, ready))
         return await self._run(step, [job])
 
     def _prepare(self, call: CallRecord, args: Any) -> Ready | Settled:
         if call.tool_name in self._sub_agents:
             return failed("ConfigurationError: sub-agents are not available in this release")
         return prepare(self._tools, call.tool_name, args)
+
+    def _changed(self, call: CallRecord, ready: Ready) -> dict[str, Any] | None:
+        """What a person made of the model's arguments; None where the tool gets the same."""
+        edited = call.decision.args if call.decision else None
+        if edited is None:
+            return None
+        own = self._prepare(call, call.args)
+        same = isinstance(own, Ready) and own.args.as_dict() == ready.args.as_dict()
+        return None if same else edited
 
     def _timeout(self, call: CallRecord) -> timedelta | None:
         tool = self._tools.get(call.tool_name)
@@ -204,6 +215,7 @@ class Calls:
             outcome = await run_tool(job.ready, job.ctx, call, self._clock)
             if isinstance(outcome, Settled):
                 outcome = await limited(outcome, call, self._belongings)
+                outcome = _with_change(job.changed, outcome)
         finally:
             self._stopping.tools -= 1
         if isinstance(outcome, Suspension):
@@ -217,15 +229,11 @@ class Calls:
 
     async def _record(self, step: StepRecord, call: CallRecord, outcome: Settled) -> None:
         slot = self._state.slot(step, call)
-        model_output = outcome.model_output
-        if call.decision and call.decision.args is not None and not outcome.is_error:
-            changed = json.dumps(call.decision.args, ensure_ascii=False)[:SHOWN_CHANGE]
-            model_output = f"A person changed the arguments to {changed}. Result: {model_output}"
         custom = outcome.custom
         settled = call.model_copy(
             update={
                 "result": outcome.result,
-                "model_output": model_output,
+                "model_output": outcome.model_output,
                 "is_error": outcome.is_error,
                 "settled_at": self._clock.now(),
                 "custom": custom_message(step, slot, custom["name"], custom["data"])
@@ -322,7 +330,7 @@ class Calls:
         meta = self._state.meta
         return ToolContext(
             run_id=meta.id,
-            thread_id=meta.thread_id,
+            thread_id=meta.thread_id if meta.thread_given else None,
             resource_id=meta.owner,
             agent_name=self._agent.name,
             tool_call_id=call.tool_call_id,
@@ -337,6 +345,15 @@ class Calls:
                 self._belongings,
             ),
         )
+
+
+def _with_change(changed: dict[str, Any] | None, outcome: Settled) -> Settled:
+    """What the handler came to, error or not, with the arguments that it got (BEHAVIOUR 4.3)."""
+    if changed is None:
+        return outcome
+    shown = json.dumps(changed, ensure_ascii=False)[:SHOWN_CHANGE]
+    told = f"A person changed the arguments to {shown}. Result: {outcome.model_output}"
+    return replace(outcome, model_output=told)
 
 
 def _suspended(call: CallRecord, suspension: Suspension) -> CallRecord:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from layover.context import compaction
 from layover.context.assembly import uncompacted
 from layover.context.compaction import Limits
-from layover.context.tokens import estimate, message_tokens
+from layover.context.tokens import counted, estimate
 from layover.engine.prompter import Prompter
 from layover.engine.state import RunState
 from layover.memory.blocks import compaction_block
@@ -141,11 +141,6 @@ class Compaction:
             TurnRecord(head=self._head, run=self._state.meta, input=first, response=tuple(rest))
         )
         self._saved = len(own) - 1
-
-
-def counted(message: Message) -> Message:
-    """The message with its tokens, as it is stored."""
-    return message.model_copy(update={"token_count": message_tokens(message)})
 
 
 def with_slices(found: Compacted, number: int) -> Compacted:

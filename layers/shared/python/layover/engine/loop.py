@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from pydantic import ValidationError
+
 from layover.context.assembly import Shown
 from layover.declare.agent import Agent
-from layover.declare.render import jsonable
+from layover.declare.render import describe, jsonable
 from layover.engine.attachments import Attachments
 from layover.engine.belongings import Belongings
 from layover.engine.budget import Budget
@@ -26,6 +28,9 @@ from layover.values.base import Json
 from layover.values.event import AgentStart
 from layover.values.message import Message
 from layover.values.run import ContextBase, ErrorInfo, FinishReason, Status, StepRecord
+
+LONGEST_PROBLEM = 2_000
+"""Characters of what is wrong with an answer: names of fields may be the model's, and long."""
 
 
 @dataclass(frozen=True)
@@ -136,11 +141,8 @@ class Loop:
             if self.state.step_ended < step.index:
                 await self._log.end_step(step.index, self._calls.turn_end(step))
                 self.state.step_ended = step.index
-        elif step.correction is None:
+        elif step.correction is None or self._corrected_before(step):
             return self._answered(step)
-        elif self._corrected_before(step):
-            problem = "the model's answer does not fit the output's schema, twice"
-            raise RunFailed(problem, type="OutputInvalid", run_id=self.state.meta.id)
         limit = self.state.meta.max_iterations or self._agent.max_iterations
         if len(self.state.steps) >= limit:
             return Over(Status.SUCCESS, FinishReason.MAX_ITERATIONS)
@@ -158,11 +160,15 @@ class Loop:
         return Over(Status.SUCCESS, reason or FinishReason.STOP, output=output)
 
     def _parsed(self, step: StepRecord) -> Json:
-        """The output as JSON. It did fit when the step was journaled, but code may be newer than that."""
+        """The output as JSON. Whether it fits was known when the step was journaled, but code may be
+        newer than that. Raises RunFailed, without the model's words."""
         try:
             return jsonable(self._agent.parse_output(step.message.text))
         except Exception as error:
-            problem = f"the model's answer does not fit the output's schema: {type(error).__name__}"
+            what = describe(error) if isinstance(error, ValidationError) else type(error).__name__
+            often = ", twice" if step.correction is not None else ""
+            problem = f"the model's answer does not fit the output's schema{often}: {what}"
+            problem = problem[:LONGEST_PROBLEM]
             raise RunFailed(problem, type="OutputInvalid", run_id=self.state.meta.id) from error
 
     def _corrected_before(self, step: StepRecord) -> bool:

@@ -40,3 +40,8 @@ class OutOfTime(BaseException):
 
 class Stopped(BaseException):
     """Somebody asked to cancel the run. Not an `Exception`: no tool's `except` can swallow it."""
+
+    def __init__(self, tools_have_s: float = 0) -> None:
+        super().__init__(tools_have_s)
+        self.tools_have_s = tools_have_s
+        """Seconds that tools which run may still go on."""

@@ -14,9 +14,9 @@ LOOK_AGAIN_S = 0.05
 """Seconds between two looks whether what runs may be let go."""
 POLL_CANCEL_EVERY = 0.5
 """Seconds between two looks at the cancel flag (DESIGN 1)."""
-TOOLS_HAVE_S = 0.9
-"""Seconds that running tools have to finish once the run is to be cancelled: with the look at the flag
-and the end itself less than the 2 s of BEHAVIOUR 5.5."""
+LOST_TOOLS_HAVE_S = 0.9
+"""Seconds that running tools have to finish once another attempt took the run. Whoever cancels says
+himself how many they have."""
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ async def watched(
         if task not in done:
             stopping.asked = True
             if stopping.tools and not _is_out_of_time(done):
-                await asyncio.wait([task], timeout=TOOLS_HAVE_S)
+                await asyncio.wait([task], timeout=_tools_have_s(done))
             task.cancel()
             await asyncio.wait([task])
             for companion in companions:
@@ -62,6 +62,11 @@ def _is_out_of_time(done: set[asyncio.Task[Any]]) -> bool:
     return any(isinstance(t.exception(), OutOfTime) for t in done)
 
 
+def _tools_have_s(done: set[asyncio.Task[Any]]) -> float:
+    asked = [e.tools_have_s for t in done if isinstance(e := t.exception(), Stopped)]
+    return asked[0] if asked else LOST_TOOLS_HAVE_S
+
+
 async def _cut_off(left: Callable[[], float], can_be_cut: Callable[[], bool]) -> None:
     """A tool that must not run twice is not let go: it may still make it."""
     while (seconds := left()) > 0:
@@ -78,7 +83,13 @@ async def _flush(log: RunLog) -> None:
 
 
 async def _poll(log: RunLog) -> None:
+    time = asyncio.get_running_loop().time
+    looked = time()
     while True:
         await asyncio.sleep(POLL_CANCEL_EVERY)
-        if await log.cancel_requested():
-            raise Stopped
+        before, looked = looked, time()
+        asked = await log.cancel_requested()
+        if asked is not None:
+            # It is no older than the look before, whatever the clocks of two machines say.
+            age = min(max(asked.age.total_seconds(), 0.0), time() - before)
+            raise Stopped(max(0.0, asked.tools_have.total_seconds() - age))

@@ -53,15 +53,18 @@ class ModelStep:
         clock = self._runtime.clock
         self._log.emit(TurnStart(at=clock.now(), step=index))
         streamed = self._state.meta.stream
-        on_delta = self._streaming(index, clock) if streamed else self._restarting(index, clock)
+        names = _CallNames(self._state.used_call_ids(), self._runtime.ids)
+        teller = self._streaming if streamed else self._restarting
+        on_delta = teller(index, clock, names)
 
         async def ask(prompt: Prompt) -> Reply:
+            names.forget()
             return await self._runtime.model.complete(
                 await self._attachments.loaded(prompt), on_delta
             )
 
         reply, size = await self._prompter.asked(self._state, ask)
-        step = self._record(index, key, reply, size)
+        step = self._record(index, key, reply, size, names)
         self._runtime.allowance.note(self._state.meta.owner, step.usage)
         await self._journal(step)
         await self._runtime.allowance.flush()
@@ -78,10 +81,19 @@ class ModelStep:
         if ended:
             self._state.step_ended = step.index
 
-    def _record(self, index: int, key: str, reply: Reply, size: int) -> StepRecord:
+    def _record(
+        self, index: int, key: str, reply: Reply, size: int, names: "_CallNames"
+    ) -> StepRecord:
         state, ids = self._state, self._runtime.ids
         created_at = state.next_time(self._runtime.clock.now())
-        calls = _named(reply, state.used_call_ids(), ids)
+        calls = [
+            ToolCallPart(
+                tool_call_id=names.of(at, call.id),
+                tool_name=clean(call.name),
+                args=_decoded(call.args),
+            )
+            for at, call in enumerate(reply.calls)
+        ]
         response = state.response()
         message = Message(
             id=ids.new("msg"),
@@ -133,23 +145,50 @@ class ModelStep:
             return reply.usage
         return reply.usage.model_copy(update={"cost_usd": price(reply.model, reply.usage)})
 
-    def _streaming(self, index: int, clock: Clock) -> Callable[[Delta], None]:
+    def _streaming(self, index: int, clock: Clock, names: "_CallNames") -> Callable[[Delta], None]:
         def on_delta(delta: Delta) -> None:
-            self._log.emit(_event(delta, index, clock))
+            self._log.emit(_event(delta, index, clock, names))
 
         return on_delta
 
-    def _restarting(self, index: int, clock: Clock) -> Callable[[Delta], None]:
+    def _restarting(self, index: int, clock: Clock, names: "_CallNames") -> Callable[[Delta], None]:
         """Without `stream` the deltas are left out, but a repeated step is still told."""
 
         def on_delta(delta: Delta) -> None:
             if delta.kind == "restart":
-                self._log.emit(_event(delta, index, clock))
+                self._log.emit(_event(delta, index, clock, names))
 
         return on_delta
 
 
-def _event(delta: Delta, step: int, clock: Clock) -> Event:
+class _CallNames:
+    """Ids of one reply's calls that are new in the run: the provider's own wherever possible. Deltas
+    name a call as its message will."""
+
+    def __init__(self, used: set[str], ids: Ids) -> None:
+        self._used = used
+        self._ids = ids
+        self._named: dict[int, str] = {}
+
+    def of(self, at: int, given: str) -> str:
+        """The id of the reply's call number `at`, which the provider calls `given`."""
+        if at not in self._named:
+            self._named[at] = self._new(clean(given))
+        return self._named[at]
+
+    def forget(self) -> None:
+        """The reply begins again."""
+        self._named.clear()
+
+    def _new(self, call_id: str) -> str:
+        if not call_id or len(call_id) > LONGEST_ID:
+            return self._ids.new("call")
+        if call_id in self._used or call_id in self._named.values():
+            return f"{call_id}-{self._ids.new('call')}"
+        return call_id
+
+
+def _event(delta: Delta, step: int, clock: Clock, names: _CallNames) -> Event:
     now = clock.now()
     match delta.kind:
         case "text":
@@ -160,28 +199,13 @@ def _event(delta: Delta, step: int, clock: Clock) -> Event:
             return ToolCallDelta(
                 at=now,
                 step=step,
-                tool_call_id=clean(delta.tool_call_id),
+                tool_call_id=names.of(delta.call, delta.tool_call_id),
                 tool_name=clean(delta.tool_name),
                 args_delta=clean(delta.text),
             )
         case "restart":
+            names.forget()
             return TurnStart(at=now, step=step)
-
-
-def _named(reply: Reply, used: set[str], ids: Ids) -> list[ToolCallPart]:
-    """The calls under ids that are new in the run: the provider's own wherever possible."""
-    named: list[ToolCallPart] = []
-    for call in reply.calls:
-        call_id = clean(call.id)
-        if not call_id or len(call_id) > LONGEST_ID:
-            call_id = ids.new("call")
-        if call_id in used:
-            call_id = f"{call_id}-{ids.new('call')}"
-        used.add(call_id)
-        named.append(
-            ToolCallPart(tool_call_id=call_id, tool_name=clean(call.name), args=_decoded(call.args))
-        )
-    return named
 
 
 def _decoded(args: str) -> Any:

@@ -1,21 +1,47 @@
 """`layover doctor`: a deployment from end to end, a line for each thing that has to work."""
 
+import json
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import quote
+from typing import Any, Literal
+from urllib.parse import quote, urlsplit
 
-from layover.local.client import Api, ApiError
+from layover.local.client import LOOPBACK, Api, ApiError
 from layover.local.tokens import TokenFile, caller
 
 WAKING_S = 120.0
 """A database that was asleep has to answer by then."""
 RUN_S = 180.0
 """A run with one model call has to be over by then, a cold start and a waking database included."""
+SOCKET_S = 15.0
+"""A socket has to open within so many seconds (a cold start), and then to answer within as many."""
 _AGAIN_S = 5.0
 QUESTION = "This is a test of the system. Answer with one word."
+
+
+def ping(url: str) -> None:
+    """Open a socket, say ping and hear pong. The URL holds a ticket: it goes into no error. Raises
+    ApiError."""
+    from websockets.exceptions import InvalidStatus, WebSocketException
+    from websockets.sync.client import connect
+
+    # A proxy of the environment does not lead to this machine.
+    proxy: Literal[True] | None = None if urlsplit(url).hostname in LOOPBACK else True
+    try:
+        with connect(url, open_timeout=SOCKET_S, close_timeout=1, proxy=proxy) as socket:
+            socket.send('{"action": "ping"}')
+            heard = json.loads(socket.recv(timeout=SOCKET_S))
+    except InvalidStatus as error:
+        refused = f"the socket was refused ({error.response.status_code}): see the log of `sockets`"
+        raise ApiError(refused, 1) from error
+    except TimeoutError as error:
+        raise ApiError(f"no pong within {SOCKET_S:.0f} s: see the log of `sockets`", 3) from error
+    except (OSError, WebSocketException, ValueError, ImportError) as error:  # SOCKS is an extra
+        raise ApiError(f"the socket broke: {type(error).__name__}", 3) from error
+    if heard != {"action": "pong"}:
+        raise ApiError("the socket answered a ping with something else than pong", 1)
 
 
 @dataclass(frozen=True)
@@ -26,6 +52,7 @@ class Doctor:
     stranger: Api
     pause: Callable[[float], None] = time.sleep
     now: Callable[[], float] = time.monotonic
+    ping: Callable[[str], None] = ping
 
     def examine(self, agent: str | None, *, run: bool) -> int:
         """Print a line for each check. 0 if all is well. What fails first ends it: the rest depends on it."""
@@ -78,11 +105,13 @@ class Doctor:
 
     def _sockets(self) -> str:
         try:
-            return "tickets for " + str(self.api.post("/socket-tickets")["url"]).split("?")[0]
+            url = str(self.api.post("/socket-tickets")["url"])
         except ApiError as error:
             if error.status != 404:
                 raise
             return "none here: events are polled"
+        self.ping(url)
+        return "pong from " + url.split("?")[0]
 
     def _run(self, agent: str | None) -> str:
         """One question; the thread is deleted whatever comes of it."""

@@ -2,7 +2,6 @@
 
 import inspect
 import json
-from datetime import datetime
 from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
@@ -16,7 +15,7 @@ from layover.memory.entry_search import recall_memory_tool
 from layover.memory.notes import working_key
 from layover.memory.plan import MAX_STEPS, Plan, PlanStep
 from layover.ports import Clock, Embedder, MemoryStore
-from layover.values.context import Note, NoteKey
+from layover.values.note import Note
 from layover.values.run import RunMeta
 
 MAX_WORKING_MEMORY = 20_000
@@ -35,19 +34,19 @@ def built_in_tools(
     memory: MemoryStore,
     meta: RunMeta,
     clock: Clock,
-    as_of: datetime | None = None,
+    seen: Note | None = None,
     embedder: Embedder | None = None,
 ) -> list[AnyTool]:
     """What `agent.memory` brings; empty where it names none of it.
 
-    `as_of`: when the run's prompt read the notes (`ContextBase.as_of`); a text that another run
-    wrote after that is not overwritten unseen. Without it: when the run was accepted. `embedder`:
-    the one of episodic memory; without it entries are found by words."""
+    `seen`: the working memory that the run's prompt shows (`ContextBase.notes`), None where it shows
+    none; a text that another run wrote after that is not overwritten unseen. `embedder`: the one of
+    episodic memory; without it entries are found by words."""
     tools: list[AnyTool] = []
     working = agent.memory.working_memory
     key = working_key(agent, meta.thread_id)
     if working is not None and key is not None:
-        notes = _Notes(memory, meta, clock, key, as_of or meta.created_at)
+        notes = _Notes(memory, meta, clock, seen or Note(key=key))
         tools.append(
             _text_tool(notes) if working.schema is None else _fields_tool(notes, working.schema)
         )
@@ -61,15 +60,13 @@ def built_in_tools(
 class _Notes:
     """The working memory in the hand of one run."""
 
-    def __init__(
-        self, memory: MemoryStore, meta: RunMeta, clock: Clock, key: NoteKey, seen_at: datetime
-    ) -> None:
+    def __init__(self, memory: MemoryStore, meta: RunMeta, clock: Clock, seen: Note) -> None:
         self._memory = memory
         self._meta = meta
         self._clock = clock
-        self._key = key
-        self._seen_at = seen_at
-        self._told: int | None = None
+        self._key = seen.key
+        self._seen = seen
+        """What the model knows: by its prompt, or by a refusal."""
 
     async def value(self) -> Any:
         """What is there now."""
@@ -104,13 +101,13 @@ class _Notes:
         return (await self._memory.read_notes(self._meta.owner, [self._key]))[0]
 
     def _unseen(self, note: Note) -> bool:
-        """Whether another one wrote this after the run's prompt was made, and nobody told the model."""
-        if note.run_id == self._meta.id or note.version in (0, self._told):
+        """Whether another one wrote this, and neither prompt nor refusal told the model."""
+        if note.version == 0 or note.run_id == self._meta.id:
             return False
-        return note.updated_at is not None and note.updated_at > self._seen_at
+        return not note.same_as(self._seen)
 
     def _changed(self, present: Note) -> WorkingMemoryChanged:
-        self._told = present.version
+        self._seen = present
         return WorkingMemoryChanged(
             "it was changed meanwhile and nothing was stored. It now says:\n"
             f"{_as_text(present.value)}\nCall update_working_memory again with all that is to be kept."

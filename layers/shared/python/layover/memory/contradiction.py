@@ -18,16 +18,20 @@ _CORRECTION = re.compile(
 )
 
 
-def contradicts(new: str, old: str) -> bool:
+def contradicts(new: str, old: str, evidence: str = "") -> bool:
     """Whether `new` has numbers or identifiers that `old` has not, denies what `old` says (or the other
-    way round), or says of itself that it corrects."""
-    said, before = _anchors(new), _anchors(old)
-    if said - before:
+    way round), or says of itself that it corrects. `evidence`: the words that `new` was learned from; what
+    they deny or correct, `new` often tells as a plain fact."""
+    if new.casefold() == old.casefold():
+        return False
+    if _anchors(new) - _anchors(old):
         return True
-    if bool(_NEGATION.search(new)) != bool(_NEGATION.search(old)):
+    denied = bool(_NEGATION.search(old))
+    if bool(_NEGATION.search(new)) != denied or (_NEGATION.search(evidence) and not denied):
         return True
-    return bool(_CORRECTION.search(new)) and not _CORRECTION.search(old)
+    corrects = _CORRECTION.search(new) or _CORRECTION.search(evidence)
+    return bool(corrects) and not _CORRECTION.search(old)
 
 
 def _anchors(text: str) -> set[str]:
-    return {anchor.casefold() for anchor in anchors(text)}
+    return {anchor.casefold().replace("\u2212", "-") for anchor in anchors(text)}

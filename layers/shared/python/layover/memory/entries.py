@@ -21,6 +21,7 @@ from layover.memory.contradiction import contradicts
 from layover.memory.escape import escape
 from layover.memory.evidence import has_evidence, normalised, unsaid
 from layover.memory.ranking import cosine
+from layover.memory.reading import plain
 from layover.memory.secrets import redact, redacted
 from layover.values.memory_entry import MemoryEntry, SimilarEntry, Source
 from layover.values.message import Message, Role, TextPart
@@ -136,7 +137,7 @@ def request(
     instructions: str | None,
 ) -> Prompt:
     """The request for entries; `said`: at least one message, `known`: similar entries."""
-    turn = [{"role": m.role.value, "text": m.text.strip()[:_READ]} for m in _readable(said)]
+    turn = [{"role": m.role.value, "text": plain(m.text.strip(), _READ)} for m in _readable(said)]
     shown = redacted({"profile": profile, "known": list(known), "turn": turn})
     text = TextPart(text=json.dumps(shown, ensure_ascii=False))
     asked = said[0].model_copy(update={"content": (text,), "role": Role.USER})
@@ -250,7 +251,8 @@ def chosen(
     kept: list[Chosen] = []
     for place, (candidate, vector) in enumerate(zip(candidates, vectors, strict=True)):
         near = [s for s in stored if s.place == place]
-        against = [s.id for s in near if contradicts(candidate.content, s.content)]
+        content, evidence = candidate.content, candidate.evidence
+        against = [s.id for s in near if contradicts(content, s.content, evidence)]
         same = [s for s in near if s.id not in against]
         if least is not None and (same or _said_before(candidate, vector, kept, least)):
             continue

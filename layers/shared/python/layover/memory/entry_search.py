@@ -12,6 +12,7 @@ from layover.clock import rfc3339
 from layover.declare.memory import EpisodicMemory
 from layover.declare.tool import Tool, tool
 from layover.memory import recall
+from layover.memory.embedding import embed
 from layover.memory.function_words import telling
 from layover.ports import Clock, Embedder
 from layover.ports.entries import EntryStore
@@ -42,7 +43,8 @@ class Asked:
 
 def entry_words(text: str) -> list[str]:
     """The words that entries are looked for by; none where the text is of function words alone."""
-    return telling(recall.query_words(text[: recall.MOST_CHARACTERS]))
+    text = text[: recall.MOST_CHARACTERS]
+    return telling(recall.query_words(text), text)
 
 
 def least_cosine(model: str | None) -> float:
@@ -83,15 +85,14 @@ async def asked(query: EntryQuery, embedder: Embedder | None) -> Asked:
         return Asked(query)
     try:
         async with asyncio.timeout(PATIENCE.total_seconds()):
-            embedded = await embedder.embed([query.text])
+            found = await embed(embedder, [query.text])
     except Exception as error:
         extra = {"agent": query.agent, "cause": type(error).__name__}
         logger.warning("entries by words alone", extra=extra)
         return Asked(query)
-    vector = recall.usable(embedded.vectors[0])
     least = least_cosine(embedder.model)
-    update = {"vector": vector, "model": embedder.model, "least_cosine": least}
-    return Asked(query.model_copy(update=update), embedded)
+    update = {"vector": found.vectors[0], "model": embedder.model, "least_cosine": least}
+    return Asked(query.model_copy(update=update), found.answer)
 
 
 def recall_memory_tool(

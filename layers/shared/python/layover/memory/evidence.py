@@ -7,13 +7,40 @@ MIN_WORDS = 4
 MIN_LETTERS = 16
 
 _SPACE = re.compile(r"\s+")
-_NUMBER = re.compile(r"\d+(?:[.,:/\-]\d+)*")
-_QUANTITY = re.compile(r"[€$£¥#~<>=+\-]?\d[\d.,:/\-]*[^\W\d_]{0,4}[%€$£¥°]?")
-"""A number with a unit stuck to it: `5kg`, `$40`, `99.9%`."""
+_NUMBER = re.compile(r"(?:^[\-\u2212])?\d+(?:[.,:/\-]\d+)*")
+_UNIT = (
+    "(?i:[smhdkglxwytº]|[munμµ]s|ª|mins?|hrs?|secs?|[kmgtp]i?b|[kmg]?bits?|[kmg]bps|[kmg]?hz"
+    "|[mk]?v|ma|mah|[km]w|[km]?wh|[munμµ]m|[ckd]m|[km]g|lbs?|oz|[mcd]l|°[cf]|ft|yd|mi|mph|kmh|px|pt|em|rem"
+    "|v[hw]|dpi|fps|rpm|d[b]|st|nd|rd|th|am|pm|usd|eur|gbp|chf|mio|mrd|deg|k?j|k?cal|h?pa|bar|psi|er|e|[eè]me"
+    "|mal|fach)|[AVWNJCFKMBh]"
+)
+_QUANTITY = re.compile(
+    rf"[€$£¥#~<>=+\-\u2212]?[€$£¥]?\d[\d.,:/\-]*(?:{_UNIT})?[%€$£¥°]?(?:/(?:{_UNIT}))?"
+)
+"""A number with a unit stuck to it: `5kg`, `$40`, `99.9%`. Other letters make it a name: `12a`."""
 _URL = re.compile(r"\b[a-z][a-z0-9+.\-]*://\S+", re.IGNORECASE)
 _PATH = re.compile(r"(?:[a-z]:)?(?:~|\.{1,2})?[/\\][\w.~\-]", re.IGNORECASE)
 _CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2,}[a-z]+[A-Z]")
 _DOTTED = re.compile(r"\w{2,}(?:\.\w{2,})+")
+_FILE = re.compile(
+    r"\w\.(?:py|js|[jt]sx?|go|rs|rb|sh|md|txt|csv|tsv|json|ya?ml|toml|sql|java|kt|cs|cc|cpp|hpp|html?|css|xml"
+    r"|log|cfg|conf|ini|env|pdf|png|jpe?g|svg|zip|tar|gz|so|lua|php|pl|swift|exe|dll|bat|ps1|ipynb)"
+    r"|\w{2,}\.[chrmo]",
+    re.IGNORECASE,
+)
+"""`a.py`, `main.c`; `e.g` and `d.h` are none."""
+_FOLDER = re.compile(
+    r"(?:src|libs?|s?bin|etc|usr|var|opt|tmp|dist|vendor|node_modules|pkg|cmd|packages|scripts|tests"
+    r"|features?|feat|bugfix|hotfix|chore|refactor|origin|upstream|refs|heads)/[\w.\-]+",
+    re.IGNORECASE,
+)
+"""`src/main`, `feature/login`: with one slash, a path begins with a usual folder or a branch's prefix. Any
+other two words may be told side by side: and/or, read/write, client/server."""
+_HEX = re.compile(r"[0-9a-f]{8,}", re.IGNORECASE)
+_LOUD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+_MIN_LOUD = 4
+"""Capital letters that make a name: `ECONNREFUSED`, `ORDER-ABC`."""
+_MINUS = re.compile(r"\u2212|\b(?:minus|negative) (?=\d)", re.IGNORECASE)
 _WRAPPING = "\"'`\u201c\u201d\u2018\u2019\u201e\u00ab\u00bb()[]{}<>.,;:!?\u2026*"
 _NO_BLANKS = (
     "\u0e00-\u1fff\u2e80-\ud7ff\uf900-\ufaff\U00020000-\U0003fffd"
@@ -35,12 +62,10 @@ def has_evidence(evidence: str, messages: Sequence[str]) -> bool:
     """Whether `evidence` is an exact piece of one of the messages and says enough: at least 4 words or
     16 letters, or the whole message."""
     piece = normalised(evidence)
-    if not any(c.isalnum() for c in piece):
-        return False
     whole = [normalised(m) for m in messages]
-    if piece in whole:
+    if piece and piece in whole:
         return True
-    return says_enough(piece) and any(_stands_in(piece, m) for m in whole)
+    return says_enough(piece) and any(piece in m for m in whole)
 
 
 def says_enough(piece: str) -> bool:
@@ -52,16 +77,18 @@ def says_enough(piece: str) -> bool:
 def unsaid(content: str, texts: Sequence[str]) -> list[str]:
     """Numbers, URLs, addresses, paths and identifiers of `content` that occur in none of the turn's
     texts. What they name would be made up."""
-    said = normalised(" \x00 ".join(texts)).casefold()
-    return [a for a in anchors(content) if not _occurs(a.casefold(), said)]
+    said = _MINUS.sub("-", normalised(" \x00 ".join(texts)).casefold())
+    return [a for a in anchors(content) if not _occurs(_MINUS.sub("-", a.casefold()), said)]
 
 
 def anchors(content: str) -> list[str]:
     """What has to have been said literally: numbers, URLs, addresses, paths, identifiers."""
     found: list[str] = []
-    for word in _UNBOUNDED.sub(" ", content).split():
+    words = _UNBOUNDED.sub(" ", content).split()
+    shouted = content == content.upper() and len(words) >= MIN_WORDS
+    for word in words:
         token = _POSSESSIVE.sub("", word.strip(_WRAPPING))
-        if _is_identifier(token):
+        if _is_identifier(token) or (not shouted and _is_loud(token)):
             found.append(token)
         else:
             found += _NUMBER.findall(token)
@@ -71,20 +98,27 @@ def anchors(content: str) -> list[str]:
 def _is_identifier(token: str) -> bool:
     if _URL.match(token) or _PATH.match(token) or "@" in token or "_" in token:
         return len(token) > 1
-    if _CAMEL.search(token) or _DOTTED.search(token):
+    if _CAMEL.search(token) or _DOTTED.search(token) or _FILE.fullmatch(token):
         return not _QUANTITY.fullmatch(token)
-    if "/" in token or "\\" in token:
-        return token.count("/") + token.count("\\") > 1 or any(c.isdigit() for c in token)
     has_digit = any(c.isdigit() for c in token)
     has_letter = any(c.isalpha() for c in token)
+    if "/" in token or "\\" in token:
+        several = token.count("/") > 1 or "\\" in token or _FOLDER.fullmatch(token)
+        return bool(several or has_digit) and not _QUANTITY.fullmatch(token)
+    if has_letter and _HEX.fullmatch(token):
+        return True
     return has_digit and has_letter and not _QUANTITY.fullmatch(token)
+
+
+def _is_loud(token: str) -> bool:
+    letters = sum(c.isalpha() for c in token)
+    return token.isupper() and letters >= _MIN_LOUD and _LOUD.fullmatch(token) is not None
 
 
 def _occurs(anchor: str, said: str) -> bool:
     if _NUMBER.fullmatch(anchor):
-        return (
-            re.search(rf"(?<!\d)(?<!\d[.,]){re.escape(anchor)}(?!\d)(?![.,]\d)", said) is not None
-        )
+        before = r"(?<![\w.])" if anchor.startswith("-") else r"(?<!\d)(?<!\d[.,])"
+        return re.search(rf"{before}{re.escape(anchor)}(?!\d)(?![.,]\d)", said) is not None
     return _stands_in(anchor, said)
 
 

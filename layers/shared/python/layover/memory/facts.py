@@ -13,7 +13,8 @@ from typing import Any
 from layover.declare.render import clean
 from layover.memory.answers import json_object, objects, text_of
 from layover.memory.evidence import has_evidence, normalised, unsaid
-from layover.memory.secrets import is_secret_key, redact, redacted
+from layover.memory.reading import plain
+from layover.memory.secrets import is_secret_key, redact
 from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import Prompt
 
@@ -62,9 +63,9 @@ def turn_of(messages: Sequence[Message]) -> Turn:
 
 def request(task: str, model: str, turn: Turn, known: Any, message: Message) -> Prompt:
     """The request for facts; `task`: profile | session. `message` lends its ids and time."""
-    said = [{"role": "user", "text": t[:_READ]} for t in turn.user]
-    said += [{"role": "assistant", "text": t[:_READ]} for t in turn.assistant]
-    shown = json.dumps({"known": known, "turn": redacted(said)}, ensure_ascii=False)
+    said = [{"role": "user", "text": plain(t, _READ)} for t in turn.user]
+    said += [{"role": "assistant", "text": plain(t, _READ)} for t in turn.assistant]
+    shown = json.dumps({"known": known, "turn": said}, ensure_ascii=False)
     asked = message.model_copy(update={"content": (TextPart(text=shown),), "role": Role.USER})
     system = files("layover.memory").joinpath(f"prompts/{task}.md").read_text("utf-8")
     return Prompt(model=model, system=system, messages=(asked,), task=task)

@@ -1,19 +1,26 @@
 """Files of one owner, in blobs alone: accepting a run needs no database.
 
-A file's facts are an object of their own beside its bytes. What belongs to a thread is found again by a
-mark below the thread's prefix, which is written before anything else: erasing a thread reads the marks."""
+A file's facts are an object of their own beside its bytes; they name the threads that have the file. What
+belongs to a thread is found again by a mark below the thread's prefix, which is written before anything
+else: erasing a thread reads the marks. A file goes with the last thread that has it. Facts change by
+conditional puts alone: of a thread that takes the file and one that lets it go, the later one sees the
+earlier."""
 
+import asyncio
+import random
 import re
 from datetime import datetime, timedelta
 
+from layover.errors import RetryableError
 from layover.keys import Keys
 from layover.ports import Blobs
 from layover.values.file import FileFacts
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _JSON = "application/json"
-_TRIES = 5
-"""How often others may get ahead while a file is taken into a thread: each time it is taken then."""
+_TRIES = 20
+"""How often others may get ahead while a file's facts change."""
+_LONGEST_PAUSE_S = 0.05
 
 
 class Files:
@@ -33,36 +40,50 @@ class Files:
         return await self._blobs.upload_url(key, facts.mime_type, facts.size, lifetime)
 
     async def facts(self, file_id: str) -> FileFacts | None:
-        """What is known of a file; None for unknown and foreign ones."""
+        """What is known of a file; None for unknown and foreign ones, and for one that goes."""
         found = await self._found(file_id)
-        return None if found is None else found[0]
+        return None if found is None or found[0].going else found[0]
 
     async def take(self, file_id: str, thread_id: str) -> FileFacts | None:
-        """The file, which belongs to this thread from now on if it belonged to none. None: there is no
-        such file, or its bytes did not arrive whole."""
+        """The file, which this thread has from now on. None: there is no such file, or its bytes did
+        not arrive whole. Raises RetryableError where others keep changing it."""
         for _ in range(_TRIES):
             found = await self._found(file_id)
-            if found is None or found[0].thread_id is not None:
-                return None if found is None else found[0]
-            facts, tag = found
-            upload = await self._blobs.head(self._upload_key(file_id))
-            if upload is None or upload.size != facts.size:
+            if found is None or found[0].going:
                 return None
-            await self._mark(facts.id, thread_id)
-            data_key = self._data_key(file_id)
-            if not await self._blobs.copy_if(self._upload_key(file_id), data_key, upload.tag):
+            facts, tag = found
+            if thread_id in facts.thread_ids:
+                return facts
+            upload = None
+            if not facts.thread_ids:
+                upload = await self._blobs.head(self._upload_key(file_id))
+                if upload is None or upload.size != facts.size:
+                    return None
+            await self._mark(file_id, thread_id)
+            if upload is not None and not await self._copied(file_id, upload.tag):
                 continue
-            taken = facts.model_copy(update={"thread_id": thread_id})
-            if await self._blobs.put_if(self._facts_key(file_id), _encoded(taken), _JSON, tag):
+            taken = facts.model_copy(update={"thread_ids": (*facts.thread_ids, thread_id)})
+            if await self._change(taken, tag):
                 return taken
-        return None
+        raise RetryableError("others keep changing the same file")
 
     async def keep(self, facts: FileFacts, data: bytes) -> None:
-        """Store a file that a thread has from the start."""
-        assert facts.thread_id is not None
-        await self._mark(facts.id, facts.thread_id)
+        """Store a file that a thread has from the start. Raises RetryableError."""
+        (thread_id,) = facts.thread_ids
+        await self._mark(facts.id, thread_id)
         await self._blobs.put(self._data_key(facts.id), data, facts.mime_type)
-        await self._blobs.put(self._facts_key(facts.id), _encoded(facts), _JSON)
+        tag: str | None = None
+        for _ in range(_TRIES):
+            if await self._change(facts, tag):
+                return
+            # Said again: threads that have the file by now still have it.
+            found = await self._found(facts.id)
+            tag = found[1] if found else None
+            known = found[0].thread_ids if found else ()
+            facts = facts.model_copy(
+                update={"thread_ids": tuple(dict.fromkeys((*known, thread_id)))}
+            )
+        raise RetryableError("others keep changing the same file")
 
     async def data(self, file_id: str) -> bytes | None:
         """The bytes of a file that a thread has."""
@@ -71,32 +92,55 @@ class Files:
     async def download_url(self, facts: FileFacts, lifetime: timedelta) -> str | None:
         """Where its bytes are; None where they did not arrive yet."""
         key = self._data_key(facts.id)
-        if facts.thread_id is None:
+        if not facts.thread_ids:
             key = self._upload_key(facts.id)
             if await self._blobs.head(key) is None:
                 return None
         return await self._blobs.download_url(key, facts.name, facts.mime_type, lifetime)
 
     async def erase(self, thread_id: str) -> None:
-        """Delete the files that belong to a thread, marks last."""
+        """Take a thread's files from it. Raises RetryableError."""
         for mark in await self._blobs.keys(self._keys.blob("threads", thread_id, "files") + "/"):
-            file_id = mark.rsplit("/", 1)[1]
-            facts = await self.facts(file_id)
-            # Without facts: what writes the bytes first died in between, or an earlier erasing did.
-            if facts is None or facts.thread_id in (None, thread_id):
-                await self.drop(file_id, thread_id)
-            else:
-                await self._blobs.delete(mark)
+            await self.leave(mark.rsplit("/", 1)[1], thread_id)
 
-    async def drop(self, file_id: str, thread_id: str) -> None:
-        """Delete a file of a thread's. What it is found by goes last."""
-        for key in (
-            self._upload_key(file_id),
-            self._data_key(file_id),
-            self._facts_key(file_id),
-            self._mark_key(file_id, thread_id),
-        ):
-            await self._blobs.delete(key)
+    async def leave(self, file_id: str, thread_id: str) -> None:
+        """The thread has the file no longer; with the last thread the file goes. What it is found by goes
+        last. Raises RetryableError where others keep changing it."""
+        if await self._goes(file_id, thread_id):
+            for key in (
+                self._upload_key(file_id),
+                self._data_key(file_id),
+                self._facts_key(file_id),
+            ):
+                await self._blobs.delete(key)
+        await self._blobs.delete(self._mark_key(file_id, thread_id))
+
+    async def _goes(self, file_id: str, thread_id: str) -> bool:
+        """Whether nobody has the file but this thread, which has it no longer."""
+        for _ in range(_TRIES):
+            found = await self._found(file_id)
+            # Without facts: what writes the bytes first died in between, or an earlier erasing did.
+            if found is None or found[0].going:
+                return True
+            facts, tag = found
+            rest = tuple(each for each in facts.thread_ids if each != thread_id)
+            if rest and rest == facts.thread_ids:
+                return False
+            left = facts.model_copy(update={"thread_ids": rest, "going": not rest})
+            if await self._change(left, tag):
+                return not rest
+        raise RetryableError("others keep changing the same file")
+
+    async def _change(self, facts: FileFacts, tag: str | None) -> bool:
+        """Write the facts over those of this tag. False: somebody got ahead."""
+        if await self._blobs.put_if(self._facts_key(facts.id), _encoded(facts), _JSON, tag):
+            return True
+        await asyncio.sleep(random.uniform(0, _LONGEST_PAUSE_S))
+        return False
+
+    async def _copied(self, file_id: str, tag: str) -> bool:
+        """Copy the uploaded bytes to where no upload reaches them. False: they are others by now."""
+        return await self._blobs.copy_if(self._upload_key(file_id), self._data_key(file_id), tag)
 
     async def _mark(self, file_id: str, thread_id: str) -> None:
         await self._blobs.put(self._mark_key(file_id, thread_id), b"", "text/plain")
@@ -130,7 +174,7 @@ def kept(
         mime_type=mime_type,
         size=len(data),
         created_at=at,
-        thread_id=thread_id,
+        thread_ids=(thread_id,),
     )
 
 

@@ -2,17 +2,29 @@
 
 Full text search over a handful of entries has no statistics to find them by: with words joined by OR, "is"
 and "the" would make every entry relevant to every question. Words that mean something in another of the
-listed languages are left out of the list."""
+listed languages, or to people who work with computers (os, su, em, make, c), are left out of the list."""
 
+import re
 from functools import cache
 from importlib.resources import files
 
 from layover.memory.words import words
 
+_TERMS = frozenset({"IT", "US", "WHO", "DE", "ES", "DO", "LA", "CON", "PAR", "SE"})
+"""Written so they are names: the department, the country, the organisation."""
 
-def telling(found: list[str]) -> list[str]:
-    """The words of a query (`memory.words`) that say what it is about."""
-    return [word for word in found if word not in _function_words()]
+
+def telling(found: list[str], text: str) -> list[str]:
+    """The words of a query (`memory.words` of `text`) that say what it is about."""
+    terms = _terms(text)
+    return [word for word in found if word in terms or word not in _function_words()]
+
+
+def _terms(text: str) -> set[str]:
+    """In a text that is shouted as a whole, capitals tell nothing."""
+    if text == text.upper() and " " in text.strip():
+        return set()
+    return {t.lower() for t in re.findall(r"\b[A-Z]{2,3}\b", text) if t in _TERMS}
 
 
 @cache

@@ -8,6 +8,7 @@ import gzip
 import json
 import random
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import quote, unquote
@@ -28,6 +29,8 @@ LONGEST_ID = 300
 COMPRESS_ABOVE = 64 * 1024
 """Bytes of the document."""
 _GZIP = b"\x1f\x8b"
+_NOTED_EVERY = timedelta(days=1)
+"""A use that only reads is noted by a write of the same bytes: that costs as much as the writing."""
 _TRIES = 40
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 0.5
 _PARENT = "parent_message_id"
@@ -62,13 +65,13 @@ class NodeLog:
     ) -> list[Entry]:
         """The branch that ends in `parent_id` (default: in the newest message), oldest first; of that
         the newest messages that have `max_tokens` at most. Unknown ids have no history."""
-        entries, _ = await self._read()
+        entries = await self._use()
         path = _path(_merged(entries, self._added), parent_id)
         return [_shown(entry) for entry in _newest(path, max_tokens)]
 
     async def branch(self, leaves: Sequence[str]) -> list[Entry]:
         """The branch that ends in the first of these messages that is known here."""
-        entries, _ = await self._read()
+        entries = await self._use()
         known = {entry["message_id"] for entry in entries}
         leaf = next((id for id in leaves if id in known), None)
         return [] if leaf is None else [_shown(entry) for entry in _path(entries, leaf)]
@@ -107,13 +110,36 @@ class NodeLog:
         if found is None:
             return [], None
         data, facts = found
+        lifetime = self._lifetime()
+        if lifetime is not None and self._unused(facts) >= lifetime:
+            return [], facts
+        return _decoded(data), facts
+
+    async def _use(self) -> list[Entry]:
+        """What is stored. That it was read is noted; what was not used for too long is emptied, and not
+        deleted: S3 deletes without a condition, and would take what somebody adds at this moment."""
+        found = await self._runtime.blobs.get_tagged(self.key)
+        if found is None:
+            return []
+        data, facts = found
+        lifetime = self._lifetime()
+        if lifetime is None:
+            return _decoded(data)
+        unused = self._unused(facts)
+        entries = _decoded(data) if unused < lifetime else []
+        content = (data, facts.content_type) if entries else _encoded([])
+        if data != _encoded([])[0] and unused >= min(_NOTED_EVERY, lifetime / 2):
+            # Refused, it was used by somebody else; failed, the next reading notes it.
+            with suppress(RetryableError):
+                await self._runtime.blobs.put_if(self.key, *content, facts.tag)
+        return entries
+
+    def _lifetime(self) -> timedelta | None:
         days = self._runtime.settings.node_memory_days
-        if days is not None:
-            unused = self._runtime.clock.now() - facts.modified_at
-            if unused >= timedelta(days=days):
-                return [], facts
-        raw = gzip.decompress(data) if data.startswith(_GZIP) else data
-        return list(json.loads(raw)["messages"]), facts
+        return None if days is None else timedelta(days=days)
+
+    def _unused(self, facts: BlobFacts) -> timedelta:
+        return self._runtime.clock.now() - facts.modified_at
 
     async def _unless_gone(self) -> None:
         """Erasing marks the thread first and deletes then: one of both sees the other."""
@@ -227,6 +253,11 @@ def _newest(path: list[Entry], max_tokens: int | None) -> list[Entry]:
         start -= 1
         room -= path[start]["token_count"]
     return path[start:]
+
+
+def _decoded(data: bytes) -> list[Entry]:
+    raw = gzip.decompress(data) if data.startswith(_GZIP) else data
+    return list(json.loads(raw)["messages"])
 
 
 def _encoded(entries: Sequence[Entry]) -> tuple[bytes, str]:

@@ -11,7 +11,8 @@ from layover.declare.agent import Agent
 from layover.memory.escape import escape, escaped
 from layover.memory.iteration_log import previous_attempts
 from layover.memory.plan import plan_lines
-from layover.values.context import Note, NoteKey, ThreadState
+from layover.values.context import ThreadState
+from layover.values.note import Note, NoteKey
 
 SHARED = "*"
 """Key of the working memory that all of a user's agents share."""
@@ -41,19 +42,34 @@ def note_keys(agent: Agent, thread_id: str) -> tuple[NoteKey, ...]:
     return tuple(k for k in (profile, working_key(agent, thread_id)) if k is not None)
 
 
-def note_blocks(notes: Iterable[Note]) -> dict[str, str]:
-    """Kind -> block of the system message, in order; without notes that say nothing."""
-    by_kind = {note.key.kind: note for note in notes if not blank(note.value)}
-    return {
-        kind: block(name, value_lines(by_kind[kind].value))
-        for kind, name in _BLOCKS.items()
-        if kind in by_kind
-    }
-
-
 def system_blocks(notes: Iterable[Note]) -> str:
     """Profile and working memory for the system message; "" where there is nothing to say."""
-    return "\n\n".join(note_blocks(notes).values())
+    by_kind = {note.key.kind: note for note in notes if not blank(note.value)}
+    return "\n\n".join(
+        block(name, value_lines(by_kind[kind].value))
+        for kind, name in _BLOCKS.items()
+        if kind in by_kind
+    )
+
+
+def still_there(pinned: Note, notes: Iterable[Note]) -> Note:
+    """A note as a run pinned it, without what is deleted by now: all of it where there is none any more
+    or another one, else its fields that say nothing now. What was written over stays as it was."""
+    now = next((n for n in notes if n.key == pinned.key), Note(key=pinned.key))
+    if now.created_at != pinned.created_at:
+        return Note(key=pinned.key)
+    left = _fields(now.value)
+    if isinstance(pinned.value, Mapping):
+        value: Any = {k: v for k, v in pinned.value.items() if k in left}
+    else:
+        value = pinned.value if _fields(pinned.value).keys() <= left.keys() else None
+    return pinned.model_copy(update={"value": value})
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """The fields that say something; a text is the field `about`, as for `merge_note`."""
+    fields = value if isinstance(value, Mapping) else {"about": value}
+    return {k: v for k, v in fields.items() if not blank(v)}
 
 
 def volatile_blocks(state: ThreadState) -> str:

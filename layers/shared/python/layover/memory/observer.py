@@ -1,6 +1,6 @@
 """The observer: older messages become dense observations (BEHAVIOUR 7.1 to 7.6). Pure."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from layover.memory.notes import block
 from layover.memory.observation_lines import lines, read
@@ -15,11 +15,16 @@ KNOWN_CHARACTERS = 20_000
 """Of earlier observations that the observer reads, the newest ones."""
 
 
-def request(model: str, messages: Sequence[Message], known: Sequence[Observation]) -> Prompt:
+def request(
+    model: str,
+    messages: Sequence[Message],
+    known: Sequence[Observation],
+    names: Mapping[str, str] | None = None,
+) -> Prompt:
     """The request for observations of these messages (at least one, oldest first); `known`: those of
-    the branch so far, as context."""
+    the branch so far, as context; `names`: of the speakers, by role."""
     blocks = [block("known_observations", lines(_newest(known)))] if known else []
-    blocks.append(block("transcript", transcript(messages)))
+    blocks.append(block("transcript", transcript(messages, names)))
     return prompt("observer", model, "\n\n".join(blocks), messages[-1].created_at)
 
 

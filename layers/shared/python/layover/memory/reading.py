@@ -3,7 +3,7 @@ secrets and blobs, one escaped line each. Pure."""
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
@@ -55,15 +55,16 @@ def prompt(task: str, model: str, text: str, at: datetime) -> Prompt:
     return Prompt(model=model, system=_instructions(task), messages=(asked,), task=task)
 
 
-def transcript(messages: Iterable[Message]) -> list[str]:
+def transcript(messages: Iterable[Message], names: Mapping[str, str] | None = None) -> list[str]:
     """`[date HH:MM] who: what`, in UTC; a line a text, file, call or result. Custom messages, thoughts
-    and data parts are left out. Each line is escaped."""
+    and data parts are left out. Each line is escaped. `names`: of the speakers, by role
+    (`Memory.role_prefix`)."""
     return [
         f"[{_minute(m)}] {escape(said)}"
         for m in messages
         if m.role is not Role.CUSTOM
         for p in m.content
-        if (said := _said(m, p))
+        if (said := _said(m, p, names or {}))
     ]
 
 
@@ -96,9 +97,9 @@ def _minute(message: Message) -> str:
     return message.created_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M")
 
 
-def _said(message: Message, part: Part) -> str:
+def _said(message: Message, part: Part, names: Mapping[str, str]) -> str:
     """`who: what` of a part; "" where there is nothing to read."""
-    role = message.role.value
+    role = names.get(message.role.value, message.role.value)
     if isinstance(part, TextPart):
         text = plain(part.text.strip(), MAX_TEXT)
         return f"{role}: {text}" if text else ""
@@ -106,7 +107,8 @@ def _said(message: Message, part: Part) -> str:
         return f"{role} called {part.tool_name}: {shown(part.args)}"
     if isinstance(part, ToolResultPart):
         seen = part.result if message.model_output is None else message.model_output
-        return f"tool {part.tool_name} {'failed' if part.is_error else 'answered'}: {shown(seen)}"
+        who = f"{names.get('tool', 'tool')} {part.tool_name}"
+        return f"{who} {'failed' if part.is_error else 'answered'}: {shown(seen)}"
     if isinstance(part, FilePart):
         return f"{role} attached a file: {_file(part)}"
     return ""

@@ -1,25 +1,65 @@
 """Secrets stay out of what is remembered (BEHAVIOUR 7.6 and 12.6)."""
 
 import re
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 REDACTED = "[redacted]"
 
-_WORDS = (
-    r"pass(?:word|wd|phrase|code)?|pwd|secret|token|authorization|api[_\- ]?key|apikey|access[_\- ]?key"
-    r"|private[_\- ]?key|client[_\- ]?secret|pin"
-    r"|pass[wk]ort|kennwort|wachtwoord|contrase[nñ]a|mot de passe|senha|has[lł]o|пароль"
+_PASSWORDS = (
+    r"pass[_\- ]?(?:word|phrase|code)|passwd|pwd|pass[wk]ort|kennwort|wachtwoord|contrase[nñ]a"
+    r"|mot[_\- ]de[_\- ]passe|senha|has[lł]o|пароль"
 )
+_KEYS = r"(?:api|access|private|signing|encryption|secret)[_\- ]?key"
+_GLUED = (
+    rf"(?:{_PASSWORDS}|{_KEYS}|secret|credential)s?|token"
+    r"|(?:access|auth|refresh|session|api|id)[_\-]?tokens"
+)
+"""Found at the end of a longer word, too: `PGPASSWORD`, `authtoken`. `tokens` alone are counted."""
+_ALONE = r"pass|pin|authorization|cookies?"
+"""Found as a word alone: `shipping` is no PIN."""
+_TAILS = (
+    r"counts?|limits?|usage|budget|length|size|type|policy|status|required|enabled|expir(?:y|es|ed|ation)"
+    r"|ttl|name|file|path|consent|banner"
+)
+"""What a field tells of a secret instead of the secret: `token_count`, `password_policy`."""
 _UNSPACED = "密码|密碼|口令|パスワード|暗証番号|비밀번호|पासवर्ड|كلمة المرور|كلمة السر"
 """Password, PIN: Chinese, Japanese, Korean, Hindi, Arabic."""
-_KEY = re.compile(rf"(?:^|[_\-. ])(?:{_WORDS})(?:$|[_\-. ])|(?:{_UNSPACED})", re.IGNORECASE)
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-# Bounded, as every place of a long run of words and hyphens is a place to begin.
-_NAMED = re.compile(
-    rf"(?P<name>\b(?:[\w\-]{{0,64}}[_\-])?(?:{_WORDS})\b[\"']?|(?:{_UNSPACED}))"
-    r"(?P<link>\s{0,8}(?:[:=\uff1a]+>?|\b(?:is|was|are|to|ist|lautet|es|est|é)\b:?|[是为為は])\s{0,8})"
-    r"(?P<value>\"[^\"]*\"|'[^']*'|(?:(?:bearer|basic)\s+)?[^\s\uff0c。\uff1b、]+)",
+_KEY = re.compile(
+    rf"(?:(?:{_GLUED})|(?:^|[_\-. ])(?:{_ALONE}))\d*(?:$|[_\-. ](?!(?:{_TAILS})(?:$|[_\-. ])))|{_UNSPACED}",
     re.IGNORECASE,
+)
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+# A name begins at the beginning of a run of letters, so that each run is looked at once.
+_RUN = r"(?:[\w\-]|\.(?=\w))"
+_NAME = re.compile(rf"(?<![\w\-])(?<!\w\.){_RUN}*?(?:{_GLUED}|{_ALONE}){_RUN}*+", re.IGNORECASE)
+_FIELD = re.compile(
+    r"\\{0,4}[\"']?\]?\s{0,8}"
+    r"(?::\s{0,4}(?:str|bytes|string|SecretStr|Optional\[str\]|str \| None)\s{0,4}=(?!=)"
+    r"|(?:(?:is|was|are|to|ist|lautet|es|est|é)\s{0,4}:|[:=\uff1a])[:=\uff1a]*+>?)\s{0,8}",
+    re.IGNORECASE,
+)
+_SPOKEN = re.compile(
+    r"[\"']?\s{1,8}(?P<word>(?:is|was|has been)(?:\s(?:now|still|(?:now )?(?:set|changed|reset) to))?"
+    r"|are|to|ist|lautet|es|est|é)\s{1,8}",
+    re.IGNORECASE,
+)
+_BESIDE = re.compile(r"[\"']?\s{1,8}")
+_VALUE = re.compile(
+    r"\\{1,4}\".{0,500}?\\{1,4}\"|\"(?:[^\"\\]|\\.)*+(?:\"|\Z)|'(?:[^'\\]|\\.)*+(?:'|\Z)|\[[^\]]{0,500}\]|\{[^}]{0,500}\}"
+    r"|(?:(?:bearer|basic)\s+)?[^\s\uff0c。\uff1b、]+",
+    re.IGNORECASE | re.DOTALL,
+)
+_COOKIES = re.compile(
+    r"(\b(?:set-)?cookies?\s{0,8}[:=]\s{0,8})[^\s=;\"']+=[^\s;\"']*(?:;\s?[^\s=;\"']+(?:=[^\s;\"']*)?)*",
+    re.IGNORECASE,
+)
+_UNSPACED_NAMED = re.compile(
+    rf"(?P<name>{_UNSPACED})(?P<link>\s{{0,8}}(?:[:=\uff1a]+>?|[是为為は]|\bis\b:?)\s{{0,8}})"
+    r"(?P<value>\"[^\"]*\"|'[^']*'|[^\s\uff0c。\uff1b、]+)",
 )
 _SHAPES = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
@@ -30,6 +70,20 @@ _SHAPES = re.compile(
     r"|(?<=://)[^\s/:@]+:[^\s/@]+(?=@)",
     re.DOTALL | re.IGNORECASE,
 )
+_PASSWORD = re.compile(rf"(?:{_PASSWORDS})s?\d*$", re.IGNORECASE)
+_MARKED = re.compile(r"[^\W_]*[\d_!@#$%^&*+=~]")
+_MIXED = re.compile(r"(?=.*\d)(?=.*[^\W\d_])|[^\W_]+[!@#$%^&*]")
+_DIGITS = re.compile(r"\d{4,}")
+_RANDOM = re.compile(r"(?=\D*\d)(?=[\d_]*[^\W\d_])\w{12,}")
+_WRAPPING = "\"'`.,;:!?()"
+_NO_PASSWORD = re.compile(
+    r"v\d[\d.]*|sha-?\d+|md5|base-?\d+|bcrypt\d*|argon2\w*|oauth2?|utf-?\d+|s3|ec2|k8s|\d+[a-z]{1,5}"
+    r"|[^@]+@[\w\-]+\.\w+",
+    re.IGNORECASE,
+)
+"""Beside the word password, and none: a version, an algorithm, a length, whose it is."""
+_TOLD = re.compile(r"[a-z]{3,}(?:ed|ing|able|ible|ly|less|n't)", re.IGNORECASE)
+"""How a word ends that tells something of a password: `expired`, `missing`, `unreadable`."""
 
 
 def is_secret_key(key: str) -> bool:
@@ -38,9 +92,15 @@ def is_secret_key(key: str) -> bool:
 
 
 def redact(text: str) -> str:
-    """The text without what looks like a secret or is named as one (`password: x`, `Bearer x`)."""
-    text = _SHAPES.sub(REDACTED, text)
-    return _NAMED.sub(_without_value, text)
+    """The text without what looks like a secret (`Bearer x`) or is named as one: `db_password: x`,
+    `the password is x`, `password x1`."""
+    text = _COOKIES.sub(rf"\1{REDACTED}", _SHAPES.sub(REDACTED, text))
+    text = _UNSPACED_NAMED.sub(_without_value, text)
+    pieces, at = [], 0
+    for begin, end in _values(text):
+        pieces += [text[at:begin], REDACTED]
+        at = end
+    return "".join(pieces) + text[at:]
 
 
 def redacted(value: Any) -> Any:
@@ -56,10 +116,63 @@ def redacted(value: Any) -> Any:
     return value
 
 
+def _values(text: str) -> Iterator[tuple[int, int]]:
+    """Where the values of names that `is_secret_key` knows begin and end, in order."""
+    at = 0
+    for name in _NAME.finditer(text):
+        if name.start() >= at and is_secret_key(name[0]):
+            found = _value_of(name, text)
+            if found is not None:
+                yield found.span()
+                at = found.end()
+
+
+def _value_of(name: re.Match[str], text: str) -> re.Match[str] | None:
+    """What stands behind a name; None where that is no secret."""
+    for link in (_FIELD, _SPOKEN, _BESIDE):
+        if linked := link.match(text, name.end()):
+            value = _VALUE.match(text, linked.end())
+            if value is None or link is _FIELD:
+                return value
+            bare = value[0].strip(_WRAPPING)
+            if link is _SPOKEN:
+                secret = _is_said(name[0], linked["word"].casefold(), bare)
+            else:
+                secret = _is_beside(name[0], bare)
+            return value if secret else None
+    return None
+
+
+def _is_beside(name: str, bare: str) -> bool:
+    """`password hunter2`, `pin 4821`, `--password x`: without a word between them."""
+    if name.startswith("--"):
+        return not bare.startswith("-")
+    if _PASSWORD.search(name) or name.casefold() == "pin":
+        found = _DIGITS.fullmatch(bare) or _MIXED.match(bare)
+        return bool(found) and not _NO_PASSWORD.fullmatch(bare)
+    return _RANDOM.fullmatch(bare) is not None
+
+
+def _is_said(name: str, word: str, bare: str) -> bool:
+    """After `is`: what has a digit or a sign in it, and, of a password, any word that tells nothing of
+    it: "the password is wrong" is no secret, "my password is swordfish" is one."""
+    if _MARKED.match(bare):
+        return True
+    if not bare or not _PASSWORD.search(name) or word.split()[0] not in ("is", "was", "has"):
+        return False
+    return not _TOLD.fullmatch(bare) and bare.casefold() not in _telling_words()
+
+
 def _without_value(match: re.Match[str]) -> str:
-    """After a word (`is`), only what has a digit or a sign in it: "the password is wrong" is no secret."""
-    value = match["value"]
     spoken = match["link"].strip(" :").isalpha()
-    if spoken and not re.search(r"[^\W_]*[\d_!@#$%^&*+=~]", value.strip("\"'.,;!?")):
+    if spoken and not _MARKED.match(match["value"].strip("\"'.,;!?")):
         return match[0]
     return f"{match['name']}{match['link']}{REDACTED}"
+
+
+@cache
+def _telling_words() -> frozenset[str]:
+    text = files("layover.memory").joinpath("password_words.txt").read_text("utf-8")
+    return frozenset(
+        w for line in text.splitlines() if not line.startswith("#") for w in line.split()
+    )

@@ -46,27 +46,44 @@ _HEADING = [
     )
     for name, names in _NAMES.items()
 ]
+_MIN_PROSE = 200
+"""Characters of an answer without headings that is a summary all the same."""
+_REFUSAL = re.compile(
+    r"(?:(?:i.?m|i am|we are) )?(?:very )?sorry|i can(?:no|.?)t|as an ai\b", re.IGNORECASE
+)
 _CLOSING = re.compile(r"</[\w ]+>|```\w*|-{3,}|={3,}")
 """Lines that only end something."""
 
 
-def request(model: str, messages: Sequence[Message], previous: str | None) -> Prompt:
+def request(
+    model: str,
+    messages: Sequence[Message],
+    previous: str | None,
+    names: Mapping[str, str] | None = None,
+) -> Prompt:
     """The request to summarise these messages (at least one, oldest first) with what was summarised
-    before them."""
+    before them. `names`: of the speakers, by role."""
     blocks = [block("previous_summary", _lines(previous))] if previous else []
-    blocks.append(block("transcript", transcript(messages)))
+    blocks.append(block("transcript", transcript(messages, names)))
     return prompt("summary", model, "\n\n".join(blocks), messages[-1].created_at)
 
 
 def summarised(answer: str) -> str | None:
-    """The summary as it is stored: the sections that say something, each below `## Name`. None for an
-    answer that says neither the goal nor the current state: it is of no use and replaces nothing."""
+    """The summary as it is stored: the sections that say something, each below `## Name`. Prose without
+    headings is the current state. None for an answer that says neither the goal nor the current state: it
+    is of no use and replaces nothing."""
     text = without_thinking(answer)
     sections = _of_lines(text)
     # Lines first: a summary may quote JSON that has a `status`.
     if not _useful(sections) and len(of_json := _of_json(json_object(text))) > 1:
         sections = of_json
-    kept = {name: said for name in SECTIONS if (said := _tidy(sections.get(name, ()), name))}
+    if not sections and _is_prose(text):
+        return f"## Current state\n{_tidy(text.splitlines(), sum(SECTIONS.values()))}"
+    kept = {
+        name: said
+        for name, limit in SECTIONS.items()
+        if (said := _tidy(sections.get(name, ()), limit))
+    }
     if not _useful(kept):
         return None
     return "\n\n".join(f"## {name}\n{said}" for name, said in kept.items())
@@ -87,6 +104,13 @@ def _lines(summary: str) -> list[str]:
 
 def _useful(sections: Mapping[str, object]) -> bool:
     return "Goal" in sections or "Current state" in sections
+
+
+def _is_prose(text: str) -> bool:
+    """Whether a text without sections says enough to be a summary: no page of an error, no JSON, no
+    refusal."""
+    said = normalised(text)
+    return len(said) >= _MIN_PROSE and said[0] not in "<{[" and not _REFUSAL.match(said)
 
 
 def _of_lines(text: str) -> dict[str, list[str]]:
@@ -135,10 +159,9 @@ def _of_json(answer: Mapping[str, Any] | None) -> dict[str, list[str]]:
     return sections
 
 
-def _tidy(lines: Sequence[str], section: str) -> str:
+def _tidy(lines: Sequence[str], limit: int) -> str:
     """A section as it is stored; "" where it says nothing. No line of it looks like a heading."""
     shown = [normalised(line).lstrip("# ") for line in lines]
     text = "\n".join(line for line in shown if line)
-    limit = SECTIONS[section]
     text = redact(text[: 4 * limit].replace("&lt;", "<").replace("&gt;", ">"))
     return text[:limit].rstrip() if re.search(r"\w", text) else ""

@@ -12,8 +12,20 @@ MIN_WORDS = 4
 MIN_CHARACTERS = 16
 MAX_CHARACTERS = 80
 _QUOTES = "\"'\u201c\u201d\u201e\u2018\u2019\u00ab\u00bb"
-_EMPHASIS = re.compile(r"(?<![\w*])(\*{1,3}|_{1,3}|`{1,3})(?=\S)(.+?)(?<=\S)\1(?![\w*])")
+# Thai, Lao, Burmese, Khmer, kana and Han: no blanks between words.
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    "\U00020000-\U0003fffd]"
+)
+_EMPHASIS = re.compile(r"(?<![\w*])(\*{1,3}|_{1,3}|`{1,3}|~~)(?=\S)(.+?)(?<=\S)\1(?![\w*])")
 """Marks around words; neither the `_` of a name nor a lone `*` is one."""
+_LINK = re.compile(r"!?\[([^\[\]]*)\]\((?:[^()]|\([^()]*\))*\)")
+_THINKING = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
+_THOUGHT = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+"""Some providers keep the opening tag to themselves."""
+_ANNOUNCED = re.compile(
+    "^(?:here(?:['\u2019]s| is) (?:the |a |your )?)?title\\s*[:\uff1a]\\s*", re.IGNORECASE
+)
 _READ = 2_000
 """Characters of the message that the model reads."""
 
@@ -22,7 +34,7 @@ def source(messages: Iterable[Message]) -> Message | None:
     """The first user message that says enough to name a thread after."""
     for message in messages:
         text = message.text.strip()
-        long_enough = len(text) >= MIN_CHARACTERS and len(text.split()) >= MIN_WORDS
+        long_enough = len(text) >= MIN_CHARACTERS and _words(text) >= MIN_WORDS
         if message.role is Role.USER and long_enough:
             return message
     return None
@@ -38,14 +50,25 @@ def title_prompt(model: str, message: Message) -> Prompt:
 
 def clean(text: str) -> str | None:
     """One plain line of at most 80 characters; None where nothing is left."""
-    text = re.sub(
-        r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", " ", storable(text), flags=re.S | re.I
-    )
-    text = re.sub(r"```\w*", " ", text)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if not lines:
-        return None
-    line = _EMPHASIS.sub(r"\2", re.sub(r"^(?:#+|[-*>])\s+", "", lines[0]))
-    line = re.sub(r"^title:\s*", "", line, flags=re.I)
+    text = _THOUGHT.sub(" ", _THINKING.sub(" ", storable(text)))
+    lines = [_plain(line) for line in re.sub(r"```\w*", " ", text).splitlines() if line.strip()]
+    # A title is often announced on a line before it.
+    while len(lines) > 1 and (not lines[0] or lines[0].endswith((":", "\uff1a"))):
+        del lines[0]
+    line = _ANNOUNCED.sub("", lines[0]) if lines else ""
+    line = re.sub(rf"(?<=[{_QUOTES}])[.\u3002]$", "", line)
     line = line.strip().strip(_QUOTES).strip()
     return line[:MAX_CHARACTERS].rstrip() if re.search(r"\w", line) else None
+
+
+def _plain(line: str) -> str:
+    """A line without markdown."""
+    line = _LINK.sub(r"\1", re.sub(r"^(?:#+|[-*>])\s+", "", line.strip()))
+    while (bare := _EMPHASIS.sub(r"\2", line)) != line:
+        line = bare
+    return line.strip()
+
+
+def _words(text: str) -> int:
+    """Words of a text; each character is one where a script separates none."""
+    return len(text.split()) + len(_UNSPACED.findall(text))

@@ -10,6 +10,7 @@ from layover.ports.blobs import BlobFacts, Blobs
 from layover.ports.entries import EntryStore
 from layover.ports.journal import (
     Accepted,
+    CancelAsked,
     Decided,
     Ended,
     Journal,
@@ -53,6 +54,7 @@ __all__ = [
     "BlobFacts",
     "Blobs",
     "Callbacks",
+    "CancelAsked",
     "ChatModel",
     "Clock",
     "Connections",

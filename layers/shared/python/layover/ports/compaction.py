@@ -69,6 +69,13 @@ class CompactionStore(Protocol):
         happens, where the path has another one by now or the thread is gone."""
         ...
 
+    async def spend(
+        self, owner: str, thread_id: str, run_id: str, usage: Sequence[StepUsage]
+    ) -> None:
+        """Keep what background work of a run cost that stored nothing. Each row once; nothing happens
+        where the thread is gone."""
+        ...
+
     async def observations(
         self, owner: str, thread_id: str, leaf_id: str
     ) -> Sequence[tuple[Generation, bool]]:

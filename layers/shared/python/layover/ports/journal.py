@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from layover.values.event import Event, EventPage
 from layover.values.page import Page
 from layover.values.run import (
+    CANCELLED_TOOLS_HAVE,
     CallRecord,
     Decision,
     OnBusy,
@@ -50,6 +51,15 @@ class Watched:
     thread_id: str
     run_id: str | None
     connection_id: str | None = None
+
+
+@dataclass(frozen=True)
+class CancelAsked:
+    """A run is to be cancelled. `age`: how long ago it was asked; running tools may go on until it is
+    `tools_have`."""
+
+    age: timedelta
+    tools_have: timedelta
 
 
 class StaleHead(Exception):
@@ -119,8 +129,9 @@ class RunLog(Protocol):
         """Settle calls as they are given, whatever they were: the run is about to end."""
         ...
 
-    async def cancel_requested(self) -> bool:
-        """Whether somebody asked to cancel this run. Raises `Fenced` where the epoch moved."""
+    async def cancel_requested(self) -> CancelAsked | None:
+        """What somebody asked for who wants this run cancelled. Raises `Fenced` where the epoch
+        moved."""
         ...
 
     async def end(self, outcome: Outcome, *events: Event) -> "Ended":
@@ -189,7 +200,8 @@ class Journal(Protocol):
     ) -> Accepted:
         """One transaction: the run's META, the thread claimed (or the run queued), the request key.
 
-        Raises StaleHead where the head is not as given; ThreadBusy (on_busy REJECT and an active
+        Raises StaleHead where the head is not as given (for the end of the queue: where no run is
+        active any more, or the queue filled up); ThreadBusy (on_busy REJECT and an active
         run); LimitReached (queue full); Conflict (request key used with another body)."""
         ...
 
@@ -254,7 +266,7 @@ class Journal(Protocol):
         ...
 
     async def end_queued(self, owner: str, run_id: str, outcome: Outcome, *events: Event) -> bool:
-        """End a run that never started. False: it is not queued (any more)."""
+        """End a run that never started; it leaves its thread's queue. False: it is not queued (any more)."""
         ...
 
     async def due(self, until: datetime, limit: int) -> list[Watched]:
@@ -275,6 +287,11 @@ class Journal(Protocol):
         """Nothing is left of a deleted thread but its tombstone: the sweeper need not look again."""
         ...
 
+    async def erase_again(self, owner: str, thread_id: str, at: datetime) -> None:
+        """A deleted thread is not erased yet: the sweeper looks at it then, behind what is due before.
+        One that somebody else has erased meanwhile stays so."""
+        ...
+
     async def look_again(
         self, owner: str, run_id: str, seen: datetime, at: datetime, lost_at: datetime | None = None
     ) -> None:
@@ -291,6 +308,9 @@ class Journal(Protocol):
         """Record that a run that was over unsaved is in the database now."""
         ...
 
-    async def request_cancel(self, owner: str, run_id: str) -> RunMeta | None:
-        """Set the cancel flag of a run that is not over; returns the run as it is now."""
+    async def request_cancel(
+        self, owner: str, run_id: str, tools_have: timedelta = CANCELLED_TOOLS_HAVE
+    ) -> RunMeta | None:
+        """Set the cancel flag of a run that is not over; returns the run as it is now. `tools_have`:
+        how long running tools may go on. `accept` flags a run that is interrupted, too."""
         ...

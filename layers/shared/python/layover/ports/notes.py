@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
-from layover.values.context import LoggedAttempt, Note, NoteKey, NoteWrite, ThreadState
+from layover.values.context import LoggedAttempt, ThreadState
+from layover.values.note import Note, NoteKey, NoteWrite
 
 NEWEST_ATTEMPTS = 50
 """Of the iteration log, as many as a turn reads and the API shows."""

@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from layover.errors import (
     DecisionAlreadyMade,
@@ -33,6 +34,9 @@ from layover.values.run import (
     Suspension,
     SuspensionKind,
 )
+
+if TYPE_CHECKING:
+    from layover.declare.agent import AnyTool
 
 MAX_DECISION = 1024 * 1024
 """Bytes of a decision as JSON, as of a run's input."""
@@ -96,6 +100,8 @@ async def decide(
     another attempt), DecisionInvalid (the kind or the data does not fit: the call waits as before)."""
     if json_size([request.args, request.data, request.reason]) > MAX_DECISION:
         raise TooLarge(f"a decision is at most {MAX_DECISION} bytes of JSON")
+    # Cleaned first: what is checked is what is stored, and what the tool is given.
+    request = _cleaned(request)
     snapshot = await snapshot_of(runtime, owner, run_id)
     call = _find(snapshot, tool_call_id)
     suspension = await _check_open(runtime, owner, snapshot, call, request)
@@ -104,12 +110,21 @@ async def decide(
         kind=_DECIDES[request.verdict],
         decided_by=owner,
         at=runtime.clock.now(),
+        args=request.args,
+        reason=request.reason,
+        data=request.data,
+    )
+    decided = await _record(runtime, owner, call, decision)
+    return run_view(_with(snapshot, decided))
+
+
+def _cleaned(request: Decide) -> Decide:
+    return replace(
+        request,
         args=cleaned(request.args),
         reason=cleaned(request.reason),
         data=cleaned(request.data),
     )
-    decided = await _record(runtime, owner, call, decision)
-    return run_view(_with(snapshot, decided))
 
 
 async def _record(runtime: Runtime, owner: str, call: CallRecord, decision: Decision) -> CallRecord:
@@ -158,24 +173,45 @@ def _check_fits(
 ) -> None:
     if request.verdict not in _ACCEPTS[suspension.kind]:
         allowed = " or ".join(sorted(_ACCEPTS[suspension.kind]))
+        told = f"a call that waits for {suspension.kind.value} takes {allowed}"
         raise DecisionInvalid(
-            f"a call that waits for {suspension.kind.value} takes {allowed}",
+            told,
+            [{"loc": ["path"], "msg": told, "type": "decision_kind"}],
             run_id=call.run_id,
             tool_call_id=call.tool_call_id,
         )
     if request.verdict is Verdict.RESUME:
-        check_data(suspension.resume_schema, request.data)
+        check_data(runtime, snapshot.meta.agent, call, request.data)
     elif request.args is not None:
         check_args(runtime, snapshot.meta.agent, call.tool_name, request.args)
 
 
-def check_data(schema: dict[str, Any], data: Any) -> None:
-    """Raises DecisionInvalid where `data` does not satisfy the JSON schema. Values are not echoed."""
+def check_data(runtime: Runtime, agent_name: str, call: CallRecord, data: Any) -> None:
+    """Raises DecisionInvalid where `data` does not satisfy the schema that the call was suspended with,
+    or the type behind it, which may want more than a schema can say."""
+    from layover.declare.render import jsonable
+    from layover.declare.tool import Tool
+
+    assert call.suspension is not None
+    schema = call.suspension.resume_schema
+    _check_schema(schema, data)
+    tool = _tool(runtime, agent_name, call.tool_name)
+    # Data for new code that asks for other data could never fit both, and the call would wait for
+    # ever: the model is told when the call is settled (BEHAVIOUR 4.9).
+    if isinstance(tool, Tool) and tool.suspends and jsonable(tool.resume_schema) == schema:
+        told = "the data does not fit what the call waits for"
+        _check_type(tool.parse_resume, data, "data", told)
+
+
+def _check_schema(schema: dict[str, Any], data: Any) -> None:
+    """Values are not echoed."""
     from jsonschema import Draft202012Validator
     from referencing import Registry
 
     # A registry of its own: a `$ref` in an author's schema is never fetched.
-    validator = Draft202012Validator(schema, registry=Registry())
+    validator = Draft202012Validator(
+        schema, registry=Registry(), format_checker=Draft202012Validator.FORMAT_CHECKER
+    )
     errors = [
         {
             "loc": ["body", "data", *error.absolute_path],
@@ -191,22 +227,31 @@ def check_data(schema: dict[str, Any], data: Any) -> None:
 def check_args(runtime: Runtime, agent_name: str, tool_name: str, args: dict[str, Any]) -> None:
     """Raises DecisionInvalid where edited arguments do not fit the tool. A tool that is gone takes
     anything: the model is told that it was not found (BEHAVIOUR 4.9)."""
-    from pydantic import ValidationError
-
     if tool_name == BUDGET_TOOL:
         return _check_limits(args)
+    tool = _tool(runtime, agent_name, tool_name)
+    if tool is not None:
+        _check_type(tool.validate, args, "args", "the arguments do not fit the tool")
+    return None
+
+
+def _tool(runtime: Runtime, agent_name: str, name: str) -> "AnyTool | None":
     agent = runtime.agents().get(agent_name)
-    tool = next((t for t in agent.tools if t.name == tool_name), None) if agent else None
-    if tool is None:
-        return None
+    return agent.tool(name) if agent else None
+
+
+def _check_type(parse: Callable[[Any], Any], value: Any, field: str, told: str) -> None:
+    """Raises DecisionInvalid where an author's type refuses the value."""
+    from pydantic import ValidationError
+
     try:
-        tool.validate(args)
+        parse(value)
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
         errors = [
-            {"loc": ["body", "args", *e["loc"]], "msg": e["msg"], "type": e["type"]} for e in found
+            {"loc": ["body", field, *e["loc"]], "msg": e["msg"], "type": e["type"]} for e in found
         ]
-        raise DecisionInvalid("the arguments do not fit the tool", errors) from None
+        raise DecisionInvalid(told, errors) from None
 
 
 def _check_limits(args: dict[str, Any]) -> None:
@@ -215,7 +260,8 @@ def _check_limits(args: dict[str, Any]) -> None:
     try:
         Limits.from_args(args)
     except DefinitionError as error:
-        raise DecisionInvalid(error.message) from None
+        wrong = {"loc": ["body", "args"], "msg": error.message, "type": "limits"}
+        raise DecisionInvalid(error.message, [wrong]) from None
 
 
 def _find(snapshot: RunSnapshot, tool_call_id: str) -> CallRecord:

@@ -35,7 +35,7 @@ def decision_from_callback(
         raise DecisionInvalid("the call does not wait", tool_call_id=call.tool_call_id)
     try:
         if call.suspension.kind is SuspensionKind.INPUT:
-            return _resumed(call.suspension.resume_schema, _Input.model_validate(output), now)
+            return _resumed(runtime, agent, call, _Input.model_validate(output), now)
         return _approval(runtime, agent, call, _Approval.model_validate(output), now)
     except ValidationError as error:
         problems = error.errors(include_url=False, include_context=False, include_input=False)
@@ -43,9 +43,11 @@ def decision_from_callback(
         raise DecisionInvalid("the output has not the shape of a decision", errors) from None
 
 
-def _resumed(schema: dict[str, Any], output: _Input, now: datetime) -> Decision:
-    check_data(schema, output.data)
+def _resumed(
+    runtime: Runtime, agent: str, call: CallRecord, output: _Input, now: datetime
+) -> Decision:
     data = cleaned(output.data)
+    check_data(runtime, agent, call, data)
     return Decision(kind=DecisionKind.RESUMED, decided_by=CALLBACK, at=now, data=data)
 
 
@@ -55,12 +57,13 @@ def _approval(
     reason = cleaned(output.reason)
     if not output.approved:
         return Decision(kind=DecisionKind.DENIED, decided_by=CALLBACK, at=now, reason=reason)
-    if output.args is not None:
-        check_args(runtime, agent, call.tool_name, output.args)
+    args = cleaned(output.args)
+    if args is not None:
+        check_args(runtime, agent, call.tool_name, args)
     return Decision(
         kind=DecisionKind.APPROVED,
         decided_by=CALLBACK,
         at=now,
-        args=cleaned(output.args),
+        args=args,
         reason=reason,
     )

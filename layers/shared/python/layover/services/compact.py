@@ -5,6 +5,7 @@ import asyncio
 import logging
 from datetime import timedelta
 
+from layover import logs
 from layover.context.transcript import response_messages
 from layover.errors import LayoverError
 from layover.ports import Runtime
@@ -25,6 +26,8 @@ async def compact(runtime: Runtime, payload: CompactPayload) -> dict[str, str]:
     """Answers `nothing`, `compacted` or `failed`. Raises RetryableError (the database) only where no run
     waits for it."""
     snapshot = await runtime.journal.snapshot(payload.owner, payload.run_id)
+    if snapshot is not None:
+        logs.name(thread_id=snapshot.meta.thread_id)
     work = _work(runtime, snapshot) if snapshot is not None else None
     if work is None or await runtime.allowance.stopped():
         return {"status": "nothing"}
@@ -39,11 +42,11 @@ def _work(runtime: Runtime, snapshot: RunSnapshot) -> Work | None:
     """None where the agent compacts nothing."""
     agent = runtime.agents().get(snapshot.meta.agent)
     limits = limits_of(runtime, agent) if agent else None
-    if limits is None:
+    if agent is None or limits is None:
         return None
     leaf = (snapshot.meta.input, *response_messages(snapshot))[-1].id
     asked = snapshot.steps[-1].asked_through if snapshot.steps else None
-    return Work(runtime, snapshot.meta, limits, leaf, asked)
+    return Work(runtime, snapshot.meta, limits, leaf, asked, agent.memory.role_prefix)
 
 
 async def _while_it_waits(work: Work) -> str:

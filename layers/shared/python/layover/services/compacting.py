@@ -1,8 +1,9 @@
 """What both modes of compaction share: whose branch it is, how a memory model is asked."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from layover.context.compaction import Limits
 from layover.context.fit import room
@@ -11,24 +12,44 @@ from layover.errors import LayoverError
 from layover.ports import Runtime
 from layover.services.spending import spent
 from layover.values.compaction import Compacted, Generation, NewGeneration
+from layover.values.context import StepUsage
 from layover.values.message import Message
 from layover.values.metrics import Metric
 from layover.values.prompt import Prompt, Reply
 from layover.values.run import RunMeta
 
+TRIES = 2
+"""Of a memory model whose answer cannot be used."""
+
+Found = TypeVar("Found")
 logger = logging.getLogger("layover")
+
+
+@dataclass(frozen=True)
+class Answer(Generic[Found]):
+    """What was read from a memory model's answer. `replies`: all that it took, the last one is it."""
+
+    found: Found
+    replies: tuple[Reply, ...]
+
+    @property
+    def model(self) -> str:
+        """Who answered."""
+        return self.replies[-1].model
 
 
 @dataclass(frozen=True)
 class Work:
     """The compaction of one branch, on behalf of a run. `leaf_id`: the branch's newest message;
-    `asked_through`: the last message of the slices that are observed ahead, ready or not."""
+    `asked_through`: the last message of the slices that are observed ahead, ready or not; `names`: of the
+    speakers, by role."""
 
     runtime: Runtime
     meta: RunMeta
     limits: Limits
     leaf_id: str
     asked_through: str | None = None
+    names: Mapping[str, str] | None = None
 
     @property
     def model(self) -> str:
@@ -61,13 +82,25 @@ class Work:
         )
         return list(span.messages) if span else []
 
-    async def ask(self, prompt: Prompt) -> Reply | None:
-        """The memory model's answer; None where it fails."""
-        try:
-            return await self.runtime.model.complete(prompt)
-        except LayoverError as error:
-            self.failed(type(error).__name__)
-            return None
+    async def ask(
+        self, prompt: Prompt, read: Callable[[str], Found | None], useless: str
+    ) -> Answer[Found] | None:
+        """The memory model's answer as `read` finds it; None where the model fails, or where its answers
+        cannot be used (`useless` says so in the log). These have cost something all the same."""
+        replies: list[Reply] = []
+        cause = useless
+        while len(replies) < TRIES:
+            try:
+                replies.append(await self.runtime.model.complete(prompt))
+            except LayoverError as error:
+                cause = type(error).__name__
+                break
+            if found := read(replies[-1].text):
+                return Answer(found, tuple(replies))
+        self.failed(cause)
+        if replies:
+            await self._in_vain([spent(self.runtime, self.meta, prompt.task, *replies)])
+        return None
 
     def failed(self, cause: str) -> None:
         """Count a compaction that changed nothing though it should have."""
@@ -81,19 +114,32 @@ class Work:
         if tokens > 0:
             self.runtime.metrics.count(Metric.TOKENS_COMPACTED, tokens, agent=self.meta.agent)
 
-    async def add_slice(self, slice: NewGeneration, reply: Reply) -> Generation | None:
+    async def add_slice(self, slice: NewGeneration, replies: Sequence[Reply]) -> Generation | None:
         """Keep observations made ahead, with what they cost."""
-        usage = [spent(self.runtime, self.meta, f"observer:{slice.through_message_id}", reply)]
-        return await self.runtime.memory.add_slice(
+        usage = [spent(self.runtime, self.meta, f"observer:{slice.through_message_id}", *replies)]
+        made = await self.runtime.memory.add_slice(
             self.meta.owner, self.meta.thread_id, slice, self.meta.id, usage
         )
+        if made is None:
+            await self._in_vain(usage)
+        return made
 
     async def replace(
-        self, made: NewGeneration, expected: Generation | None, reply: Reply
+        self, made: NewGeneration, expected: Generation | None, replies: Sequence[Reply]
     ) -> Generation | None:
         """Put a reflection or a summary in the place of `expected`, with what it cost."""
         number = expected.number if expected else None
-        usage = [spent(self.runtime, self.meta, f"{made.kind}:{number or 0}", reply)]
-        return await self.runtime.memory.replace(
+        usage = [spent(self.runtime, self.meta, f"{made.kind}:{number or 0}", *replies)]
+        kept = await self.runtime.memory.replace(
             self.meta.owner, self.meta.thread_id, made, number, self.meta.id, usage
         )
+        if kept is None:
+            await self._in_vain(usage)
+        return kept
+
+    async def _in_vain(self, usage: Sequence[StepUsage]) -> None:
+        """Keep what was spent though nothing came of it, beside what a later try is going to cost."""
+        rows = [
+            u.model_copy(update={"step": f"{u.step}/{self.runtime.ids.new('use')}"}) for u in usage
+        ]
+        await self.runtime.memory.spend(self.meta.owner, self.meta.thread_id, self.meta.id, rows)

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from layover.context.assembly import Shown
 from layover.context.compaction import Limits, limits
+from layover.context.tokens import counted
 from layover.context.window import buffered, from_user
 from layover.declare.agent import Agent
 from layover.engine.compaction import Known
@@ -12,12 +13,19 @@ from layover.engine.loop import Given
 from layover.memory.blocks import compaction_block
 from layover.memory.builtin import built_in_tools
 from layover.memory.entries import entry_lines, memory_block
-from layover.memory.notes import note_blocks, note_keys, volatile_blocks
+from layover.memory.notes import (
+    note_keys,
+    still_there,
+    system_blocks,
+    volatile_blocks,
+    working_key,
+)
 from layover.memory.recalled import recalled_block, recalled_lines
 from layover.ports import Runtime
 from layover.services.entries import episodic_embedder, note_cut, turn_entries
 from layover.services.node_history import node_history
-from layover.services.recall import note_scope, recall_query
+from layover.services.recall import not_shown, note_scope, recall_query
+from layover.services.spending import noting
 from layover.values.compaction import Compacted, CompactionQuery
 from layover.values.context import Recalled, TurnContext, TurnQuery
 from layover.values.message import Message
@@ -31,7 +39,6 @@ async def given_for(
     """The history and what memory adds. A run that has a step keeps what it pinned then, less what was
     deleted meanwhile."""
     pinned = next((s.base for s in reversed(snapshot.steps) if s.base is not None), None)
-    # Before the reading: what somebody writes after it was not seen (`built_in_tools`).
     as_of = runtime.clock.now()
     bounds = limits_of(runtime, agent)
     query = turn_query(runtime, agent, head, snapshot, pinned, bounds)
@@ -43,20 +50,21 @@ async def given_for(
     context = await runtime.threads.open_turn(query)
     note_cut(runtime, agent, context)
     note_scope(runtime, agent, context)
-    base = pinned or base_of(agent, context, as_of)
-    tools = built_in_tools(
-        agent,
-        runtime.memory,
-        snapshot.meta,
-        runtime.clock,
-        base.as_of,
-        episodic_embedder(runtime, agent),
-    )
     history: Sequence[Message] | None = await node_history(
         runtime, agent, snapshot.meta, context.history
     )
     if history is None:
         history = _history(agent, context)
+    recalled = not_shown(runtime, agent, context.recalled, history)
+    base = pinned or base_of(agent, context, recalled, as_of)
+    tools = built_in_tools(
+        agent,
+        runtime.memory,
+        snapshot.meta,
+        runtime.clock,
+        next((n for n in base.notes if n.key == working_key(agent, head.id)), None),
+        noting(runtime, head.owner, episodic_embedder(runtime, agent)),
+    )
     known = Known(bounds, head, context.compacted or Compacted()) if bounds else None
     return Given(history, base, shown_of(base, context), tools, known)
 
@@ -82,7 +90,7 @@ def turn_query(
     return TurnQuery(
         head=head,
         run_id=snapshot.meta.id,
-        input=snapshot.meta.input,
+        input=counted(snapshot.meta.input),
         window=memory.window(runtime.settings),
         pinned_depth=pinned.window_depth if pinned else None,
         max_messages=buffer.max_messages if buffer else None,
@@ -93,25 +101,25 @@ def turn_query(
     )
 
 
-def base_of(agent: Agent, context: TurnContext, as_of: datetime) -> ContextBase:
+def base_of(
+    agent: Agent, context: TurnContext, recalled: Sequence[Recalled], as_of: datetime
+) -> ContextBase:
     """What a run pins at its first step: whoever renders it later, it reads the same."""
-    recalled = recalled_lines(_not_shown(agent, context), agent.memory.role_prefix)
     generation = context.compacted.generation if context.compacted else None
     return ContextBase(
         as_of=as_of,
         window_depth=context.window_depth,
         generation=generation.number if generation else None,
         through=generation.through_message_id if generation else None,
-        notes=_pinned(note_blocks(context.notes)),
+        notes=context.notes,
         volatile=volatile_blocks(context.state) or None,
-        recalled=_pinned(recalled),
+        recalled=_pinned(recalled_lines(recalled, agent.memory.role_prefix)),
         entries=_pinned(entry_lines(context.entries.items, as_of)),
     )
 
 
 def shown_of(base: ContextBase, context: TurnContext) -> Shown:
     """What was pinned, as text, less what is gone by now."""
-    kinds = {note.key.kind for note in context.notes if note.version}
     gone = set(context.gone)
     volatile = (
         base.volatile,
@@ -119,7 +127,7 @@ def shown_of(base: ContextBase, context: TurnContext) -> Shown:
         memory_block([p.text for p in base.entries if p.id not in gone]),
     )
     return Shown(
-        system="\n\n".join(p.text for p in base.notes if p.id in kinds),
+        system=system_blocks(still_there(n, context.notes) for n in base.notes),
         block=compaction_block(context.compacted),
         through=base.through,
         volatile="\n\n".join(filter(None, volatile)),
@@ -128,14 +136,6 @@ def shown_of(base: ContextBase, context: TurnContext) -> Shown:
 
 def _pinned(texts: dict[str, str]) -> tuple[Pinned, ...]:
     return tuple(Pinned(id=id, text=text) for id, text in texts.items())
-
-
-def _not_shown(agent: Agent, context: TurnContext) -> list[Recalled]:
-    """Recalled messages without what a token buffer shows: the store does not know how much fits."""
-    if agent.memory.token_buffer is None:
-        return list(context.recalled)
-    shown = {m.id for m in _history(agent, context)}
-    return [r for r in context.recalled if r.message.id not in shown]
 
 
 def _history(agent: Agent, context: TurnContext) -> list[Message]:

@@ -1,19 +1,29 @@
 """The end of a run (DESIGN 2): first the database, then one transaction that frees the thread."""
 
+import asyncio
 import logging
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
-from layover.context.tokens import message_tokens
+from layover.context.tokens import counted
 from layover.engine.progress import Over
 from layover.engine.state import RunState
 from layover.errors import RetryableError
 from layover.ports import RunLog, Runtime
 from layover.values.context import StepUsage, TurnRecord
-from layover.values.event import AgentEnd, ErrorEvent, Event, Finish, ToolCallDecided
-from layover.values.message import Message
+from layover.values.event import (
+    AgentEnd,
+    ErrorEvent,
+    Event,
+    Finish,
+    MessageEvent,
+    ToolCallDecided,
+    ToolExecutionEnd,
+)
+from layover.values.message import Message, ToolResultPart
 from layover.values.run import (
+    BUDGET_TOOL,
     CallRecord,
     CallState,
     Decision,
@@ -28,23 +38,60 @@ SYSTEM = "system"
 logger = logging.getLogger("layover")
 
 
+_Save = Callable[[TurnRecord], Awaitable[bool]]
+"""Saves a run to the database and says whether it is there."""
+
+
 async def end_run(
+    runtime: Runtime, log: RunLog, state: RunState, head: ThreadHead, over: Over
+) -> None:
+    """Save what the run produced, end it, start the next in the queue. Raises RetryableError while
+    the database is away: then the run is not over."""
+
+    async def save(record: TurnRecord) -> bool:
+        await runtime.threads.save_turn(record)
+        return True
+
+    await _end(runtime, log, state, over, head, save)
+
+
+async def end_even_unsaved(
     runtime: Runtime,
     log: RunLog,
     state: RunState,
     head: ThreadHead,
     over: Over,
     *,
-    save: bool = True,
+    within: timedelta | None = None,
 ) -> None:
-    """Save what the run produced, end it, start the next in the queue.
+    """The end of a run that nobody will try again: a database that is away, or does not answer
+    `within` this time, does not hold it up. The thread is freed all the same and marked unsaved: its
+    next turn, or the sweeper, saves the run from the journal."""
 
-    `save=False` (Settle, while the database is away): the thread is freed all the same and marked
-    unsaved; its next turn saves the run from the journal before history is read."""
+    async def save(record: TurnRecord) -> bool:
+        if head.unsaved:
+            # Behind a parent that is missing it would begin a branch of its own.
+            return False
+        try:
+            async with asyncio.timeout(within.total_seconds() if within else None):
+                await runtime.threads.save_turn(record)
+        except Exception as error:  # whatever it is: whoever saves the run later finds it as well
+            logger.warning(
+                "the run is saved later",
+                extra={"run_id": state.meta.id, "cause": type(error).__name__},
+            )
+            return False
+        return True
+
+    await _end(runtime, log, state, over, head, save)
+
+
+async def _end(
+    runtime: Runtime, log: RunLog, state: RunState, over: Over, head: ThreadHead, save: _Save
+) -> None:
     tokens = await _close_open_calls(runtime, log, state)
     response = state.response()
-    if save:
-        await runtime.threads.save_turn(turn_record(state, head, response))
+    saved = await save(turn_record(state, head, response))
     newest = response[-1] if response else state.meta.input
     outcome = Outcome(
         status=over.status,
@@ -55,26 +102,13 @@ async def end_run(
         model=state.steps[-1].model if state.steps else None,
         leaf_id=newest.id,
         last_created_at=newest.created_at,
-        saved=save,
+        saved=saved,
     )
     ended = await log.end(outcome, *last_events(runtime, outcome, response))
     for token in tokens:
         await wake(runtime, token, state.meta.id)
     if ended.next_run is not None:
         await start_execution(runtime, state.meta.owner, ended.next_run, 1)
-
-
-async def end_even_unsaved(
-    runtime: Runtime, log: RunLog, state: RunState, head: ThreadHead, over: Over
-) -> None:
-    """The end of a run that nobody will try again: a database that is away does not hold it up."""
-    try:
-        await end_run(runtime, log, state, head, over)
-    except RetryableError:
-        logger.warning(
-            "the database is away: the run is saved later", extra={"run_id": state.meta.id}
-        )
-        await end_run(runtime, log, state, head, over, save=False)
 
 
 async def _close_open_calls(runtime: Runtime, log: RunLog, state: RunState) -> list[str]:
@@ -84,23 +118,45 @@ async def _close_open_calls(runtime: Runtime, log: RunLog, state: RunState) -> l
     if not unfinished:
         return []
     now = runtime.clock.now()
-    closed: list[CallRecord] = []
-    events: list[Event] = []
-    for call in unfinished:
-        closed.append(_cancelled(call, now))
-        if call.undecided:
-            events.append(
-                ToolCallDecided(
-                    at=now,
-                    tool_call_id=call.tool_call_id,
-                    decision=DecisionKind.CANCELLED,
-                    decided_by=SYSTEM,
-                )
-            )
-    await log.cancel_calls(closed, *events)
+    decided: list[Event] = [
+        ToolCallDecided(
+            at=now,
+            tool_call_id=call.tool_call_id,
+            decision=DecisionKind.CANCELLED,
+            decided_by=SYSTEM,
+        )
+        for call in unfinished
+        if call.undecided
+    ]
+    closed = [_cancelled(call, now) for call in unfinished]
     for call in closed:
         state.update(call)
+    await log.cancel_calls(closed, *decided, *_closed_events(state, closed, now))
     return [c.token for c in unfinished if c.token is not None]
+
+
+def _closed_events(state: RunState, closed: Sequence[CallRecord], now: datetime) -> list[Event]:
+    """What every settled call is told by: its end, and its message as it will be saved. A call for a
+    larger budget is no model's, and has none."""
+    messages = {
+        part.tool_call_id: message
+        for message in state.response()
+        for part in message.content
+        if isinstance(part, ToolResultPart)
+    }
+    events: list[Event] = []
+    for call in closed:
+        if call.tool_name == BUDGET_TOOL:
+            continue
+        end = ToolExecutionEnd(
+            at=now,
+            tool_call_id=call.tool_call_id,
+            tool_name=call.tool_name,
+            result=call.result,
+            is_error=call.is_error,
+        )
+        events += [end, MessageEvent(at=now, message=messages[call.tool_call_id])]
+    return events
 
 
 def _cancelled(call: CallRecord, now: datetime) -> CallRecord:
@@ -136,8 +192,8 @@ def turn_record(state: RunState, head: ThreadHead, response: Sequence[Message]) 
     return TurnRecord(
         head=head,
         run=state.meta,
-        input=_counted(state.meta.input),
-        response=tuple(_counted(m) for m in response),
+        input=counted(state.meta.input),
+        response=tuple(counted(m) for m in response),
         usage=tuple(
             StepUsage(
                 step=s.key,
@@ -158,10 +214,6 @@ async def start_execution(runtime: Runtime, owner: str, run_id: str, n: int) -> 
         await runtime.callbacks.start(owner, run_id, n)
     except RetryableError:
         logger.warning("execution not started, left to the sweeper", extra={"run_id": run_id})
-
-
-def _counted(message: Message) -> Message:
-    return message.model_copy(update={"token_count": message_tokens(message)})
 
 
 def _tree(state: RunState) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from layover.errors import InvalidRequest, NotFound
 from layover.memory import entry_search
 from layover.ports import Embedder, Runtime
 from layover.services.cursors import bad_cursor, seal, unseal
-from layover.services.spending import embedding_spent
+from layover.services.spending import embedding_spent, noting
 from layover.values.base import Time, Value
 from layover.values.context import RecallQuery, StepUsage, TurnContext
 from layover.values.memory_entry import EntryPlace, EntryQuery, FoundEntry, Source
@@ -143,7 +143,8 @@ async def _search(
     wanted = entry_search.entry_query(
         agent, settings, text, runtime.clock.now(), top_k=limit + 1, skip=skip
     )
-    asked = await entry_search.asked(wanted, embedder or runtime.embedder)
+    counting = noting(runtime, owner, embedder or runtime.embedder)
+    asked = await entry_search.asked(wanted, counting)
     found = (await runtime.memory.find_entries(owner, asked.query)).items
     more = len(found) > limit
     return Page[Entry](

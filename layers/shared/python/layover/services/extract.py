@@ -2,6 +2,7 @@
 
 import logging
 
+from layover import logs
 from layover.errors import LayoverError
 from layover.memory import titles
 from layover.ports import Runtime
@@ -11,9 +12,13 @@ from layover.services.payloads import RunPayload
 from layover.services.retire import retire
 from layover.services.spending import spent
 from layover.values.context import Extraction, StepUsage
-from layover.values.run import RunSnapshot, Status
+from layover.values.message import Message
+from layover.values.run import RunMeta, RunSnapshot, Status
 
 logger = logging.getLogger("layover")
+
+OPENING = 20
+"""Messages that a title may come from, beside the newest input."""
 
 
 async def extract(runtime: Runtime, payload: RunPayload) -> dict[str, str]:
@@ -21,6 +26,8 @@ async def extract(runtime: Runtime, payload: RunPayload) -> dict[str, str]:
     its user what the agent remembers. A failing model costs that, nothing else; while the operator lets
     nothing run, no model is asked at all."""
     snapshot = await runtime.journal.snapshot(payload.owner, payload.run_id)
+    if snapshot is not None:
+        logs.name(thread_id=snapshot.meta.thread_id)
     if snapshot is not None and snapshot.meta.status.over and snapshot.meta.saved:
         await retire(runtime, snapshot.meta)
     if snapshot is None or not snapshot.meta.status.over:
@@ -51,6 +58,17 @@ async def extract(runtime: Runtime, payload: RunPayload) -> dict[str, str]:
     return {"status": "extracted" if done else "done before"}
 
 
+async def _opening(runtime: Runtime, meta: RunMeta) -> list[Message]:
+    """What the run's branch began with, and the run's input: a thread may be untitled because an earlier
+    run failed. Reads no more of a long thread than of a short one. Raises RetryableError (the database)."""
+    if meta.input.parent_id is None:
+        return [meta.input]
+    page = await runtime.threads.messages(
+        meta.owner, meta.thread_id, meta.input.id, OPENING, cursor=None
+    )
+    return [*(page.items if page is not None else ()), meta.input]
+
+
 async def _title(
     runtime: Runtime, snapshot: RunSnapshot
 ) -> tuple[str | None, tuple[StepUsage, ...]]:
@@ -60,7 +78,7 @@ async def _title(
     agent = runtime.agents().get(meta.agent)
     if head is None or head.title is not None or agent is None or not agent.memory.titles:
         return None, ()
-    message = titles.source([meta.input])
+    message = titles.source(await _opening(runtime, meta))
     if message is None:
         return None, ()
     model = runtime.settings.title_model or runtime.settings.model

@@ -50,14 +50,18 @@ async def result_link(runtime: Runtime, owner: str, run_id: str, tool_call_id: s
 async def taken(
     runtime: Runtime, owner: str, thread_id: str, content: tuple[InputPart, ...]
 ) -> tuple[InputPart, ...]:
-    """The parts with their files' names and types; the files are the thread's from now on.
-    Raises InvalidRequest where a file is unknown, foreign, or not uploaded."""
+    """The parts with their files' names and types; the thread has the files from now on. Raises
+    InvalidRequest where a file is unknown, foreign, or not uploaded; NotFound where the thread is gone."""
     named = [p for p in content if isinstance(p, FilePart) and p.file_id is not None]
     if len(named) > MAX_FILES:
         raise _invalid(["input"], f"more than {MAX_FILES} files", "too_many_files")
-    return tuple(
-        [await _filled(runtime, owner, thread_id, i, part) for i, part in enumerate(content)]
-    )
+    try:
+        return tuple(
+            [await _filled(runtime, owner, thread_id, i, part) for i, part in enumerate(content)]
+        )
+    finally:
+        if named:
+            await _unless_gone(runtime, owner, thread_id)
 
 
 async def _filled(
@@ -65,23 +69,46 @@ async def _filled(
 ) -> InputPart:
     if not isinstance(part, FilePart) or part.file_id is None:
         return part
-    facts = await Files(runtime.blobs, owner).take(part.file_id, thread_id)
+    files = Files(runtime.blobs, owner)
+    facts = await files.facts(part.file_id)
+    if facts is not None and thread_id not in facts.thread_ids:
+        there = await _is_there(runtime, owner, facts)
+        facts = await files.take(part.file_id, thread_id) if there else None
     if facts is None:
         message = "no such file, or its bytes did not arrive"
         raise _invalid(["input", index, "file_id"], message, "unknown_file")
     return FilePart(file_id=facts.id, name=facts.name, mime_type=facts.mime_type)
 
 
+async def _unless_gone(runtime: Runtime, owner: str, thread_id: str) -> None:
+    """Deleting marks the thread first and takes its files then: one of both sees the other."""
+    if await _is_deleted(runtime, owner, thread_id):
+        await Files(runtime.blobs, owner).erase(thread_id)
+        raise NotFound("there is no such thread", thread_id=thread_id)
+
+
 async def _link(runtime: Runtime, owner: str, file_id: str, missing: str) -> str:
     files = Files(runtime.blobs, owner)
     facts = await files.facts(file_id)
-    if facts is not None and facts.thread_id is not None:
-        head = await runtime.journal.thread(owner, facts.thread_id)
-        facts = None if head is not None and head.deleted else facts
-    url = await files.download_url(facts, LINK_LIVES) if facts is not None else None
+    url = None
+    if facts is not None and await _is_there(runtime, owner, facts):
+        url = await files.download_url(facts, LINK_LIVES)
     if url is None:
         raise NotFound(missing)
     return url
+
+
+async def _is_there(runtime: Runtime, owner: str, facts: FileFacts) -> bool:
+    """Whether no thread has the file yet, or one that is not deleted: erasing comes later."""
+    for thread_id in facts.thread_ids:
+        if not await _is_deleted(runtime, owner, thread_id):
+            return True
+    return not facts.thread_ids
+
+
+async def _is_deleted(runtime: Runtime, owner: str, thread_id: str) -> bool:
+    head = await runtime.journal.thread(owner, thread_id)
+    return head is not None and head.deleted
 
 
 def _name(name: str) -> str:

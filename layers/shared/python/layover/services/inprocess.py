@@ -14,8 +14,10 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from layover.declare.agent import Agent
+from layover.declare.memory import NodeMemory
+from layover.declare.render import jsonable
 from layover.declare.result import AgentState, Input, Result
-from layover.errors import DecisionError, InvalidRequest, NotFound
+from layover.errors import ConfigurationError, DecisionError, InvalidRequest, NotFound
 from layover.ports import Runtime
 from layover.services import approvals
 from layover.services.background import InThisProcess
@@ -104,12 +106,12 @@ class InProcess:
 
     async def resume(self, run_id: str, tool_call_id: str, data: Any) -> Result:
         """Settle a programmatic suspension."""
-        request = approvals.Decide(approvals.Verdict.RESUME, data=data)
+        request = approvals.Decide(approvals.Verdict.RESUME, data=jsonable(data))
         return await self._decide(run_id, tool_call_id, request)
 
     async def approve(self, run_id: str, tool_call_id: str, args: dict[str, Any] | None) -> Result:
         """Let a call run."""
-        request = approvals.Decide(approvals.Verdict.APPROVE, args=args)
+        request = approvals.Decide(approvals.Verdict.APPROVE, args=jsonable(args))
         return await self._decide(run_id, tool_call_id, request)
 
     async def deny(self, run_id: str, tool_call_id: str, reason: str | None) -> Result:
@@ -142,6 +144,9 @@ class InProcess:
         owner = resource_id or SOMEBODY
         if max_iterations is not None and max_iterations < 1:
             raise InvalidRequest("max_iterations has to be at least 1")
+        thread_given = bool(thread_id)
+        if not thread_given and isinstance(self._agent.memory.history, NodeMemory):
+            raise ConfigurationError("node memory belongs to a thread: give generate a thread_id")
         thread_id = thread_id or self._runtime.ids.new("thread")
         now = self._runtime.clock.now()
         await self._runtime.journal.put_thread(
@@ -153,7 +158,9 @@ class InProcess:
         if head is not None and head.agent != self._agent.name:
             raise InvalidRequest("the thread belongs to another agent", thread_id=thread_id)
         content = input if isinstance(input, str) else _PARTS.validate_python(list(input))
-        request = StartRun(content, stream=streamed, max_iterations=max_iterations)
+        request = StartRun(
+            content, stream=streamed, max_iterations=max_iterations, thread_given=thread_given
+        )
         run = await start_run(self._runtime, owner, thread_id, request)
         self._owners[run.id] = owner
         self._begin(run.id)

@@ -11,7 +11,8 @@ from layover.context.transcript import response_messages
 from layover.declare.agent import Agent
 from layover.declare.memory import EpisodicMemory
 from layover.errors import LayoverError
-from layover.memory import entries, entry_search, recall
+from layover.memory import entries, entry_search
+from layover.memory.embedding import embed
 from layover.memory.entries import Candidate, Chosen, Refusal
 from layover.memory.notes import profile_key
 from layover.ports import Runtime
@@ -143,14 +144,13 @@ class _Lesson:
         if self._embedder is None or not texts:
             return nothing
         try:
-            embedded = await self._embedder.embed(texts)
-            vectors = [recall.usable(v) for v in embedded.vectors]
+            embedded = await embed(self._embedder, texts)
         except Exception as error:
             extra = {"run_id": self._meta.id, "cause": type(error).__name__}
             logger.warning("entries kept without vectors", extra=extra)
             return nothing
-        self._spend("extractor/embedding", embedded)
-        return vectors if len(vectors) == len(texts) else nothing
+        self._spend("extractor/embedding", embedded.answer)
+        return list(embedded.vectors)
 
     async def _similar(self, vectors: Sequence[Vector | None], least: float) -> list[SimilarEntry]:
         places = [place for place, vector in enumerate(vectors) if vector is not None]

@@ -35,11 +35,12 @@ async def node_history(
 async def remember_turn(
     runtime: Runtime, agent: Agent, state: RunState, over: Over, history: Sequence[Message]
 ) -> None:
-    """Both sides of a turn that succeeded go into the agent's node, behind the `history` that the turn
-    saw. Repeatable."""
+    """Both sides of a turn go into the agent's node, behind the `history` that the turn saw; of one
+    that failed or was cancelled, if there is another side: the model said something. Repeatable."""
     node = _node(runtime, agent, state.meta)
     response = state.response()
-    if node is None or over.status is not Status.SUCCESS or not response:
+    said = "\n\n".join(m.text for m in response if m.role is Role.ASSISTANT and m.text)
+    if node is None or not response or not (said or over.status is Status.SUCCESS):
         return
     parent_id = history[-1].id if history else None
     given = state.meta.input.model_copy(update={"parent_id": parent_id})
@@ -49,7 +50,7 @@ async def remember_turn(
         "message_id": newest.id,
         "parent_message_id": given.id,
         "role": Role.ASSISTANT,
-        "content": "\n\n".join(m.text for m in response if m.role is Role.ASSISTANT and m.text),
+        "content": said,
         "created_at": newest.created_at,
     }
     await node.add([given, answer])
@@ -65,8 +66,8 @@ def _node(runtime: Runtime, agent: Agent, run: RunMeta) -> NodeLog | None:
 
 
 async def _branch(node: NodeLog, run: RunMeta, thread: Sequence[Message]) -> list[dict[str, Any]]:
-    """The node's path to the newest message before the input that it knows. Failed runs are in the
-    thread and not in the node."""
+    """The node's path to the newest message before the input that it knows. Runs without an answer,
+    and those that somebody else ended (`settle`, `cancel`), are in the thread and not in the node."""
     if run.input.parent_id is None:
         return []
     return await node.branch([run.input.parent_id, *(m.id for m in reversed(thread))])

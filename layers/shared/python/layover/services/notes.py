@@ -14,7 +14,8 @@ from layover.ports.notes import StaleState
 from layover.services.spending import spent
 from layover.services.text import cleaned, json_size
 from layover.values.base import Json, Time, Value
-from layover.values.context import Extraction, Note, StepUsage, ThreadState
+from layover.values.context import Extraction, StepUsage, ThreadState
+from layover.values.note import Note
 from layover.values.run import RunSnapshot
 
 MAX_PROFILE = 64 * 1024

@@ -110,13 +110,14 @@ async def _observed(
 ) -> Generation | None:
     """Observe a piece and keep it as a slice; None where the model failed or the branch moved on."""
     before = (*known.observations, *(o for g in known.slices for o in g.observations))
-    reply = await work.ask(observer.request(work.model, messages, before))
-    if reply is None:
+    answer = await work.ask(
+        observer.request(work.model, messages, before, work.names),
+        lambda text: observer.observed(text, messages, work.new_id),
+        "no observations",
+    )
+    if answer is None:
         return None
-    lines = observer.observed(reply.text, messages, work.new_id)
-    if not lines:
-        work.failed("no observations")
-        return None
+    lines = answer.found
     slice = NewGeneration(
         kind="observations",
         after_message_id=after,
@@ -124,10 +125,10 @@ async def _observed(
         observations=lines,
         token_count=estimate(observer.rendered(lines)),
         prompt_version=observer.PROMPT_VERSION,
-        model=reply.model,
+        model=answer.model,
         at=work.runtime.clock.now(),
     )
-    made = await work.add_slice(slice, reply)
+    made = await work.add_slice(slice, answer.replies)
     if made is not None:
         count = work.runtime.metrics.count
         count(Metric.OBSERVATIONS_MADE, len(lines), agent=work.meta.agent)
@@ -156,15 +157,15 @@ async def _reflect(work: Work, found: Compacted) -> bool:
     size = estimate(observer.rendered(found.observations))
     if generation is None or most is None or size <= most:
         return False
-    reply = await work.ask(reflector.request(work.model, found.observations))
-    if reply is None:
+    answer = await work.ask(
+        reflector.request(work.model, found.observations),
+        lambda text: reflector.reflected(text, found.observations, work.new_id),
+        "no reflection",
+    )
+    if answer is None:
         return False
-    kept = reflector.reflected(reply.text, found.observations, work.new_id)
-    if kept is None:
-        work.failed("no reflection")
-        return False
-    made = _reflection(work, generation, kept, reply.model)
-    return await work.replace(made, generation, reply) is not None
+    made = _reflection(work, generation, answer.found, answer.model)
+    return await work.replace(made, generation, answer.replies) is not None
 
 
 def _reflection(

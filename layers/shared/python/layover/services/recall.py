@@ -7,17 +7,21 @@ from datetime import datetime, timedelta
 
 from layover.context.transcript import response_messages
 from layover.declare.agent import Agent
+from layover.declare.memory import NodeMemory
 from layover.errors import LayoverError
 from layover.memory import recall
+from layover.memory.embedding import Vectors, embed
 from layover.ports import Embedder, Runtime
 from layover.services.spending import embedding_spent
-from layover.values.context import RecallQuery, StepUsage, TurnContext
+from layover.values.context import Recalled, RecallQuery, StepUsage, TurnContext
+from layover.values.message import Message
 from layover.values.metrics import Metric
-from layover.values.prompt import Embedded
 from layover.values.run import RunMeta, RunSnapshot
 
 PATIENCE = timedelta(seconds=2)
 """For the vector of a query; then words alone are searched."""
+MOST_SHOWN = 100
+"""Matches that are asked for beyond those that are wanted, as they may be in the prompt already."""
 _warned: set[str] = set()
 logger = logging.getLogger("layover")
 
@@ -33,19 +37,38 @@ async def recall_query(
     thread_id = meta.thread_id if settings.scope == "thread" else None
     if thread_id is not None and meta.input.parent_id is None:
         return None, ()  # nothing was said before: neither the embedder nor the database is asked
+    shown = _shown_at_most(runtime, agent)
     embedded = await _query_vector(runtime, embedder, meta, thread_id, text)
     query = RecallQuery(
         agent=agent.name,
         text=text[: recall.MOST_CHARACTERS],
-        vector=recall.usable(embedded.vectors[0]) if embedded else None,
+        vector=embedded.vectors[0] if embedded else None,
         model=embedder.model,
-        top_k=settings.matches(runtime.settings),
+        top_k=settings.matches(runtime.settings) + shown,
         before=settings.before,
         after=settings.after,
         thread_id=thread_id,
         now=as_of,
+        whole_path=shown > 0,
     )
-    return query, embedding_spent(runtime, meta, "recall", embedded) if embedded else ()
+    return query, embedding_spent(runtime, meta, "recall", embedded.answer) if embedded else ()
+
+
+def not_shown(
+    runtime: Runtime, agent: Agent, found: Sequence[Recalled], history: Sequence[Message]
+) -> list[Recalled]:
+    """The best of what was found, with what stands beside it, less what the prompt's history shows."""
+    settings = agent.memory.semantic_recall
+    if settings is None or not _shown_at_most(runtime, agent):
+        return list(found)
+    shown = {m.id for m in history}
+    left = [r for r in found if r.message.id not in shown]
+    matches = [r for r in left if r.match]
+    matches.sort(key=lambda r: (r.score or 0.0, r.message.created_at), reverse=True)
+    best = matches[: settings.matches(runtime.settings)]
+    beside = range(-settings.before, settings.after + 1)
+    kept = {(r.message.thread_id, r.place + n) for r in best for n in beside}
+    return [r for r in left if (r.message.thread_id, r.place) in kept]
 
 
 def note_scope(runtime: Runtime, agent: Agent, context: TurnContext) -> None:
@@ -72,13 +95,24 @@ async def index(
     usage: tuple[StepUsage, ...] = ()
     if embedded is not None:
         rows = [
-            row.model_copy(update={"vector": recall.usable(vector), "model": embedder.model})
+            row.model_copy(update={"vector": vector, "model": embedder.model})
             for row, vector in zip(rows, embedded.vectors, strict=True)
         ]
-        usage = embedding_spent(runtime, snapshot.meta, "embedding", embedded)
+        usage = embedding_spent(runtime, snapshot.meta, "embedding", embedded.answer)
     await runtime.memory.index_messages(
         snapshot.meta.owner, rows, run_id=snapshot.meta.id, usage=usage
     )
+
+
+def _shown_at_most(runtime: Runtime, agent: Agent) -> int:
+    """How many matches the prompt may show already, where the store cannot know: what fits into a token
+    buffer is counted later, and a node has a history of its own."""
+    memory = agent.memory
+    if memory.token_buffer is not None:
+        return min(memory.token_buffer.max_messages, MOST_SHOWN)
+    if isinstance(memory.history, NodeMemory):
+        return min(2 * memory.window(runtime.settings), MOST_SHOWN)
+    return 0
 
 
 def _embedder(runtime: Runtime, agent: Agent) -> Embedder | None:
@@ -97,11 +131,11 @@ def _embedder(runtime: Runtime, agent: Agent) -> Embedder | None:
 
 async def _query_vector(
     runtime: Runtime, embedder: Embedder, meta: RunMeta, thread_id: str | None, text: str
-) -> Embedded | None:
+) -> Vectors | None:
     try:
         async with asyncio.timeout(PATIENCE.total_seconds()):
             common = await _common_words(runtime, meta, thread_id, text)
-            return await embedder.embed([recall.vector_text(text, common)])
+            return await embed(embedder, [recall.vector_text(text, common)])
     except Exception as error:
         logger.warning(
             "recall by words alone", extra={"run_id": meta.id, "cause": type(error).__name__}
@@ -121,9 +155,9 @@ async def _common_words(
         return frozenset()
 
 
-async def _embedded(embedder: Embedder, meta: RunMeta, spoken: Sequence[str]) -> Embedded | None:
+async def _embedded(embedder: Embedder, meta: RunMeta, spoken: Sequence[str]) -> Vectors | None:
     try:
-        return await embedder.embed(spoken) if spoken else None
+        return await embed(embedder, spoken) if spoken else None
     except Exception as error:
         logger.warning(
             "texts kept without vectors", extra={"run_id": meta.id, "cause": type(error).__name__}

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from layover.declare.agent import Agent
 from layover.errors import ConfigurationError
 from layover.memory import recall
+from layover.memory.embedding import embed
 from layover.ports import Embedder, Runtime
 from layover.ports.entries import Owners
 from layover.services.entries import episodic_embedder
@@ -101,8 +102,7 @@ class _Work:
     async def _vectors(
         self, embedder: Embedder, texts: Sequence[str]
     ) -> list[tuple[float, ...] | None]:
-        embedded = await embedder.embed(texts) if texts else None
-        vectors = [recall.usable(v) for v in embedded.vectors] if embedded else []
+        vectors = list((await embed(embedder, texts)).vectors) if texts else []
         self._done.left += sum(v is None for v in vectors)
         return vectors
 

@@ -4,13 +4,14 @@ import logging
 from datetime import datetime
 from typing import Any
 
+from layover import logs
 from layover.engine.belongings import Belongings
 from layover.engine.calls import Calls
 from layover.engine.hooks import Stopping
 from layover.engine.progress import Stopped
 from layover.engine.pump import watched
 from layover.engine.state import RunState
-from layover.errors import DecisionError, DecisionInvalid, Fenced, RunFailed
+from layover.errors import DecisionError, Fenced, InvalidRequest, RunFailed
 from layover.ports import RunLog, Runtime
 from layover.services.callback import CALLBACK, decision_from_callback
 from layover.services.ending import SYSTEM
@@ -70,6 +71,7 @@ async def resume(runtime: Runtime, payload: ResumePayload) -> WaitingCall:
     call = log.snapshot.call(payload.call.key) if log else None
     if log is None or call is None:
         return _done(payload.call)
+    logs.name(thread_id=log.snapshot.meta.thread_id)
     try:
         if call.undecided:
             call = await _decided(runtime, payload, log, call)
@@ -108,13 +110,17 @@ def _from_output(
 ) -> Decision | None:
     """An outside caller's output is validated like an HTTP body; None leaves the call waiting."""
     now, output = runtime.clock.now(), payload.output
+    # What a token was answered with comes inside `answer`: what lies bare is an error, or comes from
+    # an execution that began before there was an `answer`.
+    is_answer = isinstance(output, dict) and output.keys() == {"answer"}
+    output = output["answer"] if is_answer else output
     if output == DECIDED or payload.call.attempt != call.attempt:
         return None
-    if isinstance(output, dict) and "Error" in output and "Cause" in output:
+    if not is_answer and isinstance(output, dict) and "Error" in output:
         return _from_error(output, call, now)
     try:
         return decision_from_callback(runtime, agent, call, output, now)
-    except DecisionInvalid as error:
+    except InvalidRequest as error:
         logger.warning(
             "an invalid decision came through the callback: the call waits on a new token",
             extra={"run_id": payload.run_id, "problem": str(error)},
@@ -128,7 +134,9 @@ def _from_error(output: dict[str, Any], call: CallRecord, now: datetime) -> Deci
         if expires_at is None or expires_at > now:
             return None
         return Decision(kind=DecisionKind.EXPIRED, decided_by=SYSTEM, at=now)
-    reason = cleaned(str(output["Cause"] or output["Error"]))
+    # Both are optional in SendTaskFailure.
+    told = output.get("Cause") or output["Error"]
+    reason = cleaned(str(told)) if told else None
     return Decision(kind=DecisionKind.DENIED, decided_by=CALLBACK, at=now, reason=reason)
 
 

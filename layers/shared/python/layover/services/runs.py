@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from layover import logs
 from layover.errors import NotFound
 from layover.ports import Runtime
 from layover.services.cancel import cancel as end_cancelled
@@ -110,6 +111,7 @@ async def snapshot_of(runtime: Runtime, owner: str, run_id: str) -> RunSnapshot:
 
 async def _check_thread(runtime: Runtime, meta: RunMeta) -> None:
     """A deleted thread takes its runs with it, long before they are erased."""
+    logs.name(run_id=meta.id, thread_id=meta.thread_id)
     head = await runtime.journal.thread(meta.owner, meta.thread_id)
     if head is not None and head.deleted:
         raise NotFound("there is no such run", run_id=meta.id)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from layover import logs
 from layover.engine.loop import failed
 from layover.engine.state import RunState
 from layover.errors import Fenced, RunFailed
@@ -20,6 +21,7 @@ async def settle(runtime: Runtime, payload: SettlePayload) -> Mapping[str, Any]:
     run = await runtime.journal.run(payload.owner, payload.run_id)
     if run is None or run.status is not Status.RUNNING or run.execution != payload.execution:
         return {"status": "left"}
+    logs.name(thread_id=run.thread_id)
     if run.attempts < MAX_ATTEMPTS:
         return {"status": "again"}
     log = await runtime.journal.force(payload.owner, payload.run_id)

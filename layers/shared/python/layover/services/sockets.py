@@ -1,9 +1,11 @@
 """Sockets: tickets, connections, and what a connection follows (CONTRACT 3)."""
 
+import asyncio
 import json
 import re
 import secrets
 import time
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Annotated, Literal
 from urllib.parse import quote
@@ -32,6 +34,8 @@ RECORDS_LIVE = timedelta(hours=1)
 """After the connection they are of no use."""
 REPLAY_S = 20.0
 """Seconds that one request may send events; another invocation goes on. API Gateway waits 29."""
+RECOVERY_S = 2.0
+"""Seconds before another invocation tries what failed in passing."""
 _BUSY_S = 0.1
 _TICKET = re.compile(r"[0-9a-f]{32}\.[\w-]{43}", re.ASCII)
 _MAX_ID = 500
@@ -138,12 +142,19 @@ async def tell(runtime: Runtime, connection_id: str, answer: object) -> None:
         await close(runtime, connection_id)
 
 
-async def push(runtime: Runtime, line: Line, seconds: float = REPLAY_S) -> None:
+async def push(
+    runtime: Runtime,
+    line: Line,
+    seconds: float = REPLAY_S,
+    pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
+) -> None:
     """Send what is to be sent on a line for so long; if that is not all, another invocation goes on."""
     try:
         done = await _deliver(runtime, line, seconds)
     except RetryableError:
         done = False
+        # Else invocations would follow each other as fast as they fail, for as long as it lasts.
+        await pause(RECOVERY_S)
     if not done:
         await _pushing(runtime).later(line)
 

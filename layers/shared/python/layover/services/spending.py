@@ -1,7 +1,10 @@
 """What background work costs (BEHAVIOUR 14): rows of `usage` beside those of a run's steps, stored with the
 outcome that they belong to."""
 
-from layover.ports import Runtime
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from layover.ports import Embedder, Runtime
 from layover.values.context import StepUsage
 from layover.values.prompt import Embedded, Reply
 from layover.values.run import RunMeta
@@ -29,6 +32,33 @@ def embedding_spent(
 ) -> tuple[StepUsage, ...]:
     """The row of an embedder's work; none where nobody is paid for it."""
     return () if embedded.usage is None else (spent(runtime, meta, task, embedded),)
+
+
+@dataclass(frozen=True)
+class Noting:
+    """`ports.Embedder` that counts for its user's day what it is paid: where nothing is stored that a row
+    of usage could go with."""
+
+    runtime: Runtime
+    owner: str
+    embedder: Embedder
+
+    @property
+    def model(self) -> str:
+        """As the embedder's."""
+        return self.embedder.model
+
+    async def embed(self, texts: Sequence[str]) -> Embedded:
+        """As the embedder does."""
+        answer = await self.embedder.embed(texts)
+        if isinstance(answer, Embedded) and answer.usage is not None:
+            self.runtime.allowance.note(self.owner, _priced(self.runtime, answer))
+        return answer
+
+
+def noting(runtime: Runtime, owner: str, embedder: Embedder | None) -> Embedder | None:
+    """The embedder, counting."""
+    return None if embedder is None else Noting(runtime, owner, embedder)
 
 
 def _priced(runtime: Runtime, reply: Reply | Embedded) -> Usage:

@@ -2,10 +2,12 @@
 
 import hashlib
 import logging
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
+from itertools import count
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
@@ -21,23 +23,32 @@ from layover.errors import (
 )
 from layover.ports import Accepted, RequestKey, Runtime, StaleHead
 from layover.services.allowance import may_begin
-from layover.services.cancel import cancel
+from layover.services.cancel import END_TAKES_S, cancel
 from layover.services.files import taken
 from layover.services.messages import live_messages
-from layover.services.runs import snapshot_of
+from layover.services.runs import Pace, snapshot_of
 from layover.services.text import cleaned, compact_json, json_size
 from layover.services.threads import head_of
 from layover.services.views import run_view
 from layover.values.message import FilePart, InputPart, Message, Role, TextPart
-from layover.values.run import OnBusy, Run, RunMeta, RunSnapshot, Status
+from layover.values.run import (
+    INTERRUPTED_TOOLS_HAVE,
+    OnBusy,
+    Run,
+    RunMeta,
+    RunSnapshot,
+    Status,
+)
 from layover.values.thread import ThreadHead
 
 MAX_INPUT = 1024 * 1024
 """Bytes of the input as JSON (CONTRACT 3)."""
 KEY_LIFETIME = timedelta(hours=24)
 """How long an `Idempotency-Key` is kept."""
-_TRIES = 8
-"""How often the head of a thread may move under us: each time somebody else got ahead."""
+PATIENCE_S = 8.0
+"""How long the head of a thread may move under us: each time somebody else got ahead."""
+_FIRST_PAUSE_S = 0.02
+_LONGEST_PAUSE_S = 0.5
 _MAX_URL = 8192
 _log = logging.getLogger("layover")
 
@@ -53,13 +64,15 @@ ABSENT: Final = Absent.ABSENT
 
 @dataclass(frozen=True)
 class StartRun:
-    """What a caller asks for. `parent_id`: absent continues the newest leaf, None begins a new root."""
+    """What a caller asks for. `parent_id`: absent continues the newest leaf, None begins a new root.
+    `thread_given`: False where the caller named no thread, and one was made for this run."""
 
     input: str | Sequence[InputPart]
     parent_id: str | Literal[Absent.ABSENT] | None = ABSENT
     stream: bool = False
     on_busy: OnBusy = OnBusy.REJECT
     max_iterations: int | None = None
+    thread_given: bool = True
 
 
 def keyed(key: str, thread_id: str, request: StartRun, now: datetime) -> RequestKey:
@@ -84,6 +97,7 @@ async def start_run(
     thread_id: str,
     request: StartRun,
     request_key: RequestKey | None = None,
+    pace: Pace | None = None,
 ) -> Run:
     """Accept the run, once for each request key.
 
@@ -95,7 +109,9 @@ async def start_run(
     if again is not None:
         return run_view(await snapshot_of(runtime, owner, again))
     await may_begin(runtime, owner)
-    accepted, meta = await _accept(runtime, owner, thread_id, content, request, request_key)
+    accepted, meta = await _accept(
+        runtime, owner, thread_id, content, request, request_key, pace or Pace()
+    )
     if accepted.replayed:
         return run_view(await snapshot_of(runtime, owner, accepted.run_id))
     if accepted.started:
@@ -114,10 +130,12 @@ async def _accept(
     content: tuple[InputPart, ...],
     request: StartRun,
     request_key: RequestKey | None,
+    pace: Pace,
 ) -> tuple[Accepted, RunMeta]:
     run_id, message_id = runtime.ids.new("run"), runtime.ids.new("msg")
     known_parent = False
-    for _ in range(_TRIES):
+    give_up = pace.now() + PATIENCE_S
+    for attempt in count():
         head = await head_of(runtime, owner, thread_id)
         if not known_parent:
             request = await _with_parent(runtime, head, request)
@@ -127,7 +145,11 @@ async def _accept(
         try:
             return await runtime.journal.accept(meta, head, request.on_busy, request_key), meta
         except StaleHead:
-            continue
+            if pace.now() >= give_up:
+                break
+            # At random, so that those who met here do not meet again.
+            longest = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(attempt, 8))
+            await pace.sleep(random.uniform(0, longest))
         except (ThreadBusy, LimitReached):
             # What holds the thread may be this very request, sent twice at once.
             again = await _replay(runtime, owner, request_key)
@@ -159,11 +181,13 @@ def _meta(
     request: StartRun,
 ) -> RunMeta:
     now = runtime.clock.now()
+    # Who stands in the queue follows what is the newest message when it starts.
+    newest = head.leaf_id if head.active_run is None else None
     message = Message(
         id=message_id,
         thread_id=head.id,
         run_id=run_id,
-        parent_id=head.leaf_id if request.parent_id is ABSENT else request.parent_id,
+        parent_id=newest if request.parent_id is ABSENT else request.parent_id,
         role=Role.USER,
         content=content,
         created_at=head.next_time(now),
@@ -176,6 +200,7 @@ def _meta(
         status=Status.QUEUED,
         input=message,
         parent_given=request.parent_id is not ABSENT,
+        thread_given=request.thread_given,
         stream=request.stream,
         max_iterations=request.max_iterations,
         created_at=now,
@@ -196,7 +221,8 @@ async def _start(runtime: Runtime, owner: str, meta: RunMeta) -> None:
 
 async def _interrupt(runtime: Runtime, owner: str, run_id: str) -> None:
     try:
-        await cancel(runtime, owner, run_id)
+        has_s = INTERRUPTED_TOOLS_HAVE.total_seconds() + END_TAKES_S
+        await cancel(runtime, owner, run_id, holder_has_s=has_s)
     except RetryableError as error:
         # The new run is accepted and the flag is set: whoever drives the old one ends it.
         _log.warning(

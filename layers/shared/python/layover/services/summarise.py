@@ -26,13 +26,11 @@ async def _step(work: Work, *, due: bool) -> str:
     if compaction.total(old) < compaction.LEAST_NEW:
         return "nothing"
     old = old[: compaction.within(old, work.readable)]
-    reply = await work.ask(summary.request(work.model, old, found.summary))
-    if reply is None:
+    request = summary.request(work.model, old, found.summary, work.names)
+    answer = await work.ask(request, summary.summarised, "no summary")
+    if answer is None:
         return "failed"
-    text = summary.summarised(reply.text)
-    if text is None:
-        work.failed("no summary")
-        return "failed"
+    text = answer.found
     block = summary.rendered(text)
     made = NewGeneration(
         kind="summary",
@@ -41,10 +39,10 @@ async def _step(work: Work, *, due: bool) -> str:
         summary=text,
         token_count=estimate(block),
         prompt_version=summary.PROMPT_VERSION,
-        model=reply.model,
+        model=answer.model,
         at=work.runtime.clock.now(),
     )
-    if await work.replace(made, found.generation, reply) is None:
+    if await work.replace(made, found.generation, answer.replies) is None:
         return "nothing"
     work.spared(old, block, summary.rendered(found.summary) if found.summary else "")
     return "compacted"

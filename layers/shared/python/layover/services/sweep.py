@@ -1,10 +1,12 @@
 """The watch over runs: the death of an execution is never the death of a run (DESIGN 1)."""
 
+import asyncio
 import logging
 from collections import Counter
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from layover import logs
 from layover.engine.loop import failed
 from layover.engine.state import RunState
 from layover.errors import LayoverError, RetryableError, RunFailed
@@ -25,15 +27,20 @@ AT_ONCE = 100
 """Runs looked at in one sweep, a partition of the watch; the rest waits for the next."""
 CALM = 60
 """A suspended or queued run is looked at so many times more rarely: nothing may cost while it waits."""
+ERASE_UNTIL = timedelta(seconds=45)
+"""From a sweep's beginning; its function has 60 s. What is not erased by then waits for the next."""
 
 
-async def sweep(runtime: Runtime) -> dict[str, int]:
+async def sweep(runtime: Runtime, erase_until: timedelta = ERASE_UNTIL) -> dict[str, int]:
     """Look at every run that is due. Answers what was done, counted; one run's trouble is its own."""
     done: Counter[str] = Counter()
     seen = runtime.clock.now()
-    for watched in await runtime.journal.due(seen, AT_ONCE):
+    end = asyncio.get_running_loop().time() + erase_until.total_seconds()
+    # Deletions last: one may take all the time that is left, and no run waits for it.
+    for watched in sorted(await runtime.journal.due(seen, AT_ONCE), key=_is_deletion):
         try:
-            done[await _look(runtime, watched, seen)] += 1
+            with logs.bound(run_id=watched.run_id, thread_id=watched.thread_id):
+                done[await _look(runtime, watched, seen, end)] += 1
         except LayoverError as error:
             done["trouble"] += 1
             logger.warning(
@@ -43,13 +50,16 @@ async def sweep(runtime: Runtime) -> dict[str, int]:
     return dict(done)
 
 
-async def _look(runtime: Runtime, watched: Watched, seen: datetime) -> str:
+def _is_deletion(watched: Watched) -> bool:
+    return watched.run_id is None and watched.connection_id is None
+
+
+async def _look(runtime: Runtime, watched: Watched, seen: datetime, end: float) -> str:
     if watched.connection_id is not None:
         await close(runtime, watched.connection_id)
         return "disconnected"
     if watched.run_id is None:
-        await erase(runtime, watched.owner, watched.thread_id)
-        return "erased"
+        return await _erase(runtime, watched.owner, watched.thread_id, end)
     run = await runtime.journal.run(watched.owner, watched.run_id)
     if run is None:
         return "gone"
@@ -75,6 +85,21 @@ async def _look(runtime: Runtime, watched: Watched, seen: datetime) -> str:
     return await succeed(runtime, run)
 
 
+async def _erase(runtime: Runtime, owner: str, thread_id: str, end: float) -> str:
+    """Erase until `end`, in the loop's time: what is erased stays so, and the next sweep goes on."""
+    try:
+        async with asyncio.timeout_at(end):
+            await erase(runtime, owner, thread_id)
+    except TimeoutError:
+        await runtime.journal.erase_again(owner, thread_id, runtime.clock.now())
+        return "erasing"
+    except RetryableError:
+        later = runtime.clock.now() + runtime.settings.sweep_patience
+        await runtime.journal.erase_again(owner, thread_id, later)
+        raise
+    return "erased"
+
+
 async def succeed(runtime: Runtime, run: RunMeta) -> str:
     """Start the execution that follows; at five attempts without a step the run has failed."""
     if run.attempts >= MAX_ATTEMPTS:
@@ -91,8 +116,23 @@ async def _finish(runtime: Runtime, run: RunMeta, seen: datetime) -> str:
     """A run that is over is watched until the database has it and its records are retired."""
     if not run.saved:
         await _save(runtime, run, seen)
+    if await _forgotten(runtime, run):
+        await runtime.callbacks.start(run.owner, run.id, run.n + 1)
+        now = runtime.clock.now()
+        at = now + runtime.settings.sweep_patience
+        await runtime.journal.look_again(run.owner, run.id, seen, at, now)
+        return "remembering"
     await retire(runtime, run)
     return "retired"
+
+
+async def _forgotten(runtime: Runtime, run: RunMeta) -> bool:
+    """Whether the run's execution died or was stopped before what follows a run (its texts are kept for
+    recall). A new one does that: it finds the run over. Once only, whatever comes of it."""
+    asked = run.lost_at is not None and run.lost_at >= run.updated_at
+    if run.execution is None or asked:
+        return False
+    return not await runtime.callbacks.alive(run.execution)
 
 
 async def _save(runtime: Runtime, run: RunMeta, seen: datetime) -> None:

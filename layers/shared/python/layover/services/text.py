@@ -37,7 +37,8 @@ def _cleaned(value: Any, depth: int) -> Any:
     if isinstance(value, str):
         return _UNSTORABLE.sub(REPLACEMENT, value)
     if depth > MAX_DEPTH:
-        raise InvalidRequest(f"the JSON is nested deeper than {MAX_DEPTH} levels")
+        told = f"the JSON is nested deeper than {MAX_DEPTH} levels"
+        raise InvalidRequest(told, [{"loc": ["body"], "msg": told, "type": "too_deep"}])
     if isinstance(value, Mapping):
         return {_cleaned(k, depth): _cleaned(v, depth + 1) for k, v in value.items()}
     if isinstance(value, list | tuple):

@@ -10,7 +10,8 @@ from layover.ports import Runtime
 from layover.services.threads import head_of
 from layover.values.base import Json, Time, Value
 from layover.values.compaction import Compacted, Generation, Observation
-from layover.values.context import LoggedAttempt, Note, ThreadState
+from layover.values.context import LoggedAttempt, ThreadState
+from layover.values.note import Note
 
 
 class ShownObservation(Value):

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 from layover.errors import InvalidRequest, NotFound, RetryableError, TooLarge
@@ -21,6 +22,8 @@ MAX_METADATA = 64 * 1024
 _CURSOR = "threads"
 _LOOK_UP_S = 2
 """Seconds for the database, which may be asleep; the next listing tries again."""
+ERASE_WITHIN = timedelta(seconds=5)
+"""What a long thread needs beyond this is no request's: the sweeper erases the rest."""
 _log = logging.getLogger("layover")
 
 
@@ -108,16 +111,19 @@ async def edit(
     return await _view(runtime, edited)
 
 
-async def delete(runtime: Runtime, owner: str, thread_id: str) -> None:
+async def delete(
+    runtime: Runtime, owner: str, thread_id: str, within: timedelta = ERASE_WITHIN
+) -> None:
     """From now on the thread is gone for its owner; its run is cancelled. Raises NotFound.
 
-    Erasing may fail for the moment (the database sleeps): the head stays deleted, which is what the
-    sweeper looks for, and late writers find it so."""
+    Erasing may take longer than `within`, or fail for the moment (the database sleeps): the head stays
+    deleted, which is what the sweeper looks for, and late writers find it so."""
     await head_of(runtime, owner, thread_id)
     await runtime.journal.mark_deleted(owner, thread_id)
     try:
-        await erase(runtime, owner, thread_id)
-    except RetryableError as error:
+        async with asyncio.timeout(within.total_seconds()):
+            await erase(runtime, owner, thread_id)
+    except (RetryableError, TimeoutError) as error:
         _log.warning(
             "a deleted thread is not erased yet",
             extra={"thread_id": thread_id, "cause": type(error).__name__},

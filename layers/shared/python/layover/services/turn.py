@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from layover import logs
 from layover.declare.agent import Agent
 from layover.engine.loop import Loop, failed
 from layover.engine.progress import Over, Suspended, Yielded
@@ -51,6 +52,7 @@ async def _not_mine(runtime: Runtime, payload: RunPayload) -> Answer:
 
 async def _turn(runtime: Runtime, log: RunLog, deadline: Deadline) -> Answer:
     meta = log.snapshot.meta
+    logs.name(thread_id=meta.thread_id)
     head = await head_of(runtime, meta)
     await save_unsaved(runtime, head)
     try:

@@ -6,39 +6,10 @@ from layover.values.base import Json, Time, Value
 from layover.values.compaction import Compacted, CompactionQuery
 from layover.values.memory_entry import EntryQuery, FoundEntries, NewEntry
 from layover.values.message import Message
+from layover.values.note import Note, NoteKey
 from layover.values.run import RunMeta
 from layover.values.thread import ThreadHead
 from layover.values.usage import Usage
-
-
-class NoteKey(Value):
-    """Names one row of `working_memory`: working notes or a profile.
-
-    `kind`: working | profile. `scope`: resource | thread. `key`: the agent's name (`*`: shared), or the
-    thread's id."""
-
-    kind: str
-    scope: str
-    key: str
-
-
-class Note(Value):
-    """Working memory or a profile: text, or an object of a schema. Version 0: there is none yet."""
-
-    key: NoteKey
-    value: Json = None
-    version: int = 0
-    updated_at: Time | None = None
-    run_id: str | None = None
-    """The run that wrote it last; None where its owner did."""
-
-
-class NoteWrite(Value):
-    """What came of a write. `note`: what is there now; `stored`: this write (or one that said the same)
-    made it so. Neither stored nor a version: the note's thread is gone."""
-
-    note: Note
-    stored: bool
 
 
 class LoggedAttempt(Value):
@@ -94,6 +65,8 @@ class RecallQuery(Value):
     thread_id: str | None = None
     now: Time
     """For the recency term."""
+    whole_path: bool = False
+    """In a turn: the window is searched, too. Who asks so knows which of its messages are shown."""
     most_rows: int | None = None
     """Of the scope that are searched, the newest. None: the product's number (`memory.ranking`)."""
     whole_rows: int | None = None
@@ -108,6 +81,8 @@ class Recalled(Value):
     score: float | None = None
     text_score: float | None = None
     vector_score: float | None = None
+    place: int = 0
+    """In the scope, in the order of the conversation: neighbours of a thread follow each other."""
 
 
 class StepUsage(Value):

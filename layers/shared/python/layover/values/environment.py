@@ -61,6 +61,8 @@ class Environment(BaseModel):
     service: str = Field(default="layover", alias="LAYOVER_SERVICE")
     """Dimension of every metric, and part of every log line: which deployment of an account it is."""
     sweep_patience_s: float = Field(default=60, gt=0, alias="LAYOVER_SWEEP_PATIENCE_S")
+    run_retention_days: int = Field(default=30, ge=1, alias="LAYOVER_RUN_RETENTION_DAYS")
+    """After its end; the thread's messages stay in the database."""
 
     @property
     def settings(self) -> Settings:
@@ -77,6 +79,7 @@ class Environment(BaseModel):
             title_model=self.title_model,
             log_level=self.log_level,
             sweep_patience=timedelta(seconds=self.sweep_patience_s),
+            run_retention=timedelta(days=self.run_retention_days),
             node_memory_days=self.node_memory_days,
             access=Access(
                 scope=self.scope,

@@ -19,14 +19,16 @@ _TYPE = re.compile(
 
 
 class FileFacts(Value):
-    """What is known of a file. `thread_id`: the first thread that named it; it goes with that."""
+    """What is known of a file. `thread_ids`: the threads that have it; it goes with the last of them.
+    `going`: the last one is being erased, and no other gets it any more."""
 
     id: str
     name: str
     mime_type: str
     size: int
     created_at: Time
-    thread_id: str | None = None
+    thread_ids: tuple[str, ...] = ()
+    going: bool = False
 
 
 class FileUpload(Value):

@@ -75,5 +75,7 @@ class Delta(Value):
 
     kind: Literal["text", "reasoning", "tool-call", "restart"]
     text: str = ""
+    call: int = 0
+    """Which of the reply's calls, from 0: ids may be missing, or the same twice."""
     tool_call_id: str = ""
     tool_name: str = ""

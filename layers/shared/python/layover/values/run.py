@@ -1,11 +1,12 @@
 """A run and what it is made of: the records of the journal (DESIGN 2) and their public view (CONTRACT 3)."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
 from layover.values.base import Json, Time, Value
 from layover.values.message import Message
+from layover.values.note import Note
 from layover.values.usage import Usage
 
 MAX_ATTEMPTS = 5
@@ -16,6 +17,10 @@ BUDGET_TOOL = "layover.budget"
 """`tool_name` of the call that asks a person to extend a run's limits."""
 MAX_QUEUE = 100
 """Runs that wait for one thread."""
+CANCELLED_TOOLS_HAVE = timedelta(seconds=1.5)
+"""What a cancel leaves running tools, counted from the request: with the end itself less than 2 s."""
+INTERRUPTED_TOOLS_HAVE = timedelta(seconds=2)
+"""The same where another run takes the thread over (BEHAVIOUR 5.5): nobody waits for an answer then."""
 
 
 class Status(StrEnum):
@@ -175,7 +180,7 @@ class ToolMessageSlot(Value):
 
 class Pinned(Value):
     """A piece of a run's prompt as it was first shown. Its source may be deleted meanwhile: then it is
-    left out. `id`: of the message or the entry, or the kind of note."""
+    left out. `id`: of the message or the entry."""
 
     id: str
     text: str
@@ -192,8 +197,8 @@ class ContextBase(Value):
     """Of the compaction; None: none. Moves only where the run's own compaction switches in."""
     through: str | None = None
     """The last message that the compaction stands for."""
-    notes: tuple[Pinned, ...] = ()
-    """Profile and working memory, as blocks of the system message."""
+    notes: tuple[Note, ...] = ()
+    """Profile and working memory, as they were read."""
     volatile: str | None = None
     """Session memory and plan, as they were."""
     recalled: tuple[Pinned, ...] = ()
@@ -235,6 +240,8 @@ class RunMeta(Value):
     input: Message
     parent_given: bool = False
     """The caller named the input's parent; otherwise it follows the thread's newest leaf."""
+    thread_given: bool = True
+    """The caller named the thread; otherwise it was made for this run: its tools are in none."""
     stream: bool = False
     max_iterations: int | None = None
     created_at: Time

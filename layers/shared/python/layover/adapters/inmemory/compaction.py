@@ -131,6 +131,13 @@ class InMemoryCompaction:
         self._compacted.spend(owner, run_id, usage, "background")
         return _stored(thread, generation, span, active=True).generation
 
+    async def spend(
+        self, owner: str, thread_id: str, run_id: str, usage: Sequence[StepUsage]
+    ) -> None:
+        """Keep what background work cost that stored nothing."""
+        if self._compacted.find(owner, thread_id) is not None:
+            self._compacted.spend(owner, run_id, usage, "background")
+
     async def observations(
         self, owner: str, thread_id: str, leaf_id: str
     ) -> tuple[tuple[Generation, bool], ...]:

@@ -137,6 +137,13 @@ def store_entries(threads: "InMemoryThreads", owner: str, entries: Sequence[NewE
         thread.entries[entry.id] = StoredEntry(entry, frozenset(words(text)))
 
 
+def free_superseded(threads: "InMemoryThreads", owner: str, gone: dict[str, StoredEntry]) -> None:
+    """What these entries superseded holds again, or is superseded by what superseded them."""
+    for _, stored in _all(threads.of(owner)):
+        while stored.superseded_by in gone:
+            stored.superseded_by = gone[stored.superseded_by].superseded_by
+
+
 def found_entries(threads: "InMemoryThreads", owner: str, query: EntryQuery) -> FoundEntries:
     """The best entries of the scope."""
     scope = [

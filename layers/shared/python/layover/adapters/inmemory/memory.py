@@ -6,7 +6,8 @@ from layover.adapters.inmemory.notes import InMemoryNotes, merged_fields
 from layover.adapters.inmemory.recall import InMemoryRecall
 from layover.adapters.inmemory.threads import InMemoryThreads
 from layover.ports.notes import StaleState
-from layover.values.context import Extraction, NoteKey
+from layover.values.context import Extraction
+from layover.values.note import NoteKey
 
 
 class InMemoryMemory(InMemoryNotes, InMemoryRecall, InMemoryCompaction, InMemoryEntries):

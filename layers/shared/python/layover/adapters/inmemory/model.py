@@ -156,8 +156,8 @@ def _deltas(reply: Reply) -> Iterator[Delta]:
         yield Delta(kind="reasoning", text=piece)
     for piece in _pieces(reply.text):
         yield Delta(kind="text", text=piece)
-    for c in reply.calls:
-        yield Delta(kind="tool-call", text=c.args, tool_call_id=c.id, tool_name=c.name)
+    for at, c in enumerate(reply.calls):
+        yield Delta(kind="tool-call", text=c.args, call=at, tool_call_id=c.id, tool_name=c.name)
 
 
 def _pieces(text: str) -> list[str]:

@@ -6,7 +6,8 @@ from typing import Any
 
 from layover.clock import MICROSECOND
 from layover.ports.notes import NEWEST_ATTEMPTS
-from layover.values.context import LoggedAttempt, Note, NoteKey, NoteWrite, ThreadState
+from layover.values.context import LoggedAttempt, ThreadState
+from layover.values.note import Note, NoteKey, NoteWrite
 
 
 class Shelf:
@@ -24,8 +25,9 @@ class Shelf:
     def put(self, owner: str, note: Note, value: Any, at: datetime, run_id: str | None) -> Note:
         """The next version of a note."""
         later = at if note.updated_at is None else max(at, note.updated_at + MICROSECOND)
-        update = {"value": value, "version": note.version + 1, "updated_at": later}
-        made = note.model_copy(update={**update, "run_id": run_id})
+        times = {"created_at": note.created_at or at, "updated_at": later}
+        update = {"value": value, "version": note.version + 1, "run_id": run_id, **times}
+        made = note.model_copy(update=update)
         self._notes[owner, note.key] = made
         return made
 

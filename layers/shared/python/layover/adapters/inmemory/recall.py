@@ -139,7 +139,7 @@ def _shown(scope: list[list[_Row]], query: RecallQuery) -> Iterator[list[Recalle
     for thread in scope:
         places = range(begun, begun + len(thread))
         yield [
-            _recalled(rows[place].message, matches.get(place))
+            _recalled(rows[place].message, matches.get(place), place)
             for place in places
             if any(
                 n in matches and n in places
@@ -149,15 +149,16 @@ def _shown(scope: list[list[_Row]], query: RecallQuery) -> Iterator[list[Recalle
         begun += len(thread)
 
 
-def _recalled(message: Message, match: _Match | None) -> Recalled:
+def _recalled(message: Message, match: _Match | None, place: int) -> Recalled:
     if match is None:
-        return Recalled(message=message, match=False)
+        return Recalled(message=message, match=False, place=place)
     return Recalled(
         message=message,
         match=True,
         score=match.score,
         text_score=match.fused.lexical,
         vector_score=match.cosine,
+        place=place,
     )
 
 

@@ -131,6 +131,8 @@ def updated(old: Item, action: Update) -> Item:
             item[name] = value
     for name, number in action.add.items():
         item[name] = item.get(name, 0) + number
+    for name, last in action.append.items():
+        item[name] = [*item.get(name, ()), last]
     for name, added in action.include.items():
         item[name] = set(item.get(name, set())) | elements(added)
     for name, element in action.exclude.items():

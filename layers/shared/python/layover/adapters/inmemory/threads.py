@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from layover.adapters.inmemory.compaction import Stage, compacted_for
-from layover.adapters.inmemory.entries import StoredEntry, found_entries
+from layover.adapters.inmemory.entries import StoredEntry, found_entries, free_superseded
 from layover.adapters.inmemory.notes import Shelf
 from layover.adapters.inmemory.recall import Kept, is_cut, recalled
 from layover.adapters.store.cursor import decode_cursor, encode_cursor
@@ -157,8 +157,7 @@ class InMemoryThreads:
     def _recalled(self, query: TurnQuery, start: int) -> tuple[Recalled, ...]:
         if query.recall is None:
             return ()
-        # What a token buffer shows is known only when it is counted.
-        start = -1 if query.max_messages is not None and query.compaction is None else start
+        start = -1 if query.recall.whole_path else start
         return recalled(self, query.head.owner, query.recall, query, start)
 
     async def save_turn(self, record: TurnRecord) -> None:
@@ -222,6 +221,7 @@ class InMemoryThreads:
             id=thread_id, owner=owner, agent=agent, created_at=at, updated_at=at, deleted=True
         )
         self._threads[owner, thread_id] = StoredThread(tombstone)
+        free_superseded(self, owner, thread.entries if thread else {})
         self.shelf.erase(owner, thread_id)
 
     def set_title(self, owner: str, thread_id: str, title: str) -> None:

@@ -205,7 +205,10 @@ class _Expression:
 
     def update(self, action: Update) -> str:
         clauses = {
-            "SET": [f"{self._n(k)} = {self._v(v)}" for k, v in action.set.items() if v is not None],
+            "SET": [
+                *(f"{self._n(k)} = {self._v(v)}" for k, v in action.set.items() if v is not None),
+                *(self._appended(k, v) for k, v in action.append.items()),
+            ],
             "REMOVE": [self._n(k) for k, v in action.set.items() if v is None],
             "ADD": [
                 *(f"{self._n(k)} {self._v(v)}" for k, v in action.add.items()),
@@ -214,6 +217,10 @@ class _Expression:
             "DELETE": [f"{self._n(k)} {self._v({v})}" for k, v in action.exclude.items()],
         }
         return " ".join(f"{word} {', '.join(parts)}" for word, parts in clauses.items() if parts)
+
+    def _appended(self, name: str, last: str) -> str:
+        n = self._n(name)
+        return f"{n} = list_append(if_not_exists({n}, {self._v([])}), {self._v([last])})"
 
     def condition(self, condition: Condition) -> str:
         match condition:

@@ -52,9 +52,8 @@ class Erasure:
         await self._blobs.delete_prefix(keys.blob("runs", run_id) + "/")
         pk = keys.run(run_id)
         while items := await self._table.query(pk, _LOWEST, _HIGHEST, limit=_PAGE, forward=False):
-            for item in items:
-                if item["sk"] != META:
-                    await self._table.write(Delete(pk, item["sk"]))
+            rest = [item["sk"] for item in items if item["sk"] != META]
+            await asyncio.gather(*(self._table.write(Delete(pk, sk)) for sk in rest))
             if [i["sk"] for i in items] == [META]:
                 await self._table.write(Delete(pk, META))
                 return

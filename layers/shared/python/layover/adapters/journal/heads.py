@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from layover.adapters.journal.codec import Bodies
@@ -112,6 +113,10 @@ class Heads:
     async def erased(self, owner: str, thread_id: str) -> None:
         """The tombstone is all that is left."""
         await self._change(owner, thread_id, {"gsi2pk": None, "gsi2sk": None}, Exists("deleted"))
+
+    async def erase_again(self, owner: str, thread_id: str, at: datetime) -> None:
+        """A later look at a tombstone that is watched."""
+        await self._change(owner, thread_id, {"gsi2sk": rfc3339(at)}, Exists("gsi2sk"))
 
     async def _change(
         self, owner: str, thread_id: str, changes: Mapping[str, Any], when: Condition

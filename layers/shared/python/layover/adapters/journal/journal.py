@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from layover.adapters.journal.codec import Bodies
@@ -40,6 +40,7 @@ from layover.ports import (
 from layover.values.event import Event, EventPage
 from layover.values.page import Page
 from layover.values.run import (
+    CANCELLED_TOOLS_HAVE,
     MAX_ATTEMPTS,
     CallRecord,
     Decision,
@@ -249,6 +250,10 @@ class TableJournal:
         """See `ports.Journal`."""
         await self._heads.erased(owner, thread_id)
 
+    async def erase_again(self, owner: str, thread_id: str, at: datetime) -> None:
+        """See `ports.Journal`."""
+        await self._heads.erase_again(owner, thread_id, at)
+
     async def look_again(
         self, owner: str, run_id: str, seen: datetime, at: datetime, lost_at: datetime | None = None
     ) -> None:
@@ -263,9 +268,11 @@ class TableJournal:
         """See `ports.Journal`."""
         await self._requests.saved(owner, run_id, thread_id)
 
-    async def request_cancel(self, owner: str, run_id: str) -> RunMeta | None:
+    async def request_cancel(
+        self, owner: str, run_id: str, tools_have: timedelta = CANCELLED_TOOLS_HAVE
+    ) -> RunMeta | None:
         """See `ports.Journal`."""
-        await self._requests.request_cancel(owner, run_id)
+        await self._requests.request_cancel(owner, run_id, tools_have)
         return await self.run(owner, run_id)
 
     async def _take(self, owner: str, run_id: str, condition: Condition) -> RunLog:
@@ -347,5 +354,6 @@ class TableJournal:
 def _within(prefix: str, cursor: str | None) -> str | None:
     """A cursor leads nowhere but into its own list."""
     if cursor is not None and not cursor.startswith(prefix):
-        raise InvalidRequest("the cursor is not one of this list")
+        error = {"loc": ["query", "cursor"], "msg": "not a cursor of this list", "type": "cursor"}
+        raise InvalidRequest("the cursor is not one of this list", [error])
     return cursor

@@ -1,8 +1,12 @@
 """What callers ask of the journal: accept a run, decide a call, store a token, cancel."""
 
+import asyncio
+import random
 import secrets
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
+from itertools import count
 from typing import Any
 
 from layover.adapters.journal.codec import Bodies
@@ -32,6 +36,7 @@ from layover.keys import HEAD, META, Keys
 from layover.ports import Accepted, Clock, RequestKey, StaleHead
 from layover.values.event import Event
 from layover.values.run import (
+    INTERRUPTED_TOOLS_HAVE,
     MAX_QUEUE,
     CallState,
     Decision,
@@ -45,15 +50,23 @@ from layover.values.thread import ThreadHead
 _REQUEST = "REQUEST"
 CANCEL_TAKES = timedelta(seconds=3)
 """A cancel that is not done after this long is finished by the sweeper (BEHAVIOUR 5.5 grants 2 s)."""
+_LONGEST_PAUSE_S = 0.2
 
 
 class Requests:
     """Conditional writes on behalf of a caller, never of a run's own writer."""
 
-    def __init__(self, table: Table, bodies: Bodies, clock: Clock) -> None:
+    def __init__(
+        self,
+        table: Table,
+        bodies: Bodies,
+        clock: Clock,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
         self._table = table
         self._bodies = bodies
         self._clock = clock
+        self._sleep = sleep
 
     async def accept(
         self, run: RunMeta, head: ThreadHead, on_busy: OnBusy, request: RequestKey | None
@@ -73,7 +86,7 @@ class Requests:
         if request is not None:
             actions.append(self._remember(keys, run.id, request))
         if head.active_run is not None and on_busy is OnBusy.INTERRUPT:
-            actions.append(self._cancel(keys, head.active_run))
+            actions.append(self._cancel(keys, head.active_run, INTERRUPTED_TOOLS_HAVE))
         try:
             await self._table.transact(actions, secrets.token_hex(16))
         except TransactionFailed as failure:
@@ -83,8 +96,15 @@ class Requests:
         return Accepted(run.id, started=started, interrupts=interrupts)
 
     def _claim(self, keys: Keys, run: RunMeta, head: ThreadHead, on_busy: OnBusy) -> Update:
-        """The thread is this run's, or the run stands in its queue; only if the head is as it was read."""
-        queue = list(head.queue)
+        """The thread is this run's, or the run stands in its queue; only if the head is as it was read.
+
+        Behind the queue it may stand whatever else came meanwhile, as long as some run is active."""
+        now = rfc3339(self._clock.now())
+        changes: dict[str, Any] = {"updated_at": now, "gsi1sk": f"T#{now}#{head.id}"}
+        pk, queue = keys.thread(head.id), list(head.queue)
+        if head.active_run is not None and on_busy is not OnBusy.INTERRUPT:
+            busy = all_of(Exists("active_run"), Missing("deleted"), Shorter("queue", MAX_QUEUE))
+            return Update(pk, HEAD, set=changes, append={"queue": run.id}, when=busy)
         as_read = all_of(
             Exists("pk"),
             Missing("deleted"),
@@ -93,16 +113,12 @@ class Requests:
             same("leaf_id", head.leaf_id),
             Shorter("queue", MAX_QUEUE),
         )
-        now = rfc3339(self._clock.now())
-        changes: dict[str, Any] = {"updated_at": now, "gsi1sk": f"T#{now}#{head.id}"}
         if head.active_run is None:
             changes["active_run"] = run.id
-        elif on_busy is OnBusy.INTERRUPT:
+        else:
             at = head.interrupts
             changes |= {"queue": [*queue[:at], run.id, *queue[at:]], "interrupts": at + 1}
-        else:
-            changes["queue"] = [*queue, run.id]
-        return Update(keys.thread(head.id), HEAD, set=changes, when=as_read)
+        return Update(pk, HEAD, set=changes, when=as_read)
 
     def _remember(self, keys: Keys, run_id: str, request: RequestKey) -> Put:
         item = {
@@ -203,8 +219,11 @@ class Requests:
     async def end_queued(
         self, owner: str, run_id: str, outcome: Outcome, events: tuple[Event, ...]
     ) -> bool:
-        """A run that never started is over: its log has these events alone."""
+        """A run that never started is over, and leaves the queue: its log has these events alone."""
         keys = Keys(owner)
+        item = await self._table.get(keys.run(run_id), META)
+        if item is None:
+            return False
         over = Update(
             keys.run(run_id),
             META,
@@ -217,11 +236,31 @@ class Requests:
         )
         log = EventLog(self._table, self._bodies, keys, run_id)
         last = log.batch(await log.body(list(events)), 1, last=True)
-        try:
-            await self._table.transact([over, last], secrets.token_hex(16))
-        except TransactionFailed:
-            return False
+        for attempt in count():
+            leaves = await self._leaves(keys.thread(item["thread_id"]), run_id)
+            try:
+                await self._table.transact([over, last, *leaves], secrets.token_hex(16))
+            except TransactionFailed as failure:
+                if set(failure.failed) != {2}:
+                    return False
+                # Somebody else changed the queue; many at once do it after each other.
+                await self._sleep(random.uniform(0, min(_LONGEST_PAUSE_S, 0.01 * attempt)))
+            else:
+                break
         return True
+
+    async def _leaves(self, thread: str, run_id: str) -> list[Action]:
+        """Takes the run out of its thread's queue, if it stands there."""
+        head = await self._table.get(thread, HEAD) or {}
+        queue: list[str] = head.get("queue", [])
+        if run_id not in queue:
+            return []
+        interrupts = head.get("interrupts", 0)
+        changes = {
+            "queue": [other for other in queue if other != run_id] or None,
+            "interrupts": interrupts - (queue.index(run_id) < interrupts),
+        }
+        return [Update(thread, HEAD, set=changes, when=Equals("queue", queue))]
 
     async def succeed(self, owner: str, run_id: str, execution: str | None) -> int | None:
         """Name the execution that follows; None where another one drives the run by now."""
@@ -280,18 +319,24 @@ class Requests:
         with suppress(ConditionFailed):
             await self._table.write(meta)
 
-    async def request_cancel(self, owner: str, run_id: str) -> None:
+    async def request_cancel(self, owner: str, run_id: str, tools_have: timedelta) -> None:
         """Set the flag of a run that is not over."""
         with suppress(ConditionFailed):
-            await self._table.write(self._cancel(Keys(owner), run_id))
+            await self._table.write(self._cancel(Keys(owner), run_id, tools_have))
 
-    def _cancel(self, keys: Keys, run_id: str) -> Update:
+    def _cancel(self, keys: Keys, run_id: str, tools_have: timedelta) -> Update:
         """The flag, and the sweeper's next look: whoever sets it may die before the run is ended."""
         alive = any_of(
             Equals("status", Status.RUNNING.value), Equals("status", Status.QUEUED.value)
         )
-        look = rfc3339(self._clock.now() + CANCEL_TAKES)
-        return Update(keys.run(run_id), META, set={"cancel": True, "gsi2sk": look}, when=alive)
+        now = self._clock.now()
+        changes = {
+            "cancel": True,
+            "cancel_at": rfc3339(now),
+            "tools_until": rfc3339(now + tools_have),
+            "gsi2sk": rfc3339(now + CANCEL_TAKES),
+        }
+        return Update(keys.run(run_id), META, set=changes, when=alive)
 
 
 def _placed(run: RunMeta, head: ThreadHead) -> RunMeta:

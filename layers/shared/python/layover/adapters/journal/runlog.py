@@ -25,10 +25,10 @@ from layover.adapters.journal.table import (
     all_of,
 )
 from layover.adapters.journal.watchers import Watchers
-from layover.clock import rfc3339
+from layover.clock import from_rfc3339, rfc3339
 from layover.errors import Fenced
 from layover.keys import EVENT_PREFIX, META, Keys
-from layover.ports import Clock, Ended, EventSink
+from layover.ports import CancelAsked, Clock, Ended, EventSink
 from layover.values.event import Event
 from layover.values.run import (
     CallRecord,
@@ -231,8 +231,8 @@ class TableRunLog:
             actions.append(Put(self._pk, call.key, item, when=when))
         await self._write(actions, events)
 
-    async def cancel_requested(self) -> bool:
-        """Whether to stop; raises Fenced where another writer took the run."""
+    async def cancel_requested(self) -> CancelAsked | None:
+        """Whether to stop, and how soon; raises Fenced where another writer took the run."""
         item = await self._table.get(self._pk, META)
         if (
             item is None
@@ -241,7 +241,11 @@ class TableRunLog:
         ):
             raise Fenced("another attempt holds the run", run_id=self._snapshot.meta.id)
         self._watchers.saw(item)
-        return bool(item.get("cancel"))
+        if not item.get("cancel"):
+            return None
+        at = from_rfc3339(item["cancel_at"])
+        tools_have = from_rfc3339(item["tools_until"]) - at
+        return CancelAsked(self._clock.now() - at, tools_have)
 
     async def end(self, outcome: Outcome, *events: Event) -> Ended:
         """The end: META over, HEAD handed on, the last events."""

@@ -119,6 +119,8 @@ class Update:
     """Set attribute -> element, or elements, to add."""
     exclude: Mapping[str, str] = field(default_factory=dict)
     """Set attribute -> element to take out."""
+    append: Mapping[str, str] = field(default_factory=dict)
+    """List attribute -> element to put at its end."""
     when: Condition | None = None
 
 

@@ -126,8 +126,13 @@ class Assembly:
         if call is None:
             call = _Call(piece, self._ids)
             self._calls.append(call)
-        args = call.add(piece)
-        return Delta(kind="tool-call", text=args, tool_call_id=call.id, tool_name=call.name)
+        return Delta(
+            kind="tool-call",
+            text=call.add(piece),
+            call=self._calls.index(call),
+            tool_call_id=call.id,
+            tool_name=call.name,
+        )
 
     def _find(self, piece: Json) -> "_Call | None":
         """The call that a piece belongs to: by index and id, and without either the last one."""

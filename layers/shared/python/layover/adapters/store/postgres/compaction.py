@@ -10,6 +10,7 @@ from layover.adapters.store.postgres.codec import dump_json, dump_usage, load_me
 from layover.adapters.store.postgres.database import Database, Row
 from layover.adapters.store.postgres.notes import lock_thread
 from layover.adapters.store.postgres.queries import Query, Statement, Value, load
+from layover.adapters.store.postgres.usage import insert_usage
 from layover.adapters.store.slices import MOST, in_a_row
 from layover.values.compaction import (
     Compacted,
@@ -135,6 +136,13 @@ class PostgresCompaction:
         mode: CompactionKind = "summary" if generation.kind == "summary" else "observations"
         replace = _query("replace_generation")(**given, mode=mode, expected=expected)
         return await self._store(owner, replace, given)
+
+    async def spend(
+        self, owner: str, thread_id: str, run_id: str, usage: Sequence[StepUsage]
+    ) -> None:
+        """Keep what background work cost that stored nothing."""
+        if statements := insert_usage(thread_id, run_id, usage, "background"):
+            await self._database.run(owner, *statements)
 
     async def observations(
         self, owner: str, thread_id: str, leaf_id: str

@@ -10,7 +10,8 @@ from layover.adapters.store.postgres.codec import dump_json
 from layover.adapters.store.postgres.database import Database, Row
 from layover.adapters.store.postgres.queries import Query, Statement, load
 from layover.ports.notes import NEWEST_ATTEMPTS
-from layover.values.context import LoggedAttempt, Note, NoteKey, NoteWrite, ThreadState
+from layover.values.context import LoggedAttempt, ThreadState
+from layover.values.note import Note, NoteKey, NoteWrite
 
 _NOTES: TypeAdapter[tuple[Note, ...]] = TypeAdapter(tuple[Note, ...], config={"defer_build": True})
 _ATTEMPTS: TypeAdapter[tuple[LoggedAttempt, ...]] = TypeAdapter(

@@ -54,7 +54,7 @@ def recall(query: RecallQuery, turn: TurnQuery | None = None) -> Statement:
         now=query.now.isoformat(),
         thread_id=turn.head.id if turn else None,
         input_id=turn.input.id if turn else None,
-        pinned=_shown_from(turn) if turn else None,
+        pinned=_shown_from(query, turn) if turn else None,
         most_rows=query.most_rows or ranking.MOST_ROWS,
         whole_rows=ranking.WHOLE_ROWS if query.whole_rows is None else query.whole_rows,
         candidates=ranking.CANDIDATES,
@@ -110,12 +110,11 @@ class PostgresRecall:
         return recalled_of(rows)
 
 
-def _shown_from(turn: TurnQuery) -> int | None:
-    """Depth where the window begins, None where the branch has it. What a token buffer shows is known
-    only when it is counted: then the whole path is searched."""
-    if turn.compaction is not None:
-        return None
-    return _BEHIND_ALL if turn.max_messages is not None else turn.pinned_depth
+def _shown_from(query: RecallQuery, turn: TurnQuery) -> int | None:
+    """Depth where the window begins, None where the branch has it."""
+    if query.whole_path:
+        return _BEHIND_ALL
+    return None if turn.compaction is not None else turn.pinned_depth
 
 
 def _row(row: IndexedText) -> dict[str, object]:

@@ -148,6 +148,8 @@ alter table memory_entries set (toast_tuple_target = 8160);
 create index memory_entries_scope_idx on memory_entries (resource_id, agent, created_at)
     where superseded_by is null;
 create index memory_entries_thread_idx on memory_entries (resource_id, thread_id);
+create index memory_entries_superseded_idx on memory_entries (resource_id, superseded_by)
+    where superseded_by is not null;
 
 -- Immutable generations of observations or summaries; each ends with a message. A prompt uses the deepest
 -- active one whose end is on its path. Not active: a slice that was observed ahead.
@@ -223,6 +225,8 @@ create table working_memory (
     version integer not null default 1,
     -- Who wrote it last: a run does not compete with its own writes.
     run_id text,
+    -- Tells a note from one that was deleted before it: their versions are the same.
+    created_at timestamptz not null,
     updated_at timestamptz not null,
     constraint working_memory_pkey primary key (resource_id, kind, scope, key),
     constraint working_memory_thread_fkey foreign key (resource_id, thread_id)

@@ -8,6 +8,29 @@ on conflict on constraint threads_pkey do update
 set title = null, metadata = '{}', deleted_at = coalesce(t.deleted_at, now())
 
 -- name: erase_entries
+-- What another thread taught and these superseded holds again, or is superseded by what superseded them.
+with recursive gone as materialized (
+    select e.id, e.superseded_by from memory_entries e where e.thread_id = %(thread_id)s
+),
+freed as (
+    select e.id, gone.superseded_by as by
+    from gone cross join lateral (
+        select m.id from memory_entries m
+        where m.superseded_by = gone.id and m.thread_id <> %(thread_id)s
+        offset 0
+    ) e
+    union
+    select freed.id, gone.superseded_by from freed join gone on gone.id = freed.by
+),
+relinked as (
+    -- By an array: joined with a list of unknown size, all entries of the owner would be read.
+    update memory_entries e
+    set superseded_by = (
+        select freed.by from freed
+        where freed.id = e.id and not exists (select from gone where gone.id = freed.by)
+    )
+    where e.id = any(array(select id from freed))
+)
 delete from memory_entries where thread_id = %(thread_id)s
 
 -- name: erase_compactions

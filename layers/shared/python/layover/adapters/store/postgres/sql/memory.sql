@@ -25,9 +25,9 @@ counted as (
     where m.thread_id = %(thread_id)s and m.id = c.key and m.token_count is distinct from c.value::integer
 ),
 profiled as (
-    insert into working_memory as w (kind, scope, key, value, run_id, updated_at)
+    insert into working_memory as w (kind, scope, key, value, run_id, created_at, updated_at)
     select 'profile', 'resource', %(agent)s, merged_fields('{}', %(profile)s::json), %(run_id)s,
-           %(at)s::timestamptz
+           %(at)s::timestamptz, %(at)s::timestamptz
     from done where %(profile)s::json is not null
     on conflict on constraint working_memory_pkey do update
     set value = merged_fields(w.value, %(profile)s::json), version = w.version + 1, run_id = excluded.run_id,

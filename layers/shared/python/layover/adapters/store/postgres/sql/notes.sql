@@ -10,7 +10,8 @@ select from threads t where t.id = %(thread_id)s and t.deleted_at is null for no
 -- In the order of the keys; version 0 where there is none.
 select coalesce(json_agg(json_build_object(
     'key', json_build_object('kind', k.kind, 'scope', k.scope, 'key', k.key),
-    'value', w.value, 'version', coalesce(w.version, 0), 'updated_at', w.updated_at, 'run_id', w.run_id)
+    'value', w.value, 'version', coalesce(w.version, 0), 'created_at', w.created_at,
+    'updated_at', w.updated_at, 'run_id', w.run_id)
     order by k.n), '[]')
 from rows from (
     json_to_recordset(%(keys)s::json) as (kind text, scope text, key text)
@@ -18,9 +19,9 @@ from rows from (
 left join working_memory w on w.kind = k.kind and w.scope = k.scope and w.key = k.key
 
 -- name: merge_note
-insert into working_memory as w (kind, scope, key, thread_id, value, run_id, updated_at)
+insert into working_memory as w (kind, scope, key, thread_id, value, run_id, created_at, updated_at)
 select %(kind)s, %(scope)s, %(key)s, %(thread_id)s, merged_fields('{}', %(fields)s::json), %(run_id)s,
-       %(at)s::timestamptz
+       %(at)s::timestamptz, %(at)s::timestamptz
 where %(thread_id)s::text is null
    or exists (select from threads t where t.id = %(thread_id)s and t.deleted_at is null)
 on conflict on constraint working_memory_pkey do update
@@ -29,8 +30,9 @@ set value = merged_fields(w.value, %(fields)s::json), version = w.version + 1, r
 
 -- name: replace_note
 -- Another version than the expected one: nothing is written.
-insert into working_memory as w (kind, scope, key, thread_id, value, run_id, updated_at)
-select %(kind)s, %(scope)s, %(key)s, %(thread_id)s, %(value)s::json, %(run_id)s, %(at)s::timestamptz
+insert into working_memory as w (kind, scope, key, thread_id, value, run_id, created_at, updated_at)
+select %(kind)s, %(scope)s, %(key)s, %(thread_id)s, %(value)s::json, %(run_id)s, %(at)s::timestamptz,
+       %(at)s::timestamptz
 where (%(thread_id)s::text is null
        or exists (select from threads t where t.id = %(thread_id)s and t.deleted_at is null))
   and (coalesce(%(expected)s::integer, 0) = 0

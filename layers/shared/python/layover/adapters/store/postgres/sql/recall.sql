@@ -245,7 +245,7 @@ shown as (
 answer as (
     select shown.n, shown.place, min(shown.created_at) over (partition by shown.place) as begun,
            json_build_object('message', message.json, 'match', m.n is not null, 'score', m.score,
-                             'text_score', m.lexical, 'vector_score', m.cosine) as json
+                             'text_score', m.lexical, 'vector_score', m.cosine, 'place', shown.n) as json
     from shown
     left join matches m using (n)
     join message_embeddings e on e.ctid = shown.tid

@@ -1,0 +1,60 @@
+# The NAT instance's first boot: user data, after VPC_CIDR=... has been set. What it sets up is there again
+# after every later boot. Amazon Linux 2023 has neither iptables nor nft, so one package is installed.
+set -euo pipefail
+
+# With half a GiB the kernel kills dnf beside what else starts on the first boot.
+if [ ! -e /swapfile ]; then
+  dd if=/dev/zero of=/swapfile bs=1M count=1024 status=none
+  chmod 600 /swapfile
+  mkswap /swapfile
+  echo '/swapfile none swap sw 0 0' >> /etc/fstab
+fi
+swapon -a
+
+# Something else on the first boot cleans dnf's cache, at times in the midst of this (aws-cdk#36717), and
+# the way out may be a moment late. aws-cfn-bootstrap has cfn-signal; the image has it as a rule.
+for attempt in 1 2 3 4; do
+  timeout 150 dnf install -y --setopt=install_weak_deps=False nftables aws-cfn-bootstrap && break
+  echo "attempt $attempt to install nftables failed"
+  [ "$attempt" -lt 4 ] || exit 1
+  sleep 10
+done
+
+# A table of its own, made anew each time. No interface is named: their names differ by instance type.
+cat > /etc/layover-nat.nft <<EOF
+table ip layover_nat
+delete table ip layover_nat
+table ip layover_nat {
+  chain postrouting {
+    type nat hook postrouting priority 100; policy accept;
+    ip saddr $VPC_CIDR ip daddr != $VPC_CIDR masquerade
+  }
+}
+EOF
+
+cat > /etc/systemd/system/layover-nat.service <<'EOF'
+[Unit]
+Description=Network address translation for the private subnets
+Wants=network-online.target
+After=network-online.target systemd-sysctl.service
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/usr/sbin/sysctl -w net.ipv4.ip_forward=1
+ExecStart=/usr/sbin/nft -f /etc/layover-nat.nft
+
+[Install]
+WantedBy=multi-user.target
+EOF
+
+systemctl daemon-reload
+systemctl enable layover-nat.service
+# Not by `enable --now`: on the first boot network-online.target may come after what runs this.
+systemctl start --no-block layover-nat.service
+for second in $(seq 60); do
+  systemctl --quiet is-active layover-nat.service && break
+  sleep 1
+done
+nft list table ip layover_nat
+[ "$(cat /proc/sys/net/ipv4/ip_forward)" = 1 ]

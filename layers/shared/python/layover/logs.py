@@ -1,0 +1,90 @@
+"""Log lines: JSON, one each, with what they belong to. Everything logs to the logger `layover`.
+
+Ids stay with one invocation: they are in a context of its own, which its tasks and threads share, and which
+is gone when it returns. Outside an invocation nothing is kept."""
+
+import logging
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+LOGGER = "layover"
+H = TypeVar("H", bound=Callable[..., Any])
+
+_ids: ContextVar[dict[str, str] | None] = ContextVar("layover_log_ids", default=None)
+
+
+@contextmanager
+def bound(**ids: str | None) -> Iterator[None]:
+    """Name these ids in every line that is logged inside, beside those that are named outside."""
+    told = _ids.set({**(_ids.get() or {}), **{k: v for k, v in ids.items() if v}})
+    try:
+        yield
+    finally:
+        _ids.reset(told)
+
+
+def name(**ids: str) -> None:
+    """Name these ids from here to the end of the invocation. Those that are named already stay: what an
+    invocation is about is known first."""
+    if (now := _ids.get()) is not None:
+        now.update({**ids, **now})
+
+
+def named() -> Mapping[str, str]:
+    """What a line that is logged now names."""
+    return dict(_ids.get() or {})
+
+
+def ids_of(event: Any, context: Any) -> dict[str, str | None]:
+    """What an invocation is about. `request_id`: API Gateway's, which its client is told, else Lambda's;
+    `function_request_id`: always Lambda's."""
+    given = event if isinstance(event, Mapping) else {}
+    function_request_id = getattr(context, "aws_request_id", None)
+    gateway = given.get("requestContext")
+    asked = gateway.get("requestId") if isinstance(gateway, Mapping) else None
+    run_id = given.get("run_id")
+    return {
+        "function_request_id": function_request_id,
+        "request_id": str(asked) if asked else function_request_id,
+        "run_id": run_id if isinstance(run_id, str) else None,
+    }
+
+
+def logged(handler: H, begin: Callable[[], object]) -> H:
+    """A Lambda handler whose lines name what its invocation is about. `begin`: sets the lines up."""
+
+    @wraps(handler)
+    def invoked(event: Any, context: Any) -> Any:
+        with suppress(ValueError):  # of the environment: what reads it next says what is wrong
+            begin()
+        with bound(**ids_of(event, context)):
+            return handler(event, context)
+
+    return cast(H, invoked)
+
+
+def write_json(service: str, level: str) -> None:
+    """JSON lines on stdout from this level on, with the deployment as `service`."""
+    from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
+
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(LambdaPowertoolsFormatter(service=service, utc=True, use_rfc3339=True))
+    handler.addFilter(_name_ids)
+    # Not powertools' own Logger: its logger is called as the service is, and nothing here logs to that.
+    logger = logging.getLogger(LOGGER)
+    logger.setLevel(level.upper())
+    logger.handlers = [handler]
+    # Lambda's handler of the root logger would write each line again, as plain text.
+    logger.propagate = False
+
+
+def _name_ids(record: logging.LogRecord) -> bool:
+    """The line's own `extra` wins."""
+    for key, value in named().items():
+        if getattr(record, key, None) is None:
+            setattr(record, key, value)
+    return True

@@ -1,0 +1,40 @@
+"""Notes: working memory and profiles."""
+
+from layover.values.base import Json, Time, Value
+
+
+class NoteKey(Value):
+    """Names one row of `working_memory`: working notes or a profile.
+
+    `kind`: working | profile. `scope`: resource | thread. `key`: the agent's name (`*`: shared), or the
+    thread's id."""
+
+    kind: str
+    scope: str
+    key: str
+
+
+class Note(Value):
+    """Working memory or a profile: text, or an object of a schema. Version 0: there is none yet."""
+
+    key: NoteKey
+    value: Json = None
+    version: int = 0
+    """Counts the writes since it was made; one that is made anew after a deletion begins at 1 again."""
+    created_at: Time | None = None
+    """When it was made: another time, another note."""
+    updated_at: Time | None = None
+    run_id: str | None = None
+    """The run that wrote it last; None where its owner did."""
+
+    def same_as(self, other: "Note") -> bool:
+        """Nobody wrote between these two readings of one key."""
+        return (self.created_at, self.version) == (other.created_at, other.version)
+
+
+class NoteWrite(Value):
+    """What came of a write. `note`: what is there now; `stored`: this write (or one that said the same)
+    made it so. Neither stored nor a version: the note's thread is gone."""
+
+    note: Note
+    stored: bool

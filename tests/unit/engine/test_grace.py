@@ -1,0 +1,156 @@
+"""How long running tools go on when their run is to end, to the tenth of a second: time is skipped."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from layover import Agent, tool
+from layover.adapters.inmemory.model import call, say
+from layover.services.cancel import cancel
+from layover.values.run import OnBusy, Run, Status
+from run_kit import ANN, Bench, told
+
+
+class Skipping(asyncio.SelectorEventLoop):
+    """A loop that waits for nothing: where nobody has anything to do, it is later at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._skipped = 0.0
+        self._look = self._selector.select
+        self._selector.select = self._skip
+
+    def time(self) -> float:
+        return super().time() + self._skipped
+
+    def _skip(self, timeout: float | None = None) -> Any:
+        found = self._look(0)
+        if not found:
+            assert timeout is not None, "everybody waits for somebody else"
+            self._skipped += timeout
+        return found
+
+
+class LoopClock:
+    """The loop's time as a clock, which may be set wrong."""
+
+    def __init__(self) -> None:
+        self.wrong = timedelta(0)
+
+    def now(self) -> datetime:
+        moment = datetime.fromtimestamp(asyncio.get_running_loop().time(), UTC)
+        return moment + self.wrong
+
+
+class Stage:
+    """A run with a tool that goes on until it is released."""
+
+    def __init__(self, *, needs_approval: bool = False) -> None:
+        self.running, self.release = asyncio.Event(), asyncio.Event()
+
+        @tool(needs_approval=needs_approval)
+        async def slow() -> str:
+            """Take long."""
+            self.running.set()
+            await self.release.wait()
+            return "kept"
+
+        agent = Agent("helper", model="m", tools=[slow])
+        self.clock = LoopClock()
+        self.bench = Bench(agent, [call("slow"), say("next")], clock=self.clock)
+
+    async def ended(self, phase: float, takes: float, end: Callable[[str], Any]) -> Run:
+        """The run, ended `phase` seconds after a look at the flag by `end`; its tool is through `takes`
+        seconds later."""
+        loop = asyncio.get_running_loop()
+        run_id = await self.bench.start()
+        turn = asyncio.create_task(self.bench.turn(run_id))
+        await self.running.wait()
+        await asyncio.sleep(phase)
+        loop.call_later(takes, self.release.set)
+        await end(run_id)
+        self.release.set()
+        await turn
+        return await self.bench.run(run_id)
+
+
+def played(scene: Coroutine[Any, Any, None]) -> None:
+    with asyncio.Runner(loop_factory=Skipping) as runner:
+        runner.run(scene)
+
+
+def kept(run: Run) -> bool:
+    assert run.status is Status.CANCELLED
+    return told(run.messages)[1] == ("tool", "kept")
+
+
+@pytest.mark.parametrize("phase", [0.0, 0.2, 0.45])
+@pytest.mark.parametrize(("takes", "stays"), [(1.45, True), (1.6, False)])
+def test_a_cancel_leaves_a_tool_a_second_and_a_half_and_answers_within_two(
+    phase: float, takes: float, stays: bool
+) -> None:
+    async def scene() -> None:
+        stage, time = Stage(), asyncio.get_running_loop().time
+
+        async def end(run_id: str) -> None:
+            asked = time()
+            meta = await cancel(stage.bench.plain, ANN, run_id)
+            assert meta.status is Status.CANCELLED
+            assert time() - asked < 1.9
+
+        assert kept(await stage.ended(phase, takes, end)) is stays
+
+    played(scene())
+
+
+@pytest.mark.parametrize("phase", [0.0, 0.2, 0.45])
+@pytest.mark.parametrize(("takes", "stays"), [(1.95, True), (2.1, False)])
+def test_an_interrupted_tool_has_two_seconds_to_finish_and_be_kept(
+    phase: float, takes: float, stays: bool
+) -> None:
+    async def scene() -> None:
+        stage, time = Stage(), asyncio.get_running_loop().time
+
+        async def end(_: str) -> None:
+            asked = time()
+            await stage.bench.start("next", on_busy=OnBusy.INTERRUPT)
+            assert time() - asked < 2.4
+
+        assert kept(await stage.ended(phase, takes, end)) is stays
+
+    played(scene())
+
+
+def test_a_clock_that_is_ahead_takes_a_tool_no_more_than_the_time_between_two_looks() -> None:
+    async def scene() -> None:
+        stage, loop = Stage(), asyncio.get_running_loop()
+
+        async def end(run_id: str) -> None:
+            loop.call_later(0.01, setattr, stage.clock, "wrong", timedelta(hours=1))
+            await cancel(stage.bench.plain, ANN, run_id)
+
+        assert kept(await stage.ended(0.2, 0.95, end))
+
+    played(scene())
+
+
+def test_a_database_that_does_not_answer_holds_no_cancel_up() -> None:
+    async def scene() -> None:
+        stage, time = Stage(needs_approval=True), asyncio.get_running_loop().time
+        run = await stage.bench.go()
+        assert run.status is Status.SUSPENDED
+
+        async def asleep(_: Any) -> None:
+            await asyncio.Event().wait()
+
+        stage.bench.threads.save_turn = asleep  # type: ignore[method-assign]
+        asked = time()
+        meta = await cancel(stage.bench.plain, ANN, run.id)
+        assert (meta.status, meta.saved) == (Status.CANCELLED, False)
+        assert time() - asked < 0.6
+        assert (await stage.bench.head()).unsaved == (run.id,)
+
+    played(scene())
