@@ -89,7 +89,9 @@ def test_the_owner_is_in_every_primary_unique_and_foreign_key(postgres: TestPost
     assert [row for row in rows if row[1:] != (True, True)] == []
 
 
-def test_the_owner_leads_every_index_but_those_that_would_look_alike(postgres: TestPostgres) -> None:
+def test_the_owner_leads_every_index_but_those_that_would_look_alike(
+    postgres: TestPostgres,
+) -> None:
     rows = _rows(
         postgres,
         """

@@ -17,6 +17,7 @@ from layover.services.cancel import cancel
 from layover.services.deadlines import NoDeadline
 from layover.services.extract import extract
 from layover.services.payloads import RunPayload
+from layover.services.retire import retire
 from layover.services.start_run import OnBusy
 from layover.services.sweep import sweep
 from layover.services.turn import turn
@@ -275,6 +276,21 @@ async def test_a_run_that_was_cancelled_while_it_waited_is_kept_for_recall() -> 
     (kept,) = thread.texts.values()
     assert kept.text.vector is not None
     assert await later(bench, PATIENCE) == {}
+
+
+async def test_a_run_that_is_retired_while_the_sweeper_looks_is_left_alone() -> None:
+    bench, run_id = await cancelled_while_it_waits()
+    alive = bench.callbacks.alive
+
+    async def done_meanwhile(execution: str) -> bool:
+        await retire(bench.plain, await bench.meta(run_id))
+        return await alive(execution)
+
+    bench.callbacks.alive = done_meanwhile  # type: ignore[method-assign]
+    before = list(bench.callbacks.started)
+    await later(bench, timedelta(0))
+    assert bench.callbacks.started == before
+    assert await later(bench, PATIENCE * 100) == {}
 
 
 async def test_what_follows_a_run_is_asked_for_once() -> None:

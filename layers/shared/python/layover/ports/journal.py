@@ -294,9 +294,10 @@ class Journal(Protocol):
 
     async def look_again(
         self, owner: str, run_id: str, seen: datetime, at: datetime, lost_at: datetime | None = None
-    ) -> None:
+    ) -> bool:
         """When the sweeper looks next, and since when nothing drives the run. What others asked for
-        since the sweeper saw what was due (`seen`) stands: a decision wants a look at once."""
+        since the sweeper saw what was due (`seen`) stands: a decision wants a look at once. False: so it
+        was, or the run was retired."""
         ...
 
     async def succeed(self, owner: str, run_id: str, execution: str | None) -> int | None:

@@ -117,10 +117,11 @@ async def _finish(runtime: Runtime, run: RunMeta, seen: datetime) -> str:
     if not run.saved:
         await _save(runtime, run, seen)
     if await _forgotten(runtime, run):
-        await runtime.callbacks.start(run.owner, run.id, run.n + 1)
         now = runtime.clock.now()
         at = now + runtime.settings.sweep_patience
-        await runtime.journal.look_again(run.owner, run.id, seen, at, now)
+        # Refused where the execution has retired the run since it was read: it was not dead but done.
+        if await runtime.journal.look_again(run.owner, run.id, seen, at, now):
+            await runtime.callbacks.start(run.owner, run.id, run.n + 1)
         return "remembering"
     await retire(runtime, run)
     return "retired"

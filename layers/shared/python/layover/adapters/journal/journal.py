@@ -256,9 +256,9 @@ class TableJournal:
 
     async def look_again(
         self, owner: str, run_id: str, seen: datetime, at: datetime, lost_at: datetime | None = None
-    ) -> None:
+    ) -> bool:
         """See `ports.Journal`."""
-        await self._requests.look_again(owner, run_id, seen, at, lost_at)
+        return await self._requests.look_again(owner, run_id, seen, at, lost_at)
 
     async def succeed(self, owner: str, run_id: str, execution: str | None) -> int | None:
         """See `ports.Journal`."""

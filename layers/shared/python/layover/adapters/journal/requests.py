@@ -287,15 +287,19 @@ class Requests:
 
     async def look_again(
         self, owner: str, run_id: str, seen: datetime, at: datetime, lost_at: datetime | None
-    ) -> None:
-        """When the sweeper looks at the run next, unless somebody asked for a look since `seen`."""
+    ) -> bool:
+        """When the sweeper looks at the run next, unless somebody asked for a look since `seen` or the
+        run has left the watch (False)."""
         changes = {
             "gsi2sk": rfc3339(at),
             "lost_at": rfc3339(lost_at) if lost_at else None,
         }
         due = Below("gsi2sk", rfc3339(seen + MICROSECOND))
-        with suppress(ConditionFailed):
+        try:
             await self._table.write(Update(Keys(owner).run(run_id), META, set=changes, when=due))
+        except ConditionFailed:
+            return False
+        return True
 
     async def saved(self, owner: str, run_id: str, thread_id: str) -> None:
         """The outcome of a run that was over unsaved is in the database now."""
