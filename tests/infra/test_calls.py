@@ -58,7 +58,7 @@ NOT_SEEN = {
     "lambda:InvokeFunction function:sockets": {
         *("api", "turn", "resume", "settle", "sweep", "sockets")
     },
-    # A decision that comes between the suspension and its token (tests/unit/engine/test_suspension.py), and a
+    # A decision that comes between the suspension and its token (tests/unit/engine/test_task_tokens.py), and a
     # run that is given up while one of its calls waits.
     "states:SendTaskSuccess machine": {"resume", "settle"},
     # Who first finds a socket gone forgets it, and often that is API Gateway's own word.
