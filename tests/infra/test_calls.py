@@ -58,8 +58,8 @@ NOT_SEEN = {
     "lambda:InvokeFunction function:sockets": {
         *("api", "turn", "resume", "settle", "sweep", "sockets")
     },
-    # A decision that comes between the suspension and its token (tests/unit/engine/test_task_tokens.py), and a
-    # run that is given up while one of its calls waits.
+    # A decision that comes between the suspension and its token (tests/unit/engine/test_task_tokens.py),
+    # and a run that is given up while one of its calls waits.
     "states:SendTaskSuccess machine": {"resume", "settle"},
     # Who first finds a socket gone forgets it, and often that is API Gateway's own word.
     "dynamodb:DeleteItem table": {"resume", "settle"},

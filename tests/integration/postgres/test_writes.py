@@ -74,8 +74,8 @@ _ROWS = (
     "values ('thread', 1, 'observations', 0, -1, 0, 'q', 1, now())",
     "insert into observations (thread_id, generation, id, position, observed_at, marker, content) "
     "values ('thread', 1, 'o', 0, now(), 'INFO', 'secret')",
-    "insert into working_memory (kind, scope, key, thread_id, value, updated_at) "
-    "values ('working', 'thread', 'thread', 'thread', '{}', now())",
+    "insert into working_memory (kind, scope, key, thread_id, value, created_at, updated_at) "
+    "values ('working', 'thread', 'thread', 'thread', '{}', now(), now())",
     "insert into thread_state (thread_id, session, updated_at) values ('thread', '{}', now())",
     "insert into iteration_log (thread_id, task, attempt, action, created_at) "
     "values ('thread', 'task', 1, 'secret', now())",

@@ -23,13 +23,14 @@ freed as (
     select freed.id, gone.superseded_by from freed join gone on gone.id = freed.by
 ),
 relinked as (
-    -- By an array: joined with a list of unknown size, all entries of the owner would be read.
+    -- By arrays: joined with a list of unknown size, all entries of the owner would be read. Two of them: the
+    -- index of superseded entries is small whatever the planner knows of the owner.
     update memory_entries e
     set superseded_by = (
         select freed.by from freed
         where freed.id = e.id and not exists (select from gone where gone.id = freed.by)
     )
-    where e.id = any(array(select id from freed))
+    where e.superseded_by = any(array(select id from gone)) and e.id = any(array(select id from freed))
 )
 delete from memory_entries where thread_id = %(thread_id)s
 
