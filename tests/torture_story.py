@@ -174,12 +174,18 @@ def _counts(line: Line) -> bool:
     return line.k <= LOOKS and not line.point.endswith("(success)")
 
 
+SWITCH = "DynamoTable.get STOP"
+"""A look at the operator's switch."""
+
+
 def by_the_clock(point: Point, stories: Sequence[Story]) -> bool:
     """Whether a run may do without it: batches of events (and what becomes of each later), polls."""
     if point.k > 1 and (point.point in CLOCKED or point.function == "sweep"):
         return True
     if is_calm(point) or point.point.startswith("StepFunctions.wake"):
         return True  # whether a decision or its token comes first, who wakes the other is chance
+    if point.point.endswith(SWITCH):
+        return True  # an environment remembers it for some seconds, for all runs
     key = (point.function, point.point, point.k)
     return not all(key in _passed(story) for story in stories)
 
