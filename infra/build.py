@@ -35,10 +35,12 @@ LEFT_OUT = ("local", "cli.py")
 """Of layover: what runs on one machine only."""
 RUBBISH = ("bin", "*.dist-info/RECORD", "*.dist-info/INSTALLER", "*.dist-info/REQUESTED")
 """Where pip ran, and what it ran with: the only things that differ from machine to machine."""
+UNASKED = ("admin", "live", "evals")
 UNUSED = (
     *("*/tests", "botocore/data/*/*/examples-1.json*", "boto3/examples", "*.dist-info/sboms"),
-    # Keys and members of an organization at OpenAI; types that only editors read.
-    *("openai/resources/admin", "openai/types/admin", "**/*.pyi"),
+    # Keys and members of an organization at OpenAI, live sessions, evaluations: loaded only where asked for.
+    *(f"openai/{kind}/{name}" for kind in ("resources", "types") for name in UNASKED),
+    "**/*.pyi",
 )
 PLATFORMS = {
     "arm64": ("manylinux2014_aarch64", "manylinux_2_28_aarch64"),
