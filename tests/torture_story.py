@@ -3,6 +3,7 @@
 A *point* is the k-th time that one function does one thing for one owner, before or after it is done
 (`kill_points`). Points are read from what runs without a kill did; nothing is listed by hand."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -176,6 +177,8 @@ def _counts(line: Line) -> bool:
 
 SWITCH = "DynamoTable.get STOP"
 """A look at the operator's switch."""
+WAITING_CALL = re.compile(r"DynamoTable\.get STEP#\d+#CALL#\S+")
+"""The sweeper's look at a call that waits."""
 
 
 def by_the_clock(point: Point, stories: Sequence[Story]) -> bool:
@@ -186,6 +189,8 @@ def by_the_clock(point: Point, stories: Sequence[Story]) -> bool:
         return True  # whether a decision or its token comes first, who wakes the other is chance
     if point.point.endswith(SWITCH):
         return True  # an environment remembers it for some seconds, for all runs
+    if point.function == "sweep" and WAITING_CALL.fullmatch(point.point):
+        return True  # how long it has waited is counted by whichever sweep finds the run waiting
     key = (point.function, point.point, point.k)
     return not all(key in _passed(story) for story in stories)
 
