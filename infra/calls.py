@@ -34,11 +34,6 @@ class Calls:
     """Whether it writes events, and so sends them to sockets; what is left to send, `sockets` sends."""
 
     @property
-    def states(self) -> bool:
-        """Whether it has to do with executions at all."""
-        return bool(self.machine or self.executions)
-
-    @property
     def actions(self) -> frozenset[str]:
         """As IAM names them."""
         named = {

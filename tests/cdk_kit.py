@@ -10,6 +10,11 @@ from typing import Any
 NOT_OURS = ("W3005",)
 
 
+def listed(value: Any) -> list[Any]:
+    """IAM writes a list of one as its only member."""
+    return value if isinstance(value, list) else [value]
+
+
 class Synthesized:
     """What `cdk synth` left, and what it said."""
 

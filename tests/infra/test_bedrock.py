@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from cdk_kit import Synthesized
+from cdk_kit import Synthesized, listed
 from infra.settings import FUNCTIONS, Settings
 from infra.variables import EMBEDS, READS
 
@@ -46,11 +46,6 @@ def plain(value: Any) -> str:
 def about_models(stack: Synthesized, name: str) -> list[dict[str, Any]]:
     """The statements of a function's role that are about Bedrock."""
     return [s for s in stack.statements(name) if "bedrock:" in json.dumps(s["Action"])]
-
-
-def listed(value: Any) -> list[Any]:
-    """IAM writes a single one without a list."""
-    return value if isinstance(value, list) else [value]
 
 
 def foundation(region: str, name: str) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cdk_kit import Synthesized
+from cdk_kit import Synthesized, listed
 from infra.calls import CALLS
 from infra.constructs.permissions import Resources, statements
 from infra.settings import FUNCTIONS, TUNED
@@ -108,11 +108,6 @@ def allowed(name: str) -> set[str]:
         for action in listed(each["Action"])
         for resource in listed(each["Resource"])
     }
-
-
-def listed(value: Any) -> list[Any]:
-    """IAM writes a list of one as its only member."""
-    return value if isinstance(value, list) else [value]
 
 
 def read(lines: frozenset[str]) -> set[str]:

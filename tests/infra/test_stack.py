@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cdk_kit import Synthesized
+from cdk_kit import Synthesized, listed
 from infra.calls import CALLS
 from infra.settings import FUNCTIONS
 from infra.variables import KEY, READS
@@ -101,11 +101,6 @@ def test_role_allows_the_calls_of_its_function_and_no_more(stack: Synthesized, n
 def test_role_names_its_resources(stack: Synthesized, name: str) -> None:
     free = {a for s in stack.statements(name) if wildcards(s) for a in listed(s["Action"])}
     assert all(action.startswith(("xray:", "ec2:")) for action in free)
-
-
-def listed(value: str | list[str]) -> list[str]:
-    """IAM writes a single one without a list."""
-    return [value] if isinstance(value, str) else value
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from layover.context.fit import DEFAULT_WINDOW, room
-from layover.context.tokens import message_tokens
+from layover.context.tokens import counted_tokens
 from layover.declare.agent import Agent
 from layover.declare.memory import ObservationalMemory, RollingSummary
 from layover.values.compaction import CompactionKind, Generation
@@ -65,14 +65,9 @@ def limits(agent: Agent, settings: Settings, window: int | None) -> Limits | Non
     return None
 
 
-def size(message: Message) -> int:
-    """Tokens of a message, as counted when it was stored."""
-    return message_tokens(message) if message.token_count is None else message.token_count
-
-
 def total(messages: Sequence[Message]) -> int:
     """Tokens of these messages."""
-    return sum(map(size, messages))
+    return sum(map(counted_tokens, messages))
 
 
 def ends(messages: Sequence[Message]) -> list[int]:

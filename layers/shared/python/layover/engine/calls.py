@@ -308,15 +308,11 @@ class Calls:
 
     def _end_events(self, step: StepRecord, call: CallRecord) -> list[Event]:
         now = self._clock.now()
-        end = ToolExecutionEnd(
-            at=now,
-            tool_call_id=call.tool_call_id,
-            tool_name=call.tool_name,
-            result=call.result,
-            is_error=call.is_error,
-        )
         message = tool_message(step, self._state.slot(step, call), call)
-        events: list[Event] = [end, MessageEvent(at=now, message=message)]
+        events: list[Event] = [
+            ToolExecutionEnd.of(call, now),
+            MessageEvent(at=now, message=message),
+        ]
         if call.custom is not None:
             events.append(MessageEvent(at=now, message=call.custom))
         return events

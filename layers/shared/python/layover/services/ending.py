@@ -148,14 +148,8 @@ def _closed_events(state: RunState, closed: Sequence[CallRecord], now: datetime)
     for call in closed:
         if call.tool_name == BUDGET_TOOL:
             continue
-        end = ToolExecutionEnd(
-            at=now,
-            tool_call_id=call.tool_call_id,
-            tool_name=call.tool_name,
-            result=call.result,
-            is_error=call.is_error,
-        )
-        events += [end, MessageEvent(at=now, message=messages[call.tool_call_id])]
+        message = MessageEvent(at=now, message=messages[call.tool_call_id])
+        events += [ToolExecutionEnd.of(call, now), message]
     return events
 
 

@@ -1,12 +1,20 @@
 """Events of a run (CONTRACT 3). A draft has no `seq` and no `run_id`: the journal's order gives them."""
 
-from typing import Annotated, Any, Literal
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, TypeAdapter
 
 from layover.values.base import Json, Time, Value
 from layover.values.message import Message
-from layover.values.run import DecisionKind, ErrorInfo, FinishReason, Pending, Status
+from layover.values.run import (
+    CallRecord,
+    DecisionKind,
+    ErrorInfo,
+    FinishReason,
+    Pending,
+    Status,
+)
 from layover.values.usage import Usage
 
 
@@ -81,6 +89,17 @@ class ToolExecutionEnd(BaseEvent):
     tool_name: str
     result: Json
     is_error: bool
+
+    @classmethod
+    def of(cls, call: CallRecord, at: datetime) -> Self:
+        """The end of a call that is settled."""
+        return cls(
+            at=at,
+            tool_call_id=call.tool_call_id,
+            tool_name=call.tool_name,
+            result=call.result,
+            is_error=call.is_error,
+        )
 
 
 class DataEvent(BaseEvent):
