@@ -4,10 +4,10 @@ import json
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
-from functools import cached_property
+from dataclasses import asdict, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from e2e_kit import Answer, Brain, Caller, Json, System, eventually, unique
 from fake_openai import say
 from layover.keys import HEAD, META, Keys
 from torture_proxy import PostgresProxy
-from torture_story import Line, Point, Scenario, Story
+from torture_story import Death, Line, Point, Scenario, Story
 
 DEADLINE_S = 240.0
 """For a whole run, with whatever happens to it and to the others, on a machine that is busy."""
@@ -274,12 +274,12 @@ class Client:
 
     def story(self, scenario: Scenario) -> Story:
         """One run from its thread to the end of its execution."""
-        for death in scenario.deaths:
-            self.system.order_death(self.name, death.point, death.times)
+        self._order(death for death in scenario.deaths if not death.behind)
         story = Story(scenario, self.name)
         began = time.monotonic()
         thread = self.thread(scenario.agent)
         run_id = self.start(thread, scenario)
+        self._order(death for death in scenario.deaths if death.behind)
         next_id = scenario.act(self, thread, run_id) if scenario.act else None
         if scenario.ends == "erased":
             return self._look_for(story, thread, run_id, began)
@@ -292,6 +292,17 @@ class Client:
         if next_id:
             story.then = self.look(Story(NEXT, self.name), thread, next_id)
         return self.look(story, thread, run_id)
+
+    def _order(self, deaths: Iterable[Death]) -> None:
+        """Each as soon as what it stands behind has happened."""
+        for death in deaths:
+            point = death.point
+            if death.behind:
+                self.until(partial(self.system.deaths, self.name, death.behind))
+                done = [x for x in self.system.trace(self.name) if x.mark == ">"]
+                passed = sum((x.function, x.point) == (point.function, point.point) for x in done)
+                point = replace(point, k=point.k + passed)
+            self.system.order_death(self.name, point, death.times)
 
     def closed(self, run_id: str) -> None:
         """Wait until no execution of the run is open."""

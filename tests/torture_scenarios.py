@@ -40,7 +40,7 @@ _WAITS = (_ask(("charge", "w1"), ("refund", "w2")), say("paid back"))
 _WAITS_TEXT = "please charge it and pay it back"
 _TAKEN = "DynamoTable.write META"
 """Turn takes the run; the first time it makes a step and suspends."""
-_TURNS_DIE = Death(Point("turn", _TAKEN, 2, "after"), times=5)
+_TURNS_DIE = Death(Point("turn", _TAKEN, 1, "after"), times=5, behind="resume")
 _BRANCH_DIES = Death(Point("resume", "DynamoTable.transact META *#CALL#w2", 1, "after"), times=3)
 """Await stores its token and dies, as often as it is tried: Turn finds the call waiting."""
 

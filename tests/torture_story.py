@@ -44,10 +44,14 @@ class Point:
 
 @dataclass(frozen=True)
 class Death:
-    """Processes that die at the point (a pattern, `*` stands for anything), `times` in a row."""
+    """Processes that die at the point (a pattern, `*` stands for anything), `times` in a row.
+
+    `behind`: not before a process of this function has died; the point's `k` counts from there. On a busy
+    machine a function may have been tried once more by then."""
 
     point: Point
     times: int = 1
+    behind: str = ""
 
 
 @dataclass(frozen=True)
@@ -158,15 +162,18 @@ class Story:
 
 
 def points(*stories: Story) -> list[Point]:
-    """Every point that any of these runs passed, before and after, in the order of their passing."""
+    """Every point that any of these runs passed, before and after, in the order of their passing. What
+    fails (the database is away) has no after."""
     passed = dict.fromkeys(key for story in stories for key in _passed(story))
-    return [Point(*key, when) for key in passed for when in ("before", "after")]
+    done = {key for story in stories for key in _passed(story, "<X")}
+    whens = {key: ("before", "after") if key in done else ("before",) for key in passed}
+    return [Point(*key, when) for key in passed for when in whens[key]]
 
 
-def _passed(story: Story) -> list[tuple[str, str, int]]:
+def _passed(story: Story, marks: str = ">") -> list[tuple[str, str, int]]:
     watches = story.scenario.watches
-    begun = [x for x in story.trace if x.mark == ">" and watches(x.function, x.point)]
-    return [(x.function, x.point, x.k) for x in begun if x.function != "sweep" or _counts(x)]
+    seen = [x for x in story.trace if x.mark in marks and watches(x.function, x.point)]
+    return [(x.function, x.point, x.k) for x in seen if x.function != "sweep" or _counts(x)]
 
 
 def _counts(line: Line) -> bool:
