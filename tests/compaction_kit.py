@@ -19,6 +19,7 @@ from layover.values.usage import Usage
 from thread_kit import START, Conversation, Stores
 
 AT = START + timedelta(days=1)
+A_TO_F = ("a", "b", "c", "d", "e", "f")
 
 
 def observation(id: str, parent: str | None = None) -> Observation:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from aws_fixture import LocalAws, aws
+from compaction_kit import A_TO_F, Branches
 from journal_kit import World
 from layover.adapters.blobs.s3 import S3Blobs
 from layover.adapters.inmemory.blobs import MemoryBlobs
@@ -38,6 +39,14 @@ def thread_stores(request: pytest.FixtureRequest) -> Stores:
         return Stores(threads, InMemoryMemory(threads))
     database: Database = request.getfixturevalue("database")
     return Stores(PostgresThreads(database), PostgresMemory(database))
+
+
+@pytest.fixture
+async def branches(thread_stores: Stores, owner: str) -> Branches:
+    """The thread a, b, c, d, e, f (depths 0 to 5)."""
+    branches = Branches(thread_stores, owner)
+    await branches.line(None, *A_TO_F)
+    return branches
 
 
 @pytest.fixture
