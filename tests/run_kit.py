@@ -113,6 +113,11 @@ class FailingThreads(InMemoryThreads):
             raise RetryableError("the database is away")
         await super().save_turn(record)
 
+    async def erase(self, owner: str, thread_id: str) -> None:
+        if self.away:
+            raise RetryableError("the database is away")
+        await super().erase(owner, thread_id)
+
 
 class AtOnce:
     """`ports.Background` that has done it when it returns."""
@@ -301,6 +306,14 @@ class Bench:
         page = await self.threads.messages(ANN, thread, leaf, 1_000, None)
         assert page is not None
         return list(page.items)
+
+
+def nested(levels: int) -> Any:
+    """Lists within lists."""
+    value: Any = []
+    for _ in range(levels - 1):
+        value = [value]
+    return value
 
 
 def types(events: Iterable[Event], *but: str) -> list[str]:

@@ -102,6 +102,8 @@ class RecordingCallbacks:
     started: list[str] = field(default_factory=list)
     woken: list[str] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
+    closed: set[str] = field(default_factory=set)
+    """Tokens that no branch waits on any more."""
     down: bool = False
 
     def _check(self) -> None:
@@ -115,9 +117,10 @@ class RecordingCallbacks:
     async def alive(self, execution: str) -> bool:
         return True
 
-    async def wake(self, token: str) -> None:
+    async def wake(self, token: str) -> bool:
         self._check()
         self.woken.append(token)
+        return token not in self.closed
 
     async def stop(self, execution: str, reason: str) -> None:
         self._check()

@@ -24,9 +24,9 @@ from api import (
 from api.auth import caller
 from api.call import Call, Host
 from api.problems import MethodNotAllowed, answer_error, expected, internal_error, wrong_fields
-from api.request import parse_json, prepared
+from api.request import parse_json, prepared, takes_gzip
 from layover import logs
-from layover.errors import LayoverError, NotFound, RetryableError
+from layover.errors import AgentsNotLoaded, LayoverError, NotFound, RetryableError
 
 logger = logging.getLogger("layover")
 _FRAMES = 12
@@ -56,7 +56,9 @@ def answer(event: Mapping[str, Any], context: Any, host: Host) -> dict[str, Any]
         path = APIGatewayProxyEventV2(request).path
         logs.name(**{id: found[1] for id, of in _NAMED.items() if (found := of.search(path))})
         owner = caller(request, path, host.runtime().settings.access)
-        app.context.update(call=Call(host, owner), request_id=_request_id(event))
+        app.context.update(
+            call=Call(host, owner, takes_gzip(request)), request_id=_request_id(event)
+        )
         return app.resolve(request, context)
     except LayoverError as error:
         return _result(_told(error, _request_id(event)))
@@ -117,10 +119,19 @@ def _told(error: LayoverError, request_id: str) -> Response[str]:
     if type(error) is RetryableError and isinstance(error.__cause__, RetryableError):
         # For the state machine the environment calls every passing fault by one name.
         error = error.__cause__
-    return answer_error(error) if expected(error) else _unforeseen(error, request_id)
+    if not expected(error):
+        return _unforeseen(error, request_id)
+    if isinstance(error, AgentsNotLoaded):
+        _log(error, request_id)
+    return answer_error(error)
 
 
 def _unforeseen(error: Exception, request_id: str) -> Response[str]:
+    _log(error, request_id)
+    return internal_error(request_id)
+
+
+def _log(error: Exception, request_id: str) -> None:
     """Log where it happened, and what our own errors say: others' may hold somebody's text."""
     logger.error(
         "a request failed",
@@ -135,7 +146,6 @@ def _unforeseen(error: Exception, request_id: str) -> Response[str]:
             ],
         },
     )
-    return internal_error(request_id)
 
 
 def _request_id(event: Mapping[str, Any]) -> str:

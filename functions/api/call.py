@@ -1,6 +1,5 @@
 """What every route uses: the caller, the services, and answers that fit into a Lambda's."""
 
-import json
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Annotated, Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
@@ -10,14 +9,14 @@ from aws_lambda_powertools.event_handler.api_gateway import Router
 from aws_lambda_powertools.event_handler.openapi.params import Query
 from pydantic import BaseModel
 
+from api.fitting import MAX_ANSWER, answer_size, fits, fitting, is_large
 from layover.ports import Runtime
 from layover.values.event import EventPage
 from layover.values.page import Page
+from layover.values.run import Run
 
-MAX_ANSWER = 5_500_000
-"""Bytes of a body inside the function's answer, which holds 6 MB."""
-_SURELY_FITS = MAX_ANSWER // 6
-"""Characters: in the answer a character takes six bytes at most."""
+_ENVELOPE = 10_000
+"""Bytes of a page around its runs, a cursor among them."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -43,10 +42,11 @@ class Host(Protocol):
 
 @dataclass(frozen=True)
 class Call:
-    """One request: whose, and on what."""
+    """One request: whose, on what, and whether its client reads gzip."""
 
     host: Host
     owner: str | None
+    takes_gzip: bool = False
 
     def do(
         self,
@@ -78,33 +78,62 @@ def answer_json(
 ) -> Response[str]:
     """A value as JSON; compressed where it is large and the client takes that."""
     text = value.model_dump_json()
+    return _response(text, is_large(text), status, headers)
+
+
+def answer_run(
+    call: Call, run: Run, status: int = 200, headers: dict[str, Any] | None = None
+) -> Response[str]:
+    """A run, or what there is room for of one that is larger than a function's answer."""
+    return _answer(run, call.takes_gzip, status, headers)
+
+
+def answer_page(call: Call, fetch: Callable[[int], Page[Any]], limit: int) -> Response[str]:
+    """A page with `limit` items, or with fewer where so many do not fit."""
+    while True:
+        page = fetch(limit)
+        if len(page.items) <= 1 or fits(page):
+            return _answer(page, call.takes_gzip)
+        limit = max(1, min(limit, len(page.items)) // 2)
+
+
+def answer_events(call: Call, page: EventPage) -> Response[str]:
+    """As many of the events as fit, at least one."""
+    while len(page.items) > 1 and not fits(page):
+        items = page.items[: len(page.items) // 2]
+        page = EventPage(items=items, last_seq=items[-1].seq, done=False)
+    return _answer(page, call.takes_gzip)
+
+
+class Room:
+    """What is left of an answer that takes one run after the other, the first one in any case."""
+
+    def __init__(self) -> None:
+        self._left: int | None = None
+
+    def takes(self, run: Run) -> bool:
+        """Whether the run is still in."""
+        size = answer_size(run.model_dump_json())
+        if self._left is None:
+            self._left = MAX_ANSWER - _ENVELOPE - size
+            return True
+        self._left -= size
+        return self._left >= 0
+
+
+def _answer(
+    value: BaseModel, takes_gzip: bool, status: int = 200, headers: dict[str, Any] | None = None
+) -> Response[str]:
+    return _response(*fitting(value, takes_gzip), status, headers)
+
+
+def _response(
+    text: str, compress: bool, status: int, headers: dict[str, Any] | None
+) -> Response[str]:
     return Response(
         status_code=status,
         content_type="application/json",
         body=text,
         headers=headers or {},
-        compress=len(text) > _SURELY_FITS,
+        compress=compress,
     )
-
-
-def answer_page(fetch: Callable[[int], Page[Any]], limit: int) -> Response[str]:
-    """A page with `limit` items, or with fewer where so many do not fit."""
-    while True:
-        page = fetch(limit)
-        if limit == 1 or fits(page):
-            return answer_json(page)
-        limit = max(1, limit // 2)
-
-
-def fitting_events(page: EventPage) -> EventPage:
-    """As many of the events as fit, at least one."""
-    while len(page.items) > 1 and not fits(page):
-        items = page.items[: len(page.items) // 2]
-        page = EventPage(items=items, last_seq=items[-1].seq, done=False)
-    return page
-
-
-def fits(value: BaseModel) -> bool:
-    """Whether the JSON fits into the function's answer, where it stands as a string."""
-    text = value.model_dump_json()
-    return len(text) <= _SURELY_FITS or len(json.dumps(text)) <= MAX_ANSWER

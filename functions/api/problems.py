@@ -11,6 +11,7 @@ from aws_lambda_powertools.event_handler import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from layover.errors import (
+    AgentsNotLoaded,
     Conflict,
     DatabaseWaking,
     DayUsedUp,
@@ -88,6 +89,11 @@ class Kind:
 
 
 _KINDS: dict[type[LayoverError], Kind] = {
+    AgentsNotLoaded: Kind(
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+        "agents-not-loaded",
+        "The agents of this deployment cannot be loaded",
+    ),
     MalformedBody: Kind(HTTPStatus.BAD_REQUEST, "malformed-body", "The body is not JSON"),
     Unauthenticated: Kind(
         HTTPStatus.UNAUTHORIZED,
@@ -153,7 +159,8 @@ def answer_error(error: LayoverError) -> Response[str]:
         headers["Retry-After"] = str(math.ceil(error.retry_after.total_seconds()))
     if isinstance(error, MethodNotAllowed):
         headers["Allow"] = ", ".join(error.allowed)
-    return problem(kind, error.message, errors, extra, headers)
+    detail = error.told if isinstance(error, AgentsNotLoaded) else error.message
+    return problem(kind, detail, errors, extra, headers)
 
 
 def internal_error(request_id: str) -> Response[str]:

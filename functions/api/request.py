@@ -2,15 +2,15 @@
 
 import base64
 import binascii
-import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, NoReturn
+from typing import Any
 
 from api.auth import claims_of
 from api.problems import MalformedBody, Unauthenticated
 from layover.errors import InvalidRequest, NotFound, TooLarge
+from layover.values.base import strict_json
 
 MAX_BODY = 5 * 1024 * 1024
 """Bytes (CONTRACT 3); a Lambda event holds 6 MB, base64 included."""
@@ -44,7 +44,7 @@ def token_expires_at(event: Mapping[str, Any]) -> datetime | None:
 def parse_json(text: str) -> dict[str, Any]:
     """A JSON object. Raises MalformedBody where it is no JSON, InvalidRequest where it is another."""
     try:
-        value = json.loads(text, parse_constant=_refuse)
+        value = strict_json(text)
     except (ValueError, RecursionError) as error:
         raise MalformedBody("the body is not valid JSON") from error
     if not isinstance(value, dict):
@@ -57,6 +57,12 @@ def preferred_wait(prefer: str | None) -> int | None:
     """Seconds of `Prefer: wait=N` (RFC 7240), read leniently; None where it does not say."""
     found = _WAIT.search(prefer or "")
     return int(found[1]) if found else None
+
+
+def takes_gzip(event: Mapping[str, Any]) -> bool:
+    """Whether the client reads gzip, by the framework's rule."""
+    headers = {k.lower(): v for k, v in (event.get("headers") or {}).items()}
+    return "gzip" in headers.get("accept-encoding", "")
 
 
 def _text(event: Mapping[str, Any]) -> str | None:
@@ -77,7 +83,3 @@ def _text(event: Mapping[str, Any]) -> str | None:
 def _check_size(size: int) -> None:
     if size > MAX_BODY:
         raise TooLarge(f"the body is larger than {MAX_BODY} bytes")
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")

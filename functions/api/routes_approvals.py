@@ -6,7 +6,7 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body, Query
 
 from api.bodies import Approve, Deny, Resume
-from api.call import Cursor, Limit, answer_json, answer_page, call_of, new_router
+from api.call import Cursor, Limit, answer_page, answer_run, call_of, new_router
 from api.documented import answers
 from layover.services import approvals
 from layover.values.page import Page
@@ -33,7 +33,7 @@ def list_approvals(
 ) -> Response[str]:
     call = call_of(router)
     return answer_page(
-        lambda n: call.do(approvals.list_approvals, thread_id or None, n, cursor), limit
+        call, lambda n: call.do(approvals.list_approvals, thread_id or None, n, cursor), limit
     )
 
 
@@ -48,7 +48,8 @@ def approve(
     run_id: str, tool_call_id: str, body: Annotated[Approve | None, Body()] = None
 ) -> Response[str]:
     request = (body or Approve()).request()
-    return answer_json(call_of(router).do(approvals.decide, run_id, tool_call_id, request), 202)
+    call = call_of(router)
+    return answer_run(call, call.do(approvals.decide, run_id, tool_call_id, request), 202)
 
 
 @router.post(
@@ -62,7 +63,8 @@ def deny(
     run_id: str, tool_call_id: str, body: Annotated[Deny | None, Body()] = None
 ) -> Response[str]:
     request = (body or Deny()).request()
-    return answer_json(call_of(router).do(approvals.decide, run_id, tool_call_id, request), 202)
+    call = call_of(router)
+    return answer_run(call, call.do(approvals.decide, run_id, tool_call_id, request), 202)
 
 
 @router.post(
@@ -74,4 +76,5 @@ def deny(
 )
 def resume(run_id: str, tool_call_id: str, body: Resume) -> Response[str]:
     request = body.request()
-    return answer_json(call_of(router).do(approvals.decide, run_id, tool_call_id, request), 202)
+    call = call_of(router)
+    return answer_run(call, call.do(approvals.decide, run_id, tool_call_id, request), 202)

@@ -83,7 +83,9 @@ def list_entries(
     agent: EntriesOf, query: Wanted = None, limit: Limit = 20, cursor: Cursor = None
 ) -> Response[str]:
     call = call_of(router)
-    return answer_page(lambda n: call.do(entries.list_entries, agent, query, n, cursor), limit)
+    return answer_page(
+        call, lambda n: call.do(entries.list_entries, agent, query, n, cursor), limit
+    )
 
 
 @router.delete(

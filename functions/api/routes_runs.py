@@ -10,11 +10,12 @@ from api.call import (
     Call,
     Cursor,
     Limit,
+    Room,
     Wait,
-    answer_json,
+    answer_events,
     answer_page,
+    answer_run,
     call_of,
-    fitting_events,
     new_router,
 )
 from api.documented import also, answers
@@ -58,7 +59,7 @@ def post_run(
     run = call.do(_start, thread_id, body.request(), idempotency_key)
     wait = preferred_wait(prefer)
     if wait is None:
-        return answer_json(run, 202)
+        return answer_run(call, run, 202)
     return _waited(call, run, wait)
 
 
@@ -71,7 +72,9 @@ def post_run(
 )
 def list_runs(thread_id: str, limit: Limit = 20, cursor: Cursor = None) -> Response[str]:
     call = call_of(router)
-    return answer_page(lambda n: call.do(runs.list_runs, thread_id, n, cursor), limit)
+    return answer_page(
+        call, lambda n: call.do(runs.list_runs, thread_id, n, cursor, Room().takes), limit
+    )
 
 
 @router.get(
@@ -83,14 +86,16 @@ def list_runs(thread_id: str, limit: Limit = 20, cursor: Cursor = None) -> Respo
     responses=answers(200, Run, "The run", 404),
 )
 def get_run(run_id: str, wait: Wait = 0) -> Response[str]:
-    return answer_json(call_of(router).do(runs.get, run_id, wait))
+    call = call_of(router)
+    return answer_run(call, call.do(runs.get, run_id, wait))
 
 
 @router.get(
     "/runs/<run_id>/events",
     tags=_TAGS,
     summary="A run's events after a seq",
-    description="Waits up to `wait` seconds for the first. `done`: no event can follow.",
+    description="Waits up to `wait` seconds for the first. `done`: no event can follow. One that is larger "
+    "than an answer may be (6 MB) is cut as a run is, and says `truncated`.",
     operation_id="get_events",
     responses=answers(200, EventPage, "Events in order", 404),
 )
@@ -100,8 +105,8 @@ def get_events(
     wait: Wait = 0,
     limit: Annotated[int, Query(ge=1, le=1000, description="How many events at most.")] = 500,
 ) -> Response[str]:
-    page = call_of(router).do(runs.events, run_id, after, limit, wait)
-    return answer_json(fitting_events(page))
+    call = call_of(router)
+    return answer_events(call, call.do(runs.events, run_id, after, limit, wait))
 
 
 @router.post(
@@ -113,7 +118,8 @@ def get_events(
     responses=answers(202, Run, "The run as it is now", 404),
 )
 def cancel_run(run_id: str) -> Response[str]:
-    return answer_json(call_of(router).do(runs.cancel, run_id), 202)
+    call = call_of(router)
+    return answer_run(call, call.do(runs.cancel, run_id), 202)
 
 
 @router.post(
@@ -125,7 +131,8 @@ def cancel_run(run_id: str) -> Response[str]:
     responses=answers(202, Run, "The run as it is now", 404, 409),
 )
 def redrive_run(run_id: str) -> Response[str]:
-    return answer_json(call_of(router).do(redrive, run_id), 202)
+    call = call_of(router)
+    return answer_run(call, call.do(redrive, run_id), 202)
 
 
 async def _start(
@@ -139,4 +146,4 @@ def _waited(call: Call, run: Run, wait: int) -> Response[str]:
     applied = min(wait, int(runs.MAX_WAIT))
     run = call.do(runs.get, run.id, applied)
     status = 200 if runs.settled(run) else 202
-    return answer_json(run, status, {"Preference-Applied": f"wait={applied}"})
+    return answer_run(call, run, status, {"Preference-Applied": f"wait={applied}"})

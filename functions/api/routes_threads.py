@@ -40,7 +40,7 @@ def create_thread(body: NewThread) -> Response[str]:
 )
 def list_threads(limit: Limit = 20, cursor: Cursor = None) -> Response[str]:
     call = call_of(router)
-    return answer_page(lambda n: call.do(threads.list_threads, n, cursor), limit)
+    return answer_page(call, lambda n: call.do(threads.list_threads, n, cursor), limit)
 
 
 @router.get(
@@ -81,7 +81,8 @@ def delete_thread(thread_id: str) -> Response[str]:
     "/threads/<thread_id>/messages",
     tags=_TAGS,
     summary="A thread's messages, oldest first",
-    description="Of the current branch, an unfinished run's messages included.",
+    description="Of the current branch, an unfinished run's messages included. One that is larger than "
+    "an answer may be (6 MB) is cut as a run is, and says `truncated`.",
     operation_id="list_messages",
     responses=answers(200, Page[Message], "A page of messages", 404),
 )
@@ -93,5 +94,5 @@ def get_messages(
 ) -> Response[str]:
     call = call_of(router)
     return answer_page(
-        lambda n: call.do(list_messages, thread_id, branch or None, n, cursor), limit
+        call, lambda n: call.do(list_messages, thread_id, branch or None, n, cursor), limit
     )

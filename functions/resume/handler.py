@@ -8,8 +8,13 @@ from layover.services.payloads import AwaitPayload, ResumePayload
 from layover.services.resume import await_decision, resume
 
 
-class AwaitFailed(Exception):
-    """The state machine tells our own failures from a caller's SendTaskFailure by this name."""
+class LayoverAwaitAgain(Exception):
+    """A passing fault. The state machine tells our own failures from a caller's SendTaskFailure by these
+    names, which no caller is likely to use."""
+
+
+class LayoverAwaitFailed(Exception):
+    """What trying again does not mend."""
 
 
 @wiring.logged
@@ -24,7 +29,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
 def _await(payload: AwaitPayload) -> dict[str, Any]:
     try:
         return wiring.run(await_decision(wiring.runtime(), payload))
-    except RetryableError:
-        raise
+    except RetryableError as error:
+        raise LayoverAwaitAgain(str(error)) from error
     except Exception as error:
-        raise AwaitFailed(type(error).__name__) from error
+        raise LayoverAwaitFailed(type(error).__name__) from error

@@ -15,7 +15,7 @@ from layover.memory import recall
 from layover.ports.notes import StaleState
 from layover.values.context import Extraction, StepUsage
 from layover.values.message import Message
-from layover.values.usage import Usage
+from layover.values.usage import MOST_TOKENS, Usage
 from postgres_fixture import TestPostgres
 from thread_kit import START, Conversation, Stores
 
@@ -101,6 +101,14 @@ async def test_a_session_that_is_refused_costs_nothing_yet(
     with pytest.raises(StaleState):
         await stores.memory.record_extraction(talk.owner, stale)
     assert spent(talk.owner) == {}
+
+
+async def test_many_answers_of_the_largest_count_have_room_in_one_row(
+    stores: Stores, talk: Conversation, spent: Spent
+) -> None:
+    [saved] = talk.chain(None, "q")
+    await talk.save(saved, usage=(row("STEP#0001", MOST_TOKENS * 1_000),))
+    assert spent(talk.owner)["STEP#0001"][1] == MOST_TOKENS * 1_000
 
 
 async def test_a_thread_that_is_gone_takes_no_usage(

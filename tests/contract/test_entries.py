@@ -100,9 +100,10 @@ class Life:
 
     async def similar(self, *texts: str, least: float = 0.86) -> tuple[SimilarEntry, ...]:
         vectors = [await vector(t) for t in texts]
-        return await self.memory.similar_entries(
+        found = await self.memory.similar_entries(
             self.owner, self.agent, vectors, EMBEDDER.model, least
         )
+        return found.items
 
 
 async def vector(text: str) -> tuple[float, ...]:
@@ -291,7 +292,15 @@ async def test_words_of_every_script_are_found(life: Life, said: str, query: str
 
 
 @pytest.mark.parametrize(
-    "text", ["'; drop table x; --", "a:1 & !b | (c) <-> 'd'", "null \\ \0 \ud800"]
+    "text",
+    [
+        "'; drop table x; --",
+        "a:1 & !b | (c) <-> 'd'",
+        "null \\ \0 \ud800",
+        "\u0e01" + "\u0e31" * 3_000 + "\u0e02",
+        "\U00020000" * 3_000,
+    ],
+    ids=["sql", "tsquery", "no text", "marks", "long"],
 )
 async def test_any_text_can_be_kept_and_asked_for(life: Life, text: str) -> None:
     await life.learn(f"zebra {text}", embed=False)
@@ -303,11 +312,11 @@ async def test_vectors_of_another_embedder_are_not_compared(life: Life) -> None:
     (found,) = await life.search("dog", model="other", vector=(1.0, 0.0))
     assert (found.content, found.vector_score) == (DOG, None)
     near = await life.memory.similar_entries(life.owner, life.agent, [(1.0, 0.0)], "other", -1)
-    assert near == ()
+    assert near.items == ()
     near = await life.memory.similar_entries(
         life.owner, life.agent, [(1.0, 0.0)], EMBEDDER.model, -1
     )
-    assert near == ()
+    assert near.items == ()
 
 
 async def test_words_and_vector_both_count(life: Life) -> None:
@@ -337,6 +346,19 @@ async def test_the_half_life_is_the_agents(life: Life) -> None:
     await life.learn(CAT, at=NOW - timedelta(days=10))
     (found,) = await life.search("cat", embed=False, half_life=timedelta(days=10))
     assert found.score == pytest.approx(0.4 + 0.1 * 0.5, abs=1e-6)
+
+
+async def test_an_entry_of_many_half_lives_ago_is_old_and_no_more(life: Life) -> None:
+    await life.learn(CAT, at=NOW - timedelta(days=3_000))
+    for half_life in (timedelta(days=1), timedelta.resolution):
+        (found,) = await life.search("cat", embed=False, half_life=half_life)
+        assert found.score == pytest.approx(0.4, abs=1e-6)
+
+
+async def test_without_an_end_of_the_half_life_nothing_grows_old(life: Life) -> None:
+    await life.learn(CAT, at=NOW - timedelta(days=3_000))
+    (found,) = await life.search("cat", embed=False, half_life=timedelta.max)
+    assert found.score == pytest.approx(0.5, abs=1e-6)
 
 
 async def test_an_entry_from_the_future_is_new_and_no_more(life: Life) -> None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from journal_kit import World, open_by, planned, settled
+from journal_kit import World, cancelled, open_by, planned, settled
 from layover.errors import DecisionAlreadyMade, Fenced
 from layover.ports import CancelAsked
 from layover.values.run import CallRecord, CallState, DecisionKind, OpenApproval, Status
@@ -260,6 +260,21 @@ async def test_settled_call_leaves_the_list_even_where_the_decision_lost_its_rac
 
 
 # Cancelling, and the execution that follows
+
+
+async def test_a_cancel_leaves_a_call_that_was_settled_meanwhile_as_it_is(world: World) -> None:
+    """Its opener needs no epoch: what it says goes before what the end of the run says."""
+    log = await world.taken()
+    ran, runs = await world.opened(log, "c1", "c2")
+    forced = await world.journal.force(world.owner, log.snapshot.meta.id)
+    assert forced is not None
+    await log.close_call(settled(ran, "kept"))
+    with pytest.raises(Fenced):
+        await forced.cancel_calls(cancelled([ran, runs]))
+    assert (await world.call(ran)).result == "kept"
+    # Whoever looks again ends the rest.
+    await forced.cancel_calls(cancelled([runs]))
+    assert (await world.call(runs)).result == "Cancelled"
 
 
 async def test_cancel_flag_is_seen_by_the_holder(world: World) -> None:

@@ -11,7 +11,7 @@ import pytest
 from journal_kit import World, open_by, settled
 from layover.adapters.journal.codec import SPILL_ABOVE
 from layover.errors import Fenced, LayoverError
-from layover.keys import META, event_key
+from layover.keys import HEAD, META, event_key
 from layover.values.event import EventPage
 from layover.values.run import DecisionKind, OnBusy, Outcome, Status
 
@@ -359,6 +359,49 @@ async def test_erased_runs_leave_nothing_behind_and_other_threads_alone(world: W
     assert (await world.head(thread_id)).deleted
 
 
+async def test_what_a_writer_leaves_after_its_run_was_erased_is_erased_later(world: World) -> None:
+    log, other = await world.taken(), await world.taken()
+    run_id, thread_id = log.snapshot.meta.id, log.snapshot.meta.thread_id
+    log.emit(world.data("before"))
+    await log.flush()
+    await world.journal.mark_deleted(world.owner, thread_id)
+    await world.journal.erase_runs(world.owner, thread_id)
+    log.emit(world.data(noise(BIG)))
+    await log.flush()
+    [late] = await world.state(run_id)
+    key, kept = await world.blob_of(run_id, late), await world.state(other.snapshot.meta.id)
+    await world.journal.erase_runs(world.owner, thread_id)
+    assert await world.state(run_id), "nothing leads to it but its mark"
+    for _ in range(2):
+        await world.journal.erase_late(world.owner, thread_id)
+        assert await world.state(run_id) == {}
+        assert await world.blobs.get(key) is None
+    assert await world.state(other.snapshot.meta.id) == kept
+    beside = await world.table.query(world.keys.thread(thread_id), " ", "~")
+    assert [item["sk"] for item in beside] == [HEAD]
+
+
+async def test_an_emptied_thread_is_due_once_more_and_not_before(world: World) -> None:
+    thread_id = (await world.taken()).snapshot.meta.thread_id
+    now, late = world.clock.now(), timedelta(minutes=16)
+
+    async def due(at: timedelta) -> bool:
+        found = await world.journal.due(now + at, 1_000)
+        return any(w.run_id is None and w.thread_id == thread_id for w in found)
+
+    await world.journal.emptied(world.owner, thread_id, now)
+    assert not await due(late), "it is not deleted"
+    await world.journal.mark_deleted(world.owner, thread_id)
+    assert (await world.head(thread_id)).empty_again_at is None
+    await world.journal.emptied(world.owner, thread_id, now + late)
+    await world.journal.emptied(world.owner, thread_id, now + late * 2)
+    assert (await world.head(thread_id)).empty_again_at == now + late
+    assert not await due(late / 2)
+    assert await due(late)
+    await world.journal.erased(world.owner, thread_id)
+    assert not await due(late * 3)
+
+
 async def test_a_deletion_is_due_again_when_it_was_asked_for_until_it_is_done(world: World) -> None:
     thread_id = (await world.taken()).snapshot.meta.thread_id
     now = world.clock.now()
@@ -421,6 +464,8 @@ async def test_another_owner_sees_and_changes_nothing_with_any_method(
     await journal.look_again(owner, run_id, world.clock.now(), world.clock.now())
     await journal.saved(owner, run_id, thread_id)
     await journal.erase_runs(owner, thread_id)
+    await journal.erase_late(owner, thread_id)
+    await journal.emptied(owner, thread_id, world.clock.now())
     await journal.erased(owner, thread_id)
     await journal.erase_again(owner, thread_id, world.clock.now())
 

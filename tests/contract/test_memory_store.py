@@ -32,6 +32,17 @@ async def test_a_run_is_extracted_once(stores: Stores, talk: Conversation) -> No
     assert await _title(talk) == "First"
 
 
+async def test_a_run_is_known_to_be_extracted_once_it_is(
+    stores: Stores, talk: Conversation
+) -> None:
+    await talk.say(None, "q", "a")
+    assert not await stores.memory.is_extracted(talk.owner, "run")
+    await stores.memory.record_extraction(talk.owner, extraction())
+    assert await stores.memory.is_extracted(talk.owner, "run")
+    assert not await stores.memory.is_extracted(talk.owner, "other")
+    assert not await stores.memory.is_extracted(f"{talk.owner}-stranger", "run")
+
+
 async def test_a_title_that_is_there_stays(stores: Stores, talk: Conversation) -> None:
     await talk.save(talk.message("q", None), title="Given")
     assert await stores.memory.record_extraction(talk.owner, extraction(title="Found"))

@@ -74,8 +74,8 @@ async def test_a_text_that_is_gone_is_not_written_under_its_old_version(
     memory: MemoryStore, owner: str
 ) -> None:
     await memory.replace_note(owner, PROFILE, "one", START)
-    await memory.delete_note(owner, PROFILE)
-    await memory.delete_note(owner, PROFILE)
+    await memory.delete_note(owner, PROFILE, START)
+    await memory.delete_note(owner, PROFILE, START)
     late = await memory.replace_note(owner, PROFILE, "two", START, expected_version=1)
     assert (late.stored, late.note.version) == (False, 0)
 
@@ -94,7 +94,7 @@ async def test_a_note_that_is_made_anew_is_another_one(
     made: list[Note] = []
     for days, way in enumerate(("replace", "merge", "learn")):
         at = START + timedelta(days=days)
-        await memory.delete_note(owner, PROFILE)
+        await memory.delete_note(owner, PROFILE, START)
         if way == "replace":
             await memory.replace_note(owner, PROFILE, {"a": 1}, at)
         elif way == "merge":
@@ -113,7 +113,7 @@ async def test_another_users_notes_are_out_of_reach(memory: MemoryStore, owner: 
     await memory.replace_note(owner, PROFILE, "mine", START)
     stranger = f"{owner}-stranger"
     assert await value(memory, stranger) is None
-    await memory.delete_note(stranger, PROFILE)
+    await memory.delete_note(stranger, PROFILE, START)
     await memory.merge_note(stranger, PROFILE, {"a": 1}, START)
     assert await value(memory, owner) == "mine"
 

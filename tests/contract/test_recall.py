@@ -211,7 +211,15 @@ async def test_words_of_every_script_are_found(talk: Talk, said: str, query: str
 
 
 @pytest.mark.parametrize(
-    "text", ["'; drop table x; --", "a:1 & !b | (c) <-> 'd'", "null \\ \0 \ud800"]
+    "text",
+    [
+        "'; drop table x; --",
+        "a:1 & !b | (c) <-> 'd'",
+        "null \\ \0 \ud800",
+        "\u0e01" + "\u0e31" * 3_000 + "\u0e02",
+        "\U00020000" * 3_000,
+    ],
+    ids=["sql", "tsquery", "no text", "marks", "long"],
 )
 async def test_any_text_can_be_kept_and_asked_for(talk: Talk, text: str) -> None:
     message = talk.message("m", None, Role.USER, TextPart(text=f"zebra {text}"))

@@ -1,6 +1,7 @@
 """Vectors of a new embedder for what was kept before, in memory and on Postgres."""
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from layover.ports.entries import Owners
 from layover.services.reembed import reembed
 from layover.testing import ScriptedModel
 from layover.values.context import Extraction
-from layover.values.memory_entry import NewEntry
+from layover.values.memory_entry import EntryQuery, NewEntry
 from layover.wiring import in_memory_runtime
 from postgres_fixture import TestPostgres, fresh_owner
 from thread_kit import START, Conversation, Stores
@@ -85,10 +86,17 @@ class World:
             model=OLD.model,
         )
 
-    async def stale(self, owner: str, model: str = NEW.model, agent: str = "support") -> int:
+    async def stale(
+        self,
+        owner: str,
+        model: str = NEW.model,
+        agent: str = "support",
+        dimensions: int | None = None,
+    ) -> int:
         memory = self.stores.memory
-        entries = await memory.stale_entries(owner, agent, model, "", 100)
-        return len(entries) + len(await memory.stale_messages(owner, agent, model, "", 100))
+        entries = await memory.stale_entries(owner, agent, model, dimensions, "", 100)
+        messages = await memory.stale_messages(owner, agent, model, dimensions, "", 100)
+        return len(entries) + len(messages)
 
 
 @pytest.fixture(params=["memory", "postgres"])
@@ -123,9 +131,9 @@ async def test_what_was_found_by_words_alone_is_found_by_its_new_vector(world: W
     (vector,) = [recall.usable(v) for v in (await NEW.embed(["support entry 1"])).vectors]
     assert vector is not None
     near = world.stores.memory.similar_entries
-    assert await near(world.ann, "support", [vector], NEW.model, 0.9) == ()
+    assert (await near(world.ann, "support", [vector], NEW.model, 0.9)).items == ()
     await reembed(world.runtime(NEW), world.owners)
-    (found,) = await near(world.ann, "support", [vector], NEW.model, 0.99)
+    (found,) = (await near(world.ann, "support", [vector], NEW.model, 0.99)).items
     assert found.content == "support entry 1"
 
 
@@ -161,7 +169,7 @@ async def test_an_agents_own_embedder_makes_its_entries_vectors(world: World) ->
     await world.teach(world.ann)
     done = await reembed(world.runtime(NEW, agent), world.owners)
     assert (done.entries, done.messages) == (3, 3)
-    entries = await world.stores.memory.stale_entries(world.ann, "support", own.model, "", 9)
+    entries = await world.stores.memory.stale_entries(world.ann, "support", own.model, 32, "", 9)
     assert entries == ()
 
 
@@ -174,6 +182,81 @@ async def test_texts_without_a_usable_vector_are_told_and_end_nothing(world: Wor
     await world.teach(world.ann)
     done = await reembed(world.runtime(Silent(128)), world.owners)
     assert (done.entries, done.messages, done.left) == (0, 0, 6)
+
+
+class Choosy(HashingEmbedder):
+    """Refuses every batch with such a text in it."""
+
+    def __init__(self, refused: str, status: int = 400) -> None:
+        super().__init__(128)
+        self._refused = refused
+        self._status = status
+        self.requests = 0
+
+    async def embed(self, texts: Any) -> Any:
+        self.requests += 1
+        if any(self._refused in t for t in texts):
+            raise ModelError("too long", status=self._status)
+        return await super().embed(texts)
+
+
+async def test_a_text_that_the_embedder_refuses_keeps_no_other_from_its_vector(
+    world: World,
+) -> None:
+    await world.teach(world.ann, 5)
+    await world.teach(world.bob, 2)
+    for entries, messages in ((5, 5), (0, 0)):
+        done = await reembed(world.runtime(Choosy(" 1")), world.owners, batch=3)
+        assert (done.owners, done.entries, done.messages) == (2, entries, messages)
+        assert (done.left, done.refused, done.refusal) == (4, 4, "too long")
+    assert (await world.stale(world.ann), await world.stale(world.bob)) == (2, 2)
+
+
+@pytest.mark.parametrize("status", [400, 401])
+async def test_an_embedder_that_refuses_every_text_is_asked_once(world: World, status: int) -> None:
+    await world.teach(world.ann)
+    embedder = Choosy("", status)
+    with pytest.raises(ModelError, match="too long"):
+        await reembed(world.runtime(embedder), world.owners)
+    assert embedder.requests == 1
+
+
+async def test_an_entrys_vector_of_another_length_is_not_compared_though_the_label_is_the_same(
+    world: World,
+) -> None:
+    await world.teach(world.ann)
+    memory, vector = world.stores.memory, (1.0, *[0.0] * 31)
+    near = await memory.similar_entries(world.ann, "support", [vector], OLD.model, -1.0)
+    assert near.items == ()
+    query = EntryQuery(
+        agent="support",
+        text="entry 1",
+        vector=vector,
+        model=OLD.model,
+        top_k=5,
+        least_cosine=-1.0,
+        half_life=timedelta(days=180),
+        now=START,
+    )
+    found = (await memory.find_entries(world.ann, query)).items
+    assert {e.vector_score for e in found} == {None}
+
+
+async def test_vectors_of_another_length_are_replaced_though_the_label_is_the_same(
+    world: World,
+) -> None:
+    class Shorter(HashingEmbedder):
+        def __init__(self) -> None:
+            super().__init__(32)
+            self.model = OLD.model
+
+    await world.teach(world.ann)
+    done = await reembed(world.runtime(OLD), world.owners)
+    assert (done.entries, done.messages) == (0, 0)
+    assert await world.stale(world.ann, OLD.model, dimensions=32) == 6
+    done = await reembed(world.runtime(Shorter()), world.owners, batch=2)
+    assert (done.entries, done.messages) == (3, 3)
+    assert await world.stale(world.ann, OLD.model, dimensions=32) == 0
 
 
 async def test_only_the_role_that_owns_the_tables_knows_all_owners(

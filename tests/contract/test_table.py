@@ -289,6 +289,33 @@ async def test_hundred_actions_are_one_transaction(table: Table, pk: str) -> Non
     assert [i["n"] for i in await table.query(pk, " ", "~")] == list(range(100))
 
 
+async def test_item_of_more_than_400_kb_is_refused(table: Table, pk: str) -> None:
+    await put(table, pk, text="ü" * 100_000, bytes=b"x" * 200_000)
+    before = await table.get(pk, "A")
+    grown = Update(pk, "A", set={"more": "y" * 10_000}, when=Exists("pk"))
+    for action in (grown, Put(pk, "B", {"text": "ü" * 205_000})):
+        with pytest.raises((ValueError, RetryableError)):
+            await table.write(action)
+        with pytest.raises((ValueError, RetryableError)):
+            await table.transact([Put(pk, "C", {"n": 1}), action], f"{pk}-{action.sk}")
+    assert await table.query(pk, " ", "~") == [before]
+
+
+async def test_transaction_of_more_than_4_mb_is_refused_and_writes_nothing(
+    table: Table, pk: str
+) -> None:
+    """What is written and what an update leaves, together."""
+    await put(table, pk, "A", text="a" * 350_000)
+    before = await table.get(pk, "A")
+    changes = [Update(pk, "A", set={"n": 1}), Put(pk, "B", {"n": 1})]
+    puts = [Put(pk, f"P{n:02d}", {"bytes": b"x" * 350_000}) for n in range(11)]
+    with pytest.raises((ValueError, RetryableError)):
+        await table.transact([*changes, *puts], f"{pk}-1")
+    assert await table.query(pk, " ", "~") == [before]
+    await table.transact([*changes, *puts[1:]], f"{pk}-1")
+    assert len(await table.query(pk, " ", "~")) == 12
+
+
 async def test_one_of_racing_conditional_writes_wins(table: Table, pk: str) -> None:
     async def claim(writer: int) -> bool:
         try:

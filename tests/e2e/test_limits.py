@@ -38,6 +38,34 @@ def test_large_arguments_and_decisions_survive(ann: Caller, brain: Brain, system
     assert next(e["args"] for e in events if e["type"] == "tool-execution-start") == edited
 
 
+def test_a_run_above_what_a_function_can_answer_is_cut_to_fit(ann: Caller, brain: Brain) -> None:
+    """Results of 250 kB: 24 of them are just below 6 MB, and 30 are only where they are compressed."""
+    for count, fits in ((24, True), (30, False)):
+        thread = ann.thread("clerk")
+        keys = [f"{count}-{i:02}" for i in range(count)]
+        start = {"input": brain.plan(calls(*(("dump", {"key": k}) for k in keys)), say("done"))}
+        first = ann.call("POST", f"/threads/{thread}/runs", start, prefer="wait=25")
+        path = f"/runs/{first.body['id']}"
+        whole = ann.want(200, "GET", f"{path}?wait=25", accept_encoding="gzip")
+        results = [m["content"][0]["result"] for m in whole["messages"] if m["role"] == "tool"]
+        assert results == ["a" * 250_000 + key for key in keys]
+        assert "truncated" not in whole
+        run = ann.want(200, "GET", path, accept_encoding="identity")
+        assert ann.want(202, "POST", f"{path}/cancel", accept_encoding="identity") == run
+        listed = f"/threads/{thread}/runs"
+        assert ann.want(200, "GET", listed, accept_encoding="identity")["items"] == [run]
+        assert (run == whole) is fits
+    assert run["truncated"] is True
+    cut = run["messages"][1]["content"][0]["result"]
+    assert (cut["head"], cut["original_chars"]) == ("a" * 2_000, 250_005)
+    assert ann.call("GET", cut["url"]).status == 302
+    events = ann.want(200, "GET", f"{path}/events?after=0", accept_encoding="identity")
+    while not events["done"]:
+        after = events["last_seq"]
+        events = ann.want(200, "GET", f"{path}/events?after={after}", accept_encoding="identity")
+    assert events["items"][-1]["type"] == "agent-end"
+
+
 def test_call_ids_may_hold_anything(ann: Caller, brain: Brain, system: System) -> None:
     odd = ["a/b", "c d#1", "ü%2F", "x" * 60, "a?b=c", "..", "."]
     keys = [unique() for _ in odd]

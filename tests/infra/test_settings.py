@@ -9,6 +9,8 @@ from pydantic import ValidationError
 
 from infra.calls import CALLS
 from infra.settings import FUNCTIONS, Database, Settings
+from layover.services.erase import LAST_WRITER
+from layover.values.settings import Settings as RuntimeSettings
 
 ROOT = Path(__file__).parents[2]
 
@@ -99,3 +101,8 @@ def test_command_line_of_the_cdk_is_pinned_and_its_lock_names_no_host() -> None:
     lock = json.loads((ROOT / "package-lock.json").read_text())
     assert all("resolved" not in each for each in lock["packages"].values())
     assert lock["packages"]["node_modules/aws-cdk"]["integrity"].startswith("sha512-")
+
+
+def test_a_deleted_thread_is_emptied_again_when_no_function_of_before_can_live() -> None:
+    emptied_again = RuntimeSettings().sweep_patience * LAST_WRITER
+    assert emptied_again > max(settings.timeout for settings in FUNCTIONS.values())

@@ -15,6 +15,7 @@ TABLES = {
     "files",
     "iteration_log",
     "memory_entries",
+    "memory_scopes",
     "message_embeddings",
     "messages",
     "observations",

@@ -113,8 +113,12 @@ def test_what_is_kept_is_like_nothing_else_unless_it_contradicts_it(
     answer = json.dumps({"entries": items})
     made = checked(answer, said, EpisodicMemory(per_turn=9), trusted=True).kept
     near = data.draw(st.sets(st.integers(0, len(made)))) if made else set()
-    stored = [SimilarEntry(place=n, id=f"s{n}", content="import", cosine=0.9) for n in near]
-    kept = chosen(made, vectors[: len(made)], stored, least)
+    common = {"content": "import", "evidence": "import", "verified": True, "created_at": AT}
+    stored = [
+        SimilarEntry.model_validate({**common, "place": n, "id": f"s{n}", "cosine": 0.9})
+        for n in near
+    ]
+    kept = chosen(made, vectors[: len(made)], stored, least, AT)
     places = [made.index(c.candidate) for c in kept]
     assert places == sorted(set(places) - near)
     for i, one in enumerate(kept):

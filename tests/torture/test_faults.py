@@ -19,7 +19,7 @@ from torture_scenarios import STREAMED, WINDING
 from torture_story import Scenario, Story
 
 OUTAGE_S = 3.0
-DYNAMODB, STATES = "DynamoDB_20120810", "AWSStepFunctions"
+DYNAMODB, STATES, EVENTS = "DynamoDB_20120810", "AWSStepFunctions", "AWSEvents"
 
 
 @dataclass
@@ -96,6 +96,7 @@ OUTAGES: dict[str, Callable[[Request], Fault | None]] = {
     "states-throttle": lambda r: (
         Failed(400, "ThrottlingException") if r.service == STATES else None
     ),
+    "events-fail": lambda r: Failed(500, "InternalException") if r.service == EVENTS else None,
     "all-refuse": lambda _: Refused(),
 }
 

@@ -10,9 +10,10 @@ import pytest
 from integration.api.kit import Api
 from layover.errors import DatabaseWaking, ModelError
 from layover.memory.entries import hash_of
+from layover.services.cursors import seal
 from layover.testing import HashingEmbedder
 from layover.values.context import Extraction
-from layover.values.memory_entry import NewEntry
+from layover.values.memory_entry import EntryQuery, FoundEntries, NewEntry
 from service_kit import ANN, BOB
 
 ENTRIES = "/memory/entries?agent=support"
@@ -63,6 +64,19 @@ class Asleep:
             raise DatabaseWaking("the database is waking up")
 
         return ask
+
+
+class Endless:
+    """A store of memory whose searches find the same again and again."""
+
+    def __init__(self, memory: Any) -> None:
+        self._memory = memory
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._memory, name)
+
+    async def find_entries(self, owner: str, query: EntryQuery) -> FoundEntries:
+        return await self._memory.find_entries(owner, query.model_copy(update={"skip": 0}))
 
 
 def test_nobody_reads_without_a_token(api: Api) -> None:
@@ -140,6 +154,16 @@ def test_entries_come_page_by_page(api: Api, query: str) -> None:
             break
         cursor = f"&cursor={page['next_cursor']}"
     assert sorted(seen) == [f"disk {n}" for n in range(5)]
+
+
+def test_the_last_page_that_a_search_answers_names_no_next_one(api: Api) -> None:
+    learn(api, "disk 1", "disk 2")
+    api.world.runtime = replace(api.world.runtime, memory=Endless(api.world.runtime.memory))
+    url = f"{ENTRIES}&limit=1&query=disk&cursor="
+    page = api.get(url + seal("found-entries", "9999")).json
+    last = api.get(url + page["next_cursor"]).json
+    assert (len(last["items"]), last["next_cursor"]) == (1, None)
+    assert api.get(url + seal("found-entries", "10001")).status == 422
 
 
 def test_a_query_finds_the_best_with_its_scores(api: Api) -> None:

@@ -1,6 +1,8 @@
 """What the API refuses, and how it says so: always a problem document."""
 
 import base64
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,7 +34,9 @@ def test_a_method_that_a_path_does_not_have_is_named_with_those_it_has(api: Api)
     assert answer.headers["allow"] == "GET, POST"
 
 
-@pytest.mark.parametrize("text", ["{", '{"agent": NaN}', "\ufeff{}", '{"a":' * 100_000])
+@pytest.mark.parametrize(
+    "text", ["{", '{"agent": NaN}', '{"agent": -1e999}', "\ufeff{}", '{"a":' * 100_000]
+)
 def test_a_body_that_is_no_json_is_malformed(api: Api, text: str) -> None:
     api.post("/threads", text=text).problem(400, "malformed-body")
 
@@ -259,3 +263,25 @@ def test_agents_that_cannot_be_loaded_are_explained_in_the_log(
     api.host.runtime = broken  # type: ignore[method-assign]
     api.get("/agents").problem(500, "internal-error")
     assert vars(caplog.records[-1])["says"] == "the module `my_agents` has no agents"
+
+
+def test_where_the_agents_cannot_be_loaded_callers_learn_it_and_authors_find_it_in_the_log(
+    api: Api, caplog: pytest.LogCaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from layover.declare.registry import load_agents
+
+    waiting, _ = api.do(api.world.suspended())
+    (tmp_path / "my_agents.py").write_text("raise ValueError('the key sk-1 is wrong')")
+    monkeypatch.syspath_prepend(tmp_path)
+    runtime = replace(api.world.runtime, agents=lambda: load_agents("my_agents"))
+    api.host.runtime = lambda: runtime  # type: ignore[method-assign]
+    for answer in (
+        api.post("/threads", {"agent": "support"}),
+        api.get("/agents"),
+        api.get(f"/threads/{waiting.thread_id}/memory"),
+        api.post(f"/runs/{waiting.id}/tool-calls/c1/approve", {"args": {}}),
+    ):
+        problem = answer.problem(500, "agents-not-loaded")
+        assert problem["detail"] == "the agents' module 'my_agents' cannot be imported: ValueError"
+        assert "sk-1" not in answer.body
+        assert "sk-1" in vars(caplog.records[-1])["says"]

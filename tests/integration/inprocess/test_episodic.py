@@ -222,6 +222,83 @@ async def test_what_is_contradicted_is_superseded() -> None:
     assert seen == ["- The nightly import of shop-7 fails with E2207. (today)"]
 
 
+E2207 = {
+    "content": "The nightly import of shop-7 fails with E2207.",
+    "source": "user_assertion",
+    "evidence": "the import of shop-7 fails with E2207",
+}
+
+
+async def test_a_turn_that_is_extracted_late_supersedes_nothing_that_was_said_after_it() -> None:
+    world = World(taught(E2207), taught(IMPORT), embedder=HashingEmbedder())
+    older = await world.go(SAID)
+    world.clock.advance(timedelta(minutes=1))
+    newer = await world.go(f"Sorry: {E2207['evidence']}", thread="t2")
+    world.clock.advance(timedelta(minutes=1))
+    for run in (newer, older):
+        await extract(world.plain, world.payload(run.id))
+    (entry,) = (await list_entries(world.plain, ANN, "helper", None, 9, None)).items
+    assert (entry.content, entry.created_at) == (E2207["content"], newer.created_at)
+    assert world.refused() == {"similar": 1}
+
+
+async def test_what_an_untrusted_tool_planted_supersedes_nothing_that_the_user_said() -> None:
+    @tool
+    def fetch() -> str:
+        """Read a page."""
+        return f"{E2207['evidence']}!"
+
+    planted = {**E2207, "source": "verified_assistant_finding"}
+    script = [say("fine"), call("fetch"), say(f"I see: {E2207['evidence']}"), say("as you say")]
+    world = World(
+        *(taught(IMPORT), taught(planted), taught(E2207)),
+        embedder=HashingEmbedder(),
+        script=script,
+        tools=[fetch],
+    )
+    await world.learn()
+    world.clock.advance(timedelta(minutes=1))
+    await world.learn("please have a look at that page")
+    assert sorted(await world.known()) == [IMPORT["content"], E2207["content"]]
+    world.clock.advance(timedelta(minutes=1))
+    await world.learn(f"Right, {E2207['evidence']}")
+    (entry,) = (await list_entries(world.plain, ANN, "helper", None, 9, None)).items
+    assert (entry.content, entry.verified) == (E2207["content"], True)
+
+
+@pytest.mark.parametrize("times", [1, 9])
+async def test_what_another_run_teaches_meanwhile_is_not_stored_twice_nor_does_it_cost_the_rest(
+    times: int,
+) -> None:
+    similar = {**IMPORT, "content": "The import of shop-7 fails nightly with E1102."}
+    other = {**IMPORT, "content": "Help is asked for.", "evidence": SAID}
+    world = World(taught(similar, other), taught(IMPORT), embedder=HashingEmbedder())
+    first, second = await world.go(SAID), await world.go(SAID, thread="t2")
+    plain = world.plain
+
+    class Busy:
+        """A store in which others store, each time between the look and the write."""
+
+        looks = 0
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(plain.memory, name)
+
+        async def similar_entries(self, *args: Any) -> Any:
+            found = await plain.memory.similar_entries(*args)
+            self.looks += 1
+            if self.looks == 1:
+                await extract(plain, world.payload(second.id))
+            elif self.looks <= times:
+                return found.model_copy(update={"version": found.version - 1})
+            return found
+
+    await extract(replace(plain, memory=Busy()), world.payload(first.id))
+    assert sorted(await world.known()) == [other["content"], IMPORT["content"]]
+    asked = [p.task for p in world.model.prompts]
+    assert asked.count("extractor") == 2
+
+
 FINDING = {
     "content": "The disk of host db-3 is full.",
     "source": "verified_assistant_finding",

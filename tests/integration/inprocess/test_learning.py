@@ -3,6 +3,7 @@
 import asyncio
 import json
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from layover import Agent, Memory, ToolContext, tool
 from layover.adapters.inmemory.model import ScriptedModel, call, fail, say
 from layover.memory.notes import profile_key
 from layover.services.extract import extract
+from layover.services.notes import delete_profile, put_profile
 from layover.values.run import Status
 from run_kit import ANN, Bench
 
@@ -96,6 +98,7 @@ async def test_a_run_teaches_once_however_often_it_is_extracted() -> None:
         {"status": "done before"},
     )
     assert await profile(world) == {"city": "lives in Bern"}
+    assert tasks(world) == ["profile", "session"]
 
 
 async def test_facts_of_another_thread_are_kept_and_the_session_is_the_threads_own() -> None:
@@ -107,6 +110,57 @@ async def test_facts_of_another_thread_are_kept_and_the_session_is_the_threads_o
     assert await profile(world) == {"city": "lives in Bern", "pet": "has a cat called Momo"}
     assert await session(world) == {"objective": "settle in Bern"}
     assert (await world.plain.memory.read_state(ANN, "t2")).session is None
+
+
+async def turns(world: Bench, *texts: str) -> list[Any]:
+    """Runs whose extraction is still to come, a minute after each other."""
+    made = []
+    for text in texts:
+        run = await world.go(text)
+        made.append(world.payload(run.id))
+        world.clock.advance(timedelta(minutes=1))
+    return made
+
+
+async def test_a_turn_that_is_extracted_late_replaces_no_fact_of_a_later_one() -> None:
+    said = "please note, I have moved to Rome since then"
+    moved = {"content": "lives in Rome", "evidence": "I have moved to Rome since then"}
+    goal = {**GOAL, **moved, "content": "settle in Rome"}
+    world = bench([facts({**CITY, **moved}), facts(CITY)], [facts(goal), facts(GOAL)])
+    older, newer = await turns(world, SAID, said)
+    for payload in (newer, older):
+        assert await extract(world.plain, payload) == {"status": "extracted"}
+    assert await profile(world) == {"city": "lives in Rome"}
+    assert await session(world) == {"objective": "settle in Rome"}
+
+
+@pytest.mark.parametrize("put", [True, False])
+async def test_the_owners_last_word_on_a_profile_holds_against_an_extraction_under_way(
+    put: bool,
+) -> None:
+    world = bench([facts(CITY), facts(CITY)], [facts(), facts()])
+    (payload,) = await turns(world, SAID)
+    complete = world.model.complete
+
+    async def slow(prompt: Any, *args: Any, **kwargs: Any) -> Any:
+        reply = await complete(prompt, *args, **kwargs)
+        if prompt.task == "profile":
+            if put:
+                await put_profile(world.plain, ANN, "helper", {"name": "Ann"})
+            else:
+                await delete_profile(world.plain, ANN, "helper")
+        return reply
+
+    class Slow:
+        """A model that takes its time: the owner changes the profile meanwhile."""
+
+        complete = staticmethod(slow)
+
+    assert await extract(replace(world.plain, model=Slow()), payload) == {"status": "extracted"}
+    assert await profile(world) == ({"name": "Ann"} if put else None)
+    world.clock.advance(timedelta(minutes=1))
+    await learn(world)
+    assert (await profile(world))["city"] == "lives in Bern"
 
 
 async def test_a_plan_that_is_written_meanwhile_costs_no_session() -> None:

@@ -59,6 +59,7 @@ class Chat:
         for text in texts:
             result = await self.agent.generate(text, thread_id=thread, resource_id="ann")
             assert result.status == "success"
+            await self.agent.remembered()
         return self.model.prompts[-1]
 
 
@@ -82,8 +83,9 @@ async def test_an_agent_that_does_not_name_recall_embeds_nothing() -> None:
 
 
 async def test_without_an_embedder_recall_is_off_with_one_warning(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("layover.services.recall._warned", set())  # once a process
     chat = Chat(None, SemanticRecall())
     assert recalled(await chat.say(SECRET, *FILLER, "what is my locker code?")) == ""
     assert [r.message for r in caplog.records].count(
@@ -118,6 +120,21 @@ async def test_an_embedder_may_answer_with_a_plain_list_of_vectors() -> None:
     await chat.say(SECRET, *FILLER)
     (thread,) = chat.agent.runtime.threads.of("ann")
     assert all(kept.text.vector for kept in thread.texts.values())
+
+
+async def test_a_text_that_the_embedder_refuses_costs_the_turns_others_no_vector() -> None:
+    class Choosy(HashingEmbedder):
+        async def embed(self, texts: Sequence[str]) -> Embedded:
+            if SECRET in texts:
+                raise ModelError("too long", status=400)
+            return await super().embed(texts)
+
+    chat = Chat(Choosy(), SemanticRecall(top_k=1))
+    await chat.say(SECRET, *FILLER)
+    (thread,) = chat.agent.runtime.threads.of("ann")
+    texts = [kept.text for kept in thread.texts.values()]
+    assert [t.text.endswith(SECRET) for t in texts if t.vector is None] == [True]
+    assert len(texts) == 10
 
 
 async def test_an_embedder_that_hangs_is_waited_for_two_seconds() -> None:

@@ -1,12 +1,14 @@
 """What follows a run: its title, once, and never in the user's way. And who gets the thread next."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from layover import Agent, Memory, ToolContext, tool
 from layover.adapters.inmemory.model import ScriptedModel, call, fail, say
+from layover.errors import RetryableError
 from layover.services.extract import OPENING, extract
 from layover.services.start_run import StartRun, start_run
 from layover.values.run import OnBusy, Status
@@ -90,6 +92,26 @@ async def test_a_run_is_extracted_once_however_often_it_is_tried() -> None:
     assert (await extract(world.plain, payload))["status"] == "extracted"
     assert (await extract(world.plain, payload))["status"] == "done before"
     assert (await world.head()).title == "Late order"
+
+
+async def test_a_title_that_was_stored_reaches_the_journal_though_its_writer_died() -> None:
+    world = bench(say("Late order"))
+    run = await world.go(QUESTION)
+    payload = world.payload(run.id)
+
+    class Dying:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(world.plain.journal, name)
+
+        async def edit_thread(self, *args: Any, **options: Any) -> Any:
+            raise RetryableError("gone")
+
+    with pytest.raises(RetryableError):
+        await extract(replace(world.plain, journal=Dying()), payload)
+    assert (await world.head()).title is None
+    assert (await extract(world.plain, payload))["status"] == "done before"
+    assert (await world.head()).title == "Late order"
+    assert asked(world) == 1
 
 
 @pytest.mark.parametrize("answer", ["", "<think>hm", "``````"])

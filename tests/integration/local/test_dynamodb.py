@@ -110,6 +110,18 @@ async def test_more_than_a_hundred_actions_are_refused(table: Table) -> None:
         table.transact(*(put(fresh()) for _ in range(101)))
 
 
+async def test_items_of_more_than_4_mb_together_are_refused(table: Table) -> None:
+    """What they are afterwards counts, also of one that is only checked: AWS does not say."""
+    large, seen = "x" * 400_000, fresh()
+    table.transact(put(seen, text=large))
+    names = [fresh() for _ in range(10)]
+    with pytest.raises(ClientError, match="cannot exceed 4 MB") as caught:
+        table.transact(check(seen), *(put(name, text=large) for name in names))
+    assert caught.value.response["Error"]["Code"] == "ValidationException"
+    assert [table.get(name) for name in names] == [None] * 10
+    table.transact(*(put(name, text=large) for name in names))
+
+
 async def test_token_makes_a_repeated_transaction_happen_once(table: Table) -> None:
     name, token = fresh(), fresh()
     for _ in range(3):

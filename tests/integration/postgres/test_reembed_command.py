@@ -69,6 +69,7 @@ async def test_it_gives_every_users_entries_a_vector(cluster: TestPostgres) -> N
     runtime = Database(database.runtime)
     (vector,) = (await HashingEmbedder().embed(["zebra 2"])).vectors
     store = PostgresEntries(runtime)
-    (near,) = await store.similar_entries("user-2", "support", [vector], "hashing/256", 0.9)
+    found = await store.similar_entries("user-2", "support", [vector], "hashing/256", 0.9)
     await runtime.close()
+    (near,) = found.items
     assert near.content == "zebra 2"

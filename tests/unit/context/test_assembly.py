@@ -1,5 +1,6 @@
 """What the model sees, stable parts first."""
 
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
@@ -7,10 +8,13 @@ from pydantic import BaseModel
 
 from layover import Agent, Memory, tool
 from layover.adapters.inmemory.model import ScriptedModel, call, say
-from layover.values.message import Role
+from layover.context.assembly import uncompacted
+from layover.values.message import Message, Role
 from layover.values.prompt import Prompt
 from layover.values.settings import Settings
 from run_kit import Bench, answers, told
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Verdict(BaseModel):
@@ -98,6 +102,22 @@ async def test_the_agents_own_window_wins_over_the_deployments() -> None:
     texts = [m.text for m in bench.model.prompts[-1].messages]
     assert texts[-1] == "q5"
     assert 3 <= len(texts) <= 5
+
+
+def test_what_a_compaction_stands_for_leaves_the_prompt_wherever_it_ends() -> None:
+    def message(id: str) -> Message:
+        return Message(id=id, thread_id="t", role=Role.USER, content=(), created_at=START)
+
+    history, response = [message("h1"), message("h2")], [message("r1"), message("r2")]
+
+    def left(through: str | None) -> list[str]:
+        found = uncompacted(history, message("input"), response, through)
+        return [m.id for messages in found for m in messages]
+
+    assert left(None) == left("elsewhere") == ["h1", "h2", "r1", "r2"]
+    assert left("h1") == ["h2", "r1", "r2"]
+    assert left("h2") == left("input") == ["r1", "r2"]
+    assert left("r1") == ["r2"]
 
 
 async def test_structured_output_is_asked_for_in_the_agents_schema() -> None:

@@ -65,6 +65,18 @@ def test_in_a_small_window_both_thresholds_fit() -> None:
     assert found.late < 12_000
 
 
+def test_instructions_that_fill_a_window_lower_the_thresholds_to_what_they_leave() -> None:
+    def start(instructions: str) -> int:
+        memory = Memory(compaction=ObservationalMemory())
+        found = limits(Agent("a", instructions=instructions, memory=memory), Settings(), 16_000)
+        assert found is not None
+        return found.start
+
+    assert start("") == 7_200
+    assert start("word" * 2_000) == 6_000
+    assert start("word" * 20_000) == 1_800, "a quarter of the room at the least"
+
+
 def test_a_summary_counts_8000_fixed_tokens_against_its_share_of_the_window() -> None:
     found = of(Memory(compaction=RollingSummary()), window=100_000)
     assert found.start == 80_000 - 8_000

@@ -54,6 +54,7 @@ class Words(RootModel[list[str]]):
         ({"name": "a\nb"}, "name of an agent"),
         ({"name": "x" * 129}, "at most 128"),
         ({"name": None}, "name of an agent"),
+        ({"name": "*"}, "means all"),
         ({"model": ""}, "model"),
         ({"instructions": None}, "instructions"),
         ({"max_iterations": 0}, "max_iterations"),
@@ -234,6 +235,9 @@ class Recorder:
     def abort(self) -> None:
         self.asked.append(("abort",))
 
+    async def remembered(self) -> None:
+        self.asked.append(("remembered",))
+
     def state(self) -> AgentState:
         return AgentState()
 
@@ -280,6 +284,7 @@ async def test_everything_is_asked_of_one_driver(drivers: list[Recorder]) -> Non
     await agent.deny("run_1", "c1", reason="no")
     agent.on("finish", print)
     agent.abort()
+    await agent.remembered()
     assert agent.state().status == "idle"
     nothing = {"thread_id": None, "resource_id": None, "max_iterations": None}
     assert len(drivers) == 1
@@ -293,6 +298,7 @@ async def test_everything_is_asked_of_one_driver(drivers: list[Recorder]) -> Non
         ("deny", "run_1", "c1", "no"),
         ("on", "finish", print),
         ("abort",),
+        ("remembered",),
     ]
 
 

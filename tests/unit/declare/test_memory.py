@@ -1,5 +1,7 @@
 """Memory settings: nonsense is refused, the deployment fills what is not named."""
 
+import math
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -49,6 +51,7 @@ class Profile(BaseModel):
         (EpisodicMemory, {"dedupe_similarity": 1.1}),
         (EpisodicMemory, {"dedupe_similarity": -0.1}),
         (EpisodicMemory, {"half_life_days": 0}),
+        (EpisodicMemory, {"half_life_days": math.nan}),
         (EpisodicMemory, {"assistant_evidence": "maybe"}),
         (EpisodicMemory, {"instructions": " "}),
         (WorkingMemory, {"scope": "agent"}),
@@ -131,6 +134,19 @@ def test_the_numbers_of_the_contract_are_the_defaults() -> None:
         instructions=None,
     )
     assert WorkingMemory() == WorkingMemory(schema=None, scope="resource", shared=False)
+
+
+@pytest.mark.parametrize(
+    ("days", "half_life"),
+    [
+        (0.5, timedelta(hours=12)),
+        (1e-15, timedelta.resolution),
+        (1e12, timedelta(days=timedelta.max.days)),
+        (math.inf, timedelta(days=timedelta.max.days)),
+    ],
+)
+def test_any_half_life_above_zero_can_be_reckoned_with(days: float, half_life: timedelta) -> None:
+    assert EpisodicMemory(half_life_days=days).half_life == half_life
 
 
 def test_all_of_it_together_is_fine() -> None:

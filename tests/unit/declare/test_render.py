@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from layover.declare.render import as_text, format_error, jsonable
+from run_kit import nested
 
 
 @dataclass
@@ -49,6 +50,13 @@ def test_a_value_that_contains_itself_is_an_error() -> None:
     loop.append(loop)
     with pytest.raises(ValueError, match=r"[Cc]ircular"):
         jsonable(loop)
+
+
+@pytest.mark.parametrize("levels", [101, 195, 201, 5_000])
+def test_a_value_that_is_nested_deeper_than_100_levels_is_an_error(levels: int) -> None:
+    assert jsonable(nested(100)) == nested(100)
+    with pytest.raises(ValueError, match=r"deeper|depth|recursion"):
+        jsonable(nested(levels))
 
 
 ANYTHING = st.recursive(

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from pydantic import BaseModel
@@ -287,3 +288,36 @@ async def test_an_attempt_that_lost_its_run_writes_nothing_more() -> None:
     assert told(run.messages)[1][1] == "Interrupted: slow may or may not have taken effect"
     events = types(await bench.events(run_id))
     assert (events.count("tool-execution-end"), events.count("finish")) == (1, 1)
+
+
+async def test_a_run_whose_older_attempt_closed_its_call_late_goes_on_at_once() -> None:
+    running, release = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def slow() -> str:
+        """Take long."""
+        running.set()
+        await release.wait()
+        return "late"
+
+    bench = Bench(
+        Agent("helper", model="m", tools=[slow]), [call("slow"), say("lost"), say("done")]
+    )
+    run_id = await bench.start()
+    older = asyncio.create_task(bench.turn(run_id))
+    await running.wait()
+    take = bench.plain.journal.take
+
+    async def overtaken(*run: str) -> Any:
+        log = await take(*run)
+        release.set()
+        assert (await older)["status"] == "left"
+        return log
+
+    journal = Mock(wraps=bench.plain.journal)
+    journal.take = overtaken
+    bench.runtime = replace(bench.runtime, journal=journal)
+    assert (await bench.turn(run_id))["status"] == "yielded"
+    bench.runtime = replace(bench.runtime, journal=bench.plain.journal)
+    assert (await bench.turn(run_id))["status"] == "over"
+    assert told((await bench.run(run_id)).messages)[1] == ("tool", "late")

@@ -1,54 +1,24 @@
 """How long running tools go on when their run is to end, to the tenth of a second: time is skipped."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from layover import Agent, tool
-from layover.adapters.inmemory.model import call, say
+from layover.adapters.inmemory.model import call, calls, say
 from layover.services.cancel import cancel
 from layover.values.run import OnBusy, Run, Status
+from loop_kit import LoopClock, played
 from run_kit import ANN, Bench, told
 
 
-class Skipping(asyncio.SelectorEventLoop):
-    """A loop that waits for nothing: where nobody has anything to do, it is later at once."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._skipped = 0.0
-        self._look = self._selector.select
-        self._selector.select = self._skip
-
-    def time(self) -> float:
-        return super().time() + self._skipped
-
-    def _skip(self, timeout: float | None = None) -> Any:
-        found = self._look(0)
-        if not found:
-            assert timeout is not None, "everybody waits for somebody else"
-            self._skipped += timeout
-        return found
-
-
-class LoopClock:
-    """The loop's time as a clock, which may be set wrong."""
-
-    def __init__(self) -> None:
-        self.wrong = timedelta(0)
-
-    def now(self) -> datetime:
-        moment = datetime.fromtimestamp(asyncio.get_running_loop().time(), UTC)
-        return moment + self.wrong
-
-
 class Stage:
-    """A run with a tool that goes on until it is released."""
+    """A run with a tool that goes on until it is released; `beside`: another call of its step waits."""
 
-    def __init__(self, *, needs_approval: bool = False) -> None:
+    def __init__(self, *, needs_approval: bool = False, beside: bool = False) -> None:
         self.running, self.release = asyncio.Event(), asyncio.Event()
 
         @tool(needs_approval=needs_approval)
@@ -58,9 +28,15 @@ class Stage:
             await self.release.wait()
             return "kept"
 
-        agent = Agent("helper", model="m", tools=[slow])
+        @tool(needs_approval=True)
+        async def ask() -> str:
+            """Ask."""
+            return "asked"
+
+        agent = Agent("helper", model="m", tools=[slow, ask], tool_concurrency=2)
+        step = calls(call("ask"), call("slow")) if beside else call("slow")
         self.clock = LoopClock()
-        self.bench = Bench(agent, [call("slow"), say("next")], clock=self.clock)
+        self.bench = Bench(agent, [step, say("next")], clock=self.clock)
 
     async def ended(self, phase: float, takes: float, end: Callable[[str], Any]) -> Run:
         """The run, ended `phase` seconds after a look at the flag by `end`; its tool is through `takes`
@@ -75,11 +51,6 @@ class Stage:
         self.release.set()
         await turn
         return await self.bench.run(run_id)
-
-
-def played(scene: Coroutine[Any, Any, None]) -> None:
-    with asyncio.Runner(loop_factory=Skipping) as runner:
-        runner.run(scene)
 
 
 def kept(run: Run) -> bool:
@@ -120,6 +91,24 @@ def test_an_interrupted_tool_has_two_seconds_to_finish_and_be_kept(
             assert time() - asked < 2.4
 
         assert kept(await stage.ended(phase, takes, end)) is stays
+
+    played(scene())
+
+
+def test_an_interrupted_tool_has_its_time_while_another_call_of_its_step_waits() -> None:
+    async def scene() -> None:
+        stage = Stage(beside=True)
+
+        async def end(run_id: str) -> None:
+            assert (await stage.bench.run(run_id)).status is Status.SUSPENDED
+            await stage.bench.start("next", on_busy=OnBusy.INTERRUPT)
+
+        run = await stage.ended(0.2, 1.2, end)
+        assert run.status is Status.CANCELLED
+        assert told(run.messages)[1:] == [
+            ("tool", "Cancelled: ask was not run"),
+            ("tool", "kept"),
+        ]
 
     played(scene())
 

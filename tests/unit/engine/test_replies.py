@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from layover import Agent, tool
 from layover.adapters.inmemory.model import call, calls, say
@@ -13,13 +14,37 @@ from layover.values.event import ToolCallDelta
 from layover.values.message import Role
 from layover.values.prompt import Delta, Prompt, Reply, RequestedCall
 from layover.values.run import Status
-from run_kit import Bench, seen, told
+from run_kit import Bench, nested, seen, suspended, told, types
 
 
 @tool
 async def look(what: str) -> dict[str, str]:
     """Look something up."""
     return {"found": what}
+
+
+@tool
+async def anything(x: Any) -> str:
+    """Take anything."""
+    return "got it"
+
+
+class Anything(BaseModel):
+    """An answer of any shape."""
+
+    x: Any
+
+
+@tool
+async def refund(amount: float = 5, note: Any = None) -> str:
+    """Refund."""
+    return f"refunded {amount}"
+
+
+@tool(needs_approval=True)
+async def pay() -> str:
+    """Pay."""
+    return "paid"
 
 
 def agent(*tools: Any, **options: Any) -> Agent:
@@ -48,6 +73,47 @@ async def test_arguments_that_are_no_object_are_a_tools_error_and_end_no_run(arg
     run = await bench.go()
     assert run.status is Status.SUCCESS
     assert "Invalid tool input: " in seen(bench.model.prompts[1])[0]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [f'{{"{name}": {x}}}' for name in ("amount", "note") for x in ("1e999", "NaN", "[-1e999]")],
+)
+async def test_a_number_that_json_cannot_say_is_a_tools_error_and_not_the_default(
+    args: str,
+) -> None:
+    reply = Reply(calls=(RequestedCall(id="c", name="refund", args=args),))
+    bench = Bench(agent(refund), [reply, say("sorry")])
+    run = await bench.go()
+    assert run.status is Status.SUCCESS
+    assert "Invalid tool input: " in seen(bench.model.prompts[1])[0]
+    await bench.events(run.id)
+
+
+@pytest.mark.parametrize("levels", [100, 150, 194, 198, 300])
+async def test_arguments_that_are_nested_too_deep_are_a_tools_error(levels: int) -> None:
+    bench = Bench(agent(anything), [call("anything", x=nested(levels)), say("sorry")])
+    run = await bench.go()
+    assert run.status is Status.SUCCESS
+    assert "Invalid tool input: " in seen(bench.model.prompts[1])[0]
+    await bench.events(run.id)
+
+
+async def test_arguments_of_a_hundred_levels_reach_the_tool() -> None:
+    bench = Bench(agent(anything), [call("anything", x=nested(99)), say("fine")])
+    run = await bench.go()
+    assert seen(bench.model.prompts[1]) == ["got it"]
+    assert types(await bench.events(run.id)).count("tool-execution-start") == 1
+
+
+async def test_an_answer_that_is_nested_too_deep_is_asked_for_again() -> None:
+    def answer(levels: int) -> Reply:
+        return say(json.dumps({"x": nested(levels)}))
+
+    bench = Bench(agent(output=Anything), [answer(150), answer(50)])
+    run = await bench.go()
+    assert (run.status, run.output) == (Status.SUCCESS, {"x": nested(50)})
+    await bench.events(run.id)
 
 
 async def test_missing_and_repeated_call_ids_become_unique_in_the_run() -> None:
@@ -81,6 +147,19 @@ async def test_a_call_id_too_long_for_a_key_is_replaced() -> None:
     run = await Bench(agent(look), [reply, say("fine")]).go()
     assert run.status is Status.SUCCESS
     assert 0 < len(run.messages[0].tool_calls[0].tool_call_id) <= 100
+
+
+@pytest.mark.parametrize("sign", ["é", "漢", "😀", "#"])
+async def test_a_call_id_whose_encoded_form_is_too_long_for_a_key_is_replaced(sign: str) -> None:
+    reply = call("pay", tool_call_id=sign * 256)
+    run = await suspended(Bench(agent(pay), [reply]))
+    assert 0 < len(run.pending[0].tool_call_id) <= 100
+
+
+async def test_a_short_call_id_stays_whatever_it_is_made_of() -> None:
+    bench = Bench(agent(look), [call("look", tool_call_id="é/漢#😀", what="a"), say("fine")])
+    run = await bench.go()
+    assert run.messages[0].tool_calls[0].tool_call_id == "é/漢#😀"
 
 
 async def test_deltas_name_a_call_as_its_message_does() -> None:

@@ -141,12 +141,23 @@ async def test_a_callback_that_loses_to_an_earlier_decision_is_ignored(ledger: L
     assert (await bench.call(run.id, "call_1")).decision.decided_by == ANN
 
 
-async def test_a_time_out_before_the_expiry_leaves_the_call_waiting(ledger: Ledger) -> None:
+async def test_a_time_out_just_before_the_expiry_leaves_the_call_waiting(ledger: Ledger) -> None:
     bench = ledger.bench(call("pay", amount=1))
     run = await suspended(bench)
+    bench.clock.advance(timedelta(minutes=59, seconds=58))
     timeout = {"Error": "States.Timeout", "Cause": ""}
     item = await bench.branch(run.id, "call_1", timeout)
-    assert (item.status, item.timeout_s) == ("waiting", 3600)
+    assert (item.status, item.timeout_s) == ("waiting", 2)
+
+
+async def test_a_failure_that_a_caller_names_like_a_time_out_denies(ledger: Ledger) -> None:
+    bench = ledger.bench(call("pay", amount=1))
+    run = await suspended(bench)
+    timeout = {"Error": "States.Timeout", "Cause": "too late for me"}
+    assert (await bench.branch(run.id, "call_1", timeout)).status == "done"
+    decision = (await bench.call(run.id, "call_1")).decision
+    assert decision is not None
+    assert (decision.kind.value, decision.reason) == ("denied", "too late for me")
 
 
 async def test_a_call_that_expired_is_as_denied_and_says_so(ledger: Ledger) -> None:

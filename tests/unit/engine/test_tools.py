@@ -7,13 +7,13 @@ import threading
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, field_validator
+from pydantic import BaseModel, Json, field_validator
 
 from layover import Agent, ToolContext, tool
 from layover.adapters.inmemory.model import call, calls, say
 from layover.values.message import Role
 from layover.values.run import Run, Status
-from run_kit import Bench, seen, told, types
+from run_kit import Bench, nested, seen, told, types
 
 
 class Payload(BaseModel):
@@ -268,6 +268,68 @@ async def test_a_result_that_contains_itself_is_a_tool_error() -> None:
     told_model, _, run = await run_tool(ring)
     assert ": " in told_model
     assert run.status is Status.SUCCESS
+
+
+@pytest.mark.parametrize("way", ["result", "suspend", "emit", "message"])
+@pytest.mark.parametrize("levels", [101, 150, 195, 199, 300])
+async def test_what_a_tool_nests_too_deep_is_a_tool_error_and_the_events_stay_readable(
+    levels: int, way: str
+) -> None:
+    def card(result: Any) -> Any:
+        return {"name": "card", "data": nested(levels)} if way == "message" else None
+
+    @tool(suspend=Any, resume=Answer, to_message=card)
+    async def dig(ctx: ToolContext) -> Any:
+        """Dig."""
+        if way == "suspend":
+            return ctx.suspend(nested(levels))
+        if way == "emit":
+            ctx.emit(nested(levels))
+        return nested(levels) if way == "result" else "dug"
+
+    told_model, bench, run = await run_tool(dig)
+    assert told_model.startswith(("ValueError: ", "Pydantic"))
+    assert types(await bench.events(run.id))[-1] == "agent-end"
+
+
+async def test_a_hundred_levels_are_kept_of_whatever_a_tool_says() -> None:
+    deepest = nested(100)
+
+    @tool(suspend=Any, resume=Answer, to_message=lambda r: {"name": "card", "data": r})
+    async def dig(ctx: ToolContext) -> Any:
+        """Dig."""
+        ctx.emit(deepest)
+        return ctx.suspend(deepest) if ctx.resume is None else deepest
+
+    bench = Bench(Agent("helper", model="m", tools=[dig]), [call("dig"), say("done")])
+    run = await bench.go()
+    assert run.pending[0].payload == deepest
+    await bench.answer(run.id, "call_1", "resume", data={"yes": True})
+    run = await bench.run(run.id)
+    assert told(run.messages)[1] == ("tool", deepest)
+    events = await bench.events(run.id)
+    assert [e.data for e in events if e.type == "data"] == [deepest] * 2
+
+
+@pytest.mark.parametrize("levels", [101, 199])
+async def test_an_argument_that_only_becomes_deep_is_a_tool_error(levels: int) -> None:
+    @tool
+    async def read(text: Json[Any]) -> str:
+        """Read."""
+        return "read"
+
+    told_model, bench, run = await run_tool(read, text=json.dumps(nested(levels)))
+    assert told_model.startswith("ValueError: ")
+    await bench.events(run.id)
+
+
+async def test_an_authors_validator_that_raises_anything_is_a_tool_error() -> None:
+    @tool
+    async def read(payload: Payload) -> str:
+        """Read."""
+        return "read"
+
+    assert (await run_tool(read, payload={"note": "odd"}))[0] == "KeyError: 'odd'"
 
 
 async def test_results_that_no_store_takes_are_cleaned() -> None:

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from layover import Agent, ToolContext, tool
-from layover.adapters.inmemory.model import call, say
+from layover.adapters.inmemory.model import call, calls, say
 from layover.adapters.journal.table import Update
 from layover.errors import AttemptsUsedUp
 from layover.keys import META, Keys
 from layover.services.turn import MAX_TURNS
 from layover.values.run import Status
-from run_kit import ANN, Bench, answers, told, types
+from run_kit import ANN, Bench, answers, suspended, told, types
 
 BRIEF = timedelta(seconds=2.2)
 """The engine keeps a second of it for the journal, and begins a tool with half of it left."""
@@ -151,3 +151,67 @@ async def test_after_very_many_turns_a_fresh_execution_goes_on() -> None:
     # The old one may do nothing more.
     assert await turn(bench, run_id, Told()) == "left"
     assert (await bench.meta(run_id)).execution == f"{run_id}-2"
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+async def test_a_tool_begins_after_a_decided_call_only_where_there_is_time(
+    concurrency: int,
+) -> None:
+    """Whether it was decided as well, or comes in the next window."""
+    deadline, done = Told(), list[int]()
+
+    @tool(needs_approval=lambda args, _: args["n"] <= concurrency)
+    def work(n: int) -> int:
+        """Time passes."""
+        deadline.left = timedelta(seconds=20)
+        done.append(n)
+        return n
+
+    step = calls(*(call("work", n=n) for n in (1, 2)))
+    agent = Agent("helper", model="m", tools=[work], tool_concurrency=concurrency)
+    bench = Bench(agent, answers(step, say("well")))
+    run = await suspended(bench)
+    for waiting in run.pending:
+        await bench.decide(run.id, waiting.tool_call_id, "approve")
+    for begun in ([1], [1, 2]):
+        deadline.left = timedelta(minutes=15)
+        assert await turn(bench, run.id, deadline) == "yielded"
+        assert done == begun
+    assert await turn(bench, run.id, Told()) == "over"
+
+
+async def test_a_decided_call_without_time_goes_on_at_once_though_its_sibling_waits() -> None:
+    deadline, done = Told(), list[int]()
+
+    @tool(needs_approval=True)
+    def work(n: int) -> int:
+        """Time passes."""
+        deadline.left = timedelta(seconds=20)
+        done.append(n)
+        return n
+
+    step = calls(*(call("work", n=n) for n in (1, 2, 3)))
+    bench = Bench(Agent("helper", model="m", tools=[work], tool_concurrency=3), answers(step))
+    run = await suspended(bench)
+    for name in ("call_1", "call_2"):
+        await bench.decide(run.id, name, "approve")
+    assert await turn(bench, run.id, deadline) == "yielded"
+    assert await turn(bench, run.id, deadline) == "suspended"
+    assert done == [1, 2]
+
+
+async def test_a_denied_call_is_settled_without_the_time_for_a_tool() -> None:
+    @tool(needs_approval=True)
+    def work(n: int) -> int:
+        """Work."""
+        deadline.left = timedelta(seconds=20)
+        return n
+
+    deadline = Told()
+    step = calls(*(call("work", n=n) for n in (1, 2)))
+    bench = Bench(Agent("helper", model="m", tools=[work], tool_concurrency=2), answers(step))
+    run = await suspended(bench)
+    await bench.decide(run.id, "call_1", "approve")
+    await bench.decide(run.id, "call_2", "deny")
+    assert await turn(bench, run.id, deadline) == "yielded"
+    assert (await bench.call(run.id, "call_2")).result["declined"]

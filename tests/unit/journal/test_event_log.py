@@ -5,13 +5,15 @@ import itertools
 import threading
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from journal_kit import Meddled, World, planned, settled
 from layover.adapters.inmemory.blobs import MemoryBlobs
 from layover.adapters.inmemory.table import MemoryTable
-from layover.errors import Fenced
+from layover.adapters.journal.events import LONGEST_BATCH
+from layover.errors import Fenced, RetryableError
 from layover.ports import RunLog
 
 Act = tuple[int, str, int]
@@ -77,6 +79,46 @@ def test_any_page_of_any_log_is_what_follows(after: int, limit: int, batches: li
         assert page.last_seq == (expected[-1] if expected else after)
 
     asyncio.run(check())
+
+
+@pytest.mark.parametrize("fact", [True, False])
+async def test_many_events_at_once_are_several_batches_in_order(fact: bool) -> None:
+    world = World(MemoryTable(), MemoryBlobs(), "ann")
+    log = await world.taken()
+    run_id = log.snapshot.meta.id
+    log.emit(*(world.data(n) for n in range(2 * LONGEST_BATCH + 7)))
+    if fact:
+        await _fact(world, log, 0, [world.data("fact")])
+    else:
+        await log.flush()
+    batches = [item for sk, item in (await world.state(run_id)).items() if sk.startswith("EVENT#")]
+    assert max(item["count"] for item in batches) <= LONGEST_BATCH + 1
+    said = await world.said(run_id)
+    assert said == [*range(2 * LONGEST_BATCH + 7), *(["fact"] if fact else [])]
+    page = await world.journal.events(world.owner, run_id, LONGEST_BATCH - 1, 3)
+    assert [e.seq for e in page.items] == [LONGEST_BATCH + n for n in range(3)]
+
+
+@pytest.mark.parametrize("puts", range(3))
+async def test_events_that_could_not_be_written_are_written_later_and_once(puts: int) -> None:
+    world = World(MemoryTable(), MemoryBlobs(), "ann")
+    run_id = (await world.taken()).snapshot.meta.id
+    meddled, table = world.meddled()
+    log = await meddled.join(run_id)
+
+    async def fine() -> None:
+        pass
+
+    async def down() -> None:
+        raise RetryableError("no answer")
+
+    for happens in [fine] * puts + [down]:
+        table.before_next(happens)
+    log.emit(*(world.data(n) for n in range(2 * LONGEST_BATCH + 7)))
+    with pytest.raises(RetryableError):
+        await log.flush()
+    await log.flush()
+    assert await world.said(run_id) == list(range(2 * LONGEST_BATCH + 7))
 
 
 async def test_writer_that_loses_its_number_again_and_again_gets_through() -> None:

@@ -128,7 +128,7 @@ async def test_a_text_that_was_deleted_and_made_anew_is_not_the_one_that_was_see
     assert key is not None
     await call(desk.run("r0")["update_working_memory"], memory="likes tea")
     mine = desk.run("r1")
-    await desk.memory.delete_note("ann", key)
+    await desk.memory.delete_note("ann", key, desk.clock.now())
     await call(desk.run("r2")["update_working_memory"], memory="likes coffee")
     with pytest.raises(WorkingMemoryChanged, match="likes coffee"):
         await call(mine["update_working_memory"], memory="likes tea\nhas a dog")

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from layover import Embedded, Usage
+from layover.errors import ContextLengthExceeded, ModelError
 from layover.memory.embedding import embed
 
 
@@ -44,3 +45,52 @@ async def test_a_plain_list_of_vectors_is_an_answer_that_nobody_is_paid_for() ->
 async def test_an_answer_says_what_it_cost() -> None:
     answer = Embedded([[1.0]], "my-own", Usage(input_tokens=1))
     assert (await embed(Saying(answer), ["a"])).answer is answer
+
+
+class Choosy:
+    """Refuses a batch for one text in it, as providers do, and counts its requests."""
+
+    model = "choosy"
+
+    def __init__(self, refusal: ModelError) -> None:
+        self._refusal = refusal
+        self.requests = 0
+
+    async def embed(self, texts: Sequence[str]) -> Embedded:
+        self.requests += 1
+        if "bad" in texts:
+            raise self._refusal
+        return Embedded([[1.0, 0.0] for _ in texts], self.model, Usage(input_tokens=len(texts)))
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+async def test_a_text_that_the_embedder_refuses_costs_no_other_its_vector(status: int) -> None:
+    embedder = Choosy(ModelError("too long", status=status))
+    found = await embed(embedder, ["a", "bad", "c", "d", "bad"])
+    assert [v is not None for v in found.vectors] == [True, False, True, True, False]
+    assert [e.message for e in found.refusals] == ["too long", "too long"]
+    assert found.answer.usage == Usage(input_tokens=3)
+
+
+async def test_a_text_that_is_too_long_is_one_that_is_refused() -> None:
+    found = await embed(Choosy(ContextLengthExceeded("too many tokens")), ["bad"])
+    assert (found.vectors, len(found.refusals), found.answer.usage) == ((None,), 1, None)
+
+
+async def test_one_refused_text_of_many_is_found_with_few_requests() -> None:
+    embedder = Choosy(ModelError("no", status=400))
+    found = await embed(embedder, ["a"] * 63 + ["bad"])
+    assert (found.vectors.count(None), embedder.requests) == (1, 13)
+
+
+@pytest.mark.parametrize("status", [None, 401, 403, 404, 429, 500])
+async def test_a_fault_that_is_of_no_text_is_raised_at_once(status: int | None) -> None:
+    embedder = Choosy(ModelError("no", status=status))
+    with pytest.raises(ModelError):
+        await embed(embedder, ["a", "bad"])
+    assert embedder.requests == 1
+
+
+async def test_a_vector_of_another_length_than_the_first_is_none() -> None:
+    found = await embed(Saying([[0.0], [1.0, 0.0], [1.0], [0.0, 1.0]]), ["a", "b", "c", "d"])
+    assert found.vectors == (None, (1.0, 0.0), None, (0.0, 1.0))

@@ -210,6 +210,15 @@ def test_white_space_goes_then_the_end_then_what_is_empty() -> None:
     assert refused({k: v for k, v in GOOD.items() if k != "content"}) == [Refusal.EMPTY]
 
 
+def test_of_a_content_without_end_only_what_is_kept_is_looked_into() -> None:
+    (kept,) = check({**GOOD, "content": f"The import fails {'so ' * 5_000} at 777"}).kept
+    assert len(kept.content) <= 2_000
+    (kept,) = check(
+        {**GOOD, "content": f"The import fails {'so ' * 10}sk-{'a' * 50}"}, max_length=60
+    ).kept
+    assert "sk-" not in kept.content
+
+
 def test_the_same_content_counts_once_and_takes_no_place() -> None:
     again = {**GOOD, "content": GOOD["content"].upper()}
     found = check(GOOD, again, GOOD, FOUND, per_turn=2)
@@ -232,15 +241,19 @@ def candidates(*contents: str) -> list[entries.Candidate]:
     ]
 
 
-def chosen(*contents: str, stored: Any = (), least: float | None = 0.86) -> list[str]:
+def chosen(
+    *contents: str, stored: Any = (), least: float | None = 0.86, verified: bool = True
+) -> list[str]:
     """Each content has the same vector: all are similar."""
-    made = candidates(*contents)
-    found = entries.chosen(made, [(1.0, 0.0)] * len(made), stored, least)
+    made = [replace(c, verified=verified) for c in candidates(*contents)]
+    found = entries.chosen(made, [(1.0, 0.0)] * len(made), stored, least, AT)
     return [f"{c.candidate.content} -> {list(c.supersedes)}" for c in found]
 
 
-def near(content: str, place: int = 0) -> SimilarEntry:
-    return SimilarEntry(place=place, id=f"id of {content}", content=content, cosine=0.9)
+def near(content: str, place: int = 0, **fields: Any) -> SimilarEntry:
+    given = {"evidence": content, "verified": True, "created_at": AT - timedelta(hours=1)}
+    given |= {"place": place, "id": f"id of {content}", "content": content, "cosine": 0.9}
+    return SimilarEntry.model_validate({**given, **fields})
 
 
 def test_what_is_similar_to_what_is_stored_is_dropped() -> None:
@@ -264,6 +277,50 @@ def test_a_contradicted_entry_is_superseded_and_drops_nothing() -> None:
     assert kept == ["the limit is 60 s -> ['id of the limit is 30 s']"]
 
 
+LATER = {"created_at": AT + timedelta(minutes=1)}
+DOUBTED = {"verified": False}
+
+
+@pytest.mark.parametrize(
+    ("doubtful", "stored", "kept"),
+    [
+        (False, near("the limit is 60 s", **LATER), []),
+        (True, near("the limit is 60 s", **LATER, **DOUBTED), []),
+        (False, near("the limit is 60 s", **LATER, **DOUBTED), ["the limit is 30 s -> []"]),
+        (False, near("the limit of 30 s is it", **LATER), []),
+        (False, near("there is a limit", **LATER), ["the limit is 30 s -> []"]),
+        (False, near("it was", **LATER, evidence="actually it was"), []),
+    ],
+)
+def test_what_was_said_before_what_is_stored_supersedes_nothing_and_yields_to_what_contradicts_it(
+    doubtful: bool, stored: SimilarEntry, kept: list[str]
+) -> None:
+    assert chosen("the limit is 30 s", stored=[stored], verified=not doubtful) == kept
+
+
+def test_an_outdated_entry_is_dropped_without_the_similarity_check_as_well() -> None:
+    assert (
+        chosen("the limit is 30 s", stored=[near("the limit is 60 s", **LATER)], least=None) == []
+    )
+
+
+def test_what_nobody_vouches_for_stands_beside_what_somebody_does() -> None:
+    stored = [near("the payout goes to account 111")]
+    claim = "the payout goes to account 999"
+    assert chosen(claim, stored=stored, verified=False) == [f"{claim} -> []"]
+    doubted = near("the payout goes to account 111", **DOUBTED)
+    assert chosen(claim, stored=[doubted], verified=False) == [f"{claim} -> ['{doubted.id}']"]
+    assert chosen(claim, stored=[doubted]) == [f"{claim} -> ['{doubted.id}']"]
+
+
+def test_what_somebody_vouches_for_takes_the_place_of_the_same_unverified() -> None:
+    doubted = near("the disk is at its limit", **DOUBTED)
+    assert chosen("the disk is full", stored=[doubted]) == [f"the disk is full -> ['{doubted.id}']"]
+    assert chosen("the disk is full", stored=[doubted], verified=False) == []
+    kept = chosen("the disk is full", stored=[doubted], least=None)
+    assert kept == ["the disk is full -> []"]
+
+
 def test_what_is_stored_word_for_word_is_dropped_whatever_else_it_contradicts() -> None:
     stored = [near("the limit is 60 s"), near("the limit is 30 s")]
     assert chosen("the limit is 60 s", stored=stored) == []
@@ -275,7 +332,7 @@ def test_entries_of_a_turn_that_contradict_each_other_are_both_kept() -> None:
 
 def test_texts_without_vectors_are_similar_to_nothing() -> None:
     made = candidates("the disk is full", "the disk is at its limit")
-    assert len(entries.chosen(made, [None, None], [], 0.86)) == 2
+    assert len(entries.chosen(made, [None, None], [], 0.86, AT)) == 2
 
 
 @pytest.mark.parametrize(
@@ -311,7 +368,7 @@ def test_a_correction_may_stand_in_the_evidence_alone(evidence: str) -> None:
     assert not contradicts(new, old, new)
     assert not contradicts(new, "the server runs windows", evidence)
     made = replace(candidates(new)[0], evidence=evidence)
-    (kept,) = entries.chosen([made], [(1.0, 0.0)], [near(old)], 0.86)
+    (kept,) = entries.chosen([made], [(1.0, 0.0)], [near(old)], 0.86, AT)
     assert kept.supersedes == (f"id of {old}",)
 
 

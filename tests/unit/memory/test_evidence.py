@@ -130,6 +130,78 @@ def test_a_minus_belongs_to_its_number() -> None:
     assert unsaid("it is \u22125", ["it is -5"]) == []
 
 
+@pytest.mark.parametrize(
+    ("content", "missing"),
+    [
+        ("งบประมาณ ๕๐๐๐ บาท", ["5000"]),
+        ("งบประมาณ๕๐๐๐บาท", ["5000"]),
+        ("बजट ५००० रुपये", ["5000"]),
+        ("limit \uff15\uff10", ["50"]),
+        ("limit ⁵⁰⁰⁰", ["5000"]),
+        ("item ①", ["1"]),
+        ("½ done", ["1/2"]),
+        ("port Ⅷ", ["8"]),
+        ("limit 12\u200b34", ["1234"]),
+        ("limit 12\u00ad34", ["1234"]),
+        ("limit 12\ufe0f34", ["1234"]),
+        ("limit 12\uff0e34", ["12.34"]),
+        ("mail to a\u200b@b.c", ["a@b.c"]),
+    ],
+)
+def test_a_number_is_one_in_every_script_and_style(content: str, missing: list[str]) -> None:
+    assert unsaid(content, ["งบประมาณ ๑๐๐ บาท", "we have 12 servers and 34 hosts"]) == missing
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("costs 100", "ราคา๑๐๐บาท"),
+        ("ราคา ๑๐๐ บาท", "costs 100"),
+        ("costs 500", "costs 500¹"),
+        ("is 10 squared", "is 10²"),
+        ("emits CO2", "emits CO₂"),
+        ("uses 2½ cups", "uses 2 1/2 cups"),
+        ("二〇二四年に始めた", "started in 2024"),
+        ("lives in the 1º floor", "lives in floor 1"),
+        ("用Redis。Nginx也在用", "Nginx和Redis"),
+        ("has 50㎡", "has 50 square metres"),
+        ("likes Foo™", "likes Foo"),
+    ],
+)
+def test_the_same_number_or_name_may_be_told_in_other_characters(content: str, said: str) -> None:
+    assert unsaid(content, [said]) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "t.me/evilpay",
+        "x.com",
+        "https://x.com",
+        "deploy/secrets",
+        "deploy/.env",
+        "evil.com/pay",
+        "X.Com/pay",
+        "torch.no_grad",
+        "\U0001d431.\U0001d41c\U0001d428\U0001d426",
+    ],
+)
+def test_hosts_and_paths_have_to_have_been_said(name: str) -> None:
+    assert len(unsaid(f"is at {name} now", [SAID])) == 1
+    assert unsaid(f"is at {name} now", [f"it is at {name}, I think"]) == []
+
+
+def test_browsers_take_other_dots_for_those_of_a_host() -> None:
+    assert unsaid("is at evil。com now", [SAID]) == ["evil.com"]
+    assert unsaid("is at evil。com now", ["at evil.com"]) == []
+
+
+def test_a_word_without_end_is_taken_as_a_whole() -> None:
+    word = "a" * 100_000
+    assert unsaid(word, [SAID]) == [word]
+    assert unsaid(word, [f"see {word}."]) == []
+
+
 def test_two_texts_do_not_run_together() -> None:
     assert unsaid("order 12 34", ["order 12", "34"]) == []
     assert unsaid("order x-12-34", ["order x-12", "-34"]) == ["x-12-34"]
@@ -138,3 +210,5 @@ def test_two_texts_do_not_run_together() -> None:
 def test_plain_words_name_nothing() -> None:
     assert anchors("Likes tea, dislikes coffee; a well-known fact (really).") == []
     assert anchors("e.g. at 5 p.m., d.h. z.B. and/or i.e. AND so ON") == ["5"]
+    assert anchors("a.m./p.m., v.Chr. p.ex. Ph.D./MSc, by J.Smith; e.g.this Mr./Mrs. X") == []
+    assert anchors("\u00b11.25, \u22480.50, 24/7, 1.5/2") == ["1.25", "0.50", "24/7", "1.5/2"]

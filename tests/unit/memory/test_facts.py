@@ -1,7 +1,7 @@
 """What a model's answer may change in a profile and in session memory."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from layover.memory.facts import (
     MAX_KEYS,
     Fact,
     Turn,
+    latest,
     profile_change,
     request,
     session_facts,
@@ -22,6 +23,7 @@ from layover.values.message import Message, Role, TextPart
 SAID = "I moved to Bern last month and my password is hunter2."
 TURN = Turn([SAID], ["Noted: you live in Zug and like cheese fondue very much."])
 BERN = {"key": "City", "content": "lives in Bern", "evidence": "I moved to Bern last month"}
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def facts(*items: Any) -> str:
@@ -147,6 +149,23 @@ def test_lists_grow_without_repeating_and_texts_are_replaced() -> None:
     }
     assert session["decisions"] == ["one", "two"]
     assert with_facts(None, []) == {}
+
+
+def test_facts_of_an_older_turn_do_not_replace_those_of_a_newer_one() -> None:
+    session = {"objective": "new", "state": "old", "decisions": ["two"], "follow_ups": ["x"]}
+    said = {"objective": NOON, "decisions": NOON, "state": NOON - timedelta(minutes=9)}
+    facts = [
+        Fact("objective", "older"),
+        Fact("state", "going"),
+        Fact("decisions", "one and a half", "one"),
+        Fact("decisions", "three", "two"),
+        Fact("decisions", "four"),
+        Fact("follow_ups", None, "y"),
+    ]
+    earlier = NOON - timedelta(minutes=1)
+    assert latest(session, said, facts, earlier) == [*facts[1:2], *facts[3:]]
+    assert latest(session, said, facts, NOON) == facts
+    assert latest(None, {}, facts, earlier) == facts
 
 
 def test_the_oldest_entries_of_a_list_go() -> None:

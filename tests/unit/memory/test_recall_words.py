@@ -15,6 +15,13 @@ def test_a_long_text_is_cut() -> None:
     assert all(len(word) <= 64 for word in words("a" * 500))
 
 
+@pytest.mark.parametrize("letter", ["\u0e01", "\u0eaa", "か", "\U00020000", "\u0e31", "a", "ह"])
+def test_marks_without_end_make_no_long_word(letter: str) -> None:
+    made = words(f"{letter}{chr(0x0E31) * 3_000}{letter}{chr(0x3099) * 3_000} good day")
+    assert made[-2:] == ["good", "day"]
+    assert all(len(word.encode()) <= 256 for word in made)
+
+
 @pytest.mark.parametrize(
     "forms",
     [

@@ -61,7 +61,7 @@ UNCHANGED = ["p", "p>p1", "p>p2", "q", "q>q1", "r"]
         "{" * 5_000,
         "{}",
         '{"drop": "p", "merge": {"ids": ["p"]}}',
-        '{"drop": [], "merge": []}',
+        '{"drop": []}',
         '{"drop": null, "merge": null}',
         '{"drop": [1, null, {"id": "p"}], "merge": [5, "p", null]}',
         '{"drop": ["nobody"], "merge": [{"ids": ["nobody"], "marker": "INFO", "text": "x"}]}',
@@ -70,6 +70,10 @@ UNCHANGED = ["p", "p>p1", "p>p2", "q", "q>q1", "r"]
 )
 def test_an_answer_of_no_use_changes_nothing(answer: str) -> None:
     assert reflected(answer, LOG, ids()) is None
+
+
+def test_an_answer_that_there_is_nothing_to_condense_leaves_everything() -> None:
+    assert reflect() == LOG
 
 
 @pytest.mark.parametrize(

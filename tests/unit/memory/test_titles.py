@@ -1,5 +1,6 @@
 """Titles of threads."""
 
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -110,6 +111,17 @@ def test_a_title_has_at_most_eighty_characters() -> None:
     assert title is not None
     assert len(title) <= 80
     assert title == title.strip()
+
+
+@pytest.mark.parametrize("mark", ["*", "_", "_a ", "**a", "~~a", "[a]("])
+def test_an_answer_of_marks_alone_takes_no_time(mark: str) -> None:
+    began = time.process_time()
+    titles.clean(mark * 30_000)
+    assert time.process_time() - began < 1
+
+
+def test_a_title_stands_behind_thoughts_of_any_length() -> None:
+    assert titles.clean(f"<think>{'so ' * 2_000}</think>\n\nLate order") == "Late order"
 
 
 def test_the_request_carries_the_message_alone_and_names_its_task() -> None:

@@ -8,7 +8,7 @@ from layover.adapters.models.faults import ProviderFault
 from layover.adapters.models.replies import Assembly, decoded, usage_of
 from layover.ids import SequentialIds
 from layover.values.prompt import Delta, Reply
-from layover.values.usage import Usage
+from layover.values.usage import MOST_TOKENS, Usage
 
 
 def assembled(*chunks: Any) -> tuple[Reply, list[Delta]]:
@@ -227,3 +227,9 @@ def test_usage_is_read_with_its_details() -> None:
 @pytest.mark.parametrize("bad", [None, "7", -1, float("nan"), {}])
 def test_senseless_counts_are_zero(bad: Any) -> None:
     assert usage_of({"prompt_tokens": bad, "prompt_tokens_details": bad}) == Usage()
+
+
+@pytest.mark.parametrize("absurd", [3_000_000_000, 10**40, 1e300])
+def test_an_absurd_count_is_the_largest_there_is(absurd: float) -> None:
+    said = usage_of({"prompt_tokens": absurd, "completion_tokens": absurd})
+    assert said == Usage(input_tokens=MOST_TOKENS, output_tokens=MOST_TOKENS)

@@ -12,6 +12,7 @@ from layover.adapters.inmemory.metrics import MemoryMetrics
 from layover.adapters.inmemory.model import call, say
 from layover.errors import RetryableError
 from layover.keys import META, Keys
+from layover.ports import RunLog
 from layover.services import threads
 from layover.services.cancel import cancel
 from layover.services.deadlines import NoDeadline
@@ -22,7 +23,7 @@ from layover.services.start_run import OnBusy
 from layover.services.sweep import sweep
 from layover.services.turn import turn
 from layover.values.environment import Environment
-from layover.values.event import Event
+from layover.values.event import Event, TextDelta
 from layover.values.metrics import Metric
 from layover.values.page import Page
 from layover.values.run import Decision, DecisionKind, Run, Status
@@ -70,6 +71,12 @@ async def deleting() -> tuple[Bench, Hindered]:
     blobs.stuck = True
     await threads.delete(pays.plain, ANN, "t1", within=timedelta(0))
     return pays, blobs
+
+
+async def say_so(bench: Bench, log: RunLog) -> None:
+    """A delta that is written at once."""
+    log.emit(TextDelta(at=bench.clock.now(), step=1, text="secret"))
+    await log.flush()
 
 
 async def later(bench: Bench, after: timedelta) -> dict[str, int]:
@@ -148,6 +155,25 @@ async def test_a_deletion_that_takes_too_long_for_a_sweep_goes_on_in_the_next() 
         assert (await sweep(bench.plain, erase_until=timedelta(0)))["erasing"] == 1
     blobs.stuck = False
     assert (await later(bench, timedelta(0)))["erased"] == 1
+
+
+async def test_what_a_turn_writes_after_its_thread_was_deleted_is_swept_up() -> None:
+    bench = payer()
+    run_id = await bench.start()
+    log = await bench.plain.journal.take(ANN, run_id, f"{run_id}-1")
+    assert log is not None
+    await say_so(bench, log)
+    await threads.delete(bench.plain, ANN, "t1")
+    await say_so(bench, log)
+    objects = Keys(ANN).blob("runs", run_id) + "/"
+    await bench.plain.blobs.put(objects + "late", b"", "text/plain")
+    assert "erased" not in await later(bench, timedelta(minutes=15))
+    assert len((await bench.plain.journal.events(ANN, run_id, 0, 9)).items) == 1
+    bench.threads.away = True
+    assert await later(bench, timedelta(minutes=1)) == {"erased": 1}
+    assert (await bench.plain.journal.events(ANN, run_id, 0, 9)).items == ()
+    assert await bench.plain.blobs.keys(objects) == []
+    assert await later(bench, timedelta(days=1)) == {}
 
 
 async def test_no_run_waits_for_a_deletion() -> None:

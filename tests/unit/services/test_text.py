@@ -15,6 +15,16 @@ def test_nesting_without_end_is_refused() -> None:
     assert [(e["loc"], e["type"]) for e in refusal.value.errors] == [(["body"], "too_deep")]
 
 
+@pytest.mark.parametrize("leaf", [1, "x", None])
+def test_a_hundred_levels_of_nesting_are_the_most(leaf: object) -> None:
+    deep: object = leaf
+    for _ in range(100):
+        deep = [deep]
+    assert cleaned(deep) == deep
+    with pytest.raises(InvalidRequest):
+        cleaned({"x": deep})
+
+
 def test_nul_and_lone_surrogates_become_the_replacement_character_everywhere() -> None:
     dirty = {"a\x00": ["b\ud800c", {"d": "\udfff"}], "n": 1, "t": True, "z": None}
     assert cleaned(dirty) == {"a�": ["b�c", {"d": "�"}], "n": 1, "t": True, "z": None}

@@ -1,10 +1,16 @@
 """Threads: make, read, change, delete."""
 
+import asyncio
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from layover.errors import DatabaseWaking, InvalidRequest, NotFound, TooLarge
+from layover.ports import Journal
 from layover.services import runs, threads
 from layover.values.run import OnBusy, Status
+from loop_kit import played
 from service_kit import ANN, BOB, World
 
 
@@ -74,6 +80,36 @@ async def test_deleting_cancels_the_active_run_and_those_that_wait(world: World)
         meta = await world.journal.run(ANN, run.id)
         assert meta is None or meta.status is Status.CANCELLED
     assert world.callbacks.started == [f"{active.id}-1"]
+
+
+class Stuck:
+    """A journal in which no queued run comes to its end."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    async def end_queued(self, *_: object) -> bool:
+        await asyncio.Event().wait()
+        return True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._journal, name)
+
+
+def test_deleting_takes_a_second_at_most_and_ends_the_active_run_first() -> None:
+    async def scene() -> None:
+        world = World()
+        thread = await world.thread()
+        active, *_ = [await world.run(thread.id, on_busy=OnBusy.ENQUEUE) for _ in range(9)]
+        stuck: Any = Stuck(world.journal)
+        began = asyncio.get_running_loop().time()
+        await threads.delete(replace(world.runtime, journal=stuck), ANN, thread.id)
+        assert asyncio.get_running_loop().time() - began < 1.1
+        meta = await world.journal.run(ANN, active.id)
+        assert meta is not None
+        assert meta.status is Status.CANCELLED
+
+    played(scene())
 
 
 async def test_a_deleted_thread_takes_its_stored_messages_and_its_runs_with_it(

@@ -152,6 +152,8 @@ def reembed(
         sys.exit(f"layover: {error}")
     print(f"{done.entries} entries and {done.messages} messages of {done.owners} users", end="")
     print(f"; {done.left} have no usable vector" if done.left else "")
+    if done.refused:
+        print(f"{done.refused} of these are refused by the embedder: {done.refusal}")
 
 
 @bench.command("recall")

@@ -2,7 +2,8 @@
 
 LayoverError
 ├── DefinitionError        the author of the agent: a tool or an agent that cannot work as declared
-│   └── ConfigurationError     ... or is used where its settings do not allow it
+│   ├── ConfigurationError     ... or is used where its settings do not allow it
+│   └── AgentsNotLoaded        ... or their module cannot be loaded: no agent can be used
 ├── RequestError           the caller: what was asked for cannot be done as asked
 │   ├── InvalidRequest         422, with the fields that are wrong
 │   ├── NotFound               404, also for what belongs to somebody else
@@ -48,6 +49,15 @@ class DefinitionError(LayoverError):
 
 class ConfigurationError(DefinitionError):
     """A feature is used where the settings do not allow it."""
+
+
+class AgentsNotLoaded(DefinitionError):
+    """The module of the agents fails, or has none. `told`: the same for callers, without what the
+    author's code said of it."""
+
+    def __init__(self, message: str, told: str | None = None) -> None:
+        super().__init__(message)
+        self.told = told or message
 
 
 class RequestError(LayoverError):

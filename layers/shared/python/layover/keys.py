@@ -13,6 +13,7 @@ META = "META"
 HEAD = "HEAD"
 STEP_PREFIX = "STEP#"
 EVENT_PREFIX = "EVENT#"
+ERASED_PREFIX = "ERASED#"
 CONNECTION = "CONNECTION"
 SPENT = "SPENT"
 SWITCH = "STOP"
@@ -82,6 +83,11 @@ def call_key(step: str, tool_call_id: str) -> str:
 def event_key(seq: int) -> str:
     """Sort key of the batch whose first event has this `seq`."""
     return f"{EVENT_PREFIX}{seq:09d}"
+
+
+def erased_key(run_id: str) -> str:
+    """Sort key, beside a thread's tombstone, of a run whose records were erased."""
+    return f"{ERASED_PREFIX}{run_id}"
 
 
 def subscription_key(connection_id: str) -> str:

@@ -41,12 +41,11 @@ def build_prompt(
     """The request of a run's next step: one system message, history, the run's input, its own steps.
 
     `budget`: tokens that the messages may have, by estimate. Raises `fit.TooLong`."""
-    history, response = uncompacted(history, response, shown.through)
+    history, response = uncompacted(history, run.input, response, shown.through)
     own = _with_corrections(response, steps)
-    system = "\n\n".join(filter(None, (agent.instructions, shown.system)))
+    system = _system(agent, shown)
     given = shown_input(run.input, shown.volatile, agent.memory.query_template)
-    fixed = estimate(system) + estimate(shown.block)
-    room = budget - fixed - sum(estimate(str(t.parameters)) for t in tools)
+    room = messages_room(agent, shown, tools, budget)
     before = [files_first(m) for m in without_orphans(history)]
     messages = _led(fitted(before, given, without_orphans(own), room), shown.block)
     return Prompt(
@@ -62,12 +61,28 @@ def build_prompt(
     )
 
 
+def messages_room(agent: Agent, shown: Shown, tools: Sequence[ToolSpec], budget: int) -> int:
+    """Tokens of a prompt's budget that are left for its messages."""
+    fixed = estimate(_system(agent, shown)) + estimate(shown.block)
+    return budget - fixed - tool_tokens(tools)
+
+
+def tool_tokens(tools: Sequence[ToolSpec]) -> int:
+    """Tokens of what a model is told about tools."""
+    return sum(estimate(str(t.parameters)) for t in tools)
+
+
+def _system(agent: Agent, shown: Shown) -> str:
+    return "\n\n".join(filter(None, (agent.instructions, shown.system)))
+
+
 def uncompacted(
-    history: Sequence[Message], response: Sequence[Message], through: str | None
+    history: Sequence[Message], given: Message, response: Sequence[Message], through: str | None
 ) -> tuple[Sequence[Message], Sequence[Message]]:
-    """What of a run's history and of its own messages is behind its compaction. Its input always is."""
+    """What of a run's history and of its own messages its compaction, which ends with the message
+    `through`, does not stand for. Its input (`given`) stays in its prompts even where it does."""
     own = _after(response, through)
-    if len(own) < len(response):
+    if through == given.id or len(own) < len(response):
         return (), own
     return _after(history, through), own
 

@@ -6,8 +6,9 @@ hangs on it, so that no call is split from its result."""
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from layover.context.assembly import tool_tokens
 from layover.context.fit import DEFAULT_WINDOW, room
-from layover.context.tokens import counted_tokens
+from layover.context.tokens import counted_tokens, estimate
 from layover.declare.agent import Agent
 from layover.declare.memory import ObservationalMemory, RollingSummary
 from layover.values.compaction import CompactionKind, Generation
@@ -44,9 +45,10 @@ def limits(agent: Agent, settings: Settings, window: int | None) -> Limits | Non
     """The agent's limits; `window`: tokens of its model's context window, where it is known."""
     mode = agent.memory.compaction
     if isinstance(mode, ObservationalMemory):
-        # In a small window both have to fit.
-        start = min(mode.message_limit(settings), int(room(window) * 0.6))
-        block = min(mode.observation_limit(settings), int(room(window) * 0.4))
+        # In a small window both have to fit, beside instructions and tools.
+        fits = _room_beside(agent, window)
+        start = min(mode.message_limit(settings), int(fits * 0.6))
+        block = min(mode.observation_limit(settings), int(fits * 0.4))
         return Limits(
             kind="observations",
             start=start,
@@ -63,6 +65,12 @@ def limits(agent: Agent, settings: Settings, window: int | None) -> Limits | Non
         late = max(min(int(most * mode.fraction * LATE), most) - FIXED, start)
         return Limits("summary", start, late, None, None, None, mode.tail)
     return None
+
+
+def _room_beside(agent: Agent, window: int | None) -> int:
+    """Tokens that instructions and tools leave; a quarter at the least."""
+    fixed = estimate(agent.instructions) + tool_tokens([t.spec for t in agent.tools])
+    return max(room(window) - fixed, room(window) // 4)
 
 
 def total(messages: Sequence[Message]) -> int:

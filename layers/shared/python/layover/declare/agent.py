@@ -52,13 +52,18 @@ EVENT_NAMES = frozenset(
 """The types of CONTRACT 3's events."""
 
 _MAX_NAME = 128
+ALL = "*"
+"""No agent's name: what all of a user's agents share is kept under it."""
 
 
 @dataclass(frozen=True)
 class Limits:
     """What a run may use; None: no limit. Once a limit is reached the run waits for a person to extend
     it (a call of `layover.budget`), or fails (`on_reached="fail"`). A step that is under way is always
-    finished, so a run may end somewhat above. `cost_usd` counts what the price catalogue knows."""
+    finished, so a run may end somewhat above. `cost_usd` counts what the price catalogue knows.
+
+    An approval without `args`, or with `{}`, gives as much again as is declared here. With
+    `{"tokens": 50000}` that limit is the new one, null lifts it, and the others stay as they were."""
 
     tokens: int | None = None
     cost_usd: float | None = None
@@ -85,11 +90,13 @@ class Limits:
         return cls(**args)
 
     def plus(self, other: "Limits") -> "Limits":
-        """Each limit raised by the other's."""
-        mine, theirs = self.as_args(), other.as_args()
-        return Limits.from_args(
-            {k: None if v is None else v + (theirs[k] or 0) for k, v in mine.items()}
-        )
+        """Each limit raised by the other's, or doubled where the other has none; never as it was."""
+        more = other.as_args()
+        raised = {
+            name: None if own is None else own + ((own if more[name] is None else more[name]) or 1)
+            for name, own in self.as_args().items()
+        }
+        return Limits.from_args(raised)
 
 
 class Agent:
@@ -237,6 +244,9 @@ class Agent:
     ) -> Result:
         """Run in this process, until the end or a suspension. A failed run is a Result, too.
 
+        What memory learns from the run (a title, facts, what is condensed) comes after it and nobody
+        waits for it: see `remembered`.
+
         Without `thread_id` it is in no thread: its tools' contexts name none, and it has no node memory
         (ConfigurationError)."""
         return await self._driver.generate(
@@ -279,6 +289,12 @@ class Agent:
         """Cancel what this agent is running in this process."""
         self._driver.abort()
 
+    async def remembered(self) -> None:
+        """Wait until memory has learned from the runs of this process that are over: for tests, and for
+        a script whose next run has to know of the last one. `asyncio.run` does not return before
+        that either; a second Ctrl-C leaves it undone."""
+        await self._driver.remembered()
+
     def state(self) -> AgentState:
         """The newest run of this process; `idle` and empty before the first."""
         return self._driver.state()
@@ -289,6 +305,10 @@ def _name(name: Any) -> str:
         raise checks.fail("the name of an agent", "a text that is not empty", name)
     if len(name) > _MAX_NAME:
         raise checks.fail("the name of an agent", f"at most {_MAX_NAME} characters", name)
+    if name == ALL:
+        raise checks.fail(
+            "the name of an agent", f"another one than {ALL!r}, which means all", name
+        )
     return name
 
 

@@ -4,6 +4,7 @@ A number that is None is the deployment's (CONTRACT 5); the methods that take `S
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Literal
 
 from layover.declare import checks
@@ -100,8 +101,9 @@ class EpisodicMemory:
     `top_k`: entries that `recall_memory` answers with; `inject`: entries put into a prompt (0:
     none); `per_turn`: entries kept of a turn; `max_length` of an entry in characters;
     `dedupe_similarity`: cosine at which two entries are the same (None: never);
-    `half_life_days` of the recency term. `embedder` (a `ports.Embedder`), or the one of
-    `embedding_model`, instead of the deployment's. `instructions` are added to the extractor's own prompt."""
+    `half_life_days` of the recency term (`math.inf`: nothing grows old). `embedder` (a `ports.Embedder`),
+    or the one of `embedding_model`, instead of the deployment's. `instructions` are added to the
+    extractor's own prompt."""
 
     top_k: int = 5
     inject: int = 12
@@ -131,6 +133,12 @@ class EpisodicMemory:
             ("trust", "label", "refuse"),
         )
         checks.text_or_none("EpisodicMemory.instructions", self.instructions)
+
+    @property
+    def half_life(self) -> timedelta:
+        """Of the recency term, as near as a timedelta comes to it."""
+        days = min(self.half_life_days, timedelta.max.days)
+        return max(timedelta(days=days), timedelta.resolution)
 
 
 @dataclass(frozen=True)

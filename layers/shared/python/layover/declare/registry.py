@@ -3,22 +3,21 @@
 import importlib
 
 from layover.declare.agent import Agent
-from layover.errors import DefinitionError
+from layover.errors import AgentsNotLoaded
 
 
 def load_agents(module_name: str) -> dict[str, Agent]:
     """The module's agents by name, those that it imports included, in the order of their names in
-    the module. Raises DefinitionError: no such module, one that fails, no agent, a name twice."""
+    the module. Raises AgentsNotLoaded: no such module, one that fails, no agent, a name twice."""
     try:
         module = importlib.import_module(module_name)
     except Exception as error:
-        raise DefinitionError(
-            f"the agents' module {module_name!r} cannot be imported: {type(error).__name__}: {error}"
-        ) from error
+        told = f"the agents' module {module_name!r} cannot be imported: {type(error).__name__}"
+        raise AgentsNotLoaded(f"{told}: {error}", told) from error
     agents: dict[str, Agent] = {}
     for value in vars(module).values():
         if isinstance(value, Agent) and agents.setdefault(value.name, value) is not value:
-            raise DefinitionError(f"{module_name!r} has two agents called {value.name!r}")
+            raise AgentsNotLoaded(f"{module_name!r} has two agents called {value.name!r}")
     if not agents:
-        raise DefinitionError(f"the agents' module {module_name!r} has no Agent at its top level")
+        raise AgentsNotLoaded(f"the agents' module {module_name!r} has no Agent at its top level")
     return agents

@@ -6,6 +6,9 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
+from layover.values.base import MAX_DEPTH, too_deep
+
+TOO_DEEP = f"the JSON is nested deeper than {MAX_DEPTH} levels"
 _SHOWN_ERRORS = 10
 
 
@@ -14,8 +17,11 @@ def jsonable(value: Any) -> Any:
 
     Models and dataclasses become objects, dates ISO text, bytes base64, NaN and infinities null,
     unknown types their `str`. NUL and lone surrogates, which no database takes, become U+FFFD.
-    Raises ValueError for a value that contains itself."""
-    return from_json(_to_json(value))
+    Raises ValueError for a value that contains itself, or is nested deeper than 100 levels."""
+    plain = from_json(_to_json(value))
+    if too_deep(plain):
+        raise ValueError(TOO_DEEP)
+    return plain
 
 
 def as_text(value: Any) -> str:

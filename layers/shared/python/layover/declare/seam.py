@@ -58,6 +58,10 @@ class Driver(Protocol):
         """Cancel what runs."""
         ...
 
+    async def remembered(self) -> None:
+        """Wait until memory has learned from the runs that are over."""
+        ...
+
     def state(self) -> "AgentState":
         """The newest run, as it is now."""
         ...

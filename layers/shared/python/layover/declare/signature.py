@@ -13,16 +13,18 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import from_json
+from pydantic_core import InitErrorDetails, PydanticCustomError, from_json
 
 from layover.declare.context import ToolContext
-from layover.declare.render import json_text, jsonable
+from layover.declare.render import TOO_DEEP, json_text, jsonable
 from layover.declare.schema import Schema, nullable, strict, takes_null, tidy
 from layover.errors import DefinitionError
+from layover.values.base import all_finite, too_deep
 
 InvalidArgs = ValidationError
 """Arguments that do not fit; text that is no JSON is one case of it."""
 
+NOT_FINITE = "every number has to be finite"
 _STARS = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -67,22 +69,32 @@ class Signature:
         """Arguments from a decoded object, or from the raw text of a model.
 
         Raises `pydantic.ValidationError`. No text at all stands for no arguments."""
-        made = self.model.model_validate_json(self._prepared(args))
+        text, decoded = self._prepared(args)
+        if too_deep(decoded):
+            raise self._refusal("too_deep", TOO_DEEP)
+        if not all_finite(decoded):
+            raise self._refusal("finite_number", NOT_FINITE)
+        made = self.model.model_validate_json(text)
         values = [getattr(made, field) for field in self.model.model_fields]
         return ToolArgs(dict(zip(self.names, values, strict=True)), made)
 
-    def _prepared(self, args: Any) -> str:
+    def _refusal(self, kind: str, told: str) -> ValidationError:
+        problem = InitErrorDetails(type=PydanticCustomError(kind, told), input=None)
+        return ValidationError.from_exception_data(self.model.__name__, [problem])
+
+    def _prepared(self, args: Any) -> tuple[str, Any]:
+        """The arguments as JSON text and decoded; text that is no JSON is decoded to None."""
         if isinstance(args, str):
             text = args.encode("utf-8", "replace").decode().strip() or "{}"
             try:
                 args = from_json(text)
             except ValueError:
-                return text
+                return text, None
         if args is None:
             args = {}
         if isinstance(args, dict):
             args = {k: v for k, v in args.items() if v is not None or k not in self._null_means_out}
-        return json_text(args)
+        return json_text(args), args
 
     @cached_property
     def schema(self) -> Schema:
@@ -176,7 +188,11 @@ def _model(tool: str, fields: Mapping[str, Any]) -> type[BaseModel]:
     """Fields are numbered and go by their alias: a parameter may be called `schema` or `_x`."""
     names = {f"p{i}": name for i, name in enumerate(fields)}
     config = ConfigDict(
-        extra="forbid", alias_generator=lambda f: names.get(f, f), validate_default=False
+        extra="forbid",
+        alias_generator=lambda f: names.get(f, f),
+        validate_default=False,
+        # "1e999" is a float to pydantic: whoever approves it would be shown null.
+        allow_inf_nan=False,
     )
     numbered = dict(zip(names, fields.values(), strict=True))
     try:

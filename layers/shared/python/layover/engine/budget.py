@@ -4,6 +4,7 @@ Everything is in the journal: use is the sum of the steps, an extension is a set
 
 from collections.abc import Sequence
 from decimal import Decimal
+from itertools import count
 from typing import Any
 
 from layover.declare.agent import Agent, Limits
@@ -54,15 +55,15 @@ class Budget:
 
     async def settle_decided(self) -> None:
         """Take up decisions about budgets that nobody settled yet."""
-        for call in list(self._state.calls.values()):
-            if call.tool_name == BUDGET_TOOL and call.decision and call.state is CallState.WAITING:
+        for call in self._state.budget_calls():
+            if call.decision and call.state is CallState.WAITING:
                 await settle_budget(self._log, self._state, call, self._agent, self._clock)
 
     def _limits(self) -> Limits | None:
         """As declared, or as last extended. Raises RunFailed after a refusal."""
         limits = self._agent.limits
-        for call in self._state.calls.values():
-            if call.tool_name == BUDGET_TOOL and call.state is CallState.SETTLED:
+        for call in self._state.budget_calls():
+            if call.state is CallState.SETTLED:
                 if "limits" not in call.result:
                     reason = "nobody extended the run's limits"
                     raise RunFailed(reason, type="LimitReached", run_id=self._state.meta.id)
@@ -70,21 +71,20 @@ class Budget:
         return limits
 
     def _used(self) -> dict[str, Any]:
-        usage = self._state.usage()
-        begun = [
-            c
-            for c in self._state.calls.values()
-            if c.tool_name != BUDGET_TOOL and c.state is not CallState.PLANNED
-        ]
+        steps = self._state.steps
+        begun = [c for c in self._state.calls.values() if c.state is not CallState.PLANNED]
+        # Not the cost of the run's usage, which is unknown as soon as one step's is.
+        costs = [s.usage.cost_usd for s in steps if s.usage.cost_usd is not None]
         return {
-            "tokens": usage.total_tokens,
-            "cost_usd": float(usage.cost_usd or Decimal(0)),
-            "tool_calls": len(begun),
+            "tokens": self._state.usage().total_tokens,
+            "cost_usd": float(sum(costs, Decimal(0))),
+            "tool_calls": len(begun) - len(self._state.budget_calls()),
         }
 
     async def _ask(self, step: StepRecord, limits: Limits, used: dict[str, Any]) -> None:
-        number = sum(c.tool_name == BUDGET_TOOL for c in self._state.calls.values()) + 1
-        call_id = f"budget_{number}"
+        # A provider may have called one of its own calls so.
+        taken = self._state.used_call_ids()
+        call_id = next(name for n in count(1) if (name := f"budget_{n}") not in taken)
         now = self._clock.now()
         args = limits.as_args()
         suspension = Suspension(
@@ -133,10 +133,11 @@ async def settle_budget(
 
 
 def _extended(call: CallRecord, agent: Agent) -> Limits:
-    """The limits that the approver named, or as much again as the agent declares, on top of what was."""
+    """The limits that the approver named, null for none at all; what is not named stays. An approval
+    that names none (no args, or `{}`) gives as much again as the agent declares."""
     assert call.decision is not None
-    if call.decision.args is not None:
-        return Limits.from_args(call.decision.args)
+    if call.decision.args:
+        return Limits.from_args({**call.args, **call.decision.args})
     before = Limits.from_args(call.args)
     return before.plus(agent.limits or before)
 

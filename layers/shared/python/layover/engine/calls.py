@@ -30,7 +30,7 @@ from layover.engine.execute import (
     run_tool,
 )
 from layover.engine.hooks import Hooks, Stopping
-from layover.engine.progress import Stopped
+from layover.engine.progress import OutOfTime, Stopped
 from layover.engine.state import RunState
 from layover.ids import derived
 from layover.ports import Clock, MemoryStore, RunLog
@@ -56,6 +56,8 @@ SHOWN_CHANGE = 4_000
 
 Gate = Callable[[StepRecord, list[timedelta | None]], Awaitable[bool]]
 """Asked before a window of calls with these time-outs begins: is there time, and budget?"""
+HasTime = Callable[[list[timedelta | None]], bool]
+"""Asked before a call that is begun already (decided, or left open) runs: is there time?"""
 
 
 @dataclass(frozen=True)
@@ -93,16 +95,18 @@ class Calls:
         # Calls of a window are closed one after another: the one that completes the step says so in
         # its own transaction, and has to be the last.
         self._closing = asyncio.Lock()
+        # By key, the tool of every call that runs or whose outcome is being journaled.
+        self._running: dict[str, AnyTool] = {}
         own = [t for t in agent.tools if isinstance(t, Tool)]
         self._sub_agents = {t.name for t in agent.tools} - {t.name for t in own}
         self._tools: dict[str, AnyTool] = {t.name: t for t in (*own, *memory_tools)}
 
-    async def advance(self, step: StepRecord, gate: Gate) -> bool:
+    async def advance(self, step: StepRecord, gate: Gate, has_time: HasTime) -> bool:
         """Settle what can be settled. True: every call of the step is settled; False: some wait, or
-        `gate` did not let the next window begin."""
+        `gate` did not let the next window begin. Raises OutOfTime where a begun call has no time."""
         for call in self._state.calls_of(step):
             if call.state is CallState.OPEN or (call.state is CallState.WAITING and call.decision):
-                await self.settle(step, call)
+                await self._take_up(step, call, has_time)
         while window := self._next_window(step):
             if self._stopping.asked:
                 raise Stopped
@@ -122,26 +126,48 @@ class Calls:
                 return planned
         return []
 
+    async def _take_up(self, step: StepRecord, call: CallRecord, has_time: HasTime) -> None:
+        """`settle`, but a tool begins only where there is time, and in no run that is to stop."""
+        if self._stopping.asked:
+            raise Stopped
+        job = await self._job(step, call)
+        if job is None:
+            return
+        # Whether other calls wait or not: this one goes on at once, in a fresh invocation.
+        if not has_time([job.ready.tool.timeout]):
+            raise OutOfTime
+        await self._run(step, [job])
+
     async def settle(self, step: StepRecord, call: CallRecord) -> None:
         """Settle one decided call, or one that an earlier writer left open. It may suspend again."""
         if call.tool_name == BUDGET_TOOL:
             return await settle_budget(self._log, self._state, call, self._agent, self._clock)
+        job = await self._job(step, call)
+        if job is not None:
+            await self._run(step, [job])
+        return None
+
+    async def _job(self, step: StepRecord, call: CallRecord) -> _Job | None:
+        """What is left to run of a begun call; None: it is settled, no tool has to run."""
         if call.decision and call.decision.kind in (DecisionKind.DENIED, DecisionKind.EXPIRED):
             expired = call.decision.kind is DecisionKind.EXPIRED
             told = declined(call.tool_name, call.decision.reason, expired=expired)
-            return await self._close(step, call, told)
+            await self._close(step, call, told)
+            return None
         edited = call.decision.args if call.decision else None
         ready = self._prepare(call, call.args if edited is None else edited)
         if isinstance(ready, Settled):
-            return await self._close(step, call, ready)
+            await self._close(step, call, ready)
+            return None
         if call.state is CallState.OPEN and not ready.tool.idempotent:
-            return await self._close(step, call, interrupted(call.tool_name))
+            await self._close(step, call, interrupted(call.tool_name))
+            return None
         try:
             resumed = self._resumed(ready.tool, call)
         except Exception as error:  # new code may want other data, or none at all
-            return await self._close(step, call, failed(format_error(error)))
-        job = _Job(call, ready, self._context(call, resumed), self._changed(call, ready))
-        return await self._run(step, [job])
+            await self._close(step, call, failed(format_error(error)))
+            return None
+        return _Job(call, ready, self._context(call, resumed), self._changed(call, ready))
 
     def _prepare(self, call: CallRecord, args: Any) -> Ready | Settled:
         if call.tool_name in self._sub_agents:
@@ -163,11 +189,7 @@ class Calls:
 
     def can_be_cut(self) -> bool:
         """Whether everything that runs at the moment may be run again."""
-        return all(
-            self._tools[c.tool_name].idempotent
-            for c in self._state.calls.values()
-            if c.state is CallState.OPEN and c.opener == self._log.opener
-        )
+        return all(tool.idempotent for tool in self._running.values())
 
     async def _window(self, step: StepRecord, calls: list[CallRecord]) -> None:
         """A window settles whole: calls that need a person wait, broken ones fail, the rest run."""
@@ -210,18 +232,18 @@ class Calls:
 
     async def _one(self, step: StepRecord, job: _Job, call: CallRecord) -> None:
         self._state.update(call)
+        # Until its outcome is journaled: whoever stops the run waits for a tool that it may keep.
         self._stopping.tools += 1
+        self._running[call.key] = job.ready.tool
         try:
             outcome = await run_tool(job.ready, job.ctx, call, self._clock)
-            if isinstance(outcome, Settled):
-                outcome = await limited(outcome, call, self._belongings)
-                outcome = _with_change(job.changed, outcome)
+            if isinstance(outcome, Suspension):
+                return await self._suspend([(call, outcome)])
+            outcome = await limited(outcome, call, self._belongings)
+            return await self._close(step, call, _with_change(job.changed, outcome))
         finally:
+            del self._running[call.key]
             self._stopping.tools -= 1
-        if isinstance(outcome, Suspension):
-            await self._suspend([(call, outcome)])
-        else:
-            await self._close(step, call, outcome)
 
     async def _close(self, step: StepRecord, call: CallRecord, outcome: Settled) -> None:
         async with self._closing:

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from layover.context import compaction
 from layover.context.assembly import uncompacted
 from layover.context.compaction import Limits
-from layover.context.tokens import counted, estimate
+from layover.context.tokens import counted, counted_tokens, estimate
 from layover.engine.prompter import Prompter
 from layover.engine.state import RunState
+from layover.memory import reflector
 from layover.memory.blocks import compaction_block
 from layover.ports import RunLog, Runtime
 from layover.values.compaction import Compacted
@@ -27,6 +28,21 @@ class Known:
     compacted: Compacted
 
 
+@dataclass(frozen=True)
+class _Sizes:
+    """Tokens of a prompt: `messages` that are not compacted; `stays`: the run's input, where it is; and
+    the block that stands for what is."""
+
+    messages: int
+    stays: int
+    block: int
+
+    @property
+    def prompt(self) -> int:
+        """All of them."""
+        return self.messages + self.stays + self.block
+
+
 class Compaction:
     """Keeps the prompts of one run within its agent's thresholds."""
 
@@ -42,6 +58,7 @@ class Compaction:
         slices = known.compacted.slices
         if slices and state.asked_through is None:
             state.asked_through = slices[-1].through_message_id
+        self._known = known.compacted
         self._saved = 0
 
     async def allows(self) -> bool:
@@ -52,7 +69,8 @@ class Compaction:
             return True
         await self._switch()
         index, _ = self._state.next_key()
-        if not self._late() or self._state.meta.compacted_for == index:
+        waited = self._state.meta.compacted_for == index or self._waited_in_vain()
+        if waited or not self._late(self._sizes()) or not self._can_help():
             return True
         await self._save()
         await self._log.wait_for_compaction(index)
@@ -61,25 +79,52 @@ class Compaction:
 
     def _path(self, through: str | None) -> list[Message]:
         """The branch behind `through`: history, the run's input, its own steps."""
-        history, own = uncompacted(self._prompter.history, self._state.response(), through)
-        return [*history, self._state.meta.input, *own]
+        given, response = self._state.meta.input, self._state.response()
+        history, own = uncompacted(self._prompter.history, given, response, through)
+        if through == given.id or len(own) < len(response):
+            return list(own)
+        return [*history, given, *own]
 
-    def _sizes(self) -> tuple[int, int]:
-        """Tokens of messages that are not compacted, and of the block that stands for the others."""
-        shown = self._prompter.shown
-        return compaction.total(self._path(shown.through)), estimate(shown.block)
+    def _sizes(self) -> _Sizes:
+        shown, given = self._prompter.shown, self._state.meta.input
+        path = self._path(shown.through)
+        stays = 0 if any(m.id == given.id for m in path) else counted_tokens(given)
+        return _Sizes(compaction.total(path), stays, estimate(shown.block))
 
     def _reached(self) -> bool:
-        messages, block = self._sizes()
-        return messages >= self._limits.start or self._too_large(messages + block)
+        sizes = self._sizes()
+        return sizes.messages >= self._limits.start or self._too_large(sizes)
 
-    def _late(self) -> bool:
-        messages, block = self._sizes()
-        return messages >= self._limits.late or self._too_large(messages + block)
+    def _late(self, sizes: _Sizes) -> bool:
+        return sizes.messages >= self._limits.late or self._too_large(sizes)
 
-    def _too_large(self, tokens: int) -> bool:
+    def _too_large(self, sizes: _Sizes) -> bool:
         whole = self._limits.whole
-        return (whole is not None and tokens > whole) or tokens > self._prompter.budget
+        if whole is not None and sizes.prompt > whole:
+            return True
+        return sizes.messages + sizes.stays > self._prompter.room(self._state)
+
+    def _can_help(self) -> bool:
+        """Whether a compaction could make the prompt smaller: the input stays in it all the same."""
+        limits, path = self._limits, self._path(self._prompter.shown.through)
+        leaving = path[: compaction.leaving(path, limits.tail, limits.start)]
+        gone = compaction.total([m for m in leaving if m.id != self._state.meta.input.id])
+        least = compaction.LEAST_NEW if limits.kind == "summary" else 1
+        return gone >= least or reflector.is_due(self._known, limits.block)
+
+    def _waited_in_vain(self) -> bool:
+        """Whether the run waited before, what it waited for did not come, and little came since: a
+        memory model that is of no use is waited for once in a while alone."""
+        index, steps = self._state.meta.compacted_for, self._state.steps
+        if not 0 < index <= len(steps):
+            return False
+        path = self._path(self._prompter.shown.through)
+        first = steps[index - 1].message.id
+        before = next((i for i, m in enumerate(path) if m.id == first), 0)
+        since = compaction.total(path[before:])
+        sizes = self._sizes()
+        was = replace(sizes, messages=sizes.messages - since)
+        return self._late(was) and since < self._limits.start
 
     async def _observe_ahead(self) -> None:
         """Have the settled steps observed in the background, a slice at a time."""
@@ -106,21 +151,23 @@ class Compaction:
         meta, memory = self._state.meta, self._runtime.memory
         leaf = ([meta.input, *self._state.response()])[-1].id
         found = await memory.compacted(meta.owner, meta.thread_id, leaf, self._limits.kind)
-        before = sum(self._sizes())
+        self._show(found)  # what others let take effect, they counted
         chosen = compaction.ready(
             self._path(found.through), found.slices, self._limits.tail, self._limits.start
         )
-        if chosen:
-            numbers = [g.number for g in chosen]
-            expected = found.generation.number if found.generation else None
-            if await memory.activate(meta.owner, meta.thread_id, numbers, expected):
-                found = with_slices(found, len(chosen))
-        self._show(found)
-        saved = before - sum(self._sizes())
-        if saved > 0:
-            self._runtime.metrics.count(Metric.TOKENS_COMPACTED, saved, agent=meta.agent)
+        if not chosen:
+            return
+        before = self._sizes().prompt
+        numbers = [g.number for g in chosen]
+        expected = found.generation.number if found.generation else None
+        if await memory.activate(meta.owner, meta.thread_id, numbers, expected):
+            self._show(with_slices(found, len(chosen)))
+            saved = before - self._sizes().prompt
+            if saved > 0:
+                self._runtime.metrics.count(Metric.TOKENS_COMPACTED, saved, agent=meta.agent)
 
     def _show(self, found: Compacted) -> None:
+        self._known = found
         number = found.generation.number if found.generation else None
         base, shown = self._prompter.base, self._prompter.shown
         if number is None or number == base.generation:

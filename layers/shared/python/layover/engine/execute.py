@@ -77,9 +77,13 @@ def prepare(tools: Mapping[str, AnyTool], name: str, args: Any) -> Ready | Settl
     if tool is None:
         return not_found(name)
     try:
-        return Ready(tool, tool.validate(args))
+        valid = tool.validate(args)
+        valid.as_dict()  # What cannot be told of a call must not run.
     except ValidationError as error:
         return failed(invalid_input(error))
+    except Exception as error:  # an author's validator or serializer may raise anything
+        return failed(format_error(error))
+    return Ready(tool, valid)
 
 
 async def approval(ready: Ready, ctx: ToolContext, now: datetime) -> Suspension | None:

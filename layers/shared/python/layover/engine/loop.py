@@ -135,7 +135,7 @@ class Loop:
     async def _finish_step(self, step: StepRecord) -> Progress | None:
         """Settle the newest step. None: it is complete and the model is asked again."""
         if step.slots:
-            if not await self._calls.advance(step, self._gate):
+            if not await self._calls.advance(step, self._gate, self._time.for_tools):
                 waiting = self.state.waiting()
                 return Suspended(waiting) if waiting else Yielded()
             if self.state.step_ended < step.index:

@@ -2,8 +2,9 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from layover.context.assembly import Shown, build_prompt, estimated_tokens
+from layover.context.assembly import Shown, build_prompt, estimated_tokens, messages_room
 from layover.context.fit import TooLong, room
+from layover.context.tokens import estimate
 from layover.declare.agent import Agent
 from layover.engine.state import RunState
 from layover.errors import ContextLengthExceeded, RunFailed
@@ -43,10 +44,14 @@ class Prompter:
         self._tools = tools
         self._budget = room(window(agent.model or settings.model) if window else None)
 
-    @property
-    def budget(self) -> int:
-        """Tokens that a prompt may have."""
-        return self._budget
+    def room(self, state: RunState) -> int:
+        """Tokens that the next step's messages may have, as they are stored."""
+        shown = self.shown
+        left = messages_room(self._agent, shown, self._tools, self._corrected(state))
+        return left - estimate(shown.volatile)
+
+    def _corrected(self, state: RunState) -> int:
+        return int(self._budget / _correction(state))
 
     def switch(self, base: ContextBase, shown: Shown) -> None:
         """From the next step on, the prompt shows another generation of its compaction."""
@@ -64,7 +69,7 @@ class Prompter:
                 state.response(),
                 state.steps,
                 self._tools,
-                int(self._budget / _correction(state)),
+                self._corrected(state),
             )
         except TooLong:
             problem = "the run's input and its last step do not fit into the model's window"

@@ -9,6 +9,7 @@ from layover.context.transcript import own_steps, step_messages
 from layover.keys import call_key, step_key
 from layover.values.message import Message, Role
 from layover.values.run import (
+    BUDGET_TOOL,
     CallRecord,
     CallState,
     ContextBase,
@@ -101,8 +102,17 @@ class RunState:
         return next(s for s in step.slots if s.tool_call_id == call.tool_call_id)
 
     def used_call_ids(self) -> set[str]:
-        """Ids of all calls of the run."""
-        return {s.tool_call_id for step in self.steps for s in step.slots}
+        """Ids of all calls of the run, those for a larger budget among them."""
+        asked = {s.tool_call_id for step in self.steps for s in step.slots}
+        return asked | {c.tool_call_id for c in self.calls.values()}
+
+    def budget_calls(self) -> list[CallRecord]:
+        """The calls for a larger budget. A model may ask for a tool of that name: that is none."""
+        named = [c for c in self.calls.values() if c.tool_name == BUDGET_TOOL]
+        if not named:
+            return []
+        asked = {call_key(step.key, s.tool_call_id) for step in self.steps for s in step.slots}
+        return [c for c in named if c.key not in asked]
 
     def next_time(self, hint: datetime) -> datetime:
         """After every message of the run; a step keeps room for its tool and custom messages."""

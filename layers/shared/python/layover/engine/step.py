@@ -1,8 +1,8 @@
 """One model call, journaled: prompt, reply, assistant message, the slots of its tool messages."""
 
-import json
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 from layover.clock import MICROSECOND
 from layover.declare.agent import Agent
@@ -11,6 +11,7 @@ from layover.engine.attachments import Attachments
 from layover.engine.prompter import Prompter
 from layover.engine.state import RunState
 from layover.ports import Clock, Ids, RunLog, Runtime
+from layover.values.base import strict_json
 from layover.values.event import (
     Event,
     MessageEvent,
@@ -25,7 +26,7 @@ from layover.values.prompt import Delta, Prompt, Reply
 from layover.values.run import StepRecord, ToolMessageSlot
 
 LONGEST_ID = 256
-"""Characters of a call's id. It is part of a sort key (1,024 bytes, percent-encoded) and of paths."""
+"""Bytes of a call's id, percent-encoded, as it is in sort keys (1,024 bytes at most) and in paths."""
 
 
 class ModelStep:
@@ -131,7 +132,7 @@ class ModelStep:
         if self._agent.output is None:
             return None
         try:
-            self._agent.parse_output(clean(reply.text))
+            jsonable(self._agent.parse_output(clean(reply.text)))
         except Exception as error:  # an author's validator may raise anything
             return clean(
                 "Your answer does not fit the required JSON schema. Answer again with JSON that "
@@ -181,7 +182,7 @@ class _CallNames:
         self._named.clear()
 
     def _new(self, call_id: str) -> str:
-        if not call_id or len(call_id) > LONGEST_ID:
+        if not call_id or len(quote(call_id, safe="")) > LONGEST_ID:
             return self._ids.new("call")
         if call_id in self._used or call_id in self._named.values():
             return f"{call_id}-{self._ids.new('call')}"
@@ -214,7 +215,7 @@ def _decoded(args: str) -> Any:
     if not args.strip():
         return {}
     try:
-        value = json.loads(args)
+        value = strict_json(args)
         return jsonable(value) if isinstance(value, dict) else clean(args)
     except (ValueError, RecursionError):
         return clean(args)

@@ -31,6 +31,7 @@ Key = dict[str, Any]
 
 _KINDS = frozenset({"ConditionCheck", "Put", "Delete", "Update"})
 _MOST_ACTIONS = 100
+_MOST_BYTES = 4 * 1024 * 1024
 _TOKEN_LIFE_S = 600.0
 _PASSED: tuple[None, None, None] = (None, None, None)
 _Reason = tuple[str, str, dict[str, Any] | None] | tuple[None, None, None]
@@ -42,6 +43,13 @@ class _TokenMismatch(DynamodbException):
             "com.amazonaws.dynamodb.v20120810#IdempotentParameterMismatchException",
             "The provided client token is already in use with a different request",
         )
+
+
+class _TransactionTooLarge(MockValidationException):
+    """In the words of TransactWriteItems' documentation, which does not give the error's own."""
+
+    def __init__(self) -> None:
+        super().__init__("The aggregate size of the items in the transaction cannot exceed 4 MB")
 
 
 def transact_write_items(backend: DynamoDBBackend, items: list[dict[str, Action]]) -> None:
@@ -106,13 +114,19 @@ def _check(backend: DynamoDBBackend, action: Action, key: Key) -> _Reason:
 def _apply_all(
     backend: DynamoDBBackend, actions: list[tuple[str, Action]], keys: list[Key]
 ) -> None:
-    """Write in order; an update that turns out to be invalid puts back what was there."""
+    """Write in order; an update that turns out to be invalid, and items that are too much together,
+    put back what was there. moto itself refuses an item that is too large."""
     undo: list[Callable[[], None]] = []
+    size = 0
     try:
         for (kind, action), key in zip(actions, keys, strict=True):
             table = backend.get_table(action["TableName"])
             undo.append(_restorer(backend, table, key))
             _apply(backend, kind, action, key)
+            item = backend.get_item(action["TableName"], key)
+            size += item.size() if item else 0
+        if size > _MOST_BYTES:
+            raise _TransactionTooLarge()
     except Exception:
         for restore in reversed(undo):
             restore()

@@ -2,21 +2,22 @@
 
 import json
 import re
+from itertools import islice
 from typing import Any
 
 _THINKING = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
+_MOST_TRIED = 1_000
+"""Braces of an answer: to tell what is wrong behind one takes time of the whole text."""
 
 
 def json_object(text: str) -> dict[str, Any] | None:
     """The first JSON object in an answer, whatever stands around it; None where there is none."""
     text = _THINKING.sub(" ", text)
     decoder = json.JSONDecoder()
-    at = text.find("{")
-    while at >= 0:
+    for brace in islice(re.finditer("{", text), _MOST_TRIED):
         try:
-            value, _ = decoder.raw_decode(text, at)
+            value, _ = decoder.raw_decode(text, brace.start())
         except (ValueError, RecursionError):
-            at = text.find("{", at + 1)
             continue
         return value if isinstance(value, dict) else None
     return None

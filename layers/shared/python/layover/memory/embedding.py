@@ -1,25 +1,57 @@
 """An embedder's answer, held against what was asked: it may be of a user's own making."""
 
+import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from layover.errors import ContextLengthExceeded, ModelError
 from layover.memory import recall
 from layover.ports import Embedder
 from layover.values.prompt import Embedded
+from layover.values.usage import Usage
+
+_OF_THE_TEXT = frozenset({400, 413, 422})
+"""HTTP statuses that are about what was sent: what is sent beside it may be fine."""
+logger = logging.getLogger("layover")
 
 
 @dataclass(frozen=True)
 class Vectors:
-    """One vector a text, in order (None: nothing can be compared with it), and what was answered."""
+    """One vector a text, in order (None: nothing can be compared with it), and what was answered.
+    `refusals`: one for each text that the embedder did not take."""
 
     vectors: tuple[tuple[float, ...] | None, ...]
     answer: Embedded
+    refusals: tuple[ModelError, ...] = ()
 
 
 async def embed(embedder: Embedder, texts: Sequence[str]) -> Vectors:
-    """Vectors of these texts. A plain list of vectors is an answer, too; nobody is paid for it. Raises
-    what the embedder raises; TypeError or ValueError where its answer is not one vector a text."""
+    """Vectors of these texts, all of one length. A text that the embedder refuses has none, and the others
+    keep theirs. A plain list of vectors is an answer, too; nobody is paid for it. Raises what the embedder
+    raises of other matters; TypeError or ValueError where its answer is not one vector a text."""
+    found = await _embedded(embedder, texts)
+    if found.refusals:
+        extra = {"model": embedder.model, "number": len(found.refusals)}
+        logger.warning("texts refused by the embedder", extra=extra)
+    return replace(found, vectors=_of_one_length(found.vectors))
+
+
+async def _embedded(embedder: Embedder, texts: Sequence[str]) -> Vectors:
+    try:
+        return await _answered(embedder, texts)
+    except ModelError as error:
+        if not _is_of_a_text(error):
+            raise
+        if len(texts) < 2:
+            none = (None,) * len(texts)
+            return Vectors(none, Embedded([], embedder.model), (error,) * len(texts))
+    # By halves: one text of 64 is found with 13 requests.
+    half = len(texts) // 2
+    return _joined(await _embedded(embedder, texts[:half]), await _embedded(embedder, texts[half:]))
+
+
+async def _answered(embedder: Embedder, texts: Sequence[str]) -> Vectors:
     answer: Any = await embedder.embed(texts)
     if not isinstance(answer, Embedded):
         answer = Embedded(list(answer), embedder.model)
@@ -27,3 +59,28 @@ async def embed(embedder: Embedder, texts: Sequence[str]) -> Vectors:
     if len(vectors) != len(texts):
         raise ValueError(f"{len(texts)} texts have {len(vectors)} vectors")
     return Vectors(vectors, answer)
+
+
+def _is_of_a_text(error: ModelError) -> bool:
+    return isinstance(error, ContextLengthExceeded) or error.status in _OF_THE_TEXT
+
+
+def _joined(a: Vectors, b: Vectors) -> Vectors:
+    usages = [v.answer.usage for v in (a, b) if v.answer.usage is not None]
+    return Vectors(
+        a.vectors + b.vectors,
+        Embedded(
+            [*a.answer.vectors, *b.answer.vectors],
+            b.answer.model if a.answer.usage is None else a.answer.model,
+            Usage.total(usages) if usages else None,
+        ),
+        a.refusals + b.refusals,
+    )
+
+
+def _of_one_length(
+    vectors: tuple[tuple[float, ...] | None, ...],
+) -> tuple[tuple[float, ...] | None, ...]:
+    """Those of the first one's length; they could not be compared with each other."""
+    length = next((len(v) for v in vectors if v is not None), 0)
+    return tuple(v if v is not None and len(v) == length else None for v in vectors)

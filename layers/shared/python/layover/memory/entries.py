@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from functools import cache
 from importlib.resources import files
 from typing import Any, get_args
@@ -39,6 +39,8 @@ _READ = 8_000
 _READ_IN_ALL = 60_000
 _MOST_EVIDENCE = 2_000
 """Characters that are stored: a whole message may be evidence."""
+_LEEWAY = 2_000
+"""Characters of a content beyond its limit that are checked: without its secrets it may be shorter."""
 _FINDING = "verified_assistant_finding"
 
 
@@ -189,8 +191,8 @@ def _readable(said: Sequence[Message]) -> list[Message]:
 def _candidate(
     item: dict[str, Any], said: Sequence[Message], settings: EpisodicMemory, trusted: bool
 ) -> Candidate | Refusal:
-    content, source = text_of(item, "content"), text_of(item, "source")
-    evidence = text_of(item, "evidence")
+    source, evidence = text_of(item, "source"), text_of(item, "evidence")
+    content = normalised(text_of(item, "content"))[: settings.max_length + _LEEWAY]
     if source not in get_args(Source):
         return Refusal.MALFORMED
     message = _witness(evidence, source, said)
@@ -201,7 +203,7 @@ def _candidate(
     doubtful = message.role is Role.ASSISTANT and not trusted
     if doubtful and settings.assistant_evidence == "refuse":
         return Refusal.UNTRUSTED
-    kept = normalised(redact(content))[: settings.max_length].rstrip()
+    kept = redact(content)[: settings.max_length].rstrip()
     if not any(c.isalnum() for c in kept):
         return Refusal.EMPTY
     return Candidate(
@@ -233,7 +235,7 @@ Vector = Sequence[float]
 
 @dataclass(frozen=True)
 class Chosen:
-    """A candidate that is to be stored. `supersedes`: stored entries that it contradicts."""
+    """A candidate that is to be stored. `supersedes`: stored entries that it takes the place of."""
 
     candidate: Candidate
     vector: tuple[float, ...] | None = None
@@ -245,19 +247,49 @@ def chosen(
     vectors: Sequence[tuple[float, ...] | None],
     stored: Sequence[SimilarEntry],
     least: float | None,
+    said_at: datetime,
 ) -> list[Chosen]:
     """The candidates that say something new. `least`: cosine at which two are the same; None: nothing
-    is dropped. `stored`: what is similar to them (`SimilarEntry.place`: of the candidate)."""
+    is dropped. `stored`: what is similar to them (`SimilarEntry.place`: of the candidate). `said_at`:
+    when the candidates were said; what is stored may have been said later."""
     kept: list[Chosen] = []
     for place, (candidate, vector) in enumerate(zip(candidates, vectors, strict=True)):
-        near = [s for s in stored if s.place == place]
-        content, evidence = candidate.content, candidate.evidence
-        against = [s.id for s in near if contradicts(content, s.content, evidence)]
-        same = [s for s in near if s.id not in against]
+        near = {s.id: _verdict(candidate, s, said_at) for s in stored if s.place == place}
+        if _Verdict.OUTDATED in near.values():
+            continue
+        same = _Verdict.SAME in near.values()
         if least is not None and (same or _said_before(candidate, vector, kept, least)):
             continue
-        kept.append(Chosen(candidate, vector, tuple(against)))
+        over = {_Verdict.SUPERSEDES} if least is None else {_Verdict.SUPERSEDES, _Verdict.VOUCHES}
+        kept.append(Chosen(candidate, vector, tuple(id for id, v in near.items() if v in over)))
     return kept
+
+
+class _Verdict(Enum):
+    """What a candidate is to a stored entry that is similar to it."""
+
+    SAME = auto()
+    BESIDE = auto()
+    SUPERSEDES = auto()
+    VOUCHES = auto()
+    """Says the same, and somebody vouches for it now."""
+    OUTDATED = auto()
+    """What is stored contradicts it and was said later."""
+
+
+def _verdict(candidate: Candidate, stored: SimilarEntry, said_at: datetime) -> _Verdict:
+    """The later one wins where they contradict each other, unless nobody vouches for it and somebody does
+    for the other: then both hold, the doubtful one with its label."""
+    against = contradicts(candidate.content, stored.content, candidate.evidence)
+    if stored.created_at > said_at:
+        if contradicts(stored.content, candidate.content, stored.evidence):
+            doubtful = candidate.verified and not stored.verified
+            return _Verdict.BESIDE if doubtful else _Verdict.OUTDATED
+        return _Verdict.BESIDE if against else _Verdict.SAME
+    if against:
+        doubtful = stored.verified and not candidate.verified
+        return _Verdict.BESIDE if doubtful else _Verdict.SUPERSEDES
+    return _Verdict.VOUCHES if candidate.verified and not stored.verified else _Verdict.SAME
 
 
 def _said_before(

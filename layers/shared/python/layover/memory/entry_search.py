@@ -74,7 +74,7 @@ def entry_query(
         skip=skip,
         not_thread=not_thread,
         least_cosine=least_cosine(model),
-        half_life=timedelta(days=settings.half_life_days),
+        half_life=settings.half_life,
         now=now,
     )
 

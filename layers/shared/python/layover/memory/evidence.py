@@ -3,8 +3,12 @@
 import re
 from collections.abc import Sequence
 
+from layover.memory.characters import plain_characters
+
 MIN_WORDS = 4
 MIN_LETTERS = 16
+_LONGEST = 300
+"""Characters of a word that is looked into: that takes time of the square of them. A longer one is a blob."""
 
 _SPACE = re.compile(r"\s+")
 _NUMBER = re.compile(r"(?:^[\-\u2212])?\d+(?:[.,:/\-]\d+)*")
@@ -21,7 +25,13 @@ _QUANTITY = re.compile(
 _URL = re.compile(r"\b[a-z][a-z0-9+.\-]*://\S+", re.IGNORECASE)
 _PATH = re.compile(r"(?:[a-z]:)?(?:~|\.{1,2})?[/\\][\w.~\-]", re.IGNORECASE)
 _CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2,}[a-z]+[A-Z]")
-_DOTTED = re.compile(r"\w{2,}(?:\.\w{2,})+")
+_DOTTED = re.compile(r"\w{2,}(?:\.\w{2,})+|(?<![\w.])[^\W\d_](?:\.\w{2,})+")
+_ABBREVIATED = re.compile(
+    r"(?i:p\.(?:ex|ej|es|chr)|t\.ex|f\.eks|m\.fl|z\.bsp|[vna]\.chr|i\.(?:allg|ggs)|s\.th)"
+    r"|(?:[A-Z]\.)+[A-Z][a-z]+"
+)
+"""`p.ex` and `J.Smith`; an abbreviation of single letters (`e.g`, `p.m`) is none of `_DOTTED`."""
+_HIDDEN = re.compile(r"[/\\]\.\w")
 _FILE = re.compile(
     r"\w\.(?:py|js|[jt]sx?|go|rs|rb|sh|md|txt|csv|tsv|json|ya?ml|toml|sql|java|kt|cs|cc|cpp|hpp|html?|css|xml"
     r"|log|cfg|conf|ini|env|pdf|png|jpe?g|svg|zip|tar|gz|so|lua|php|pl|swift|exe|dll|bat|ps1|ipynb)"
@@ -31,6 +41,7 @@ _FILE = re.compile(
 """`a.py`, `main.c`; `e.g` and `d.h` are none."""
 _FOLDER = re.compile(
     r"(?:src|libs?|s?bin|etc|usr|var|opt|tmp|dist|vendor|node_modules|pkg|cmd|packages|scripts|tests"
+    r"|deploy|infra|terraform|helm|charts|migrations|fixtures|mnt|srv|proc"
     r"|features?|feat|bugfix|hotfix|chore|refactor|origin|upstream|refs|heads)/[\w.\-]+",
     re.IGNORECASE,
 )
@@ -77,13 +88,16 @@ def says_enough(piece: str) -> bool:
 def unsaid(content: str, texts: Sequence[str]) -> list[str]:
     """Numbers, URLs, addresses, paths and identifiers of `content` that occur in none of the turn's
     texts. What they name would be made up."""
-    said = _MINUS.sub("-", normalised(" \x00 ".join(texts)).casefold())
-    return [a for a in anchors(content) if not _occurs(_MINUS.sub("-", a.casefold()), said)]
+    known = " \x00 ".join(map(plain_characters, texts))
+    said = _MINUS.sub("-", normalised(known).casefold())
+    named = dict.fromkeys(anchors(content))
+    return [a for a in named if not _occurs(_MINUS.sub("-", a.casefold()), said)]
 
 
 def anchors(content: str) -> list[str]:
     """What has to have been said literally: numbers, URLs, addresses, paths, identifiers."""
     found: list[str] = []
+    content = plain_characters(content)
     words = _UNBOUNDED.sub(" ", content).split()
     shouted = content == content.upper() and len(words) >= MIN_WORDS
     for word in words:
@@ -96,9 +110,11 @@ def anchors(content: str) -> list[str]:
 
 
 def _is_identifier(token: str) -> bool:
+    if len(token) > _LONGEST:
+        return True
     if _URL.match(token) or _PATH.match(token) or "@" in token or "_" in token:
         return len(token) > 1
-    if _CAMEL.search(token) or _DOTTED.search(token) or _FILE.fullmatch(token):
+    if _CAMEL.search(token) or _is_dotted(token):
         return not _QUANTITY.fullmatch(token)
     has_digit = any(c.isdigit() for c in token)
     has_letter = any(c.isalpha() for c in token)
@@ -110,12 +126,21 @@ def _is_identifier(token: str) -> bool:
     return has_digit and has_letter and not _QUANTITY.fullmatch(token)
 
 
+def _is_dotted(token: str) -> bool:
+    """Hosts, files, members: `evil.com`, `t.me/x`, `a.py`, `deploy/.env`."""
+    if _FILE.fullmatch(token) or _HIDDEN.search(token):
+        return True
+    return _DOTTED.search(token) is not None and not _ABBREVIATED.fullmatch(token)
+
+
 def _is_loud(token: str) -> bool:
     letters = sum(c.isalpha() for c in token)
     return token.isupper() and letters >= _MIN_LOUD and _LOUD.fullmatch(token) is not None
 
 
 def _occurs(anchor: str, said: str) -> bool:
+    if anchor not in said:
+        return False
     if _NUMBER.fullmatch(anchor):
         before = r"(?<![\w.])" if anchor.startswith("-") else r"(?<!\d)(?<!\d[.,])"
         return re.search(rf"{before}{re.escape(anchor)}(?!\d)(?![.,]\d)", said) is not None

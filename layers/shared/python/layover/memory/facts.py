@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from importlib.resources import files
 from typing import Any
 
@@ -102,6 +103,21 @@ def session_facts(answer: str, turn: Turn) -> list[Fact]:
         if content is not None or (field in _LISTS and old):
             facts.append(Fact(field, content, old))
     return facts
+
+
+def latest(
+    session: Any, said: Mapping[str, datetime], facts: Sequence[Fact], said_at: datetime
+) -> list[Fact]:
+    """Without facts of a turn that was said (at `said_at`) before another one that set the same text, or
+    replaced the same line. `said`: when each field of the session was changed last."""
+    known: Mapping[str, Any] = session if isinstance(session, Mapping) else {}
+
+    def holds(fact: Fact) -> bool:
+        if fact.field not in said or said[fact.field] <= said_at:
+            return True
+        return fact.field in _LISTS and (not fact.old or fact.old in (known.get(fact.field) or ()))
+
+    return [fact for fact in facts if holds(fact)]
 
 
 def with_facts(session: Any, facts: Sequence[Fact]) -> dict[str, Any]:

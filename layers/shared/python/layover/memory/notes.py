@@ -7,14 +7,14 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from layover.declare.agent import Agent
+from layover.declare.agent import ALL, Agent
 from layover.memory.escape import escape, escaped
 from layover.memory.iteration_log import previous_attempts
 from layover.memory.plan import plan_lines
 from layover.values.context import ThreadState
 from layover.values.note import Note, NoteKey
 
-SHARED = "*"
+SHARED = ALL
 """Key of the working memory that all of a user's agents share."""
 _BLOCKS = {"profile": "user_profile", "working": "working_memory"}
 """Kind of note -> its block, in the order of the blocks."""

@@ -18,6 +18,8 @@ SPEAKER_WEIGHT = 0.3
 RECENCY_WEIGHT = 0.1
 HALF_LIFE = timedelta(days=180)
 """Added, not multiplied: a factor loses 12 to 24 points."""
+MOST_HALF_LIVES = 1_000
+"""Behind them an entry is as old as one can be: Postgres computes nothing smaller."""
 MOST_ROWS = 20_000
 """Of a scope that are searched, the newest: the scan is exact and takes 60 ms."""
 WHOLE_ROWS = 5_000
@@ -60,7 +62,7 @@ def fused(query: Sequence[str], scope: Sequence[Candidate]) -> list[Fused]:
 def recency(age: timedelta, half_life: timedelta = HALF_LIFE) -> float:
     """The bonus of what is new."""
     passed: float = max(age, timedelta()) / half_life
-    return RECENCY_WEIGHT * math.pow(0.5, passed)
+    return RECENCY_WEIGHT * math.pow(0.5, min(passed, MOST_HALF_LIVES))
 
 
 def cosine(a: Sequence[float], b: Sequence[float]) -> float | None:

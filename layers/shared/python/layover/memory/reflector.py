@@ -15,13 +15,22 @@ from layover.memory.notes import block
 from layover.memory.observation_lines import lines, read_marker, tidy
 from layover.memory.observer import rendered
 from layover.memory.reading import prompt
-from layover.values.compaction import Marker, Observation
+from layover.values.compaction import Compacted, Marker, Observation
 from layover.values.prompt import Prompt
 from layover.values.tokens import estimate
 
 PROMPT_VERSION = "reflector-1"
 """Changes with `prompts/reflector.md`; each generation says which one made it."""
 _SEVERITY = (Marker.CRITICAL, Marker.IMPORTANT, Marker.COMPLETION, Marker.INFO)
+
+
+def is_due(found: Compacted, most: int | None) -> bool:
+    """Whether the observations that take effect are more than `most` tokens, and new ones came since they
+    were last condensed."""
+    shown = found.generation
+    if shown is None or shown.kind != "observations" or most is None:
+        return False
+    return estimate(rendered(found.observations)) > most
 
 
 def request(model: str, observations: Sequence[Observation]) -> Prompt:
@@ -36,13 +45,16 @@ def reflected(
     """All observations after the reflection, in order, each detail behind its parent: those that stay
     (with their ids) and the merged ones (with new ids, at the place and time of their last part).
 
-    None for an answer that is of no use, changes nothing, leaves nothing, or makes more of it."""
+    The same where the answer says that there is nothing to condense. None for an answer that is of no
+    use, changes nothing, leaves nothing, or makes more of it."""
     log = _Log(observations)
     found = json_object(clean(answer))
     dropped = _dropped(found)
     merges = _claimed(log, objects(found, "merge"), dropped)
     gone = log.removed(dropped, merges)
-    if not gone:
+    # An answer as good as any: who asked need not ask again.
+    enough = found is not None and found.get("drop") == found.get("merge") == []
+    if not gone and not enough:
         return None
     left = _applied(log, merges, gone, new_id)
     if not left or estimate(rendered(left)) > estimate(rendered(observations)):

@@ -28,6 +28,8 @@ _ANNOUNCED = re.compile(
 )
 _READ = 2_000
 """Characters of the message that the model reads."""
+_MOST_ANSWERED = 1_000
+"""Characters of an answer that are looked into: to find marks takes time of the square of them."""
 
 
 def source(messages: Iterable[Message]) -> Message | None:
@@ -50,7 +52,7 @@ def title_prompt(model: str, message: Message) -> Prompt:
 
 def clean(text: str) -> str | None:
     """One plain line of at most 80 characters; None where nothing is left."""
-    text = _THOUGHT.sub(" ", _THINKING.sub(" ", storable(text)))
+    text = _THOUGHT.sub(" ", _THINKING.sub(" ", storable(text))).strip()[:_MOST_ANSWERED]
     lines = [_plain(line) for line in re.sub(r"```\w*", " ", text).splitlines() if line.strip()]
     # A title is often announced on a line before it.
     while len(lines) > 1 and (not lines[0] or lines[0].endswith((":", "\uff1a"))):

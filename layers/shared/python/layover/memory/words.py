@@ -11,7 +11,10 @@ from itertools import pairwise
 MOST_CHARACTERS = 20_000
 """Of a text that are indexed: a tsvector holds 16,383 positions."""
 _LONGEST = 64
-"""Characters of a word; what is longer is cut (blobs, URLs)."""
+"""Characters of a word; what is longer is cut (blobs, URLs). At most 256 bytes: a tsvector's lexeme has at
+most 2,046, which Postgres does not check for each way that one is made."""
+_MOST_MARKS = 8
+"""Of a letter; no script needs more."""
 
 # Scripts without blanks between words: their text is indexed by pairs of neighbouring characters.
 _UNSPACED = re.compile(
@@ -29,7 +32,7 @@ _VOWEL = re.compile(r"[aeiouy]")
 def words(text: str) -> list[str]:
     """The words of a text in order, in lower case and cut to their stems. They consist of letters,
     marks and digits alone."""
-    return [stem(word) for word in _raw(text[:MOST_CHARACTERS])]
+    return [stem(word[:_LONGEST]) for word in _raw(text[:MOST_CHARACTERS])]
 
 
 def spans(text: str) -> list[tuple[int, int, str]]:
@@ -63,11 +66,13 @@ def _parts(piece: str) -> Iterator[str]:
 
 
 def pairs(run: str) -> list[str]:
-    """`abc` -> `ab`, `bc`; marks stay with their letter. Chinese characters come alone, too."""
+    """`abc` -> `ab`, `bc`; marks stay with their letter, the first few. Chinese characters come alone,
+    too."""
     letters: list[str] = []
     for character in run:
         if letters and unicodedata.category(character)[0] == "M":
-            letters[-1] += character
+            if len(letters[-1]) <= _MOST_MARKS:
+                letters[-1] += character
         else:
             letters.append(character)
     paired = [a + b for a, b in pairwise(letters)]
@@ -75,7 +80,7 @@ def pairs(run: str) -> list[str]:
 
 
 def _word(piece: str) -> Iterator[str]:
-    word = _CONTRACTED.sub("", piece).replace("'", "")[:_LONGEST]
+    word = _CONTRACTED.sub("", piece).replace("'", "")
     if word:
         yield word
 

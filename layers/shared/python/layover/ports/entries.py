@@ -8,7 +8,7 @@ from layover.values.memory_entry import (
     EntryQuery,
     FoundEntries,
     FoundEntry,
-    SimilarEntry,
+    SimilarEntries,
     StaleEntry,
 )
 from layover.values.message import Message
@@ -31,7 +31,7 @@ class EntryStore(Protocol):
         vectors: Sequence[Sequence[float]],
         model: str,
         least: float,
-    ) -> tuple[SimilarEntry, ...]:
+    ) -> SimilarEntries:
         """For each vector the stored entries of the same model with at least this cosine, nearest
         first."""
         ...
@@ -49,10 +49,17 @@ class EntryStore(Protocol):
 
 class ReembeddingStore(Protocol):
     """What is kept with vectors of another embedder, or with none, under row security; page by page, so
-    that it may be stopped and begun again."""
+    that it may be stopped and begun again. `dimensions` of the model's vectors: one of another length is
+    not of this model as it is now (None: every length is)."""
 
     async def stale_entries(
-        self, owner: str, agent: str, model: str, after_id: str, limit: int
+        self,
+        owner: str,
+        agent: str,
+        model: str,
+        dimensions: int | None,
+        after_id: str,
+        limit: int,
     ) -> tuple[StaleEntry, ...]:
         """Entries of an agent without a vector of this model, by id, from behind one ("" first).
         Superseded ones are not searched and stay as they are."""
@@ -65,7 +72,13 @@ class ReembeddingStore(Protocol):
         ...
 
     async def stale_messages(
-        self, owner: str, agent: str, model: str, after_id: str, limit: int
+        self,
+        owner: str,
+        agent: str,
+        model: str,
+        dimensions: int | None,
+        after_id: str,
+        limit: int,
     ) -> tuple[Message, ...]:
         """Messages that recall searches without a vector of this model, by id, from behind one;
         `RecallStore.index_messages` keeps the new ones."""

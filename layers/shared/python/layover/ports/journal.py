@@ -126,7 +126,8 @@ class RunLog(Protocol):
         ...
 
     async def cancel_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
-        """Settle calls as they are given, whatever they were: the run is about to end."""
+        """Settle calls as they are given, whatever they were: the run is about to end. Raises
+        `Fenced` where one was decided or settled meanwhile."""
         ...
 
     async def cancel_requested(self) -> CancelAsked | None:
@@ -236,6 +237,10 @@ class Journal(Protocol):
         None: it does not (decided, another attempt, run over): wake yourself."""
         ...
 
+    async def publish_later(self, owner: str, run_id: str, key: str, token: str) -> None:
+        """Mark a call that waits on this token, of which nobody was told, for the next sweep."""
+        ...
+
     async def decide(
         self, owner: str, run_id: str, key: str, attempt: int, decision: Decision, *events: Event
     ) -> Decided:
@@ -283,6 +288,14 @@ class Journal(Protocol):
         not look at it again. Repeatable."""
         ...
 
+    async def erase_late(self, owner: str, thread_id: str) -> None:
+        """Delete what writers that nobody could stop have left of runs that were erased."""
+        ...
+
+    async def emptied(self, owner: str, thread_id: str, again_at: datetime) -> None:
+        """Nothing is left of a deleted thread now. The sweeper looks for late writes at `again_at`."""
+        ...
+
     async def erased(self, owner: str, thread_id: str) -> None:
         """Nothing is left of a deleted thread but its tombstone: the sweeper need not look again."""
         ...
@@ -300,9 +313,11 @@ class Journal(Protocol):
         was, or the run was retired."""
         ...
 
-    async def succeed(self, owner: str, run_id: str, execution: str | None) -> int | None:
+    async def succeed(
+        self, owner: str, run_id: str, execution: str | None, *, fresh: bool = False
+    ) -> int | None:
         """Name the run's next execution: its number, to be started. None: the run is over, or not
-        driven by `execution` any more."""
+        driven by `execution` any more. `fresh`: it has all its attempts again."""
         ...
 
     async def saved(self, owner: str, run_id: str, thread_id: str) -> None:

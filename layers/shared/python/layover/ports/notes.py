@@ -13,7 +13,7 @@ NEWEST_ATTEMPTS = 50
 
 
 class StaleState(Exception):
-    """The thread's state moved since it was read: read it again."""
+    """The thread's state, or the agent's entries, moved since they were read: read them again."""
 
 
 class NoteStore(Protocol):
@@ -47,8 +47,8 @@ class NoteStore(Protocol):
         """Put another value there if the note has this version (None: whatever it has)."""
         ...
 
-    async def delete_note(self, owner: str, key: NoteKey) -> None:
-        """Forget a note; none is fine."""
+    async def delete_note(self, owner: str, key: NoteKey, at: datetime) -> None:
+        """Forget a note; none is fine. Of a profile: with all that was said before, learned or not."""
         ...
 
     async def read_state(self, owner: str, thread_id: str) -> ThreadState:

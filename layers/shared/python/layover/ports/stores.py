@@ -50,6 +50,10 @@ class ThreadStore(Protocol):
 class MemoryStore(NoteStore, RecallStore, CompactionStore, EntryStore, ReembeddingStore, Protocol):
     """What is remembered beyond messages."""
 
+    async def is_extracted(self, owner: str, run_id: str) -> bool:
+        """Whether `record_extraction` was done for this run."""
+        ...
+
     async def record_extraction(self, owner: str, extraction: Extraction) -> bool:
         """Store the results of a run's extraction in one transaction; False if it was done before.
         Raises StaleState where `session` was made from another version; nothing is stored then."""

@@ -60,8 +60,8 @@ class Callbacks(Protocol):
         """Whether an execution of this name is running."""
         ...
 
-    async def wake(self, token: str) -> None:
-        """Tell a waiting branch to look; a token that is closed already is fine."""
+    async def wake(self, token: str) -> bool:
+        """Tell a waiting branch to look. False: no branch waits on this token (any more), which is fine."""
         ...
 
     async def stop(self, execution: str, reason: str) -> None:

@@ -252,6 +252,10 @@ def _check_type(parse: Callable[[Any], Any], value: Any, field: str, told: str) 
             {"loc": ["body", field, *e["loc"]], "msg": e["msg"], "type": e["type"]} for e in found
         ]
         raise DecisionInvalid(told, errors) from None
+    except Exception as error:  # an author's validator may raise anything
+        told = f"{told}: {type(error).__name__}"
+        wrong = {"loc": ["body", field], "msg": told, "type": type(error).__name__}
+        raise DecisionInvalid(told, [wrong]) from None
 
 
 def _check_limits(args: dict[str, Any]) -> None:

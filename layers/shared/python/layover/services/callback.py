@@ -1,9 +1,9 @@
 """Decisions that come through a task token instead of the API (CONTRACT 4)."""
 
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, StrictBool, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
 
 from layover.errors import DecisionInvalid
 from layover.ports import Runtime
@@ -11,6 +11,8 @@ from layover.services.approvals import check_args, check_data
 from layover.services.text import cleaned
 from layover.values.run import CallRecord, Decision, DecisionKind, SuspensionKind
 
+LONGEST_REASON = 10_000
+"""Characters, as in a request's body."""
 CALLBACK = "callback"
 """`decided_by` of whoever may call `states:SendTaskSuccess`."""
 
@@ -19,7 +21,7 @@ class _Approval(BaseModel):
     model_config = ConfigDict(extra="forbid")
     approved: StrictBool
     args: dict[str, Any] | None = None
-    reason: str | None = None
+    reason: Annotated[str, Field(max_length=LONGEST_REASON)] | None = None
 
 
 class _Input(BaseModel):

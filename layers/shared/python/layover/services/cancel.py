@@ -10,7 +10,14 @@ from layover.errors import Fenced, NotFound, RetryableError
 from layover.ports import Runtime
 from layover.services.ending import end_even_unsaved, last_events
 from layover.services.turn import head_of
-from layover.values.run import CANCELLED_TOOLS_HAVE, FinishReason, Outcome, RunMeta, Status
+from layover.values.run import (
+    CANCELLED_TOOLS_HAVE,
+    CallState,
+    FinishReason,
+    Outcome,
+    RunMeta,
+    Status,
+)
 
 END_TAKES_S = 0.2
 """Seconds that the holder of a run has to end it when its tools have had their time."""
@@ -49,7 +56,7 @@ async def cancel(
         await _drop(runtime, run)
         run = await _now(runtime, run)
     save_has_s = SAVE_HAS_S
-    while run.shown_status is Status.RUNNING and (left := give_up - time()) > 0:
+    while (left := give_up - time()) > 0 and await _is_worked_on(runtime, run):
         save_has_s = FORCED_SAVE_HAS_S
         await sleep(min(LOOK_EVERY_S, left))
         run = await _now(runtime, run)
@@ -57,6 +64,14 @@ async def cancel(
         await _force(runtime, run, timedelta(seconds=save_has_s))
         run = await _now(runtime, run)
     return run
+
+
+async def _is_worked_on(runtime: Runtime, run: RunMeta) -> bool:
+    """Whether somebody may be at one of its calls; others may wait meanwhile."""
+    if run.shown_status is not Status.SUSPENDED:
+        return run.status is Status.RUNNING
+    snapshot = await runtime.journal.snapshot(run.owner, run.id)
+    return any(call.state is CallState.OPEN for call in snapshot.calls) if snapshot else False
 
 
 async def _drop(runtime: Runtime, run: RunMeta) -> bool:

@@ -6,7 +6,7 @@ import logging
 from datetime import timedelta
 
 from layover import logs
-from layover.context.transcript import response_messages
+from layover.context.transcript import own_steps, response_messages
 from layover.errors import LayoverError
 from layover.ports import Runtime
 from layover.services import observe, summarise
@@ -28,7 +28,7 @@ async def compact(runtime: Runtime, payload: CompactPayload) -> dict[str, str]:
     snapshot = await runtime.journal.snapshot(payload.owner, payload.run_id)
     if snapshot is not None:
         logs.name(thread_id=snapshot.meta.thread_id)
-    work = _work(runtime, snapshot) if snapshot is not None else None
+    work = _work(runtime, snapshot, payload.op) if snapshot is not None else None
     if work is None or await runtime.allowance.stopped():
         return {"status": "nothing"}
     if payload.op == NOW:
@@ -38,15 +38,19 @@ async def compact(runtime: Runtime, payload: CompactPayload) -> dict[str, str]:
     return {"status": await _mode(work)(work, waits=False)}
 
 
-def _work(runtime: Runtime, snapshot: RunSnapshot) -> Work | None:
+def _work(runtime: Runtime, snapshot: RunSnapshot, op: str) -> Work | None:
     """None where the agent compacts nothing."""
-    agent = runtime.agents().get(snapshot.meta.agent)
+    meta = snapshot.meta
+    before = meta.compacted_before if op == NOW else meta.compacted_for
+    agent = runtime.agents().get(meta.agent)
     limits = limits_of(runtime, agent) if agent else None
     if agent is None or limits is None:
         return None
-    leaf = (snapshot.meta.input, *response_messages(snapshot))[-1].id
-    asked = snapshot.steps[-1].asked_through if snapshot.steps else None
-    return Work(runtime, snapshot.meta, limits, leaf, asked, agent.memory.role_prefix)
+    leaf = (meta.input, *response_messages(snapshot))[-1].id
+    steps = own_steps(snapshot)
+    asked = steps[-1].asked_through if steps else None
+    waited = steps[before - 1].asked_through if 0 < before <= len(steps) else None
+    return Work(runtime, meta, limits, leaf, asked, waited, agent.memory.role_prefix)
 
 
 async def _while_it_waits(work: Work) -> str:

@@ -41,14 +41,15 @@ class Answer(Generic[Found]):
 @dataclass(frozen=True)
 class Work:
     """The compaction of one branch, on behalf of a run. `leaf_id`: the branch's newest message;
-    `asked_through`: the last message of the slices that are observed ahead, ready or not; `names`: of the
-    speakers, by role."""
+    `asked_through`: the last message of the slices that are observed ahead, ready or not; `waited_through`:
+    of those that the run waited for before; `names`: of the speakers, by role."""
 
     runtime: Runtime
     meta: RunMeta
     limits: Limits
     leaf_id: str
     asked_through: str | None = None
+    waited_through: str | None = None
     names: Mapping[str, str] | None = None
 
     @property
@@ -66,6 +67,12 @@ class Work:
     def new_id(self) -> str:
         """For an observation."""
         return self.runtime.ids.new("obs")
+
+    def is_under_way(self, missing: Sequence[Message]) -> bool:
+        """Whether a slice of these messages, which no slice covers yet, may still come: one that the run
+        waited for in vain is lost, and what is behind it hangs in the air."""
+        ids = {m.id for m in missing}
+        return self.asked_through in ids and self.waited_through not in ids
 
     async def compacted(self, leaf_id: str | None = None) -> Compacted:
         """As the branch stands."""

@@ -54,7 +54,7 @@ async def given_for(
         runtime, agent, snapshot.meta, context.history
     )
     if history is None:
-        history = _history(agent, context)
+        history = _history(agent, context, query)
     recalled = not_shown(runtime, agent, context.recalled, history)
     base = pinned or base_of(agent, context, recalled, as_of)
     tools = built_in_tools(
@@ -86,7 +86,6 @@ def turn_query(
     """What to read. What is pinned is only looked for: is it still there?"""
     memory = agent.memory
     buffer = memory.token_buffer
-    shown = (pinned.generation or 0) if pinned else None
     return TurnQuery(
         head=head,
         run_id=snapshot.meta.id,
@@ -96,9 +95,17 @@ def turn_query(
         max_messages=buffer.max_messages if buffer else None,
         notes=note_keys(agent, head.id),
         thread_state=pinned is None and (memory.session or memory.plan),
-        compaction=CompactionQuery(kind=bounds.kind, pinned=shown) if bounds else None,
+        compaction=_compaction(pinned, bounds),
         pinned=tuple(p.id for p in (*pinned.recalled, *pinned.entries)) if pinned else (),
     )
+
+
+def _compaction(pinned: ContextBase | None, bounds: Limits | None) -> CompactionQuery | None:
+    """A generation that the run has pinned is shown to its end, also where the agent compacts no more."""
+    shown = (pinned.generation or 0) if pinned else None
+    if bounds is None and not shown:
+        return None
+    return CompactionQuery(kind=bounds.kind if bounds else "observations", pinned=shown)
 
 
 def base_of(
@@ -138,9 +145,9 @@ def _pinned(texts: dict[str, str]) -> tuple[Pinned, ...]:
     return tuple(Pinned(id=id, text=text) for id, text in texts.items())
 
 
-def _history(agent: Agent, context: TurnContext) -> list[Message]:
+def _history(agent: Agent, context: TurnContext, query: TurnQuery) -> list[Message]:
+    if query.compaction is not None:
+        return list(context.history)
     if agent.memory.token_buffer is not None:
         return buffered(context.history, agent.memory.token_buffer)
-    if agent.memory.compaction is not None:
-        return list(context.history)
     return from_user(context.history)

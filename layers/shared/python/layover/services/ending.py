@@ -173,12 +173,14 @@ def _cancelled(call: CallRecord, now: datetime) -> CallRecord:
     )
 
 
-async def wake(runtime: Runtime, token: str, run_id: str) -> None:
-    """Wake a branch as best effort: the record decides, and the sweeper looks again."""
+async def wake(runtime: Runtime, token: str, run_id: str) -> bool:
+    """Wake a branch as best effort: the record decides, and the sweeper looks again. False: nobody
+    waits on the token."""
     try:
-        await runtime.callbacks.wake(token)
+        return await runtime.callbacks.wake(token)
     except RetryableError:
         logger.warning("a branch was not woken", extra={"run_id": run_id})
+        return True
 
 
 def turn_record(state: RunState, head: ThreadHead, response: Sequence[Message]) -> TurnRecord:

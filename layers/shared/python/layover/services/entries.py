@@ -20,6 +20,7 @@ from layover.values.page import Page
 from layover.values.run import RunMeta
 
 _MOST_SKIPPED = 10_000
+"""Of what a search found: every page of it is ranked anew."""
 _LIST = "entries"
 _SEARCH = "found-entries"
 _warned: set[str] = set()
@@ -146,7 +147,7 @@ async def _search(
     counting = noting(runtime, owner, embedder or runtime.embedder)
     asked = await entry_search.asked(wanted, counting)
     found = (await runtime.memory.find_entries(owner, asked.query)).items
-    more = len(found) > limit
+    more = len(found) > limit and skip + limit <= _MOST_SKIPPED
     return Page[Entry](
         items=_shown(found[:limit]),
         next_cursor=seal(_SEARCH, str(skip + limit)) if more else None,

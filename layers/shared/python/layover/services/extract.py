@@ -7,8 +7,9 @@ from layover.errors import LayoverError
 from layover.memory import titles
 from layover.ports import Runtime
 from layover.services import notes, recall
-from layover.services.learn_entries import count_taught, learn_entries
+from layover.services.learn_entries import learn_entries
 from layover.services.payloads import RunPayload
+from layover.services.record import record
 from layover.services.retire import retire
 from layover.services.spending import spent
 from layover.values.context import Extraction, StepUsage
@@ -32,30 +33,41 @@ async def extract(runtime: Runtime, payload: RunPayload) -> dict[str, str]:
         await retire(runtime, snapshot.meta)
     if snapshot is None or not snapshot.meta.status.over:
         return {"status": "nothing"}
+    good = snapshot.meta.status is Status.SUCCESS
+    if good and await runtime.memory.is_extracted(payload.owner, payload.run_id):
+        await _hand_on_title(runtime, snapshot.meta)
+        return {"status": "done before"}
     agent = runtime.agents().get(snapshot.meta.agent)
     stopped = await runtime.allowance.stopped()
     await recall.index(runtime, agent, snapshot, embeds=not stopped)
-    if stopped or snapshot.meta.status is not Status.SUCCESS:
+    if stopped or not good:
         return {"status": "nothing"}
     title, titling = await _title(runtime, snapshot)
     learned = await notes.learn(runtime, agent, snapshot)
-    taught = await learn_entries(runtime, agent, snapshot)
+    lesson = await learn_entries(runtime, agent, snapshot)
     found = Extraction(
         run_id=payload.run_id,
         thread_id=snapshot.meta.thread_id,
         agent=snapshot.meta.agent,
+        said_at=snapshot.meta.input.created_at,
         title=title,
-        entries=taught.entries,
-        usage=titling + taught.usage,
+        usage=titling,
     )
-    done = await notes.record(runtime, payload.owner, found, learned)
-    if done:
-        count_taught(runtime, snapshot.meta.agent, taught)
+    done = await record(runtime, payload.owner, found, learned, lesson)
     if title is not None:
         await runtime.journal.edit_thread(
             payload.owner, snapshot.meta.thread_id, title=title, untitled_only=True
         )
     return {"status": "extracted" if done else "done before"}
+
+
+async def _hand_on_title(runtime: Runtime, meta: RunMeta) -> None:
+    """The title that was stored, to the journal: what stored it may have died before that."""
+    head = await runtime.threads.head(meta.owner, meta.thread_id)
+    if head is not None and head.title is not None:
+        await runtime.journal.edit_thread(
+            meta.owner, meta.thread_id, title=head.title, untitled_only=True
+        )
 
 
 async def _opening(runtime: Runtime, meta: RunMeta) -> list[Message]:

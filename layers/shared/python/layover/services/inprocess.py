@@ -6,10 +6,11 @@ import asyncio
 import json
 import logging
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -17,14 +18,20 @@ from layover.declare.agent import Agent
 from layover.declare.memory import NodeMemory
 from layover.declare.render import jsonable
 from layover.declare.result import AgentState, Input, Result
-from layover.errors import ConfigurationError, DecisionError, InvalidRequest, NotFound
+from layover.errors import (
+    ConfigurationError,
+    DecisionAlreadyMade,
+    DecisionError,
+    DecisionInvalid,
+    InvalidRequest,
+    NotFound,
+)
 from layover.ports import Runtime
 from layover.services import approvals
-from layover.services.background import InThisProcess
+from layover.services.background import Chores, InThisProcess, remember
 from layover.services.cancel import cancel
 from layover.services.compact import NOW, compact
 from layover.services.deadlines import NoDeadline
-from layover.services.extract import extract
 from layover.services.payloads import (
     CompactPayload,
     ResumePayload,
@@ -38,6 +45,7 @@ from layover.services.settle import settle
 from layover.services.start_run import StartRun, start_run
 from layover.services.turn import turn
 from layover.services.views import run_view
+from layover.services.waiting import expired, waiting_call
 from layover.values.event import Event
 from layover.values.message import InputPart
 from layover.values.run import Run, Status
@@ -47,10 +55,13 @@ SOMEBODY = "local"
 """Owner of threads where no `resource_id` is given."""
 _LOOK_EVERY_S = 0.05
 """Where the stores do not ring."""
+_EXPIRED = {"Error": "States.Timeout"}
+"""What the state machine's timer says of a call that waited too long."""
 _DELTAS = frozenset({"text-delta", "reasoning-delta", "tool-call-delta"})
 _PARTS: TypeAdapter[list[InputPart]] = TypeAdapter(list[InputPart], config={"defer_build": True})
 
 Handler = Callable[[Any], Any]
+T = TypeVar("T")
 logger = logging.getLogger("layover")
 
 
@@ -72,8 +83,9 @@ class InProcess:
         self._driving: dict[str, asyncio.Task[None]] = {}
         self._queued: dict[str, asyncio.Task[None]] = {}
         """Drives that have not begun: they wait for the drive before them and for `_settling`."""
-        self._settling: dict[str, set[asyncio.Task[None]]] = defaultdict(set)
+        self._settling: dict[str, set[asyncio.Task[Any]]] = defaultdict(set)
         self._aborting: set[asyncio.Task[Any]] = set()
+        self._remembering = Chores()
         self._following: Counter[str] = Counter()
         self._told: dict[str, int] = {}
         """The newest event of a run that handlers have seen."""
@@ -106,12 +118,12 @@ class InProcess:
 
     async def resume(self, run_id: str, tool_call_id: str, data: Any) -> Result:
         """Settle a programmatic suspension."""
-        request = approvals.Decide(approvals.Verdict.RESUME, data=jsonable(data))
+        request = approvals.Decide(approvals.Verdict.RESUME, data=_said(data))
         return await self._decide(run_id, tool_call_id, request)
 
     async def approve(self, run_id: str, tool_call_id: str, args: dict[str, Any] | None) -> Result:
         """Let a call run."""
-        request = approvals.Decide(approvals.Verdict.APPROVE, args=jsonable(args))
+        request = approvals.Decide(approvals.Verdict.APPROVE, args=_said(args))
         return await self._decide(run_id, tool_call_id, request)
 
     async def deny(self, run_id: str, tool_call_id: str, reason: str | None) -> Result:
@@ -132,6 +144,10 @@ class InProcess:
     def state(self) -> AgentState:
         """The newest run, as it was last seen."""
         return self._state
+
+    async def remembered(self) -> None:
+        """Wait until memory has learned from the runs that are over."""
+        await self._remembering.finished()
 
     async def _accept(
         self,
@@ -157,6 +173,8 @@ class InProcess:
         head = await self._runtime.journal.thread(owner, thread_id)
         if head is not None and head.agent != self._agent.name:
             raise InvalidRequest("the thread belongs to another agent", thread_id=thread_id)
+        if head is not None and head.active_run is not None:
+            await self._go_on_without_expired(owner, head.active_run)
         content = input if isinstance(input, str) else _PARTS.validate_python(list(input))
         request = StartRun(
             content, stream=streamed, max_iterations=max_iterations, thread_given=thread_given
@@ -173,31 +191,68 @@ class InProcess:
     async def _decide(self, run_id: str, tool_call_id: str, request: approvals.Decide) -> Result:
         try:
             owner = self._owner(run_id)
-            if not self._following[run_id]:
-                self._told[run_id] = await self._last_seq(run_id)
-            # Registered before it is decided: no turn may begin between the decision and its call.
-            settling = asyncio.create_task(self._settle(owner, run_id, tool_call_id, request))
-            self._settling[run_id].add(settling)
-            settling.add_done_callback(self._settling[run_id].discard)
-            await asyncio.shield(settling)
+            decided = partial(self._settle, owner, run_id, tool_call_id, request)
+            refused = await self._settled_first(run_id, decided)
         except NotFound as error:
             raise _Unknown(error.message, run_id=run_id, tool_call_id=tool_call_id) from error
-        return await self._go_on(run_id)
+        result = await self._go_on(run_id)
+        if refused is not None:
+            raise refused
+        return result
+
+    async def _settled_first(self, run_id: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """The result of what settles calls. Handlers are told what happens from here on."""
+        if not self._following[run_id]:
+            self._told[run_id] = await self._last_seq(run_id)
+        # Registered before anything is decided: no turn may begin between a decision and its call.
+        settling = asyncio.create_task(work())
+        self._settling[run_id].add(settling)
+        settling.add_done_callback(self._settling[run_id].discard)
+        return await asyncio.shield(settling)
 
     async def _settle(
         self, owner: str, run_id: str, tool_call_id: str, request: approvals.Decide
-    ) -> None:
-        """Decide the call, then do what its branch of the Map does."""
-        await approvals.decide(self._runtime, owner, run_id, tool_call_id, request)
+    ) -> DecisionAlreadyMade | None:
+        """Decide the call, then do what its branch of the Map does. A decision that came too late is
+        refused, and what expired is settled instead: returns the refusal."""
+        try:
+            await approvals.decide(self._runtime, owner, run_id, tool_call_id, request)
+        except DecisionAlreadyMade as error:
+            if not await self._expire(owner, run_id):
+                raise
+            return error
         self._begin(run_id)
         snapshot = await snapshot_of(self._runtime, owner, run_id)
         key = next(c.key for c in snapshot.calls if c.tool_call_id == tool_call_id)
-        item = WaitingCall(key=key, attempt=0, timeout_s=1)
+        await self._branch(owner, run_id, WaitingCall(key=key, attempt=0, timeout_s=1), DECIDED)
+        return None
+
+    async def _branch(self, owner: str, run_id: str, item: WaitingCall, output: Any) -> None:
+        """One branch of the Map, once its wait is over."""
         payload = {"owner": owner, "run_id": run_id, "execution": f"{run_id}-1"}
         try:
-            await resume(self._runtime, ResumePayload(**payload, call=item, output=DECIDED))
+            await resume(self._runtime, ResumePayload(**payload, call=item, output=output))
         except Exception:
             logger.warning("a decided call is left to the turn", exc_info=True)
+
+    async def _expire(self, owner: str, run_id: str) -> bool:
+        """Settle what waited too long; no timer does it here. Whether there was anything."""
+        snapshot = await snapshot_of(self._runtime, owner, run_id)
+        now = self._runtime.clock.now()
+        late = [c for c in snapshot.calls if expired(c, now)]
+        if not late or snapshot.meta.status.over:
+            return False
+        self._begin(run_id)
+        for call in late:
+            await self._branch(owner, run_id, waiting_call(call, now), _EXPIRED)
+        return True
+
+    async def _go_on_without_expired(self, owner: str, run_id: str) -> None:
+        """What holds a thread only with calls that have expired goes on, and may let go of it."""
+        if self._owners.get(run_id) != owner or run_id in self._driving:
+            return
+        if await self._settled_first(run_id, partial(self._expire, owner, run_id)):
+            await self._go_on(run_id)
 
     async def _last_seq(self, run_id: str) -> int:
         """The newest event that there is."""
@@ -302,7 +357,8 @@ class InProcess:
         task.add_done_callback(self._aborting.discard)
 
     async def _drive(self, owner: str, run_id: str, before: asyncio.Task[None] | None) -> None:
-        """What the state machine does: Turn until the run is over or waits, then Remember."""
+        """What the state machine does: Turn until the run is over or waits, then Remember, which nobody
+        waits for."""
         if before is not None and not before.done():
             await asyncio.wait({before})
         payload = RunPayload(owner=owner, run_id=run_id, execution=f"{run_id}-1")
@@ -316,9 +372,11 @@ class InProcess:
                     break
                 continue
             if answer == "over":
-                await self._remember(payload)
+                # A user's runs in order: what the newest one taught is to stay.
+                self._remembering.begin(partial(remember, self._runtime, payload), owner)
             if answer == "compact":
-                await compact(self._runtime, _compaction(payload, NOW))
+                asked = CompactPayload(**{**payload.model_dump(), "op": NOW})
+                await compact(self._runtime, asked)
             elif answer != "yielded":
                 break
         await self._result(run_id)
@@ -332,14 +390,6 @@ class InProcess:
             if not self._settling[run_id]:
                 self._queued.pop(run_id, None)
                 return run is None or not run.waiting or bool(run.decided)
-
-    async def _remember(self, payload: RunPayload) -> None:
-        """Memory never fails a run."""
-        try:
-            await extract(self._runtime, payload)
-            await compact(self._runtime, _compaction(payload, "compact"))
-        except Exception:
-            logger.warning("a finished run was not remembered", exc_info=True)
 
     async def _settled(self, payload: RunPayload, error: Exception) -> bool:
         cause = json.dumps({"errorMessage": str(error)})
@@ -364,8 +414,13 @@ class InProcess:
         return self._owners[run_id]
 
 
-def _compaction(payload: RunPayload, op: str) -> CompactPayload:
-    return CompactPayload(**{**payload.model_dump(), "op": op})
+def _said(value: Any) -> Any:
+    """What an author gave as a decision, in types of his own, as JSON."""
+    try:
+        return jsonable(value)
+    except ValueError as error:
+        told = f"the decision is no JSON: {error}"
+        raise DecisionInvalid(told, [{"loc": [], "msg": told, "type": "no_json"}]) from error
 
 
 def _result_of(run: Run, agent: Agent) -> Result:

@@ -1,4 +1,4 @@
-"""What a turn adds to episodic memory (BEHAVIOUR 12.5 to 12.7). It reads and asks; `extract` stores."""
+"""What a turn adds to episodic memory (BEHAVIOUR 12.5 to 12.7). It reads and asks; `record` stores."""
 
 import logging
 from collections import Counter
@@ -19,7 +19,7 @@ from layover.ports import Runtime
 from layover.services.entries import episodic_embedder
 from layover.services.spending import embedding_spent, spent
 from layover.values.context import StepUsage
-from layover.values.memory_entry import FoundEntry, NewEntry, SimilarEntry
+from layover.values.memory_entry import FoundEntry, NewEntry, SimilarEntries
 from layover.values.message import Message, Role
 from layover.values.metrics import Metric
 from layover.values.prompt import Embedded
@@ -34,21 +34,26 @@ logger = logging.getLogger("layover")
 
 @dataclass(frozen=True)
 class Taught:
-    """What a run teaches, what finding that out cost, and how many entries were refused and why."""
+    """What a run teaches beside what is stored, and how many entries were refused and why. `version`: of
+    the SimilarEntries that it was compared with."""
 
     entries: tuple[NewEntry, ...] = ()
-    usage: tuple[StepUsage, ...] = ()
+    version: int | None = None
     refused: Mapping[Refusal, int] = field(default_factory=dict)
 
 
-async def learn_entries(runtime: Runtime, agent: Agent | None, snapshot: RunSnapshot) -> Taught:
+async def learn_entries(
+    runtime: Runtime, agent: Agent | None, snapshot: RunSnapshot
+) -> "Lesson | None":
     """Ask for what the turn teaches, where the agent remembers that. A model that fails costs this
     turn's entries, an embedder that fails their vectors. Raises RetryableError (the database)."""
     settings = agent.memory.episodic if agent else None
     said = entries.said_in([snapshot.meta.input, *response_messages(snapshot)])
     if agent is None or settings is None or not settings.per_turn or not said:
-        return Taught()
-    return await _Lesson(runtime, agent, settings, snapshot, said).learn()
+        return None
+    lesson = Lesson(runtime, agent, settings, snapshot, said)
+    await lesson.learn()
+    return lesson
 
 
 def count_taught(runtime: Runtime, agent: str, taught: Taught) -> None:
@@ -59,8 +64,9 @@ def count_taught(runtime: Runtime, agent: str, taught: Taught) -> None:
         runtime.metrics.count(Metric.ENTRIES_REFUSED, number, agent=agent, reason=reason.value)
 
 
-class _Lesson:
-    """One run's extraction."""
+class Lesson:
+    """One run's extraction: models are asked once, and what they proposed is compared with what is stored
+    as often as that changes meanwhile."""
 
     def __init__(
         self,
@@ -78,22 +84,47 @@ class _Lesson:
         self._said = said
         self._embedder = episodic_embedder(runtime, agent)
         self._usage: list[StepUsage] = []
+        self._refused: Counter[Refusal] = Counter()
+        self._proposed: Sequence[Candidate] = ()
+        self._vectors: Sequence[Vector | None] = ()
+        self._extractor = ""
 
-    async def learn(self) -> Taught:
+    @property
+    def usage(self) -> tuple[StepUsage, ...]:
+        """What it cost."""
+        return tuple(self._usage)
+
+    async def learn(self) -> None:
+        """Ask, and check what was answered."""
         known = await self._known()
-        answer, extractor = await self._asked([e.content for e in known])
+        answer, self._extractor = await self._asked([e.content for e in known])
         trusted = trusts_tools(self._agent, self._snapshot)
         found = entries.checked(answer, self._said, self._settings, trusted=trusted)
-        refused: Counter[Refusal] = Counter(found.refused)
-        hashes = {entries.hash_of(e.content) for e in known}
-        new = [c for c in found.kept if c.hash not in hashes]
-        refused[Refusal.REPEATED] += len(found.kept) - len(new)
-        kept = await self._chosen(new)
-        refused[Refusal.SIMILAR] += len(new) - len(kept)
+        self._refused = Counter(found.refused)
+        known_hashes = {entries.hash_of(e.content): e for e in known}
+
+        def is_news(candidate: Candidate) -> bool:
+            """Also what is known unverified, where somebody vouches for it now."""
+            same = known_hashes.get(candidate.hash)
+            return same is None or (candidate.verified and not same.verified)
+
+        self._proposed = new = [c for c in found.kept if is_news(c)]
+        self._refused[Refusal.REPEATED] += len(found.kept) - len(new)
+        self._vectors = await self._embedded([c.content for c in new])
+
+    async def taught(self) -> Taught:
+        """What is news beside what is stored now. Without vectors nothing is similar. Raises
+        RetryableError."""
+        least = self._settings.dedupe_similarity
+        near = await self._similar(entries.SIMILAR if least is None else least)
+        stored = near.items if near else ()
+        said_at = self._meta.input.created_at
+        kept = entries.chosen(self._proposed, self._vectors, stored, least, said_at)
+        refused = self._refused + Counter({Refusal.SIMILAR: len(self._proposed) - len(kept)})
         return Taught(
-            entries=tuple(self._entry(c, extractor) for c in kept),
-            usage=tuple(self._usage),
-            refused={reason: n for reason, n in refused.items() if n},
+            entries=tuple(self._entry(c) for c in kept),
+            version=near.version if near else None,
+            refused=refused,
         )
 
     async def _known(self) -> Sequence[FoundEntry]:
@@ -132,14 +163,7 @@ class _Lesson:
         (note,) = await self._runtime.memory.read_notes(self._meta.owner, [key])
         return note.value
 
-    async def _chosen(self, candidates: Sequence[Candidate]) -> list[Chosen]:
-        """Those that say something new. Without vectors nothing is similar."""
-        vectors = await self._vectors([c.content for c in candidates])
-        least = self._settings.dedupe_similarity
-        stored = await self._similar(vectors, entries.SIMILAR if least is None else least)
-        return entries.chosen(candidates, vectors, stored, least)
-
-    async def _vectors(self, texts: Sequence[str]) -> list[Vector | None]:
+    async def _embedded(self, texts: Sequence[str]) -> list[Vector | None]:
         nothing: list[Vector | None] = [None] * len(texts)
         if self._embedder is None or not texts:
             return nothing
@@ -152,20 +176,21 @@ class _Lesson:
         self._spend("extractor/embedding", embedded.answer)
         return list(embedded.vectors)
 
-    async def _similar(self, vectors: Sequence[Vector | None], least: float) -> list[SimilarEntry]:
-        places = [place for place, vector in enumerate(vectors) if vector is not None]
+    async def _similar(self, least: float) -> SimilarEntries | None:
+        places = [place for place, vector in enumerate(self._vectors) if vector is not None]
         if self._embedder is None or not places:
-            return []
+            return None
         found = await self._runtime.memory.similar_entries(
             self._meta.owner,
             self._agent.name,
-            [v for v in vectors if v is not None],
+            [v for v in self._vectors if v is not None],
             self._embedder.model,
             least,
         )
-        return [s.model_copy(update={"place": places[s.place]}) for s in found]
+        items = tuple(s.model_copy(update={"place": places[s.place]}) for s in found.items)
+        return found.model_copy(update={"items": items})
 
-    def _entry(self, chosen: Chosen, extractor: str) -> NewEntry:
+    def _entry(self, chosen: Chosen) -> NewEntry:
         candidate, meta = chosen.candidate, self._meta
         embedder = self._embedder.model if self._embedder and chosen.vector else None
         return NewEntry(
@@ -175,13 +200,13 @@ class _Lesson:
             source=candidate.source,
             evidence=candidate.evidence,
             verified=candidate.verified,
-            created_at=self._runtime.clock.now(),
+            created_at=meta.input.created_at,
             thread_id=meta.thread_id,
             message_id=candidate.message_id,
             hash=candidate.hash,
             vector=chosen.vector,
             model=embedder,
-            extractor=extractor,
+            extractor=self._extractor,
             prompt_version=entries.PROMPT_VERSION,
             run_id=meta.id,
             supersedes=chosen.supersedes,

@@ -10,18 +10,15 @@ from layover.errors import InvalidRequest, LayoverError, TooLarge
 from layover.memory import facts
 from layover.memory.notes import profile_key
 from layover.ports import Runtime
-from layover.ports.notes import StaleState
 from layover.services.spending import spent
 from layover.services.text import cleaned, json_size
 from layover.values.base import Json, Time, Value
-from layover.values.context import Extraction, StepUsage, ThreadState
+from layover.values.context import StepUsage
 from layover.values.note import Note
 from layover.values.run import RunSnapshot
 
 MAX_PROFILE = 64 * 1024
 """Bytes of JSON."""
-_TRIES = 5
-"""To store a session while others write the thread's state."""
 
 logger = logging.getLogger("layover")
 
@@ -56,7 +53,7 @@ async def put_profile(
 
 async def delete_profile(runtime: Runtime, owner: str, agent: str) -> None:
     """Forget the profile; none is fine."""
-    await runtime.memory.delete_note(owner, profile_key(agent))
+    await runtime.memory.delete_note(owner, profile_key(agent), runtime.clock.now())
 
 
 @dataclass(frozen=True)
@@ -87,28 +84,6 @@ async def learn(runtime: Runtime, agent: Agent | None, snapshot: RunSnapshot) ->
         answer = await _asked(runtime, "session", snapshot, turn, state.session, usage)
         session = facts.session_facts(answer, turn)
     return Learned(profile, session, tuple(usage))
-
-
-async def record(runtime: Runtime, owner: str, extraction: Extraction, learned: Learned) -> bool:
-    """Store the run's extraction with what was learned; False if it was done before."""
-    whole = extraction.model_copy(
-        update={
-            "at": runtime.clock.now(),
-            "profile": learned.profile or None,
-            "usage": extraction.usage + learned.usage,
-        }
-    )
-    for _ in range(_TRIES):
-        state = ThreadState()
-        if learned.session:
-            state = await runtime.memory.read_state(owner, extraction.thread_id)
-        session = facts.with_facts(state.session, learned.session) or None
-        update = {"session": session, "state_version": state.version}
-        try:
-            return await runtime.memory.record_extraction(owner, whole.model_copy(update=update))
-        except StaleState:
-            continue
-    return await runtime.memory.record_extraction(owner, whole)
 
 
 async def _asked(

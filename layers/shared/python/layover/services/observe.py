@@ -63,9 +63,11 @@ async def _under_way(
 ) -> Compacted:
     """What is there once slices that are being observed already had a little time to come: a run that
     waits takes what is enough for it."""
+    if waits and not compaction.leaving(path, work.limits.tail, work.limits.start):
+        return found
     now = asyncio.get_running_loop().time
     until = now() + (PATIENCE if waits else PATIENCE_AFTER).total_seconds()
-    while any(m.id == work.asked_through for m in path[_place(path, found.slices) :]):
+    while work.is_under_way(path[_place(path, found.slices) :]):
         chosen = compaction.ready(path, found.slices, work.limits.tail, work.limits.start)
         enough = compaction.total(path[_place(path, chosen) :]) < work.limits.start
         if (waits and chosen and enough) or now() > until:
@@ -153,9 +155,8 @@ async def _take_up(work: Work, found: Compacted, path: Sequence[Message]) -> boo
 
 async def _reflect(work: Work, found: Compacted) -> bool:
     """Condense the observations that take effect, where they have become too many."""
-    generation, most = found.generation, work.limits.block
-    size = estimate(observer.rendered(found.observations))
-    if generation is None or most is None or size <= most:
+    generation = found.generation
+    if generation is None or not reflector.is_due(found, work.limits.block):
         return False
     answer = await work.ask(
         reflector.request(work.model, found.observations),
@@ -164,6 +165,7 @@ async def _reflect(work: Work, found: Compacted) -> bool:
     )
     if answer is None:
         return False
+    # Kept even where nothing was condensed: nobody asks again until new observations take effect.
     made = _reflection(work, generation, answer.found, answer.model)
     return await work.replace(made, generation, answer.replies) is not None
 

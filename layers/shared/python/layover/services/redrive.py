@@ -9,7 +9,8 @@ from layover.values.run import Run, Status
 
 
 async def redrive(runtime: Runtime, owner: str, run_id: str) -> Run:
-    """The run goes on from its journal in a fresh execution; whatever drove it may act no more.
+    """The run goes on from its journal in a fresh execution, with all its attempts; whatever drove it may
+    act no more.
 
     Raises NotFound, Conflict (the run is over, or waits in the queue of its thread)."""
     run = await runtime.journal.run(owner, run_id)
@@ -17,7 +18,10 @@ async def redrive(runtime: Runtime, owner: str, run_id: str) -> Run:
         raise NotFound("there is no such run", run_id=run_id)
     if run.status is not Status.RUNNING:
         raise Conflict(f"the run is {run.status.value}: there is nothing to drive", run_id=run_id)
-    n = await runtime.journal.succeed(owner, run_id, run.execution)
+    if run.execution is not None:
+        # Its branches would wait on for a year, on tokens that decide nothing any more.
+        await runtime.callbacks.stop(run.execution, "redriven")
+    n = await runtime.journal.succeed(owner, run_id, run.execution, fresh=True)
     if n is not None:
         await start_execution(runtime, owner, run_id, n)
     return run_view(await snapshot_of(runtime, owner, run_id))

@@ -17,17 +17,29 @@ from layover.values.message import Message
 
 BATCH = 64
 """Texts that are read, embedded and kept together."""
+_PROBE = "text"
 _OWNERS = 1_000
 
 
 @dataclass
 class Reembedded:
-    """How much was done. `left`: texts that the embedder has no usable vector for."""
+    """How much was done. `left`: texts that the embedder has no usable vector for; `refused`: those of
+    them that it did not take, and what it said of the last one."""
 
     owners: int = 0
     entries: int = 0
     messages: int = 0
     left: int = 0
+    refused: int = 0
+    refusal: str = ""
+
+
+@dataclass(frozen=True)
+class _New:
+    """An embedder, and how long its vectors are (None: it does not tell)."""
+
+    embedder: Embedder
+    dimensions: int | None
 
 
 async def reembed(
@@ -36,13 +48,15 @@ async def reembed(
     """Give every entry and every recalled message of the agents (None: of all) a vector of the embedder
     that is used now. Raises ConfigurationError, ModelError, RetryableError; what is done stays done."""
     agents = _agents(runtime, agent)
+    messages = await _probed(runtime.embedder)
+    entries = [await _probed(episodic_embedder(runtime, a), messages) for a in agents]
     done = Reembedded()
     async for owner in _all(owners):
         done.owners += 1
-        for each in agents:
+        for each, own in zip(agents, entries, strict=True):
             work = _Work(runtime, owner, each, batch, done)
-            await work.entries()
-            await work.messages()
+            await work.entries(own)
+            await work.messages(messages)
     return done
 
 
@@ -52,38 +66,37 @@ class _Work:
     def __init__(
         self, runtime: Runtime, owner: str, agent: Agent, batch: int, done: Reembedded
     ) -> None:
-        self._runtime = runtime
         self._memory = runtime.memory
         self._owner = owner
         self._agent = agent
         self._batch = batch
         self._done = done
 
-    async def entries(self) -> None:
-        embedder = episodic_embedder(self._runtime, self._agent)
+    async def entries(self, new: _New | None) -> None:
         after: str = ""
-        while embedder is not None:
+        while new is not None:
+            model, dimensions = new.embedder.model, new.dimensions
             stale = await self._memory.stale_entries(
-                self._owner, self._agent.name, embedder.model, after, self._batch
+                self._owner, self._agent.name, model, dimensions, after, self._batch
             )
             if not stale:
                 return
-            vectors = await self._vectors(embedder, [e.content for e in stale])
+            vectors = await self._vectors(new.embedder, [e.content for e in stale])
             rows = [(e.id, v) for e, v in zip(stale, vectors, strict=True) if v is not None]
-            await self._memory.put_entry_vectors(self._owner, embedder.model, rows)
+            await self._memory.put_entry_vectors(self._owner, model, rows)
             self._done.entries += len(rows)
             after = stale[-1].id
 
-    async def messages(self) -> None:
-        embedder = self._runtime.embedder
+    async def messages(self, new: _New | None) -> None:
         after: str = ""
-        while embedder is not None:
+        while new is not None:
+            model, dimensions = new.embedder.model, new.dimensions
             stale = await self._memory.stale_messages(
-                self._owner, self._agent.name, embedder.model, after, self._batch
+                self._owner, self._agent.name, model, dimensions, after, self._batch
             )
             if not stale:
                 return
-            await self._index(embedder, stale)
+            await self._index(new.embedder, stale)
             after = stale[-1].id
 
     async def _index(self, embedder: Embedder, stale: Sequence[Message]) -> None:
@@ -102,9 +115,28 @@ class _Work:
     async def _vectors(
         self, embedder: Embedder, texts: Sequence[str]
     ) -> list[tuple[float, ...] | None]:
-        vectors = list((await embed(embedder, texts)).vectors) if texts else []
-        self._done.left += sum(v is None for v in vectors)
-        return vectors
+        if not texts:
+            return []
+        found = await embed(embedder, texts)
+        self._done.left += sum(v is None for v in found.vectors)
+        if found.refusals:
+            self._done.refused += len(found.refusals)
+            self._done.refusal = found.refusals[-1].message
+        return list(found.vectors)
+
+
+async def _probed(embedder: Embedder | None, known: _New | None = None) -> _New | None:
+    """The embedder, after a first word to it. Raises ModelError where it refuses even that: not one text
+    of all that is stored is asked of it then."""
+    if embedder is None:
+        return None
+    if known is not None and known.embedder is embedder:
+        return known
+    found = await embed(embedder, [_PROBE])
+    if found.refusals:
+        raise found.refusals[0]
+    (vector,) = found.vectors
+    return _New(embedder, len(vector) if vector else None)
 
 
 def _agents(runtime: Runtime, name: str | None) -> list[Agent]:

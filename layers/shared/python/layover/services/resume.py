@@ -1,7 +1,7 @@
 """Await and Resume: a call's task token is stored, and when it is answered the call is settled."""
 
 import logging
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from layover import logs
@@ -11,19 +11,22 @@ from layover.engine.hooks import Stopping
 from layover.engine.progress import Stopped
 from layover.engine.pump import watched
 from layover.engine.state import RunState
-from layover.errors import DecisionError, Fenced, InvalidRequest, RunFailed
+from layover.errors import DecisionError, Fenced, InvalidRequest, RetryableError, RunFailed
 from layover.ports import RunLog, Runtime
-from layover.services.callback import CALLBACK, decision_from_callback
+from layover.services.callback import CALLBACK, LONGEST_REASON, decision_from_callback
 from layover.services.ending import SYSTEM
 from layover.services.payloads import AwaitPayload, ResumePayload, WaitingCall
 from layover.services.text import cleaned
 from layover.services.turn import agent_of
 from layover.services.waiting import waiting_call
 from layover.values.event import ToolCallDecided
+from layover.values.metrics import Metric
 from layover.values.run import CallRecord, CallState, Decision, DecisionKind, StepRecord
 
 logger = logging.getLogger("layover")
 
+SKEW = timedelta(minutes=1)
+"""A time-out so long before a call expires is a caller's own word for a failure."""
 DECIDED = {"layover": "decided"}
 """What our own wake-up says: look at the record."""
 
@@ -41,7 +44,13 @@ async def await_decision(runtime: Runtime, payload: AwaitPayload) -> dict[str, A
     if call is None:
         await runtime.callbacks.wake(payload.token)
         return {"status": "woken"}
-    await _publish(runtime, payload, call)
+    try:
+        await _publish(runtime, payload, call)
+    except RetryableError:
+        # The call waits and can be decided all the same: a failure here would cost the run an attempt.
+        logger.warning("a request for a decision is published later", extra={"key": call.key})
+        runtime.metrics.count(Metric.PUBLISH_FAILED)
+        await runtime.journal.publish_later(payload.owner, payload.run_id, call.key, payload.token)
     return {"status": "waiting"}
 
 
@@ -129,14 +138,15 @@ def _from_output(
 
 
 def _from_error(output: dict[str, Any], call: CallRecord, now: datetime) -> Decision | None:
-    if output["Error"] == "States.Timeout":
-        expires_at = call.suspension.expires_at if call.suspension else None
-        if expires_at is None or expires_at > now:
+    expires_at = call.suspension.expires_at if call.suspension else None
+    if output["Error"] == "States.Timeout" and expires_at is not None and expires_at <= now + SKEW:
+        # The state machine's clock may be ahead of ours: then the call waits a moment more.
+        if expires_at > now:
             return None
         return Decision(kind=DecisionKind.EXPIRED, decided_by=SYSTEM, at=now)
     # Both are optional in SendTaskFailure.
     told = output.get("Cause") or output["Error"]
-    reason = cleaned(str(told)) if told else None
+    reason = cleaned(str(told)[:LONGEST_REASON]) if told else None
     return Decision(kind=DecisionKind.DENIED, decided_by=CALLBACK, at=now, reason=reason)
 
 

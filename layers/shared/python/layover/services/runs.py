@@ -23,6 +23,8 @@ _FIRST_DELAY = 0.05
 _LAST_DELAY = 0.5
 MAX_SEQ = 900_000_000
 _CURSOR = "runs"
+_READ_AT_ONCE = 4
+"""Runs of a page: one may be many megabytes, and a full page needs no more of them."""
 
 T = TypeVar("T")
 
@@ -55,14 +57,40 @@ def settled(run: Run) -> bool:
 
 
 async def list_runs(
-    runtime: Runtime, owner: str, thread_id: str, limit: int, cursor: str | None
+    runtime: Runtime,
+    owner: str,
+    thread_id: str,
+    limit: int,
+    cursor: str | None,
+    takes: Callable[[Run], bool] = lambda run: True,
 ) -> Page[Run]:
-    """A thread's runs, newest first. Raises NotFound."""
+    """A thread's runs, newest first. Raises NotFound.
+
+    `takes` is asked about each in turn: the page ends before the first run that it refuses."""
     await head_of(runtime, owner, thread_id)
-    page = await runtime.journal.runs(owner, thread_id, limit, unseal_one(_CURSOR, cursor))
-    snapshots = await asyncio.gather(*(runtime.journal.snapshot(owner, m.id) for m in page.items))
-    views = tuple(run_view(s) for s in snapshots if s is not None)
-    return Page(items=views, next_cursor=seal(_CURSOR, page.next_cursor))
+    start = unseal_one(_CURSOR, cursor)
+    page = await runtime.journal.runs(owner, thread_id, limit, start)
+    ids = [meta.id for meta in page.items]
+    views: list[Run] = []
+    for at in range(0, len(ids), _READ_AT_ONCE):
+        some = ids[at : at + _READ_AT_ONCE]
+        found = await asyncio.gather(*(runtime.journal.snapshot(owner, i) for i in some))
+        for view in (run_view(s) for s in found if s is not None):
+            if not takes(view):
+                return await _shorter(runtime, owner, thread_id, ids.index(view.id), start, views)
+            views.append(view)
+    return Page(items=tuple(views), next_cursor=seal(_CURSOR, page.next_cursor))
+
+
+async def _shorter(
+    runtime: Runtime, owner: str, thread_id: str, limit: int, start: str | None, views: list[Run]
+) -> Page[Run]:
+    """The first `limit` runs and the cursor behind them. A run that began meanwhile is not among them:
+    what it pushed out comes with the next page."""
+    page = await runtime.journal.runs(owner, thread_id, limit, start)
+    shown = {meta.id for meta in page.items}
+    items = tuple(view for view in views if view.id in shown)
+    return Page(items=items, next_cursor=seal(_CURSOR, page.next_cursor))
 
 
 async def cancel(runtime: Runtime, owner: str, run_id: str) -> Run:

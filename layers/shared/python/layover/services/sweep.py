@@ -4,22 +4,22 @@ import asyncio
 import logging
 from collections import Counter
 from dataclasses import asdict
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from layover import logs
 from layover.engine.loop import failed
 from layover.engine.state import RunState
 from layover.errors import LayoverError, RetryableError, RunFailed
 from layover.ports import Runtime, Watched
+from layover.services.branches import busy, tend
 from layover.services.cancel import cancel
-from layover.services.ending import end_even_unsaved, start_execution, wake
+from layover.services.ending import end_even_unsaved, start_execution
 from layover.services.erase import erase
 from layover.services.retire import retire
 from layover.services.sockets import catch_up, close
 from layover.services.turn import head_of
 from layover.services.unsaved import save_unsaved
-from layover.values.metrics import Metric
-from layover.values.run import MAX_ATTEMPTS, CallState, RunMeta, Status
+from layover.values.run import MAX_ATTEMPTS, RunMeta, Status
 
 logger = logging.getLogger("layover")
 
@@ -74,11 +74,14 @@ async def _look(runtime: Runtime, watched: Watched, seen: datetime, end: float) 
         # The end of the run before it starts it.
         await _later(runtime, run, seen, CALM)
         return "queued"
-    await _wake_decided(runtime, run)
+    abandoned_at = await tend(runtime, run)
     if run.execution is not None and await runtime.callbacks.alive(run.execution):
+        if abandoned_at is not None and abandoned_at <= seen and not await busy(runtime, run):
+            # Its other branches may wait for a year: what runs next finds all calls as they are.
+            await runtime.callbacks.stop(run.execution, "a branch left its call")
+            return await succeed(runtime, run)
         calm = CALM if run.shown_status is Status.SUSPENDED and not run.decided else 1
-        await _count_wait(runtime, run)
-        await _later(runtime, run, seen, calm)
+        await _later(runtime, run, seen, calm, abandoned_at)
         return "driven"
     if run.lost_at is None or run.lost_at + runtime.settings.sweep_patience > runtime.clock.now():
         return await _lost(runtime, run, seen)
@@ -153,23 +156,6 @@ async def _lost(runtime: Runtime, run: RunMeta, seen: datetime) -> str:
     return "lost"
 
 
-async def _count_wait(runtime: Runtime, run: RunMeta) -> None:
-    """How long somebody has been asked for: an alarm is made from it."""
-    calls = [await runtime.journal.call(run.owner, run.id, key) for key in sorted(run.waiting)]
-    asked = [c.suspension.requested_at for c in calls if c is not None and c.suspension is not None]
-    if asked:
-        age = runtime.clock.now() - min(asked)
-        runtime.metrics.count(Metric.APPROVAL_AGE, age.total_seconds(), "Seconds")
-
-
-async def _wake_decided(runtime: Runtime, run: RunMeta) -> None:
-    """Whoever decided may have died before the token was sent."""
-    for key in sorted(run.decided):
-        call = await runtime.journal.call(run.owner, run.id, key)
-        if call is not None and call.state is CallState.WAITING and call.token is not None:
-            await wake(runtime, call.token, run.id)
-
-
 async def _give_up(runtime: Runtime, run: RunMeta) -> str:
     log = await runtime.journal.force(run.owner, run.id)
     if log is None:
@@ -181,6 +167,10 @@ async def _give_up(runtime: Runtime, run: RunMeta) -> str:
     return "failed"
 
 
-async def _later(runtime: Runtime, run: RunMeta, seen: datetime, calm: int = 1) -> None:
-    at = runtime.clock.now() + runtime.settings.sweep_patience * calm
+async def _later(
+    runtime: Runtime, run: RunMeta, seen: datetime, calm: int = 1, most: datetime | None = None
+) -> None:
+    """After a while, or at `most`, whichever comes first; not before one patience is over."""
+    now, patience = runtime.clock.now(), runtime.settings.sweep_patience
+    at = max(now + patience, min(now + patience * calm, most or datetime.max.replace(tzinfo=UTC)))
     await runtime.journal.look_again(run.owner, run.id, seen, at)

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from layover.errors import InvalidRequest
+from layover.values.base import MAX_DEPTH
 
 REPLACEMENT = "\ufffd"
-MAX_DEPTH = 100
-"""Levels of nesting; every reader of the stored JSON has to walk them again."""
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 T = TypeVar("T")
@@ -36,11 +35,11 @@ def compact_json(value: Any) -> str:
 def _cleaned(value: Any, depth: int) -> Any:
     if isinstance(value, str):
         return _UNSTORABLE.sub(REPLACEMENT, value)
-    if depth > MAX_DEPTH:
+    if not isinstance(value, Mapping | list | tuple):
+        return value
+    if depth == MAX_DEPTH:
         told = f"the JSON is nested deeper than {MAX_DEPTH} levels"
         raise InvalidRequest(told, [{"loc": ["body"], "msg": told, "type": "too_deep"}])
     if isinstance(value, Mapping):
         return {_cleaned(k, depth): _cleaned(v, depth + 1) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_cleaned(v, depth + 1) for v in value]
-    return value
+    return [_cleaned(v, depth + 1) for v in value]

@@ -7,9 +7,10 @@ from layover.memory.blocks import compaction_block
 from layover.memory.notes import system_blocks, volatile_blocks, working_key
 from layover.memory.summary import rendered as rendered_summary
 from layover.ports import Runtime
+from layover.services.context import limits_of
 from layover.services.threads import head_of
 from layover.values.base import Json, Time, Value
-from layover.values.compaction import Compacted, Generation, Observation
+from layover.values.compaction import Compacted, CompactionKind, Generation, Observation
 from layover.values.context import LoggedAttempt, ThreadState
 from layover.values.note import Note
 
@@ -47,8 +48,10 @@ async def thread_memory(runtime: Runtime, owner: str, thread_id: str) -> ThreadM
     state = await runtime.memory.read_state(owner, thread_id)
     leaf = head.leaf_id
     generations = await runtime.memory.observations(owner, thread_id, leaf) if leaf else ()
-    observations = _shown_observations(generations)
-    summary = next((g.summary for g, active in reversed(generations) if g.summary and active), None)
+    mode = limits_of(runtime, agent) if agent else None
+    shown = [(g, active and mode is not None and _is_of(g, mode.kind)) for g, active in generations]
+    observations = _shown_observations(shown)
+    summary = next((g.summary for g, active in reversed(shown) if g.summary and active), None)
     return ThreadMemory(
         observations=observations,
         summary=summary,
@@ -58,6 +61,11 @@ async def thread_memory(runtime: Runtime, owner: str, thread_id: str) -> ThreadM
         iteration_log=state.attempts,
         token_counts=_token_counts(notes, state, observations, summary),
     )
+
+
+def _is_of(generation: Generation, mode: CompactionKind) -> bool:
+    """Whether it is of this mode: an agent that changed its mode starts from none of the other's."""
+    return (generation.kind == "summary") is (mode == "summary")
 
 
 def _shown_observations(

@@ -22,8 +22,8 @@ MAX_METADATA = 64 * 1024
 _CURSOR = "threads"
 _LOOK_UP_S = 2
 """Seconds for the database, which may be asleep; the next listing tries again."""
-ERASE_WITHIN = timedelta(seconds=5)
-"""What a long thread needs beyond this is no request's: the sweeper erases the rest."""
+ERASE_WITHIN = timedelta(seconds=1)
+"""What a thread needs beyond this is no request's: the sweeper erases the rest."""
 _log = logging.getLogger("layover")
 
 

@@ -18,7 +18,7 @@ from layover.services.node_history import remember_turn
 from layover.services.payloads import RunPayload
 from layover.services.unsaved import save_unsaved
 from layover.services.waiting import waiting_call
-from layover.values.run import RunMeta
+from layover.values.run import RunMeta, Status
 from layover.values.thread import ThreadHead
 
 logger = logging.getLogger("layover")
@@ -41,13 +41,18 @@ async def turn(runtime: Runtime, payload: RunPayload, deadline: Deadline) -> Ans
         return await _turn(runtime, log, deadline)
     except Fenced:
         logger.info("another attempt holds the run", extra={"run_id": payload.run_id})
-        return await _not_mine(runtime, payload)
+        return await _not_mine(runtime, payload, log.snapshot.meta.epoch)
 
 
-async def _not_mine(runtime: Runtime, payload: RunPayload) -> Answer:
-    """`over`, so that a run whose last answer was lost is still remembered; else another drives it."""
+async def _not_mine(runtime: Runtime, payload: RunPayload, epoch: int | None = None) -> Answer:
+    """`over`, so that a run whose last answer was lost is still remembered; else another drives it.
+    `yielded`: nobody does, since the writer of this epoch was only in the way of an older one that
+    closed its call late."""
     run = await runtime.journal.run(payload.owner, payload.run_id)
-    return _answer("over" if run is not None and run.status.over else "left")
+    if run is not None and run.status.over:
+        return _answer("over")
+    mine = run is not None and (run.execution, run.epoch) == (payload.execution, epoch)
+    return _answer("yielded" if mine else "left")
 
 
 async def _turn(runtime: Runtime, log: RunLog, deadline: Deadline) -> Answer:
@@ -69,10 +74,22 @@ async def _turn(runtime: Runtime, log: RunLog, deadline: Deadline) -> Answer:
         waiting = [waiting_call(c, now).model_dump() for c in progress.waiting]
         return _answer("suspended", waiting)
     if isinstance(progress, Over):
-        await remember_turn(runtime, agent, loop.state, progress, given.history)
-        await end_run(runtime, log, loop.state, head, progress)
+        state = await _at_the_end(runtime, loop.state, progress)
+        await remember_turn(runtime, agent, state, progress, given.history)
+        await end_run(runtime, log, state, head, progress)
         return _answer("over")
     return await _yielded(runtime, meta, progress)
+
+
+async def _at_the_end(runtime: Runtime, state: RunState, over: Over) -> RunState:
+    """The run as it is to end. A cancel may have met a fact on its way to the journal, which has it now
+    though the loop was stopped before it knew: only the journal says what there is."""
+    if over.status is not Status.CANCELLED:
+        return state
+    snapshot = await runtime.journal.snapshot(state.meta.owner, state.meta.id)
+    if snapshot is None:
+        raise Fenced("the run is gone", run_id=state.meta.id)
+    return RunState(snapshot)
 
 
 async def _may_begin(runtime: Runtime, log: RunLog) -> None:

@@ -10,6 +10,12 @@ A_YEAR = 365 * 24 * 3600
 """Seconds; an execution lives no longer."""
 
 
+def expired(call: CallRecord, now: datetime) -> bool:
+    """Whether it waited too long for a decision."""
+    expires_at = call.suspension.expires_at if call.suspension else None
+    return call.undecided and expires_at is not None and expires_at <= now
+
+
 def waiting_call(call: CallRecord, now: datetime) -> WaitingCall:
     """The Map item of a call that waits: what is left until it expires, at least 1 s."""
     expires_at = call.suspension.expires_at if call.suspension else None

@@ -1,8 +1,10 @@
 """The base of all values."""
 
+import json
+import math
 from datetime import datetime
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 from pydantic import BaseModel, ConfigDict, PlainSerializer
 
@@ -16,6 +18,44 @@ Usd = Annotated[Decimal, PlainSerializer(float, return_type=float, when_used="js
 
 Json = Any
 """Anything that JSON can say."""
+
+MAX_DEPTH = 100
+"""Levels of nesting, of all JSON that enters: pydantic reads 200, and records and events wrap theirs."""
+
+
+def too_deep(value: Json) -> bool:
+    """Whether objects and lists are nested more than `MAX_DEPTH` levels."""
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [v for v in level if isinstance(v, (dict, list, tuple))]
+        if not level:
+            return False
+        level = [v for each in level for v in (each.values() if isinstance(each, dict) else each)]
+    return True
+
+
+def strict_json(text: str) -> Json:
+    """A JSON text's value. Raises ValueError for what is no JSON (NaN, Infinity), and for a number that
+    no float holds (1e999): kept as null, it would mean something else to whoever reads it."""
+    return json.loads(text, parse_constant=_refuse, parse_float=_finite)
+
+
+def all_finite(value: Json) -> bool:
+    """Whether there is neither NaN nor an infinity in it. Not for values nested without a bound."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, dict):
+        return all(map(all_finite, value.values()))
+    return not isinstance(value, list | tuple) or all(map(all_finite, value))
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse(text)
+
+
+def _refuse(what: str) -> NoReturn:
+    raise ValueError(f"{what} is no number of JSON")
 
 
 class Value(BaseModel):

@@ -30,6 +30,8 @@ class ThreadState(Value):
     """Session memory and the plan of a thread. Version 0: neither is stored."""
 
     session: Json = None
+    session_said: dict[str, Time] = {}
+    """Field of the session -> when the newest turn was said that changed it."""
     plan: Json = None
     version: int = 0
     attempts: tuple[LoggedAttempt, ...] = ()
@@ -164,14 +166,22 @@ class Extraction(Value):
     """Message id -> tokens."""
     at: Time | None = None
     """When it was learned; needed for `profile` and `session`."""
+    said_at: Time | None = None
+    """When the turn was said; None: as `at`. Threads are free before their runs are extracted: what was
+    said first may be learned last."""
     profile: dict[str, Json] | None = None
-    """Fields of `agent`'s profile to set; a field that is None goes."""
+    """Fields of `agent`'s profile to set; a field that is None goes. One that a later turn has set stays
+    as it is, and all do where the owner put or deleted the profile later."""
     agent: str | None = None
     session: Json = None
     """The session memory as it is from now on."""
+    session_said: dict[str, Time] = {}
+    """Goes with `session`."""
     state_version: int | None = None
     """Of the ThreadState that `session` was made from."""
     entries: tuple[NewEntry, ...] = ()
     """All of `agent` and of this run and thread, with hashes of their own."""
+    entries_version: int | None = None
+    """Of the SimilarEntries that `entries` were compared with; None: with none."""
     usage: tuple[StepUsage, ...] = ()
     """Of the background work that found all this."""

@@ -11,7 +11,8 @@ Source = Literal["user_assertion", "user_accepted_assistant_proposal", "verified
 
 class MemoryEntry(Value):
     """One entry. `evidence`: the piece of the message `message_id` that says it. `verified` False: an
-    assistant alone says so, with tools that nobody trusts."""
+    assistant alone says so, with tools that nobody trusts. `created_at`: when the turn was said that
+    taught it, however late it was learned."""
 
     id: str
     agent: str
@@ -86,12 +87,24 @@ class EntryPlace(Value):
 
 
 class SimilarEntry(Value):
-    """A stored entry that is similar to a new one, by the new one's place in the question."""
+    """A stored entry that is similar to a new one, by the new one's place in the question.
+    `created_at`: when it was said."""
 
     place: int
     id: str
     content: str
+    evidence: str
+    verified: bool
+    created_at: Time
     cosine: float
+
+
+class SimilarEntries(Value):
+    """What is similar, and the `version` of the scope (agent and user) in which it was looked for: with
+    every run that teaches it something it is another one."""
+
+    items: tuple[SimilarEntry, ...] = ()
+    version: int = 0
 
 
 class StaleEntry(Value):

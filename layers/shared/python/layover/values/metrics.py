@@ -29,6 +29,8 @@ class Metric(StrEnum):
     """Observations stored. `agent`."""
     TOKENS_COMPACTED = "tokens_compacted"
     """Tokens that a compaction took out of prompts: what left less what stands for it. `agent`."""
+    PUBLISH_FAILED = "publish_failed"
+    """EventBridge did not take `ApprovalRequested`; the sweeper has it published later."""
     APPROVAL_AGE = "approval_age"
     """Seconds that the oldest call of a suspended run has waited for a decision; counted about once an
     hour for each such run."""

@@ -2,6 +2,10 @@
 
 from layover.values.base import Json, Time, Value
 
+PROFILE = "profile"
+"""The kind that its owner and the extractor of an agent write: what is learned late, of a turn before the
+owner's last word, is dropped."""
+
 
 class NoteKey(Value):
     """Names one row of `working_memory`: working notes or a profile.

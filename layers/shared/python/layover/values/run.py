@@ -4,6 +4,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from pydantic import Field
+
 from layover.values.base import Json, Time, Value
 from layover.values.message import Message
 from layover.values.note import Note
@@ -154,6 +156,8 @@ class CallRecord(Value):
     """Counts suspensions from 1; 0 before the first."""
     suspension: Suspension | None = None
     token: str | None = None
+    unpublished: bool = False
+    """Nobody was told of this token: EventBridge was away."""
     decision: Decision | None = None
     past: tuple[dict[str, Any], ...] = ()
     """Earlier attempts' decisions, for audit."""
@@ -270,6 +274,8 @@ class RunMeta(Value):
     """When the sweeper first found no execution that drives the run."""
     compacted_for: int = 0
     """The step before which the run last waited for its compaction."""
+    compacted_before: int = 0
+    """And the one before which it waited before that."""
     sockets: frozenset[str] = frozenset()
     """Connections that follow the run."""
     subscribed: int = 0
@@ -361,3 +367,10 @@ class Run(Value):
     children: tuple["Run", ...] = ()
     created_at: Time
     updated_at: Time
+    truncated: bool = Field(
+        default=False,
+        exclude_if=lambda value: not value,
+        description="There, and true, only where the run does not fit into one answer (6 MB): its long "
+        "results, arguments and payloads are cut to `{_truncated, head, tail, original_chars, url}`, and "
+        "where that is not enough its oldest messages are left out. The thread's messages have all of it.",
+    )

@@ -47,6 +47,8 @@ class ThreadHead(Value):
     unsaved: tuple[str, ...] = ()
     """Runs that are over and not yet in Postgres, oldest first."""
     deleted: bool = False
+    empty_again_at: Time | None = None
+    """A deleted thread was emptied; what writes of its runs were on their way is swept up then."""
 
     def next_time(self, hint: datetime) -> datetime:
         """A time strictly after every message of the thread (BEHAVIOUR 2.2)."""

@@ -6,6 +6,16 @@ from pydantic import computed_field
 
 from layover.values.base import Usd, Value
 
+MOST_TOKENS = 2**31 - 1
+"""Of one answer: more than any provider can mean. The database keeps sums of such numbers too."""
+
+
+def tokens_said(count: object) -> int:
+    """A provider's count. What is missing or senseless counts 0, one that is absurd `MOST_TOKENS`."""
+    if isinstance(count, float) and count.is_integer():
+        count = int(count)
+    return min(max(0, count), MOST_TOKENS) if isinstance(count, int) else 0
+
 
 class Usage(Value):
     """Of one model call or of a sum of them. `cost_usd` is None where a model's price is not known."""

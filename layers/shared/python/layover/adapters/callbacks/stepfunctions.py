@@ -53,12 +53,13 @@ class StepFunctions:
         )
         return bool(found and found["status"] in ("RUNNING", "PENDING_REDRIVE"))
 
-    async def wake(self, token: str) -> None:
-        """Tell a waiting branch to look at its call's record."""
+    async def wake(self, token: str) -> bool:
+        """Tell a waiting branch to look at its call's record. False: none waits."""
         output = json.dumps({"layover": "decided"})
-        await self._call(
+        answer = await self._call(
             lambda: self._states().send_task_success(taskToken=token, output=output), ignore=_CLOSED
         )
+        return answer is not None
 
     async def stop(self, execution: str, reason: str) -> None:
         """Stop an execution; one that is over already is fine."""

@@ -10,7 +10,7 @@ from layover.adapters.models.faults import ProviderFault, disconnected, from_sta
 from layover.adapters.models.retrying import Sleep, retrying
 from layover.errors import ConfigurationError, ModelError
 from layover.values.prompt import Embedded
-from layover.values.usage import Usage
+from layover.values.usage import Usage, tokens_said
 
 PREFIX = "bedrock/"
 TITAN = "amazon.titan-embed-text-"
@@ -103,8 +103,7 @@ def _read(text: bytes) -> tuple[list[float], Usage]:
         vector = [float(x) for x in answer["embedding"]]
     except (KeyError, TypeError, ValueError) as error:
         raise invalid("The embedder's answer has no vector") from error
-    tokens = answer.get("inputTextTokenCount")
-    return vector, Usage(input_tokens=tokens if type(tokens) is int and tokens > 0 else 0)
+    return vector, Usage(input_tokens=tokens_said(answer.get("inputTextTokenCount")))
 
 
 async def _nobody(fault: ProviderFault) -> None:

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from layover.adapters.models.faults import ProviderFault, disconnected, from_status, invalid
 from layover.adapters.models.retrying import Sleep, retrying
 from layover.values.prompt import Embedded
-from layover.values.usage import Usage
+from layover.values.usage import Usage, tokens_said
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -125,7 +125,7 @@ def _usage(answer: Any) -> Usage:
     """What the provider counted; some do not say it."""
     said = answer.get("usage")
     tokens = said.get("prompt_tokens") if isinstance(said, dict) else None
-    return Usage(input_tokens=tokens if type(tokens) is int and tokens > 0 else 0)
+    return Usage(input_tokens=tokens_said(tokens))
 
 
 def _decoded(text: str) -> Any:

@@ -11,6 +11,8 @@ class MemoryCallbacks:
         self.started: list[tuple[str, str, int]] = []
         """(owner, run_id, n), in order."""
         self.woken: list[str] = []
+        self.closed: set[str] = set()
+        """Tokens that no branch waits on any more."""
         self.stopped: list[str] = []
         self.published: list[Mapping[str, Any]] = []
 
@@ -24,9 +26,10 @@ class MemoryCallbacks:
         names = {f"{run_id}-{n}" for _, run_id, n in self.started}
         return execution in names and execution not in self.stopped
 
-    async def wake(self, token: str) -> None:
+    async def wake(self, token: str) -> bool:
         """Write it down."""
         self.woken.append(token)
+        return token not in self.closed
 
     async def stop(self, execution: str, reason: str) -> None:
         """Write it down."""

@@ -8,12 +8,14 @@ from layover.memory import ranking
 from layover.memory.entry_search import entry_words
 from layover.memory.ranking import Candidate, Fused
 from layover.memory.words import words
+from layover.values.context import IndexedText
 from layover.values.memory_entry import (
     EntryPlace,
     EntryQuery,
     FoundEntries,
     FoundEntry,
     NewEntry,
+    SimilarEntries,
     SimilarEntry,
     StaleEntry,
 )
@@ -21,6 +23,9 @@ from layover.values.message import Message
 
 if TYPE_CHECKING:
     from layover.adapters.inmemory.threads import InMemoryThreads, StoredThread
+
+
+_COMPARED = {"id", "content", "evidence", "verified", "created_at"}
 
 
 @dataclass
@@ -49,16 +54,18 @@ class InMemoryEntries:
         vectors: Sequence[Sequence[float]],
         model: str,
         least: float,
-    ) -> tuple[SimilarEntry, ...]:
+    ) -> SimilarEntries:
         """For each vector the stored entries with at least this cosine, nearest first."""
         scope = _newest(self._taught, owner, agent)[: ranking.MOST_ROWS]
         near = [
-            SimilarEntry(place=place, id=s.entry.id, content=s.entry.content, cosine=cosine)
+            SimilarEntry(**s.entry.model_dump(include=_COMPARED), place=place, cosine=cosine)
             for place, vector in enumerate(vectors)
             for s in scope
             if (cosine := _cosine(s, vector, model)) is not None and cosine >= least
         ]
-        return tuple(sorted(near, key=lambda s: (s.place, -s.cosine, s.id)))
+        near.sort(key=lambda s: (s.place, -s.cosine, s.id))
+        version = self._taught.shelf.entries_version(owner, agent)
+        return SimilarEntries(items=tuple(near), version=version)
 
     async def list_entries(
         self, owner: str, agent: str, limit: int, after: EntryPlace | None
@@ -80,13 +87,19 @@ class InMemoryEntries:
         return found
 
     async def stale_entries(
-        self, owner: str, agent: str, model: str, after_id: str, limit: int
+        self,
+        owner: str,
+        agent: str,
+        model: str,
+        dimensions: int | None,
+        after_id: str,
+        limit: int,
     ) -> tuple[StaleEntry, ...]:
         """Entries of an agent without a vector of this model, by id."""
         stale = [
             StaleEntry(id=s.entry.id, content=s.entry.content)
             for s in _newest(self._taught, owner, agent)
-            if s.entry.id > after_id and (s.entry.vector is None or s.entry.model != model)
+            if s.entry.id > after_id and _is_stale(s.entry, model, dimensions)
         ]
         return tuple(sorted(stale, key=lambda e: e.id)[:limit])
 
@@ -101,7 +114,13 @@ class InMemoryEntries:
                 stored.entry = stored.entry.model_copy(update=update)
 
     async def stale_messages(
-        self, owner: str, agent: str, model: str, after_id: str, limit: int
+        self,
+        owner: str,
+        agent: str,
+        model: str,
+        dimensions: int | None,
+        after_id: str,
+        limit: int,
     ) -> tuple[Message, ...]:
         """Messages that recall searches without a vector of this model, by id."""
         stale = [
@@ -110,19 +129,19 @@ class InMemoryEntries:
             for id, kept in thread.texts.items()
             if kept.text.agent == agent
             and id > after_id
-            and (kept.text.vector is None or kept.text.model != model)
+            and _is_stale(kept.text, model, dimensions)
         ]
         return tuple(sorted(stale, key=lambda m: m.id)[:limit])
 
 
 def store_entries(threads: "InMemoryThreads", owner: str, entries: Sequence[NewEntry]) -> None:
-    """Keep what is new. What is remembered already stays as it is; what was superseded and is said
-    again holds again."""
+    """Keep what is new. What is remembered already stays as it is, unless somebody vouches for it only
+    now; what was superseded and is said again, later than what superseded it, holds again."""
     for entry in entries:
         same = _same(threads, owner, entry)
         if same is not None:
             where, stored = same
-            if stored.superseded_by is None:
+            if not _takes_over(threads, owner, entry, stored):
                 continue
             del where.entries[stored.entry.id]
             entry = entry.model_copy(update={"id": stored.entry.id})
@@ -135,6 +154,16 @@ def store_entries(threads: "InMemoryThreads", owner: str, entries: Sequence[NewE
                 old.superseded_by = entry.id
         text = f"{entry.content} {entry.evidence}"
         thread.entries[entry.id] = StoredEntry(entry, frozenset(words(text)))
+        threads.shelf.count_entry(owner, entry.agent)
+
+
+def _takes_over(
+    threads: "InMemoryThreads", owner: str, entry: NewEntry, stored: StoredEntry
+) -> bool:
+    if stored.superseded_by is None:
+        return entry.verified and not stored.entry.verified
+    over = dict(_all(threads.of(owner))).get(stored.superseded_by)
+    return over is None or over.entry.created_at <= entry.created_at
 
 
 def free_superseded(threads: "InMemoryThreads", owner: str, gone: dict[str, StoredEntry]) -> None:
@@ -193,6 +222,12 @@ def _cosine(stored: StoredEntry, vector: Sequence[float] | None, model: str | No
     if vector is None or entry.vector is None or entry.model != model:
         return None
     return ranking.cosine(entry.vector, vector)
+
+
+def _is_stale(kept: NewEntry | IndexedText, model: str, dimensions: int | None) -> bool:
+    if kept.vector is None or kept.model != model:
+        return True
+    return dimensions is not None and len(kept.vector) != dimensions
 
 
 def _scored(entry: NewEntry, score: Fused, cosine: float | None, query: EntryQuery) -> FoundEntry:

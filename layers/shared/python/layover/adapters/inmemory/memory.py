@@ -2,12 +2,12 @@
 
 from layover.adapters.inmemory.compaction import InMemoryCompaction
 from layover.adapters.inmemory.entries import InMemoryEntries, store_entries
-from layover.adapters.inmemory.notes import InMemoryNotes, merged_fields
+from layover.adapters.inmemory.notes import InMemoryNotes
 from layover.adapters.inmemory.recall import InMemoryRecall
 from layover.adapters.inmemory.threads import InMemoryThreads
 from layover.ports.notes import StaleState
 from layover.values.context import Extraction
-from layover.values.note import NoteKey
+from layover.values.note import PROFILE, NoteKey
 
 
 class InMemoryMemory(InMemoryNotes, InMemoryRecall, InMemoryCompaction, InMemoryEntries):
@@ -21,6 +21,10 @@ class InMemoryMemory(InMemoryNotes, InMemoryRecall, InMemoryCompaction, InMemory
         self._threads = threads
         self._extracted: set[tuple[str, str]] = set()
 
+    async def is_extracted(self, owner: str, run_id: str) -> bool:
+        """Whether the run's results are stored."""
+        return (owner, run_id) in self._extracted
+
     async def record_extraction(self, owner: str, extraction: Extraction) -> bool:
         """Store a run's results once. False: it was done before, or the thread is gone. Raises
         StaleState."""
@@ -28,6 +32,7 @@ class InMemoryMemory(InMemoryNotes, InMemoryRecall, InMemoryCompaction, InMemory
         key = (owner, extraction.run_id)
         if thread is None or key in self._extracted:
             return False
+        self._check_fresh(owner, extraction)
         self._store_learned(owner, extraction)
         self._extracted.add(key)
         store_entries(self._threads, owner, extraction.entries)
@@ -41,17 +46,23 @@ class InMemoryMemory(InMemoryNotes, InMemoryRecall, InMemoryCompaction, InMemory
         return True
 
     def _store_learned(self, owner: str, extraction: Extraction) -> None:
-        """Session first: it is what may be refused."""
         thread_id, at = extraction.thread_id, extraction.at
         if extraction.session:
-            if self._shelf.state(owner, thread_id).version != extraction.state_version:
-                raise StaleState
-            self._shelf.write_state(owner, thread_id, session=extraction.session)
+            session, said = extraction.session, extraction.session_said
+            self._shelf.write_state(owner, thread_id, session=session, session_said=said)
         if extraction.profile and extraction.agent is not None and at is not None:
-            key = NoteKey(kind="profile", scope="resource", key=extraction.agent)
-            note = self._shelf.note(owner, key)
-            value = merged_fields(note.value, extraction.profile)
-            self._shelf.put(owner, note, value, at, extraction.run_id)
+            key = NoteKey(kind=PROFILE, scope="resource", key=extraction.agent)
+            who = {"at": at, "run_id": extraction.run_id}
+            self._shelf.learn(owner, key, extraction.profile, extraction.said_at or at, **who)
+
+    def _check_fresh(self, owner: str, extraction: Extraction) -> None:
+        version = self._shelf.state(owner, extraction.thread_id).version
+        if extraction.session and version != extraction.state_version:
+            raise StaleState
+        compared = extraction.entries_version
+        known = self._shelf.entries_version(owner, extraction.agent or "")
+        if compared is not None and compared != known:
+            raise StaleState
 
     def _alive(self, owner: str, thread_id: str) -> bool:
         return self._threads.find(owner, thread_id) is not None

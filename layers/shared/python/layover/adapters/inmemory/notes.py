@@ -1,5 +1,6 @@
 """Working memory, profiles, the state of threads and their iteration logs, in memory."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 from layover.clock import MICROSECOND
 from layover.ports.notes import NEWEST_ATTEMPTS
 from layover.values.context import LoggedAttempt, ThreadState
-from layover.values.note import Note, NoteKey, NoteWrite
+from layover.values.note import PROFILE, Note, NoteKey, NoteWrite
 
 
 class Shelf:
@@ -15,6 +16,9 @@ class Shelf:
 
     def __init__(self) -> None:
         self._notes: dict[tuple[str, NoteKey], Note] = {}
+        self._said: dict[tuple[str, NoteKey], dict[str, datetime]] = {}
+        self._profiles_set: dict[tuple[str, NoteKey], datetime] = {}
+        self._entries: Counter[tuple[str, str]] = Counter()
         self._states: dict[tuple[str, str], ThreadState] = {}
         self._attempts: dict[tuple[str, str], dict[str, LoggedAttempt]] = {}
 
@@ -34,6 +38,32 @@ class Shelf:
     def forget(self, owner: str, key: NoteKey) -> None:
         """Delete a note."""
         self._notes.pop((owner, key), None)
+        self._said.pop((owner, key), None)
+
+    def set_profile(self, owner: str, key: NoteKey, at: datetime) -> None:
+        """What was said before says nothing to the profile any more, whenever it is learned."""
+        self._profiles_set[owner, key] = max(at, self._profiles_set.get((owner, key), at))
+
+    def learn(
+        self, owner: str, key: NoteKey, fields: Mapping[str, Any], said_at: datetime, **who: Any
+    ) -> None:
+        """Set the fields of a profile that nobody has set later."""
+        if self._profiles_set.get((owner, key), said_at) > said_at:
+            return
+        note = self.note(owner, key)
+        said = self._said.setdefault((owner, key), {})
+        news = {f: v for f, v in fields.items() if said.get(f, said_at) <= said_at}
+        if news:
+            said.update(dict.fromkeys(news, said_at))
+            self.put(owner, note, merged_fields(note.value, news), **who)
+
+    def entries_version(self, owner: str, agent: str) -> int:
+        """Another one with everything that the agent's entries learn of the user."""
+        return self._entries[owner, agent]
+
+    def count_entry(self, owner: str, agent: str) -> None:
+        """The next version."""
+        self._entries[owner, agent] += 1
 
     def state(self, owner: str, thread_id: str) -> ThreadState:
         """Session, plan and the newest attempts."""
@@ -127,10 +157,15 @@ class InMemoryNotes:
             return NoteWrite(note=note, stored=False)
         if expected_version is not None and note.version != expected_version:
             return NoteWrite(note=note, stored=note.version > 0 and note.value == value)
+        self._shelf.forget(owner, key)
+        if key.kind == PROFILE and expected_version is None:
+            self._shelf.set_profile(owner, key, at)
         return NoteWrite(note=self._shelf.put(owner, note, value, at, run_id), stored=True)
 
-    async def delete_note(self, owner: str, key: NoteKey) -> None:
+    async def delete_note(self, owner: str, key: NoteKey, at: datetime) -> None:
         """Forget a note; none is fine."""
+        if key.kind == PROFILE:
+            self._shelf.set_profile(owner, key, at)
         self._shelf.forget(owner, key)
 
     async def read_state(self, owner: str, thread_id: str) -> ThreadState:

@@ -28,7 +28,10 @@ from layover.adapters.journal.table import (
 )
 
 MAX_ACTIONS = 100
-"""DynamoDB's limit of a transaction."""
+MAX_TRANSACTION = 4 * 1024 * 1024
+"""DynamoDB's limits of a transaction: actions, and bytes of all its items."""
+MAX_ITEM = 400 * 1024
+"""DynamoDB's limit of an item, in bytes, with the attributes' names."""
 
 
 class MemoryTable:
@@ -84,9 +87,13 @@ class MemoryTable:
         old = self._items.get((action.pk, action.sk))
         if action.when is not None and not holds(action.when, old):
             raise ConditionFailed(copy.deepcopy(old))
-        item = copy.deepcopy(self._apply(action))
+        new = _after(old, action)
+        _refuse_too_large([new])
+        self._store(action, new)
         self._changed()
-        return item
+        if isinstance(action, Put):
+            return None
+        return copy.deepcopy(old if isinstance(action, Delete) else new)
 
     async def transact(self, actions: Sequence[Action], token: str) -> None:
         """Check all, then apply all."""
@@ -101,24 +108,52 @@ class MemoryTable:
         }
         if failed:
             raise TransactionFailed(failed)
-        for action in actions:
-            if not isinstance(action, Check):
-                self._apply(action)
+        new = [_after(self._items.get((a.pk, a.sk)), a) for a in actions]
+        _refuse_too_large(new)
+        for action, item in zip(actions, new, strict=True):
+            self._store(action, item)
         self._done.add(token)
         self._changed()
 
-    def _apply(self, action: Write) -> Item | None:
-        key = (action.pk, action.sk)
-        if isinstance(action, Delete):
-            return self._items.pop(key, None)
-        if isinstance(action, Put):
-            item = {k: copy.deepcopy(v) for k, v in action.item.items() if v is not None}
-            self._items[key] = {"pk": action.pk, "sk": action.sk, **item}
+    def _store(self, action: Action, item: Item | None) -> None:
+        if item is None:
+            self._items.pop((action.pk, action.sk), None)
+        else:
+            self._items[action.pk, action.sk] = item
+
+
+def _after(old: Item | None, action: Action) -> Item | None:
+    """The item once this is done."""
+    key = {"pk": action.pk, "sk": action.sk}
+    match action:
+        case Check():
+            return old
+        case Delete():
             return None
-        self._items[key] = item = updated(
-            self._items.get(key, {"pk": action.pk, "sk": action.sk}), action
-        )
-        return item
+        case Put():
+            return key | {k: copy.deepcopy(v) for k, v in action.item.items() if v is not None}
+        case Update():
+            return updated(key if old is None else old, action)
+
+
+def _refuse_too_large(items: Sequence[Item | None]) -> None:
+    sizes = [_size(item) for item in items if item is not None]
+    if any(size > MAX_ITEM for size in sizes) or sum(sizes) > MAX_TRANSACTION:
+        raise ValueError("an item takes 400 KB at most, the items of a transaction 4 MB")
+
+
+def _size(value: Any) -> int:
+    """Bytes, as DynamoDB counts them, but for the few that a list or a number takes besides."""
+    match value:
+        case bytes():
+            return len(value)
+        case dict():
+            return sum(len(name) + _size(part) for name, part in value.items())
+        case set() | frozenset() | list() | tuple():
+            return sum(_size(part) for part in value)
+        case bool():
+            return 1
+    return len(str(value).encode())
 
 
 def updated(old: Item, action: Update) -> Item:

@@ -15,6 +15,10 @@ SPILL_ABOVE = 350_000
 """Bytes, compressed; an item may have 400 KB."""
 SPILL_BESIDE_ABOVE = 30_000
 """Bytes, compressed, of what stands beside a body in the same item (a decision, an outcome)."""
+SHARED = 2_500_000
+SHARED_BESIDE = 500_000
+"""Bytes, compressed, of all bodies of one transaction's calls, and of all that stand beside them. A
+transaction may have 4 MB (TransactWriteItems): META and a batch of events have the rest."""
 
 
 class Bodies:
@@ -23,24 +27,27 @@ class Bodies:
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
 
-    async def pack(self, keys: Keys, run_id: str, text: str) -> dict[str, Any]:
-        """Attributes that hold the text. A spilled body is in S3 before anything refers to it."""
+    async def pack(self, keys: Keys, run_id: str, text: str, among: int = 1) -> dict[str, Any]:
+        """Attributes that hold the text. A spilled body is in S3 before anything refers to it.
+        `among`: how many such bodies one transaction writes."""
         raw = text.encode()
         if len(raw) <= COMPRESS_ABOVE:
             return {"b": text}
         packed = zlib.compress(raw, 6)
-        if len(packed) <= SPILL_ABOVE:
+        if len(packed) <= min(SPILL_ABOVE, SHARED // among):
             return {"b": packed}
         return await self._spill(keys, run_id, packed)
 
-    async def pack_beside(self, keys: Keys, run_id: str, text: str) -> str | bytes | list[str]:
+    async def pack_beside(
+        self, keys: Keys, run_id: str, text: str, among: int = 1
+    ) -> str | bytes | list[str]:
         """One attribute's value, for what stands beside a body: it goes to S3 much earlier, so that
         both together stay an item."""
         raw = text.encode()
         if len(raw) <= COMPRESS_ABOVE:
             return text
         packed = zlib.compress(raw, 6)
-        if len(packed) <= SPILL_BESIDE_ABOVE:
+        if len(packed) <= min(SPILL_BESIDE_ABOVE, SHARED_BESIDE // among):
             return packed
         spilled = await self._spill(keys, run_id, packed)
         return [spilled["blob"], spilled["sha256"], str(spilled["size"])]

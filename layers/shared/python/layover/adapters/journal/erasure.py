@@ -3,8 +3,8 @@
 import asyncio
 from contextlib import suppress
 
-from layover.adapters.journal.table import ConditionFailed, Delete, Exists, Table, Update
-from layover.keys import META, Keys
+from layover.adapters.journal.table import ConditionFailed, Delete, Exists, Put, Table, Update
+from layover.keys import ERASED_PREFIX, META, Keys, erased_key
 from layover.ports import Blobs
 
 _PAGE = 25
@@ -27,11 +27,20 @@ class Erasure:
                 keys.partition, f"R#{thread_id}#", limit=_PAGE, forward=True, after=after
             )
             for item in found:
-                await self._erase_run(keys, item["id"])
+                await self._erase_run(keys, thread_id, item["id"])
             if len(found) < _PAGE:
                 return
             # The index is eventually consistent: what was just deleted may still be in it.
             after = found[-1]["gsi1sk"]
+
+    async def erase_late(self, keys: Keys, thread_id: str) -> None:
+        """Each run that was erased once more, and the mark that says so: deltas and what goes to S3
+        are written without a look at META, for as long as a function lives."""
+        pk, high = keys.thread(thread_id), ERASED_PREFIX + _HIGHEST
+        while marks := await self._table.query(pk, ERASED_PREFIX, high, limit=_PAGE):
+            for mark in marks:
+                await self._erase_run(keys, thread_id, mark["id"])
+                await self._table.write(Delete(pk, mark["sk"]))
 
     async def retire(self, keys: Keys, run_id: str, expires: int) -> None:
         """Give every item its time to live, META last: it leaves the watch with that."""
@@ -48,12 +57,15 @@ class Erasure:
         with suppress(ConditionFailed):
             await self._table.write(Update(pk, sk, set=changes, when=Exists("pk")))
 
-    async def _erase_run(self, keys: Keys, run_id: str) -> None:
+    async def _erase_run(self, keys: Keys, thread_id: str, run_id: str) -> None:
         await self._blobs.delete_prefix(keys.blob("runs", run_id) + "/")
         pk = keys.run(run_id)
         while items := await self._table.query(pk, _LOWEST, _HIGHEST, limit=_PAGE, forward=False):
             rest = [item["sk"] for item in items if item["sk"] != META]
             await asyncio.gather(*(self._table.write(Delete(pk, sk)) for sk in rest))
             if [i["sk"] for i in items] == [META]:
+                # Nothing but the mark leads to the run's records when META is gone.
+                mark = Put(keys.thread(thread_id), erased_key(run_id), {"id": run_id})
+                await self._table.write(mark)
                 await self._table.write(Delete(pk, META))
                 return

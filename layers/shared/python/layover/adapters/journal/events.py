@@ -12,6 +12,8 @@ from layover.adapters.journal.table import Item, Missing, Put, Table
 from layover.keys import EVENT_PREFIX, Keys, event_key
 from layover.values.event import Event, EventPage, dump_events, load_events
 
+LONGEST_BATCH = 500
+"""Events. A page reads the whole of every batch that it begins or ends in."""
 _BATCHES = 50
 """Batches read at once."""
 _END = EVENT_PREFIX + "~"
@@ -64,6 +66,8 @@ class EventLog:
             )
         events: list[Event] = []
         for item in found:
+            if len(events) >= limit:
+                break
             text = await self._bodies.unpack(item)
             events += [e for e in load_events(text, self._run_id, _first(item)) if e.seq > after]
         end = _first(found[-1]) + found[-1]["count"] - 1 if found else after

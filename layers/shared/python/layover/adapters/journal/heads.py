@@ -110,6 +110,12 @@ class Heads:
         await self._change(owner, thread_id, changes, Exists("pk"))
         return before
 
+    async def emptied(self, owner: str, thread_id: str, again_at: datetime) -> None:
+        """The first time: a later emptying stays as it is."""
+        at = rfc3339(again_at)
+        first = all_of(Exists("gsi2sk"), Missing("empty_again_at"))
+        await self._change(owner, thread_id, {"empty_again_at": at, "gsi2sk": at}, first)
+
     async def erased(self, owner: str, thread_id: str) -> None:
         """The tombstone is all that is left."""
         await self._change(owner, thread_id, {"gsi2pk": None, "gsi2sk": None}, Exists("deleted"))

@@ -168,6 +168,10 @@ class TableJournal:
             return await self.call(owner, run_id, key)
         return None
 
+    async def publish_later(self, owner: str, run_id: str, key: str, token: str) -> None:
+        """See `ports.Journal`."""
+        await self._requests.publish_later(owner, run_id, key, token)
+
     async def decide(
         self, owner: str, run_id: str, key: str, attempt: int, decision: Decision, *events: Event
     ) -> Decided:
@@ -246,6 +250,14 @@ class TableJournal:
         """See `ports.Journal`."""
         await self._erasure.retire(Keys(owner), run_id, int(expires_at.timestamp()))
 
+    async def erase_late(self, owner: str, thread_id: str) -> None:
+        """See `ports.Journal`."""
+        await self._erasure.erase_late(Keys(owner), thread_id)
+
+    async def emptied(self, owner: str, thread_id: str, again_at: datetime) -> None:
+        """See `ports.Journal`."""
+        await self._heads.emptied(owner, thread_id, again_at)
+
     async def erased(self, owner: str, thread_id: str) -> None:
         """See `ports.Journal`."""
         await self._heads.erased(owner, thread_id)
@@ -260,9 +272,11 @@ class TableJournal:
         """See `ports.Journal`."""
         return await self._requests.look_again(owner, run_id, seen, at, lost_at)
 
-    async def succeed(self, owner: str, run_id: str, execution: str | None) -> int | None:
+    async def succeed(
+        self, owner: str, run_id: str, execution: str | None, *, fresh: bool = False
+    ) -> int | None:
         """See `ports.Journal`."""
-        return await self._requests.succeed(owner, run_id, execution)
+        return await self._requests.succeed(owner, run_id, execution, fresh)
 
     async def saved(self, owner: str, run_id: str, thread_id: str) -> None:
         """See `ports.Journal`."""

@@ -21,7 +21,16 @@ from layover.values.run import (
 from layover.values.thread import ThreadHead
 from layover.values.usage import Usage
 
-_CALL_ATTRIBUTES = {"state", "opener", "attempt", "token", "decision", "key", "run_id"}
+_CALL_ATTRIBUTES = {
+    "state",
+    "opener",
+    "attempt",
+    "token",
+    "unpublished",
+    "decision",
+    "key",
+    "run_id",
+}
 
 
 def head_item(keys: Keys, head: ThreadHead) -> dict[str, Any]:
@@ -52,7 +61,7 @@ def thread_index(keys: Keys, thread_id: str, updated_at: str) -> dict[str, str]:
 
 def head_from(owner: str, item: Item) -> ThreadHead:
     """The value of a HEAD item."""
-    last = item.get("last_created_at")
+    last, again = item.get("last_created_at"), item.get("empty_again_at")
     return ThreadHead(
         id=item["id"],
         owner=owner,
@@ -68,6 +77,7 @@ def head_from(owner: str, item: Item) -> ThreadHead:
         interrupts=item.get("interrupts", 0),
         unsaved=tuple(item.get("unsaved", ())),
         deleted=bool(item.get("deleted")),
+        empty_again_at=from_rfc3339(again) if again else None,
     )
 
 
@@ -138,6 +148,7 @@ def run_from(owner: str, item: Item, body: str, outcome_text: str | None) -> Run
         turns=item.get("turns", 0),
         lost_at=from_rfc3339(item["lost_at"]) if "lost_at" in item else None,
         compacted_for=item.get("compacted_for", 0),
+        compacted_before=item.get("compacted_before", 0),
         sockets=frozenset(item.get("sockets", ())),
         subscribed=item.get("subscribed", 0),
     )
@@ -164,6 +175,7 @@ def call_from(run_id: str, item: Item, body: str, decision: str | None) -> CallR
             "opener": item.get("opener"),
             "attempt": item["attempt"],
             "token": item.get("token"),
+            "unpublished": item.get("unpublished", False),
             "decision": Decision.model_validate_json(decision) if decision else None,
         }
     )

@@ -209,12 +209,29 @@ class Requests:
         )
         try:
             await self._table.transact(
-                [Check(pk, META, driven), Update(pk, key, set={"token": token}, when=waits)],
+                [
+                    Check(pk, META, driven),
+                    Update(pk, key, set={"token": token, "unpublished": None}, when=waits),
+                ],
                 secrets.token_hex(16),
             )
         except TransactionFailed:
             return False
         return True
+
+    async def publish_later(self, owner: str, run_id: str, key: str, token: str) -> None:
+        """Have the sweeper wake the branch of a call that still waits on this token."""
+        pk = Keys(owner).run(run_id)
+        waits = all_of(Equals("state", CallState.WAITING.value), Equals("token", token))
+        soon = {"gsi2sk": rfc3339(self._clock.now())}
+        with suppress(TransactionFailed):
+            await self._table.transact(
+                [
+                    Update(pk, META, set=soon, when=Equals("status", Status.RUNNING.value)),
+                    Update(pk, key, set={"unpublished": True}, when=waits),
+                ],
+                secrets.token_hex(16),
+            )
 
     async def end_queued(
         self, owner: str, run_id: str, outcome: Outcome, events: tuple[Event, ...]
@@ -253,7 +270,8 @@ class Requests:
         """Takes the run out of its thread's queue, if it stands there."""
         head = await self._table.get(thread, HEAD) or {}
         queue: list[str] = head.get("queue", [])
-        if run_id not in queue:
+        if run_id not in queue or head.get("deleted"):
+            # Nothing starts from a deleted thread's queue: all of it can end at once.
             return []
         interrupts = head.get("interrupts", 0)
         changes = {
@@ -262,7 +280,9 @@ class Requests:
         }
         return [Update(thread, HEAD, set=changes, when=Equals("queue", queue))]
 
-    async def succeed(self, owner: str, run_id: str, execution: str | None) -> int | None:
+    async def succeed(
+        self, owner: str, run_id: str, execution: str | None, fresh: bool
+    ) -> int | None:
         """Name the execution that follows; None where another one drives the run by now."""
         pk = Keys(owner).run(run_id)
         item = await self._table.get(pk, META)
@@ -278,6 +298,7 @@ class Requests:
             "turns": 0,
             "lost_at": None,
             "gsi2sk": rfc3339(self._clock.now()),
+            **({"attempts": 0} if fresh else {}),
         }
         try:
             await self._table.write(Update(pk, META, set=changes, when=driven))

@@ -7,7 +7,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from layover.adapters.journal.codec import Bodies
-from layover.adapters.journal.events import EventLog
+from layover.adapters.journal.events import LONGEST_BATCH, EventLog
 from layover.adapters.journal.heads import Handover
 from layover.adapters.journal.records import call_body, outcome_text, step_body
 from layover.adapters.journal.table import (
@@ -15,6 +15,7 @@ from layover.adapters.journal.table import (
     Check,
     Condition,
     ConditionFailed,
+    Differs,
     Equals,
     Exists,
     Missing,
@@ -94,6 +95,7 @@ class TableRunLog:
             if not emitted:
                 return
             try:
+                await self._shorten(emitted)
                 await self._put_batch(emitted)
                 self._watchers.wrote()
             except BaseException:
@@ -103,6 +105,12 @@ class TableRunLog:
     def _drain(self) -> list[Event]:
         """What was emitted so far. One by one: tools emit from their own threads meanwhile."""
         return [self._emitted.popleft() for _ in range(len(self._emitted))]
+
+    async def _shorten(self, emitted: list[Event]) -> None:
+        """Put the oldest as batches of their own, until what is left fits into one."""
+        while len(emitted) > LONGEST_BATCH:
+            await self._put_batch(emitted[:LONGEST_BATCH])
+            del emitted[:LONGEST_BATCH]
 
     async def _put_batch(self, batch: list[Event]) -> None:
         """Deltas state no fact: a plain put, half the price of a transaction."""
@@ -141,42 +149,26 @@ class TableRunLog:
 
     async def wait_for_compaction(self, index: int) -> None:
         """The run yields for its compaction before step `index`."""
-        await self._write([self._meta({"compacted_for": index})])
+        before = self._snapshot.meta.compacted_for
+        await self._write([self._meta({"compacted_for": index, "compacted_before": before})])
 
     async def open_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
         """Open calls in one transaction, before they run. Each is given as it is journaled now."""
         # Only `settle` opens decided calls, and it opens one at a time.
         decided = next((c.key for c in calls if c.state is CallState.WAITING), None)
         held = self._meta({}, decided) if decided else self._check()
-        actions: list[Action] = [held]
-        for call in calls:
-            actions.append(
-                Put(
-                    self._pk,
-                    call.key,
-                    {
-                        **await self._body(call),
-                        "state": CallState.OPEN.value,
-                        "opener": self._opener,
-                        "attempt": call.attempt,
-                        "decision": await self._decision(call),
-                    },
-                    when=self._journaled(call),
-                )
-            )
-        await self._write(actions, events)
+        items = await self._items(calls, CallState.OPEN)
+        puts = [
+            Put(self._pk, call.key, item, when=self._journaled(call))
+            for call, item in zip(calls, items, strict=True)
+        ]
+        await self._write([held, *puts], events)
 
     async def close_call(
         self, call: CallRecord, *events: Event, ended_step: int | None = None
     ) -> None:
         """Record a settled call. The run has progressed: attempts start again."""
-        item = {
-            **await self._body(call),
-            "state": CallState.SETTLED.value,
-            "opener": self._opener,
-            "attempt": call.attempt,
-            "decision": await self._decision(call),
-        }
+        [item] = await self._items([call], CallState.SETTLED)
         progress: dict[str, Any] = {"attempts": 0}
         if ended_step is not None:
             progress["step_ended"] = ended_step
@@ -188,7 +180,8 @@ class TableRunLog:
 
     async def suspend_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
         """Calls wait: attempt, payload and expiry are new, token and decision are gone."""
-        puts = [await self._waiting(call) for call in calls]
+        bodies = await self._bodies_of(calls)
+        puts = [self._waiting(call, body) for call, body in zip(calls, bodies, strict=True)]
         waits = Update(
             self._pk,
             META,
@@ -198,13 +191,13 @@ class TableRunLog:
         )
         await self._write([*puts, waits], events)
 
-    async def _waiting(self, call: CallRecord) -> Put:
+    def _waiting(self, call: CallRecord, body: dict[str, Any]) -> Put:
         meta = self._snapshot.meta
         if call.suspension is None:
             raise ValueError("a call that waits needs a suspension")
         requested = rfc3339(call.suspension.requested_at)
         item = {
-            **await self._body(call),
+            **body,
             "state": CallState.WAITING.value,
             "attempt": call.attempt + 1,
             "thread_id": meta.thread_id,
@@ -215,19 +208,14 @@ class TableRunLog:
         return Put(self._pk, call.key, item, when=self._journaled(call))
 
     async def cancel_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
-        """Settle calls as they are given. Raises Fenced also where one was decided meanwhile."""
+        """Settle calls as they are given. Raises Fenced also where one was decided or settled
+        meanwhile (its opener needs no epoch): then look again, what was settled stays."""
         actions: list[Action] = [self._meta({"waiting": None, "decided": None})]
-        for call in calls:
-            item = {
-                **await self._body(call),
-                "state": CallState.SETTLED.value,
-                "opener": self._opener,
-                "attempt": call.attempt,
-                "decision": await self._decision(call),
-            }
-            # A call that waits undecided may have been decided since it was read: then look again.
+        items = await self._items(calls, CallState.SETTLED)
+        for call, item in zip(calls, items, strict=True):
             undecided = call.decision is not None and call.decision.kind is DecisionKind.CANCELLED
-            when = Missing("decision") if undecided else None
+            unsettled = Differs("state", CallState.SETTLED.value)
+            when = all_of(unsettled, Missing("decision")) if undecided else unsettled
             actions.append(Put(self._pk, call.key, item, when=when))
         await self._write(actions, events)
 
@@ -283,6 +271,7 @@ class TableRunLog:
         async with self._writing:
             emitted = self._drain()
             try:
+                await self._shorten(emitted)
                 await self._transact(facts, [*emitted, *events], last=last)
                 if emitted or events:
                     self._watchers.wrote()
@@ -353,14 +342,31 @@ class TableRunLog:
             return all_of(state, Equals("attempt", call.attempt), Exists("decision"))
         return all_of(state, Equals("opener", call.opener))
 
-    async def _decision(self, call: CallRecord) -> str | bytes | list[str] | None:
+    async def _items(self, calls: Sequence[CallRecord], state: CallState) -> list[dict[str, Any]]:
+        """The calls in this writer's hand, as one transaction writes them."""
+        bodies = await self._bodies_of(calls)
+        return [
+            {
+                **body,
+                "state": state.value,
+                "opener": self._opener,
+                "attempt": call.attempt,
+                "decision": await self._decision(call, len(calls)),
+            }
+            for call, body in zip(calls, bodies, strict=True)
+        ]
+
+    async def _bodies_of(self, calls: Sequence[CallRecord]) -> list[dict[str, Any]]:
+        """Large ones go to S3 side by side: a window's, one after another, would take seconds."""
+        pack, run_id = self._bodies.pack, self._snapshot.meta.id
+        packing = [pack(self._keys, run_id, call_body(call), len(calls)) for call in calls]
+        return await asyncio.gather(*packing)
+
+    async def _decision(self, call: CallRecord, among: int) -> str | bytes | list[str] | None:
         if call.decision is None:
             return None
         text = call.decision.model_dump_json()
-        return await self._bodies.pack_beside(self._keys, self._snapshot.meta.id, text)
-
-    async def _body(self, call: CallRecord) -> dict[str, Any]:
-        return await self._bodies.pack(self._keys, self._snapshot.meta.id, call_body(call))
+        return await self._bodies.pack_beside(self._keys, self._snapshot.meta.id, text, among)
 
 
 async def _whole(write: Coroutine[Any, Any, None]) -> None:

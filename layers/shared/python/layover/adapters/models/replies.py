@@ -9,7 +9,7 @@ from typing import Any, Literal
 from layover.adapters.models.faults import from_event, invalid, plain_text
 from layover.ports import Ids
 from layover.values.prompt import Delta, Reply, RequestedCall
-from layover.values.usage import Usage
+from layover.values.usage import Usage, tokens_said
 
 FinishReason = Literal["stop", "length", "tool-calls", "content-filter"]
 Json = Mapping[str, Any]
@@ -244,10 +244,7 @@ def usage_of(usage: Json) -> Usage:
 
 
 def _count(counts: object, key: str) -> int:
-    value = counts.get(key) if isinstance(counts, Mapping) else None
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return max(0, value) if isinstance(value, int) else 0
+    return tokens_said(counts.get(key)) if isinstance(counts, Mapping) else 0
 
 
 def decoded(text: str) -> Any:

@@ -17,14 +17,11 @@ from layover.values.memory_entry import (
     FoundEntries,
     FoundEntry,
     NewEntry,
-    SimilarEntry,
+    SimilarEntries,
 )
 
 _FOUND: TypeAdapter[tuple[FoundEntry, ...]] = TypeAdapter(
     tuple[FoundEntry, ...], config={"defer_build": True}
-)
-_SIMILAR: TypeAdapter[tuple[SimilarEntry, ...]] = TypeAdapter(
-    tuple[SimilarEntry, ...], config={"defer_build": True}
 )
 
 
@@ -47,6 +44,7 @@ def find_entries(query: EntryQuery) -> Statement:
         vector_weight=str(ranking.VECTOR_WEIGHT),
         recency_weight=str(ranking.RECENCY_WEIGHT),
         half_life_s=str(query.half_life.total_seconds()),
+        most_half_lives=ranking.MOST_HALF_LIVES,
     )
 
 
@@ -78,22 +76,20 @@ class PostgresEntries:
         vectors: Sequence[Sequence[float]],
         model: str,
         least: float,
-    ) -> tuple[SimilarEntry, ...]:
+    ) -> SimilarEntries:
         """For each vector the stored entries with at least this cosine, nearest first."""
-        if not vectors:
-            return ()
         asked = _query("similar_entries")(
             agent=agent,
             vectors=dump_json(
                 [{"place": n, "embedding": halfvec(v)} for n, v in enumerate(vectors)]
             ),
-            dimensions=len(vectors[0]),
+            dimensions=len(vectors[0]) if vectors else 0,
             model=model,
             least=str(least),
             most_rows=ranking.MOST_ROWS,
         )
         (rows,) = await self._database.run(owner, asked)
-        return _SIMILAR.validate_json(rows[0][0] or b"[]")
+        return SimilarEntries.model_validate_json(rows[0][0] or b"{}")
 
     async def list_entries(
         self, owner: str, agent: str, limit: int, after: EntryPlace | None

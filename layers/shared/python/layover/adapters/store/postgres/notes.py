@@ -11,7 +11,7 @@ from layover.adapters.store.postgres.database import Database, Row
 from layover.adapters.store.postgres.queries import Query, Statement, load
 from layover.ports.notes import NEWEST_ATTEMPTS
 from layover.values.context import LoggedAttempt, ThreadState
-from layover.values.note import Note, NoteKey, NoteWrite
+from layover.values.note import PROFILE, Note, NoteKey, NoteWrite
 
 _NOTES: TypeAdapter[tuple[Note, ...]] = TypeAdapter(tuple[Note, ...], config={"defer_build": True})
 _ATTEMPTS: TypeAdapter[tuple[LoggedAttempt, ...]] = TypeAdapter(
@@ -42,6 +42,11 @@ def state_of(rows: list[Row]) -> ThreadState:
 def lock_thread(thread_id: str) -> Statement:
     """What comes first in the pipeline of a write that belongs to a thread."""
     return _query("lock_thread")(thread_id=thread_id)
+
+
+def lock_scope(agent: str) -> Statement:
+    """What comes next in the pipeline of a write to what an agent knows of its user."""
+    return _query("lock_scope")(agent=agent)
 
 
 class PostgresNotes:
@@ -87,14 +92,16 @@ class PostgresNotes:
             at=at.isoformat(),
             expected=expected_version,
         )
-        note = await self._write(owner, key, write)
+        settles = key.kind == PROFILE and expected_version is None
+        note = await self._write(owner, key, *([_set_profile(key, at)] if settles else []), write)
         # A pipeline that ran twice finds its own value, under a version that it did not expect.
         return NoteWrite(note=note, stored=note.version > 0 and note.value == value)
 
-    async def delete_note(self, owner: str, key: NoteKey) -> None:
+    async def delete_note(self, owner: str, key: NoteKey, at: datetime) -> None:
         """Forget a note; none is fine."""
         place = {"kind": key.kind, "scope": key.scope, "key": key.key}
-        await self._database.run(owner, _query("delete_note")(**place))
+        before = [lock_scope(key.key), _set_profile(key, at)] if key.kind == PROFILE else []
+        await self._database.run(owner, *before, _query("delete_note")(**place))
 
     async def read_state(self, owner: str, thread_id: str) -> ThreadState:
         """Session, plan and the newest attempts."""
@@ -131,11 +138,16 @@ class PostgresNotes:
         (rows,) = await self._database.run(owner, query)
         return _ATTEMPTS.validate_json(rows[0][0] or b"[]")
 
-    async def _write(self, owner: str, key: NoteKey, write: Statement) -> Note:
+    async def _write(self, owner: str, key: NoteKey, *writes: Statement) -> Note:
         """Write, and read what is there then, in one transaction."""
         lock = [lock_thread(key.key)] if key.scope == "thread" else []
-        *_, rows = await self._database.run(owner, *lock, write, read_notes([key]))
+        lock += [lock_scope(key.key)] if key.kind == PROFILE else []
+        *_, rows = await self._database.run(owner, *lock, *writes, read_notes([key]))
         return notes_of(rows)[0]
+
+
+def _set_profile(key: NoteKey, at: datetime) -> Statement:
+    return _query("set_profile")(agent=key.key, at=at.isoformat())
 
 
 def _place(key: NoteKey) -> dict[str, str | None]:

@@ -23,10 +23,18 @@ class PostgresReembedding:
         self._database = database
 
     async def stale_entries(
-        self, owner: str, agent: str, model: str, after_id: str, limit: int
+        self,
+        owner: str,
+        agent: str,
+        model: str,
+        dimensions: int | None,
+        after_id: str,
+        limit: int,
     ) -> tuple[StaleEntry, ...]:
         """Entries of an agent without a vector of this model, by id."""
-        asked = _query("stale_entries")(agent=agent, model=model, after_id=after_id, limit=limit)
+        asked = _query("stale_entries")(
+            agent=agent, model=model, dimensions=dimensions, after_id=after_id, limit=limit
+        )
         (rows,) = await self._database.run(owner, asked)
         return _STALE.validate_json(rows[0][0] or b"[]")
 
@@ -38,10 +46,18 @@ class PostgresReembedding:
         await self._database.run(owner, _query("put_entry_vectors")(model=model, vectors=rows))
 
     async def stale_messages(
-        self, owner: str, agent: str, model: str, after_id: str, limit: int
+        self,
+        owner: str,
+        agent: str,
+        model: str,
+        dimensions: int | None,
+        after_id: str,
+        limit: int,
     ) -> tuple[Message, ...]:
         """Messages that recall searches without a vector of this model, by id."""
-        asked = _query("stale_messages")(agent=agent, model=model, after_id=after_id, limit=limit)
+        asked = _query("stale_messages")(
+            agent=agent, model=model, dimensions=dimensions, after_id=after_id, limit=limit
+        )
         (rows,) = await self._database.run(owner, asked)
         return load_messages(rows[0][0])
 

@@ -222,6 +222,8 @@ create table working_memory (
     key text not null,
     thread_id text,
     value json not null,
+    -- Of a profile: field -> when the turn was said that set it, or took it away.
+    said json,
     version integer not null default 1,
     -- Who wrote it last: a run does not compete with its own writes.
     run_id text,
@@ -250,10 +252,30 @@ create function merged_fields(old json, change json) returns json language sql i
     full join json_each(change) with ordinality c (key, value, n) using (key)
 $$;
 
+-- Of `change` the fields that nothing said later has set.
+create function latest_fields(change json, said json, said_at timestamptz) returns json language sql stable as $$
+    select json_object_agg(c.key, c.value order by c.n)
+    from json_each(change) with ordinality c (key, value, n)
+    where coalesce((said ->> c.key)::timestamptz <= said_at, true)
+$$;
+
+-- One row for each agent that has learned of its user: writers of what it knows take turns by it. It outlives
+-- what was deleted. `entries_version`: with every run that teaches it entries, another one. `profile_set_at`: when
+-- the owner put or deleted the profile last.
+create table memory_scopes (
+    resource_id text not null default nullif(current_setting('app.resource_id', true), ''),
+    agent text not null,
+    entries_version integer not null default 0,
+    profile_set_at timestamptz,
+    constraint memory_scopes_pkey primary key (resource_id, agent)
+);
+
 create table thread_state (
     resource_id text not null default nullif(current_setting('app.resource_id', true), ''),
     thread_id text not null,
     session json,
+    -- Field of the session -> when the newest turn was said that changed it.
+    session_said json,
     plan json,
     version integer not null default 1,
     updated_at timestamptz not null,
@@ -332,10 +354,10 @@ create table usage (
     kind text not null,
     agent text not null,
     model text not null,
-    input_tokens integer not null,
-    output_tokens integer not null,
-    cached_input_tokens integer not null,
-    reasoning_tokens integer not null,
+    input_tokens bigint not null,
+    output_tokens bigint not null,
+    cached_input_tokens bigint not null,
+    reasoning_tokens bigint not null,
     cost_usd numeric,
     at timestamptz not null,
     constraint usage_pkey primary key (resource_id, run_id, step),
@@ -348,7 +370,7 @@ declare
 begin
     foreach name in array array[
         'threads', 'branches', 'messages', 'message_embeddings', 'memory_entries', 'compactions', 'observations',
-        'working_memory', 'thread_state', 'extractions', 'iteration_log', 'files', 'run_snapshots', 'usage'
+        'working_memory', 'memory_scopes', 'thread_state', 'extractions', 'iteration_log', 'files', 'run_snapshots', 'usage'
     ] loop
         execute format('alter table %I enable row level security', name);
         execute format('alter table %I force row level security', name);

@@ -26,8 +26,9 @@ scope as materialized (
 ,
 best as materialized (
     select id, created_at, lexical, cosine,
-           own + %(recency_weight)s::float8 * power(0.5, greatest(
-               extract(epoch from %(now)s::timestamptz - created_at)::float8, 0) / %(half_life_s)s::float8) as score
+           -- power() raises where its result is too small for a float8, behind 1,074 half lives.
+           own + %(recency_weight)s::float8 * power(0.5, least(%(most_half_lives)s::float8, greatest(
+               extract(epoch from %(now)s::timestamptz - created_at)::float8, 0) / %(half_life_s)s::float8)) as score
     from fused
     where lexical > 0 or cosine >= %(least_cosine)s::float8
     order by score desc, created_at desc, id
@@ -45,15 +46,16 @@ select json_build_object(
         cross join lateral (select * from memory_entries m where m.id = b.id offset 0) e), '[]'))
 
 -- name: similar_entries
--- For each vector what is stored and as near as that, the nearest first.
-select coalesce(json_agg(json_build_object('place', place, 'id', id, 'content', content, 'cosine', cosine)
-                         order by place, cosine desc, id), '[]')
+-- For each vector what is stored and as near as that, the nearest first; and the version of all that is stored.
+select json_build_object(
+    'version', coalesce((select s.entries_version from memory_scopes s where s.agent = %(agent)s), 0),
+    'items', coalesce(json_agg(row_to_json(near) order by place, cosine desc, id), '[]'))
 from (
-    select v.place, e.id, e.content,
+    select v.place, e.id, e.content, e.evidence, e.verified, e.created_at,
            case when e.model = %(model)s and vector_dims(e.embedding) = %(dimensions)s::integer
                 then nullif(1 - (e.embedding <=> v.embedding::halfvec), 'NaN') end as cosine
     from (
-        select e.id, e.content, e.model, e.embedding from memory_entries e
+        select e.id, e.content, e.evidence, e.verified, e.created_at, e.model, e.embedding from memory_entries e
         where e.agent = %(agent)s and e.superseded_by is null
         order by e.created_at desc
         limit %(most_rows)s::integer
@@ -89,7 +91,8 @@ select coalesce(json_agg(row_to_json(e) order by e.id), '[]')
 from (
     select e.id, e.content from memory_entries e
     where e.agent = %(agent)s and e.superseded_by is null and e.id > %(after_id)s
-      and (e.embedding is null or e.model is distinct from %(model)s)
+      and (e.embedding is null or e.model is distinct from %(model)s
+           or vector_dims(e.embedding) <> %(dimensions)s::integer)
     order by e.id
     limit %(limit)s::integer
 ) e
@@ -104,7 +107,8 @@ select coalesce(json_agg(row_to_json(m) order by m.id), '[]')
 from (
     select e.message_id from message_embeddings e
     where e.agent = %(agent)s and e.message_id > %(after_id)s
-      and (e.embedding is null or e.model is distinct from %(model)s)
+      and (e.embedding is null or e.model is distinct from %(model)s
+           or vector_dims(e.embedding) <> %(dimensions)s::integer)
     order by e.message_id
     limit %(limit)s::integer
 ) e

@@ -8,12 +8,15 @@
         created_at timestamptz, extractor text, prompt_version text, model text, embedding text, words json)
     -- In one order: two runs that learn the same wait for each other, and never each for the other.
     order by r.hash
-    -- What is remembered already stays as it is. What was superseded and is said again holds again.
+    -- What is remembered already stays as it is, unless somebody vouches for it only now. What was superseded and
+    -- is said again, later than what superseded it, holds again.
     on conflict on constraint memory_entries_hash_key do update
     set thread_id = excluded.thread_id, message_id = excluded.message_id, run_id = excluded.run_id,
         content = excluded.content, source = excluded.source, evidence = excluded.evidence,
         verified = excluded.verified, created_at = excluded.created_at, extractor = excluded.extractor,
         prompt_version = excluded.prompt_version, model = excluded.model, embedding = excluded.embedding,
         words = excluded.words, superseded_by = null
-    where e.superseded_by is not null
+    where case when e.superseded_by is null then excluded.verified and not e.verified
+          else not exists (select from memory_entries n
+                           where n.id = e.superseded_by and n.created_at > excluded.created_at) end
     returning e.id, e.hash

@@ -1,12 +1,19 @@
 -- What is remembered beyond messages.
 
+-- name: is_extracted
+select from extractions e where e.run_id = %(run_id)s
+
 -- name: record_extraction
 -- The row of the run goes in with the results, or nothing does. Answers whether it did, and whether the
--- thread's state is (still) the one that the new session was made from. Behind `lock_thread`.
+-- thread's state is (still) the one that the new session was made from, and the scope of the entries the one that
+-- they were compared with. Behind `lock_thread`, and `lock_scope` where an agent learns.
 with fresh as materialized (
-    select %(session)s::json is null
-        or coalesce((select s.version from thread_state s where s.thread_id = %(thread_id)s), 0)
-            = %(state_version)s::integer as fresh
+    select (%(session)s::json is null
+            or coalesce((select s.version from thread_state s where s.thread_id = %(thread_id)s), 0)
+                = %(state_version)s::integer)
+        and (%(entries_version)s::integer is null
+            or coalesce((select s.entries_version from memory_scopes s where s.agent = %(agent)s), 0)
+                = %(entries_version)s::integer) as fresh
 ),
 done as (
     insert into extractions (run_id, thread_id)
@@ -25,20 +32,26 @@ counted as (
     where m.thread_id = %(thread_id)s and m.id = c.key and m.token_count is distinct from c.value::integer
 ),
 profiled as (
-    insert into working_memory as w (kind, scope, key, value, run_id, created_at, updated_at)
-    select 'profile', 'resource', %(agent)s, merged_fields('{}', %(profile)s::json), %(run_id)s,
+    -- `said`: the turn's time for each of the fields.
+    insert into working_memory as w (kind, scope, key, value, said, run_id, created_at, updated_at)
+    select 'profile', 'resource', %(agent)s, merged_fields('{}', %(profile)s::json), %(said)s::json, %(run_id)s,
            %(at)s::timestamptz, %(at)s::timestamptz
-    from done where %(profile)s::json is not null
+    from done
+    where %(profile)s::json is not null and not exists (
+        select from memory_scopes s where s.agent = %(agent)s and s.profile_set_at > %(said_at)s::timestamptz)
     on conflict on constraint working_memory_pkey do update
-    set value = merged_fields(w.value, %(profile)s::json), version = w.version + 1, run_id = excluded.run_id,
+    set value = merged_fields(w.value, latest_fields(%(profile)s::json, w.said, %(said_at)s::timestamptz)),
+        said = merged_fields(w.said, latest_fields(%(said)s::json, w.said, %(said_at)s::timestamptz)),
+        version = w.version + 1, run_id = excluded.run_id,
         updated_at = greatest(excluded.updated_at, w.updated_at + interval '1 microsecond')
+    where latest_fields(%(said)s::json, w.said, %(said_at)s::timestamptz) is not null
 ),
 remembered as (
-    insert into thread_state as s (thread_id, session, updated_at)
-    select %(thread_id)s, %(session)s::json, %(at)s::timestamptz
+    insert into thread_state as s (thread_id, session, session_said, updated_at)
+    select %(thread_id)s, %(session)s::json, %(session_said)s::json, %(at)s::timestamptz
     from done where %(session)s::json is not null
     on conflict on constraint thread_state_pkey do update
-    set session = excluded.session, version = s.version + 1,
+    set session = excluded.session, session_said = excluded.session_said, version = s.version + 1,
         updated_at = greatest(excluded.updated_at, s.updated_at + interval '1 microsecond')
 ),
 entered as (
@@ -49,7 +62,11 @@ superseded as (
     from json_to_recordset(%(entries)s::json) as r (hash text, supersedes json)
     join entered n using (hash)
     cross join json_array_elements_text(r.supersedes) as old (id)
-    where e.id = old.id and e.agent = %(agent)s and e.superseded_by is null
+    where e.id = old.id and e.id <> n.id and e.agent = %(agent)s and e.superseded_by is null
+),
+counted_scope as (
+    update memory_scopes s set entries_version = s.entries_version + 1
+    where s.agent = %(agent)s and exists (select from entered)
 ),
 spent as (
 -- include: usage.sql

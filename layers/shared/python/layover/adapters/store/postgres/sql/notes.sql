@@ -6,6 +6,16 @@
 -- name: lock_thread
 select from threads t where t.id = %(thread_id)s and t.deleted_at is null for no key update
 
+-- name: lock_scope
+-- What an agent learns of a user and what the user does to it take turns. The row has to be there to be locked.
+insert into memory_scopes as s (agent) values (%(agent)s)
+on conflict on constraint memory_scopes_pkey do update set agent = excluded.agent
+
+-- name: set_profile
+-- Behind `lock_scope`: what was said before says nothing to the profile any more, whenever it is learned.
+update memory_scopes s set profile_set_at = greatest(s.profile_set_at, %(at)s::timestamptz)
+where s.agent = %(agent)s
+
 -- name: read_notes
 -- In the order of the keys; version 0 where there is none.
 select coalesce(json_agg(json_build_object(
@@ -39,7 +49,7 @@ where (%(thread_id)s::text is null
        or exists (select from working_memory o
                   where o.kind = %(kind)s and o.scope = %(scope)s and o.key = %(key)s))
 on conflict on constraint working_memory_pkey do update
-set value = excluded.value, version = w.version + 1, run_id = excluded.run_id,
+set value = excluded.value, said = null, version = w.version + 1, run_id = excluded.run_id,
     updated_at = greatest(excluded.updated_at, w.updated_at + interval '1 microsecond')
 where %(expected)s::integer is null or w.version = %(expected)s::integer
 returning version
@@ -49,7 +59,7 @@ delete from working_memory w where w.kind = %(kind)s and w.scope = %(scope)s and
 
 -- name: read_state
 select json_build_object(
-    'session', s.session, 'plan', s.plan, 'version', coalesce(s.version, 0), 'attempts', (
+    'session', s.session, 'session_said', coalesce(s.session_said, '{}'), 'plan', s.plan, 'version', coalesce(s.version, 0), 'attempts', (
         select coalesce(json_agg(row_to_json(a) order by a.created_at, a.task, a.attempt), '[]') from (
             select i.task, i.attempt, i.action, i.result, i.error, i.diagnosis, i.fix_applied, i.run_id,
                    i.created_at

@@ -3,5 +3,5 @@ insert into usage (run_id, step, kind, agent, model, input_tokens, output_tokens
 select u.run_id, u.step, u.kind, u.agent, u.model, u.input_tokens, u.output_tokens, u.cached_input_tokens,
        u.reasoning_tokens, u.cost_usd, u.at
 from json_to_recordset(%(usage)s::json) as u (
-    run_id text, step text, kind text, agent text, model text, input_tokens integer, output_tokens integer,
-    cached_input_tokens integer, reasoning_tokens integer, cost_usd numeric, at timestamptz)
+    run_id text, step text, kind text, agent text, model text, input_tokens bigint, output_tokens bigint,
+    cached_input_tokens bigint, reasoning_tokens bigint, cost_usd numeric, at timestamptz)

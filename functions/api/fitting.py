@@ -1,0 +1,180 @@
+"""Answers that are too large for a function: the same, with what is long cut and what is oldest left out."""
+
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from pydantic import BaseModel
+from pydantic_core import to_json
+
+from layover.values.message import Message, ToolResultPart
+
+MAX_ANSWER = 5_500_000
+"""Bytes of a body inside the function's answer that fit plain and compressed: what compresses badly
+grows by a tenth in base64."""
+_MOST = 6 * 1024 * 1024 - 16 * 1024
+"""Bytes of a body in the form in which it is sent: Lambda's 6 MB, less status and headers."""
+_SURELY_FITS = MAX_ANSWER // 6
+"""Characters: in the answer a character takes six bytes at most."""
+_PIECE = 1_000_000
+"""Characters that are compressed at once."""
+_OPEN = frozenset({"result", "args", "payload", "resume_schema", "data", "output"})
+"""Fields that hold whatever JSON a tool, a model or a caller made."""
+_LONGEST = (200_000, 20_000, 2_000)
+"""Characters that such a field may have, tried in turn. A model sees no longer results than the first."""
+_LONGEST_TEXT = 20_000
+_SHOWN = 2_000
+"""Characters of head and of tail, as a model sees them of a long result (BEHAVIOUR 3.4)."""
+
+_Wholes = Mapping[str, tuple[int, str]]
+"""Of results that are kept whole, by call: how long they are, and their path."""
+
+
+def fitting(value: BaseModel, takes_gzip: bool) -> tuple[str, bool]:
+    """The JSON of the value, bounded where it would not fit, and whether to compress it."""
+    text = value.model_dump_json()
+    if not is_large(text):
+        return text, False
+    size = answer_size(text)
+    if size <= MAX_ANSWER or (takes_gzip and _fits_compressed(text)):
+        return text, True
+    if size <= _MOST:
+        return text, False
+    return _bounded(json.loads(text), dict(_wholes(value))), True
+
+
+def fits(value: BaseModel) -> bool:
+    """Whether the JSON fits as it is, whatever the client takes."""
+    text = value.model_dump_json()
+    return not is_large(text) or answer_size(text) <= MAX_ANSWER
+
+
+def is_large(text: str) -> bool:
+    """Whether the text is worth compressing; what is not fits surely."""
+    return len(text) > _SURELY_FITS
+
+
+def answer_size(text: str) -> int:
+    """Bytes of the text in the function's answer, where it stands as a JSON string."""
+    return len(json.dumps(text))
+
+
+def _fits_compressed(text: str) -> bool:
+    # As the framework compresses, in base64: that is what is sent.
+    gzip = zlib.compressobj(9, zlib.DEFLATED, zlib.MAX_WBITS | 16)
+    size = 0
+    for at in range(0, len(text), _PIECE):
+        size += len(gzip.compress(text[at : at + _PIECE].encode()))
+        if size * 4 // 3 > _MOST:
+            return False
+    return (size + len(gzip.flush())) * 4 // 3 <= _MOST
+
+
+def _bounded(data: dict[str, Any], wholes: _Wholes) -> str:
+    """Less and less until it fits: long fields go first, then the oldest messages, then long texts.
+
+    A page comes with the one item that does not fit alone."""
+    items = data.get("items")
+    whole: dict[str, Any] = {**(items[0] if items else data), "truncated": True}
+    for longest in _LONGEST:
+        one = _cut(whole, longest, wholes)
+        if answer_size(text := _dumped(data, one)) <= MAX_ANSWER:
+            return text
+    for field in ("messages", "unexecuted"):
+        if one.get(field):
+            one[field] = _newest(one[field], MAX_ANSWER - _size(data, {**one, field: []}))
+    if _size(data, one) > MAX_ANSWER:
+        one = _shortened(one)
+    return _dumped(data, one)
+
+
+def _dumped(data: dict[str, Any], one: dict[str, Any]) -> str:
+    answer = {**data, "items": [one]} if "items" in data else one
+    return _json(answer)
+
+
+def _size(data: dict[str, Any], one: dict[str, Any]) -> int:
+    return answer_size(_dumped(data, one))
+
+
+def _cut(value: Any, longest: int, wholes: _Wholes) -> Any:
+    """The value with head and tail in the place of every open field that is longer."""
+    if isinstance(value, list):
+        return [_cut(item, longest, wholes) for item in value]
+    if not isinstance(value, dict):
+        return value
+    made = {}
+    for name, held in value.items():
+        if name not in _OPEN:
+            made[name] = _cut(held, longest, wholes)
+            continue
+        text = held if isinstance(held, str) else to_json(held).decode()
+        is_long = len(text) > longest
+        made[name] = _told(text, longest, _path(value, text, wholes)) if is_long else held
+    return made
+
+
+def _told(text: str, longest: int, url: str | None) -> dict[str, Any]:
+    shown = min(_SHOWN, longest // 4)
+    return {
+        "_truncated": True,
+        "head": text[:shown],
+        "tail": text[-shown:],
+        "original_chars": len(text),
+        "url": url,
+    }
+
+
+def _path(part: dict[str, Any], text: str, wholes: _Wholes) -> str | None:
+    """Where the whole of a result is, if this very text was kept."""
+    if part.get("type") != "tool_result":
+        return None
+    length, url = wholes.get(part["tool_call_id"], (0, None))
+    return url if length == len(text) else None
+
+
+def _wholes(value: BaseModel) -> Iterator[tuple[str, tuple[int, str]]]:
+    """What the model was told of results that are kept whole; callers do not read it."""
+    for message in _messages(value):
+        output = message.model_output or ""
+        part = message.content[0] if message.content else None
+        if not isinstance(part, ToolResultPart) or not output.startswith('{"_truncated": true'):
+            continue
+        url = f"/runs/{message.run_id}/tool-calls/{quote(part.tool_call_id, safe='')}/result"
+        try:
+            told = json.loads(output)
+        except ValueError:  # a tool's own words
+            continue
+        if told.get("url") == url:
+            yield part.tool_call_id, (told.get("original_chars", 0), url)
+
+
+def _messages(value: Any) -> Iterable[Message]:
+    """The messages of a run, or of a page with one run or one message."""
+    one = value.items[0] if getattr(value, "items", None) else value
+    return (one,) if isinstance(one, Message) else getattr(one, "messages", ())
+
+
+def _newest(items: list[Any], room: int) -> list[Any]:
+    """The last items, as many as there is room for."""
+    kept = len(items)
+    while kept and (room := room - answer_size(_json(items[kept - 1])) - 1) >= 0:
+        kept -= 1
+    return items[kept:]
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _shortened(value: Any) -> Any:
+    """The value with long texts cut: nothing else is left to leave out."""
+    if isinstance(value, dict):
+        return {name: _shortened(held) for name, held in value.items()}
+    if isinstance(value, list):
+        return [_shortened(item) for item in value]
+    if isinstance(value, str) and len(value) > _LONGEST_TEXT:
+        return f"{value[:_SHOWN]}…{value[-_SHOWN:]}"
+    return value

@@ -1,0 +1,70 @@
+"""One form of characters that look alike, before what a text names is compared (BEHAVIOUR 12.6). Pure."""
+
+import re
+import unicodedata
+
+_SHOWN_AS_NOTHING = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
+)
+"""Besides Unicode's category Cf."""
+_HAN_NUMERALS = re.compile("[\u3007\u3021-\u3029\u3038-\u303a]")
+"""They are told as words, like the other ones: 二〇二四."""
+_APART = re.compile(
+    "([\u00bc-\u00be\u2150-\u215e\u2189\u2460-\u249b\u24ea-\u24ff\u2776-\u2793\u3251-\u325f\u32b1-\u32bf])"
+)
+"""Fractions and encircled numbers: 2½ is 2 1/2, no 21/2."""
+_RAISED = re.compile(r"(?<=\d)(?=[\u00b2\u00b3\u00b9\u2070-\u2079])")
+"""10² is no 102."""
+_ENCIRCLED = range(0x24B6, 0x24EA)
+_MOST_KEPT = 20_000
+_OTHER_DOTS = re.compile(
+    "(?<=\\d)[\uff0e\uff61](?=\\d)"
+    "|(?<=[a-z0-9])[\u3002\uff0e\uff61]"
+    "(?=(?:com|net|org|info|biz|xyz|dev|app|gov|edu|shop|site|online|[a-z]{2})(?![a-z0-9]))",
+    re.IGNORECASE,
+)
+"""Browsers take them for the dots of a host (IDNA); elsewhere they end a sentence."""
+
+
+def plain_characters(text: str) -> str:
+    """Digits of all scripts as 0 to 9, letters of all widths and styles as the usual ones; without what
+    is not shown. Punctuation stays, but for the dots of numbers and hosts."""
+    if text.isascii():
+        return text
+    text = _APART.sub(r" \1 ", unicodedata.normalize("NFC", text))
+    text = _RAISED.sub("^", text).translate(_FORMS)
+    return _OTHER_DOTS.sub(".", unicodedata.normalize("NFC", text))
+
+
+class _Forms(dict[int, str]):
+    """Character -> its form, worked out when it is first met; kept as long as that takes little room."""
+
+    def __missing__(self, code: int) -> str:
+        made = _form(chr(code))
+        if len(self) < _MOST_KEPT:
+            self[code] = made
+        return made
+
+
+_FORMS = _Forms()
+
+
+def _form(character: str) -> str:
+    kind = unicodedata.category(character)
+    if kind == "Cf" or _SHOWN_AS_NOTHING.match(character):
+        return ""
+    if kind[0] == "N" and not _HAN_NUMERALS.match(character):
+        return _number(character)
+    if character in "\u00aa\u00ba":  # 1º and 1ª: as good as 1
+        return ""
+    # Signs stay as they are: `Foo™` is no FooTM, `50㎡` no 50m2.
+    if kind[0] in "LM" or ord(character) in _ENCIRCLED:
+        return unicodedata.normalize("NFKC", character)
+    return character
+
+
+def _number(character: str) -> str:
+    value = unicodedata.numeric(character)
+    if value.is_integer():
+        return str(int(value))
+    return unicodedata.normalize("NFKC", character).replace("\u2044", "/")

@@ -1,0 +1,275 @@
+"""Runs that are larger than a function's answer (6 MB), on in-memory ports."""
+
+import base64
+import gzip
+import json
+import random
+import secrets
+import string
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from integration.api.kit import Answer, Api
+from layover import keys
+from layover.context.transcript import response_messages
+from layover.values.event import AgentEnd
+from layover.values.run import CallRecord
+
+GZIP = {"Accept-Encoding": "gzip, br"}
+LAMBDA = 6 * 1024 * 1024
+LONG = 2_000_000
+
+
+def noise(length: int) -> str:
+    """What cannot be compressed below half."""
+    return secrets.token_hex(length // 2)
+
+
+def body(answer: Answer) -> Any:
+    """The JSON of an answer that Lambda would have let through."""
+    assert answer.status < 300, answer.body
+    assert len(json.dumps(answer.raw)) <= LAMBDA
+    if answer.raw["isBase64Encoded"]:
+        return json.loads(gzip.decompress(base64.b64decode(answer.body)))
+    return answer.json
+
+
+async def step(
+    api: Api, run_id: str, *results: Any, text: str = "", told: str | None = None
+) -> None:
+    """A model call whose tool calls are settled."""
+    log = await api.world.take(run_id)
+    index = len(log.snapshot.steps) + 1
+    calls = [(f"c{index}-{i}", "look_up", {"order_id": "o"}) for i in range(len(results))]
+    made = await api.world.step(log, text, *calls)
+    for (call_id, name, args), result in zip(calls, results, strict=True):
+        settled = CallRecord(
+            key=keys.call_key(made.key, call_id),
+            run_id=run_id,
+            tool_call_id=call_id,
+            tool_name=name,
+            args=args,
+            result=result,
+            model_output=told,
+        )
+        await log.close_call(settled)
+
+
+def large(api: Api, *results: Any, thread: str | None = None, text: str = "") -> str:
+    """A finished run with these results, a step each."""
+
+    async def made() -> str:
+        run = await api.world.run(thread or (await api.world.thread()).id)
+        for result in results:
+            await step(api, run.id, result, text=text)
+        await api.world.finish(run.id)
+        return run.id
+
+    return api.do(made())
+
+
+def results(run: Any) -> list[Any]:
+    """What the run shows of its results."""
+    return [
+        p["result"] for m in run["messages"] for p in m["content"] if p["type"] == "tool_result"
+    ]
+
+
+def items(api: Api, url: str, headers: dict[str, str] | None = None) -> list[Any]:
+    """All items of a list, page by page."""
+    found, after = [], ""
+    while True:
+        page = body(api.get(f"{url}{after}", headers=headers))
+        found += page["items"]
+        if page["next_cursor"] is None:
+            return found
+        after = f"&cursor={page['next_cursor']}"
+
+
+@pytest.mark.parametrize("headers", [GZIP, {}], ids=["gzip", "identity"])
+def test_a_run_that_does_not_fit_shows_head_and_tail_of_its_results(
+    api: Api, headers: dict[str, str]
+) -> None:
+    whole = [noise(LONG) for _ in range(6)]
+    run_id = large(api, *whole)
+    run = body(api.get(f"/runs/{run_id}", headers=headers))
+    assert run["truncated"] is True
+    assert results(run) == [
+        {
+            "_truncated": True,
+            "head": result[:2000],
+            "tail": result[-2000:],
+            "original_chars": LONG,
+            "url": None,
+        }
+        for result in whole
+    ]
+    assert (run["status"], run["text"], len(run["messages"])) == ("success", "done", 13)
+    assert body(api.post(f"/runs/{run_id}/cancel", headers=headers)) == run
+    page = body(api.get(f"/threads/{run['thread_id']}/runs?limit=1", headers=headers))
+    assert page == {"items": [run], "next_cursor": None}
+
+
+@pytest.mark.parametrize("headers", [GZIP, {}], ids=["gzip", "identity"])
+def test_a_run_just_below_the_limit_is_whole(api: Api, headers: dict[str, str]) -> None:
+    whole = [noise(LONG), noise(LONG), noise(LONG), noise(LAMBDA - 3 * LONG - 20_000)]
+    run_id = large(api, *whole)
+    run = body(api.get(f"/runs/{run_id}", headers=headers))
+    assert results(run) == whole
+    assert "truncated" not in run
+
+
+def test_what_counts_is_the_size_that_is_sent(api: Api) -> None:
+    run_id = large(api, *["a" * LONG for _ in range(6)])
+    whole = body(api.get(f"/runs/{run_id}", headers=GZIP))
+    assert results(whole) == ["a" * LONG] * 6
+    assert "truncated" not in whole
+    assert body(api.get(f"/runs/{run_id}"))["truncated"] is True
+
+
+def test_what_compression_makes_larger_is_sent_as_it_is(api: Api) -> None:
+    """Random text of all printable characters grows in gzip and base64."""
+    letters = string.ascii_letters + string.digits + string.punctuation
+    text = "".join(random.Random(1).choices(letters.translate({34: None, 92: None}), k=6_100_000))
+    run_id = large(api, text)
+    answer = api.get(f"/runs/{run_id}", headers=GZIP)
+    assert results(body(answer)) == [text]
+    assert not answer.raw["isBase64Encoded"]
+
+
+def test_a_run_of_many_results_keeps_all_its_messages(api: Api) -> None:
+    async def made() -> str:
+        run = await api.world.run((await api.world.thread()).id)
+        await step(api, run.id, *(noise(12_600) for _ in range(500)))
+        await api.world.finish(run.id)
+        return run.id
+
+    run = body(api.get(f"/runs/{api.do(made())}"))
+    assert run["truncated"] is True
+    assert len(run["messages"]) == 502
+
+
+def test_a_run_of_long_texts_leaves_its_oldest_messages_out(api: Api) -> None:
+    run_id = large(api, *["ok"] * 10, text="é" * 200_000)
+    run = body(api.get(f"/runs/{run_id}"))
+    assert run["truncated"] is True
+    assert 4 < len(run["messages"]) < 21
+    assert run["messages"][-1]["content"][0]["text"] == "done"
+    whole = body(api.get(f"/runs/{run_id}", headers=GZIP))["messages"]
+    assert run["messages"] == whole[-len(run["messages"]) :]
+
+
+def test_one_text_that_fills_the_answer_alone_is_cut_itself(api: Api) -> None:
+    text = "é" * 1_100_000
+
+    async def says() -> str:
+        run = await api.world.run((await api.world.thread()).id)
+        await api.world.finish(run.id, text)
+        return run.id
+
+    run_id = api.do(says())
+    run = body(api.get(f"/runs/{run_id}"))
+    assert run["truncated"] is True
+    assert run["text"] == f"{text[:2000]}…{text[-2000:]}"
+    assert run["status"] == "success"
+    thread = f"/threads/{run['thread_id']}/messages"
+    assert items(api, f"{thread}?limit=1", GZIP)[-1]["content"][0]["text"] == text
+    assert items(api, f"{thread}?limit=1")[-1]["truncated"] is True
+
+
+def test_a_cut_result_names_where_the_whole_is_kept(api: Api) -> None:
+    def told(url: str, length: int = LONG) -> str:
+        shown = {"_truncated": True, "head": "", "tail": "", "original_chars": length, "url": url}
+        return json.dumps(shown)
+
+    async def made() -> str:
+        run = await api.world.run((await api.world.thread()).id)
+        base = f"/runs/{run.id}/tool-calls"
+        for words in (
+            told(f"{base}/c1-0/result"),
+            told(f"{base}/c2-0/result", LONG - 1),
+            told(f"{base}/c1-0/result"),
+            '{"_truncated": true, no JSON',
+            '{"_truncated": true}',
+        ):
+            await step(api, run.id, noise(LONG), told=words)
+        await api.world.finish(run.id)
+        return run.id
+
+    run_id = api.do(made())
+    run = body(api.get(f"/runs/{run_id}"))
+    assert [r["url"] for r in results(run)] == [
+        f"/runs/{run_id}/tool-calls/c1-0/result",
+        *[None] * 4,
+    ]
+
+
+def test_a_page_of_runs_ends_where_it_is_full(api: Api) -> None:
+    thread = api.post("/threads", {"agent": "support"}).json["id"]
+    made = []
+    for sizes in ([9], [LONG] * 4, [LONG], [LONG], [LONG], [10], [LONG] * 4, [11]):
+        made.append(large(api, *[noise(s) for s in sizes], thread=thread))
+        api.world.clock.advance(timedelta(seconds=1))
+    seen, after, pages = [], "", []
+    while True:
+        page = body(api.get(f"/threads/{thread}/runs?limit=100{after}"))
+        seen += [run["id"] for run in page["items"]]
+        pages.append([run.get("truncated", False) for run in page["items"]])
+        if page["next_cursor"] is None:
+            break
+        after = f"&cursor={page['next_cursor']}"
+    assert seen == made[::-1]
+    assert pages == [[False], [True], [False] * 3, [False], [True], [False]]
+
+
+def test_long_arguments_of_calls_that_wait_are_cut_and_the_calls_can_be_decided(api: Api) -> None:
+    args = [{"order_id": noise(170_000), "amount": 80} for _ in range(40)]
+
+    async def waiting() -> str:
+        run = await api.world.run((await api.world.thread()).id)
+        log = await api.world.take(run.id)
+        calls = [(f"c{i:02}", "refund", a) for i, a in enumerate(args)]
+        made = await api.world.step(log, "one moment", *calls)
+        for call_id, _, _ in calls:
+            await api.world.suspend(log, made, call_id)
+        return run.id
+
+    run_id = api.do(waiting())
+    run = body(api.get(f"/runs/{run_id}"))
+    assert (run["status"], run["truncated"], len(run["pending"])) == ("suspended", True, 40)
+    assert run["pending"][0]["args"]["_truncated"] is True
+    assert run["pending"][0]["payload"] == {"type": "approval"}
+    assert [item["args"] for item in items(api, "/approvals?limit=100")] == args
+    answer = body(api.post(f"/runs/{run_id}/tool-calls/c00/approve"))
+    assert (len(answer["pending"]), answer["truncated"]) == (39, True)
+    answer = body(api.post(f"/runs/{run_id}/tool-calls/c01/deny", {"reason": "no"}))
+    assert (len(answer["pending"]), answer["truncated"]) == (38, True)
+    assert body(api.post(f"/runs/{run_id}/redrive"))["truncated"] is True
+    assert body(api.post(f"/runs/{run_id}/cancel"))["status"] == "cancelled"
+
+
+def test_the_last_event_of_a_large_run_arrives(api: Api) -> None:
+    async def made() -> str:
+        run = await api.world.run((await api.world.thread()).id)
+        for _ in range(6):
+            await step(api, run.id, noise(LONG))
+        log = await api.world.take(run.id)
+        messages = response_messages(log.snapshot)
+        log.emit(AgentEnd(at=api.world.clock.now(), messages=messages))
+        await log.flush()
+        return run.id
+
+    run_id = api.do(made())
+    page = body(api.get(f"/runs/{run_id}/events"))
+    event = page["items"][-1]
+    assert (event["type"], event["truncated"], page["last_seq"]) == ("agent-end", True, 1)
+    assert len(event["messages"]) == 12
+
+
+def test_the_document_says_that_a_run_may_be_truncated(api: Api) -> None:
+    spec = api.get("/openapi.json", sub=None).json
+    run = spec["components"]["schemas"]["Run"]
+    assert "6 MB" in run["properties"]["truncated"]["description"]
+    assert "truncated" not in run.get("required", ())

@@ -1,0 +1,261 @@
+"""When a run waits for its compaction, and what its prompts show then (BEHAVIOUR 6.2a, 7)."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from layover import Agent, Memory, ObservationalMemory, RollingSummary, tool
+from layover.context.assembly import estimated_tokens
+from layover.services.compact import NOW, compact
+from layover.services.payloads import CompactPayload
+from layover.testing import MemoryMetrics, ScriptedModel, call, say
+from layover.values.metrics import Metric
+from layover.values.prompt import Prompt, Reply
+from layover.values.run import Run, RunSnapshot, Status
+from layover.values.usage import Usage
+from run_kit import ANN, Bench
+
+A_TOKEN = "word"
+INSTRUCTIONS = "Read."
+
+
+@tool(idempotent=True)
+def read(n: int, tokens: int) -> str:
+    """Text of so many tokens."""
+    return A_TOKEN * tokens
+
+
+def noted(prompt: Prompt) -> Reply:
+    return say("* INFO (00:00) something was read")
+
+
+def summed_up(prompt: Prompt) -> Reply:
+    return say("## Goal\nRead.\n\n## Current state\nReading.")
+
+
+Answers = Callable[[Prompt], Reply]
+
+
+class World:
+    """A reader, its memory models and what was counted."""
+
+    def __init__(
+        self,
+        compaction: ObservationalMemory | RollingSummary,
+        observer: Answers = noted,
+        reflector: Answers = noted,
+        *,
+        ahead: bool = True,
+        instructions: str = INSTRUCTIONS,
+        window: int | None = None,
+    ) -> None:
+        self.steps: list[int] = []
+        """Tokens of the pages that are still to be read."""
+        self.times = 1
+        """So many of the provider's tokens is one of ours."""
+        self.metrics = MemoryMetrics()
+        memory = Memory(last_messages=2, compaction=compaction, titles=False)
+        agent = Agent(
+            "reader", instructions=instructions, tools=[read], memory=memory, max_iterations=99
+        )
+        background = {"observer": observer, "reflector": reflector, "summary": summed_up}
+        self.bench = Bench(agent, ScriptedModel(self._turn, background=background))
+        for name in ("plain", "runtime"):
+            runtime = replace(getattr(self.bench, name), metrics=self.metrics)
+            if window is not None:
+                runtime = replace(runtime, window=lambda model: window)
+            setattr(self.bench, name, runtime)
+        if ahead:
+            self.bench.observe_ahead()
+
+    def _turn(self, prompt: Prompt) -> Reply:
+        done = call("read", n=len(self.steps), tokens=self.steps.pop(0)) if self.steps else None
+        reply = done or say("an answer " + A_TOKEN * 400)
+        usage = Usage(input_tokens=estimated_tokens(prompt) * self.times, output_tokens=1)
+        return reply.model_copy(update={"usage": usage})
+
+    async def go(self, text: str, *steps: int) -> Run:
+        self.steps = list(steps)
+        run = await self.bench.go(text)
+        assert run.status is Status.SUCCESS, run.error
+        return run
+
+    def counted(self, metric: Metric) -> float:
+        return float(self.metrics.total(metric))
+
+    @property
+    def waits(self) -> int:
+        return int(self.counted(Metric.COMPACTION_WAITS))
+
+    def asked(self, task: str) -> int:
+        return sum(p.task == task for p in self.bench.model.prompts)
+
+    @property
+    def prompts(self) -> list[Prompt]:
+        return list(self.bench.model.turns)
+
+
+@dataclass
+class Journaled:
+    """A journal of one run."""
+
+    found: RunSnapshot
+
+    async def snapshot(self, owner: str, run_id: str) -> RunSnapshot:
+        return self.found
+
+
+def shows(prompt: Prompt, text: str) -> bool:
+    return any(text in m.text for m in prompt.messages)
+
+
+async def test_a_compaction_that_ends_with_the_runs_input_takes_the_history_out_of_the_prompt() -> (
+    None
+):
+    thresholds = ObservationalMemory(message_tokens=3_000, observation_tokens=1_000)
+    world = World(thresholds)
+    for n in range(5):
+        await world.go(f"OLD {n} " + A_TOKEN * 100)
+        await world.bench.remember()
+    await world.go("NEW " + A_TOKEN * 300, 2_600)
+    last = world.prompts[-1]
+    assert last.messages[0].text.startswith("<observations>")
+    assert estimated_tokens(last) < 4_000
+    assert sum("OLD" in m.text for m in last.messages) <= 1
+    assert shows(last, "NEW")
+
+
+async def test_a_summary_that_ends_with_the_runs_input_takes_the_history_out_of_the_prompt() -> (
+    None
+):
+    world = World(RollingSummary(max_window=12_000, tail=2))
+    for n in range(2):
+        await world.go(f"OLD {n} " + A_TOKEN * 100)
+    await world.go("NEW " + A_TOKEN * 500, 2_000, 5, 5)
+    compacted = [p for p in world.prompts if shows(p, "<summary>")]
+    assert len(compacted) == 3
+    assert not any(shows(p, "OLD") for p in compacted)
+    assert all(shows(p, "NEW") for p in compacted)
+
+
+@pytest.mark.parametrize("tokens", [700, 2_500, 3_100, 4_000])
+async def test_a_large_input_makes_no_step_wait_and_no_slice_is_observed_in_vain(
+    tokens: int,
+) -> None:
+    world = World(ObservationalMemory(message_tokens=3_000))
+    await world.go(A_TOKEN * tokens, *[500] * 12)
+    assert world.waits == 0
+    kept = world.counted(Metric.OBSERVATIONS_MADE)
+    assert world.asked("observer") == kept >= 7_000 // 1_000
+    assert all(shows(p, A_TOKEN * tokens) for p in world.prompts)
+
+
+@pytest.mark.parametrize(
+    "mode", [ObservationalMemory(message_tokens=3_000), RollingSummary(max_window=13_750)]
+)
+async def test_nobody_waits_for_a_compaction_that_could_take_the_input_alone(mode: Any) -> None:
+    world = World(mode, ahead=False)
+    await world.go(A_TOKEN * 6_000, 100)
+    assert world.waits == 0
+
+
+async def test_a_memory_model_of_no_use_is_waited_for_once_in_a_while_alone() -> None:
+    world = World(ObservationalMemory(message_tokens=3_000), lambda prompt: say("no"), ahead=False)
+    await world.go("read", *[1_000] * 12)
+    assert 1 <= world.waits <= 12_000 // 3_000
+    assert world.asked("observer") == 2 * world.waits
+
+
+async def test_a_memory_model_that_works_again_is_taken_up_in_the_same_run() -> None:
+    answers = iter([say("no"), say("no")])
+    world = World(
+        ObservationalMemory(message_tokens=3_000),
+        lambda prompt: next(answers, None) or noted(prompt),
+        ahead=False,
+    )
+    await world.go("read", *[1_000] * 12)
+    assert shows(world.prompts[-1], "something was read")
+    assert estimated_tokens(world.prompts[-1]) < 3_600
+
+
+async def compacted(world: World, run: Run, op: str, asked: str, **meta: Any) -> None:
+    """Compact for a run as if it had had slices observed ahead that never came. They are waited for in
+    seconds: nobody does here."""
+    found = await world.bench.plain.journal.snapshot(ANN, run.id)
+    assert found is not None
+    steps = tuple(s.model_copy(update={"asked_through": asked}) for s in found.steps)
+    told = {"meta": found.meta.model_copy(update=meta), "steps": steps}
+    journal: Any = Journaled(found.model_copy(update=told))
+    async with asyncio.timeout(5):
+        payload = world.bench.payload(run.id, CompactPayload, op=op)
+        await compact(replace(world.bench.plain, journal=journal), payload)
+
+
+@pytest.mark.parametrize(("op", "waited"), [(NOW, "compacted_before"), ("", "compacted_for")])
+async def test_a_slice_that_the_run_waited_for_in_vain_is_made_at_once(
+    op: str, waited: str
+) -> None:
+    world = World(ObservationalMemory(message_tokens=3_000), ahead=False)
+    run = await world.go("read", *[500] * 4)
+    await compacted(world, run, op, run.messages[0].id, **{waited: 2})
+    assert world.asked("observer") > 0
+
+
+async def test_where_nothing_may_leave_the_prompt_no_slice_is_waited_for() -> None:
+    world = World(ObservationalMemory(message_tokens=3_000), ahead=False)
+    run = await world.go("hello")
+    await compacted(world, run, NOW, run.input.id)
+    assert world.asked("observer") == 0
+
+
+async def test_a_reflector_that_has_nothing_to_condense_is_asked_again_only_about_new_lines() -> (
+    None
+):
+    nothing = json.dumps({"drop": [], "merge": []})
+    world = World(
+        ObservationalMemory(message_tokens=3_000, observation_tokens=300),
+        lambda prompt: say("* INFO (00:00) " + A_TOKEN * 240),
+        lambda prompt: say(nothing),
+    )
+    await world.go("read", *[500] * 40)
+    assert world.asked("reflector") <= world.asked("observer")
+    assert world.waits <= 10
+    assert world.counted(Metric.COMPACTION_FAILED) == 0
+
+
+async def test_instructions_that_fill_the_window_leave_room_for_compaction_before_turns_go() -> (
+    None
+):
+    world = World(
+        ObservationalMemory(message_tokens=9_000),
+        ahead=False,
+        instructions=A_TOKEN * 7_000,
+        window=20_000,
+    )
+    for n in range(16):
+        await world.go(f"question {n} " + A_TOKEN * 600)
+        last = world.prompts[-1]
+        whole = len(last.messages) == 2 * n + 1
+        assert whole or shows(last, "<observations>")
+    assert shows(world.prompts[-1], "<observations>")
+
+
+async def test_a_window_that_the_provider_finds_full_earlier_is_waited_for_in_time() -> None:
+    world = World(ObservationalMemory(message_tokens=9_000), ahead=False, window=20_000)
+    world.times = 2
+    await world.go("read", *[1_000] * 12)
+    assert world.waits > 0
+    assert max(map(estimated_tokens, world.prompts)) <= 7_500
+    outputs = [m.model_output or "" for p in world.prompts for m in p.messages]
+    assert not any("shortened" in text for text in outputs)
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+async def test_tokens_that_left_the_prompt_are_counted_once(ahead: bool) -> None:
+    world = World(ObservationalMemory(message_tokens=3_000), ahead=ahead)
+    await world.go("read", *[1_000] * 8)
+    assert 4_000 < world.counted(Metric.TOKENS_COMPACTED) < 8_000

@@ -1,0 +1,54 @@
+"""A loop whose time is skipped where nobody has anything to do: what takes seconds is tested at once."""
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+
+class Skipping(asyncio.SelectorEventLoop):
+    """A loop that waits for nothing: where nobody has anything to do, it is later at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._skipped = 0.0
+        self._look = self._selector.select
+        self._selector.select = self._skip
+
+    def time(self) -> float:
+        return super().time() + self._skipped
+
+    def _skip(self, timeout: float | None = None) -> Any:
+        found = self._look(0)
+        if not found:
+            assert timeout is not None, "everybody waits for somebody else"
+            self._skipped += timeout
+        return found
+
+
+class LoopClock:
+    """The loop's time as a clock, which may be set wrong."""
+
+    def __init__(self) -> None:
+        self.wrong = timedelta(0)
+
+    def now(self) -> datetime:
+        moment = datetime.fromtimestamp(asyncio.get_running_loop().time(), UTC)
+        return moment + self.wrong
+
+
+@dataclass
+class LoopDeadline:
+    """A deadline at a moment of the loop's time, in its seconds."""
+
+    at: float
+
+    def remaining(self) -> timedelta:
+        return timedelta(seconds=self.at - asyncio.get_running_loop().time())
+
+
+def played(scene: Coroutine[Any, Any, None]) -> None:
+    """Run a scene on such a loop."""
+    with asyncio.Runner(loop_factory=Skipping) as runner:
+        runner.run(scene)
