@@ -1,6 +1,7 @@
 """A world of one owner for tests of the journal: threads, runs, writers, and what they journaled."""
 
 import itertools
+import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -32,7 +33,15 @@ from layover.values.run import (
 from layover.values.thread import ThreadHead
 from layover.values.usage import Usage
 
+BIG = 800_000
+"""Bytes that do not fit an item even when compressed."""
 _numbers = itertools.count(1)
+_random = random.Random(7)
+
+
+def noise(size: int) -> str:
+    """Text of about `size` bytes that does not compress below 3/4 of it."""
+    return _random.randbytes(size // 2).hex()
 
 
 @dataclass
