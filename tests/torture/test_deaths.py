@@ -234,7 +234,7 @@ def test_a_branch_that_keeps_dying_leaves_its_call_to_the_turn(
         opening = point(baseline, "resume", "STEP#0002#CALL#c3=open", when="before")
         system.order_death(client.name, opening, times=9)
         story = client.story(WINDING)
-        assert system.deaths(client.name) == 3
+        assert system.deaths(client.name) == 5
         judge_deaths(story, baseline)
 
 
