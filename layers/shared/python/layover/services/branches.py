@@ -40,7 +40,8 @@ async def _tend(runtime: Runtime, run: RunMeta, call: CallRecord) -> datetime | 
     if call.suspension is None:
         return None
     if call.token is None:
-        return call.suspension.requested_at + grace
+        # A turn whose other tools took long has only just suspended.
+        return max(call.suspension.requested_at, run.updated_at) + grace
     if call.unpublished and await wake(runtime, call.token, run.id):
         # The branch finds nothing decided, waits on a new token and tells of that one.
         return runtime.clock.now() + grace
