@@ -12,12 +12,21 @@ from folders import folder
 from torture_kit import Torture
 from torture_matrix import Outcome, baselines, check, matrix
 from torture_proxy import PostgresProxy
-from torture_scenarios import DOOMED, HALF_DELETED, LOST, STREAMED, UNSAVED, WATCHED, WINDING
+from torture_scenarios import (
+    DELETED,
+    DOOMED,
+    HALF_DELETED,
+    LOST,
+    STREAMED,
+    UNSAVED,
+    WATCHED,
+    WINDING,
+)
 from torture_story import Scenario, points, spread
 
-BUSY, IDLE, ERASED = 5, 6, 20
-"""Runs at once: of those that compute, of those that wait for the sweeper most of the time, and of those
-that wait until a deleted thread is emptied once more."""
+BUSY, IDLE, WAITING = 5, 6, 20
+"""Runs at once: of those that compute, of those that kill the one sweeper that all wait for, and of those
+that kill nothing while they wait until a deleted thread is emptied once more."""
 SAMPLE = {"winding": 8, "streamed": 4, "lost": 2, "doomed": 2, "half deleted": 2}
 
 
@@ -61,7 +70,7 @@ def test_a_run_survives_a_kill_at_every_point(system: Torture, scenario: Scenari
 def test_who_watches_over_runs_survives_a_kill_at_every_point(
     system: Torture, scenario: Scenario
 ) -> None:
-    kill_everywhere(system, scenario, ERASED if scenario.ends == "erased" else IDLE)
+    kill_everywhere(system, scenario, WAITING if scenario is DELETED else IDLE)
 
 
 @pytest.mark.torture
