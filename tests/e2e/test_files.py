@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from e2e_kit import Brain, Caller, Json, System
+from e2e_kit import Brain, Caller, Json, System, eventually
 from fake_openai import call, calls, say
 from layover.keys import Keys
 
@@ -135,7 +135,7 @@ def test_files_and_whole_results_go_with_their_thread(
     ann.want(204, "DELETE", f"/threads/{thread}")
     ann.want(404, "GET", told["url"])
     ann.want(404, "GET", f"/files/{drawn['file_id']}")
-    assert stored(system, ann) == []
+    eventually(lambda: stored(system, ann), lambda left: left == [])
 
 
 def test_ten_calls_at_once_lose_nothing_of_a_node(
@@ -155,7 +155,7 @@ def test_ten_calls_at_once_lose_nothing_of_a_node(
     document = json.loads(found["Body"].read())
     assert [m["content"] for m in document["messages"]] == [first, "done", second, "done"]
     ann.want(204, "DELETE", f"/threads/{thread}")
-    assert stored(system, ann) == []
+    eventually(lambda: stored(system, ann), lambda left: left == [])
 
 
 @pytest.mark.parametrize("size", [len(PNG) - 1, len(PNG) + 1])
