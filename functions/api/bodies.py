@@ -4,12 +4,12 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Strict, Tag
 
-from layover.services.approvals import Decide, Verdict
+from layover.services.approvals import LONGEST_REASON, Decide, Verdict
 from layover.services.start_run import ABSENT, StartRun
 from layover.values.message import InputPart
 from layover.values.run import OnBusy
 
-Reason = Annotated[str, Field(max_length=10_000)]
+Reason = Annotated[str, Field(max_length=LONGEST_REASON)]
 Attempt = Annotated[int, Strict(), Field(ge=1, description="409 if another attempt waits.")]
 
 

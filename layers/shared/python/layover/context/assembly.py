@@ -82,9 +82,14 @@ def uncompacted(
     """What of a run's history and of its own messages its compaction, which ends with the message
     `through`, does not stand for. Its input (`given`) stays in its prompts even where it does."""
     own = _after(response, through)
-    if through == given.id or len(own) < len(response):
+    if stands_for_input(given, response, through):
         return (), own
     return _after(history, through), own
+
+
+def stands_for_input(given: Message, response: Sequence[Message], through: str | None) -> bool:
+    """Whether a compaction that ends with the message `through` stands for a run's input, too."""
+    return through == given.id or any(m.id == through for m in response)
 
 
 def _after(messages: Sequence[Message], through: str | None) -> Sequence[Message]:

@@ -6,9 +6,8 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
-from layover.values.base import MAX_DEPTH, too_deep
+from layover.values.base import TOO_DEEP, too_deep
 
-TOO_DEEP = f"the JSON is nested deeper than {MAX_DEPTH} levels"
 _SHOWN_ERRORS = 10
 
 

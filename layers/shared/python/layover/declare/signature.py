@@ -16,10 +16,10 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import InitErrorDetails, PydanticCustomError, from_json
 
 from layover.declare.context import ToolContext
-from layover.declare.render import TOO_DEEP, json_text, jsonable
+from layover.declare.render import json_text, jsonable
 from layover.declare.schema import Schema, nullable, strict, takes_null, tidy
 from layover.errors import DefinitionError
-from layover.values.base import all_finite, too_deep
+from layover.values.base import TOO_DEEP, all_finite, too_deep
 
 InvalidArgs = ValidationError
 """Arguments that do not fit; text that is no JSON is one case of it."""

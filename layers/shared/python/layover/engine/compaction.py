@@ -4,7 +4,7 @@ on, what takes effect, and when it has to wait."""
 from dataclasses import dataclass, replace
 
 from layover.context import compaction
-from layover.context.assembly import uncompacted
+from layover.context.assembly import stands_for_input, uncompacted
 from layover.context.compaction import Limits
 from layover.context.tokens import counted, counted_tokens, estimate
 from layover.engine.prompter import Prompter
@@ -81,7 +81,7 @@ class Compaction:
         """The branch behind `through`: history, the run's input, its own steps."""
         given, response = self._state.meta.input, self._state.response()
         history, own = uncompacted(self._prompter.history, given, response, through)
-        if through == given.id or len(own) < len(response):
+        if stands_for_input(given, response, through):
             return list(own)
         return [*history, given, *own]
 

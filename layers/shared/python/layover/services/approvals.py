@@ -20,6 +20,7 @@ from layover.services.cursors import seal, unseal_one
 from layover.services.runs import snapshot_of
 from layover.services.text import cleaned, json_size
 from layover.services.views import run_view
+from layover.services.waiting import expired
 from layover.values.event import ToolCallDecided
 from layover.values.page import Page
 from layover.values.run import (
@@ -38,6 +39,8 @@ from layover.values.run import (
 if TYPE_CHECKING:
     from layover.declare.agent import AnyTool
 
+LONGEST_REASON = 10_000
+"""Characters of why somebody decided so, through the API or a callback."""
 MAX_DECISION = 1024 * 1024
 """Bytes of a decision as JSON, as of a run's input."""
 _CURSOR = "approvals"
@@ -156,8 +159,7 @@ async def _check_open(
     if call.decision is not None:
         await _wake(runtime, call, call.token)
         raise _refused(call, f"the call was {call.decision.kind.value} already")
-    expires = call.suspension.expires_at
-    if expires is not None and expires <= runtime.clock.now():
+    if expired(call, runtime.clock.now()):
         raise _refused(call, "the call has expired")
     if request.attempt is not None and request.attempt != call.attempt:
         raise _refused(call, f"attempt {call.attempt} of the call waits, not {request.attempt}")

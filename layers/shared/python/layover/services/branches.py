@@ -26,8 +26,7 @@ async def tend(runtime: Runtime, run: RunMeta) -> datetime | None:
 async def busy(runtime: Runtime, run: RunMeta) -> bool:
     """Whether one of the run's calls is being made, or nothing goes on at the moment on purpose."""
     snapshot = await runtime.journal.snapshot(run.owner, run.id)
-    calls = snapshot.calls if snapshot else ()
-    at_work = any(call.state is CallState.OPEN for call in calls)
+    at_work = snapshot is not None and snapshot.at_work
     return at_work or await runtime.allowance.stopped()
 
 

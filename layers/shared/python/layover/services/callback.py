@@ -7,12 +7,10 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
 
 from layover.errors import DecisionInvalid
 from layover.ports import Runtime
-from layover.services.approvals import check_args, check_data
+from layover.services.approvals import LONGEST_REASON, check_args, check_data
 from layover.services.text import cleaned
 from layover.values.run import CallRecord, Decision, DecisionKind, SuspensionKind
 
-LONGEST_REASON = 10_000
-"""Characters, as in a request's body."""
 CALLBACK = "callback"
 """`decided_by` of whoever may call `states:SendTaskSuccess`."""
 

@@ -12,7 +12,6 @@ from layover.services.ending import end_even_unsaved, last_events
 from layover.services.turn import head_of
 from layover.values.run import (
     CANCELLED_TOOLS_HAVE,
-    CallState,
     FinishReason,
     Outcome,
     RunMeta,
@@ -71,7 +70,7 @@ async def _is_worked_on(runtime: Runtime, run: RunMeta) -> bool:
     if run.shown_status is not Status.SUSPENDED:
         return run.status is Status.RUNNING
     snapshot = await runtime.journal.snapshot(run.owner, run.id)
-    return any(call.state is CallState.OPEN for call in snapshot.calls) if snapshot else False
+    return snapshot is not None and snapshot.at_work
 
 
 async def _drop(runtime: Runtime, run: RunMeta) -> bool:

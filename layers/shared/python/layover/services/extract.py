@@ -35,7 +35,9 @@ async def extract(runtime: Runtime, payload: RunPayload) -> dict[str, str]:
         return {"status": "nothing"}
     good = snapshot.meta.status is Status.SUCCESS
     if good and await runtime.memory.is_extracted(payload.owner, payload.run_id):
-        await _hand_on_title(runtime, snapshot.meta)
+        # What stored the title may have died before it was handed on.
+        head = await runtime.threads.head(payload.owner, snapshot.meta.thread_id)
+        await _hand_on(runtime, snapshot.meta, head.title if head else None)
         return {"status": "done before"}
     agent = runtime.agents().get(snapshot.meta.agent)
     stopped = await runtime.allowance.stopped()
@@ -54,19 +56,15 @@ async def extract(runtime: Runtime, payload: RunPayload) -> dict[str, str]:
         usage=titling,
     )
     done = await record(runtime, payload.owner, found, learned, lesson)
-    if title is not None:
-        await runtime.journal.edit_thread(
-            payload.owner, snapshot.meta.thread_id, title=title, untitled_only=True
-        )
+    await _hand_on(runtime, snapshot.meta, title)
     return {"status": "extracted" if done else "done before"}
 
 
-async def _hand_on_title(runtime: Runtime, meta: RunMeta) -> None:
-    """The title that was stored, to the journal: what stored it may have died before that."""
-    head = await runtime.threads.head(meta.owner, meta.thread_id)
-    if head is not None and head.title is not None:
+async def _hand_on(runtime: Runtime, meta: RunMeta, title: str | None) -> None:
+    """A title that was stored, to the journal."""
+    if title is not None:
         await runtime.journal.edit_thread(
-            meta.owner, meta.thread_id, title=head.title, untitled_only=True
+            meta.owner, meta.thread_id, title=title, untitled_only=True
         )
 
 

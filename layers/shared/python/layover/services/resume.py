@@ -13,7 +13,8 @@ from layover.engine.pump import watched
 from layover.engine.state import RunState
 from layover.errors import DecisionError, Fenced, InvalidRequest, RetryableError, RunFailed
 from layover.ports import RunLog, Runtime
-from layover.services.callback import CALLBACK, LONGEST_REASON, decision_from_callback
+from layover.services.approvals import LONGEST_REASON
+from layover.services.callback import CALLBACK, decision_from_callback
 from layover.services.ending import SYSTEM
 from layover.services.payloads import AwaitPayload, ResumePayload, WaitingCall
 from layover.services.text import cleaned

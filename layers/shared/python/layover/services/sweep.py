@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections import Counter
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from layover import logs
 from layover.engine.loop import failed
@@ -172,5 +172,7 @@ async def _later(
 ) -> None:
     """After a while, or at `most`, whichever comes first; not before one patience is over."""
     now, patience = runtime.clock.now(), runtime.settings.sweep_patience
-    at = max(now + patience, min(now + patience * calm, most or datetime.max.replace(tzinfo=UTC)))
+    at = now + patience * calm
+    if most is not None:
+        at = max(now + patience, min(at, most))
     await runtime.journal.look_again(run.owner, run.id, seen, at)

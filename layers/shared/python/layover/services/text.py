@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from layover.errors import InvalidRequest
-from layover.values.base import MAX_DEPTH
+from layover.values.base import MAX_DEPTH, TOO_DEEP
 
 REPLACEMENT = "\ufffd"
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -38,8 +38,7 @@ def _cleaned(value: Any, depth: int) -> Any:
     if not isinstance(value, Mapping | list | tuple):
         return value
     if depth == MAX_DEPTH:
-        told = f"the JSON is nested deeper than {MAX_DEPTH} levels"
-        raise InvalidRequest(told, [{"loc": ["body"], "msg": told, "type": "too_deep"}])
+        raise InvalidRequest(TOO_DEEP, [{"loc": ["body"], "msg": TOO_DEEP, "type": "too_deep"}])
     if isinstance(value, Mapping):
         return {_cleaned(k, depth): _cleaned(v, depth + 1) for k, v in value.items()}
     return [_cleaned(v, depth + 1) for v in value]

@@ -21,6 +21,7 @@ Json = Any
 
 MAX_DEPTH = 100
 """Levels of nesting, of all JSON that enters: pydantic reads 200, and records and events wrap theirs."""
+TOO_DEEP = f"the JSON is nested deeper than {MAX_DEPTH} levels"
 
 
 def too_deep(value: Json) -> bool:

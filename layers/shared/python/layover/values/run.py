@@ -296,6 +296,11 @@ class RunSnapshot(Value):
     steps: tuple[StepRecord, ...] = ()
     calls: tuple[CallRecord, ...] = ()
 
+    @property
+    def at_work(self) -> bool:
+        """Whether somebody makes one of its calls, or died while making it."""
+        return any(call.state is CallState.OPEN for call in self.calls)
+
     def call(self, key: str) -> CallRecord | None:
         """The record of a call, or None if it was only planned."""
         return next((c for c in self.calls if c.key == key), None)
