@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import sys
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ import psutil
 import pytest
 
 from fake_openai import FakeOpenAI, say
+from folders import folder
 
 LIMIT_S = 90.0
 STOP_LIMIT_S = 15.0
@@ -42,8 +42,8 @@ TRANSCRIPT = (
 @pytest.fixture
 def short() -> Iterator[Path]:
     """A folder for temporary files, with a path short enough for sockets."""
-    with tempfile.TemporaryDirectory(prefix="demo-") as folder:
-        yield Path(folder)
+    with folder("demo") as made:
+        yield made
 
 
 @asynccontextmanager

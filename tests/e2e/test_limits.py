@@ -3,6 +3,7 @@
 import json
 import secrets
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from e2e_kit import Brain, Caller, System, at_once, eventually, unique
@@ -134,19 +135,16 @@ def test_waiting_callers_do_not_keep_others_out(system: System, brain: Brain) ->
     ann = system.caller()
     hold = threading.Event()
     stuck = ann.start(ann.thread("plain"), brain.plan(say("late", hold=hold)))
-    waiters = [
-        threading.Thread(target=ann.call, args=("GET", f"/runs/{stuck['id']}?wait=20"))
-        for _ in range(6)
-    ]
-    for waiter in waiters:
-        waiter.start()
-    eventually(lambda: sum(e["busy"] for e in system.environments("api")) == 6)
-    answer = system.caller().call("GET", "/healthz")
-    hold.set()
-    for waiter in waiters:
-        waiter.join(60)
+    system.kill("api")
+    with ThreadPoolExecutor(6) as pool:
+        waiters = [pool.submit(ann.run, stuck["id"], 25) for _ in range(6)]
+        busy = lambda each: sum(e["busy"] for e in each) >= 6  # noqa: E731
+        eventually(lambda: system.environments("api"), busy)
+        answer = system.caller().call("GET", "/healthz")
+        assert not any(waiter.done() for waiter in waiters)
+        hold.set()
     assert answer.status == 200
-    assert answer.seconds < 10
+    assert [waiter.result()["text"] for waiter in waiters] == ["late"] * 6
 
 
 def test_a_run_longer_than_its_function_may_run_goes_on(brain: Brain, tmp_path: Path) -> None:

@@ -6,11 +6,12 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from folders import folder
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 PRINTED = "http://127.0.0.1:8787"
@@ -25,10 +26,10 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture
 def url() -> Iterator[str]:
     """Where `layover dev` serves, with the stand-in model."""
-    with tempfile.TemporaryDirectory(prefix="readme-") as folder:
+    with folder("readme") as data:
         kept = {k: os.environ[k] for k in ("PATH", "HOME", "LANG") if k in os.environ}
         process = subprocess.Popen(
-            [sys.executable, "-m", "layover.cli", "dev", "--port", "0", "--data", folder],
+            [sys.executable, "-m", "layover.cli", "dev", "--port", "0", "--data", str(data)],
             env=kept | {"PYTHONUNBUFFERED": "1"},
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

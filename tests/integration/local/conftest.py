@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
+import folders
 from layover.local.interpreter import make_client
 from layover.local.runner import Runner
 from layover.local.settings import Settings
@@ -54,22 +54,17 @@ def variables_for(folder: Path) -> dict[str, str]:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A folder for a runner's data.
-
-    Not `tmp_path`: whenever another pytest of this user starts, it takes everybody else's right to
-    enter all of their folders, PostgreSQL's user (if we are root) among them.
-    """
-    with TemporaryDirectory(prefix="layover-") as name:
-        yield Path(name)
+    """A folder for a runner's data. Postgres of one that was killed may write into it for a moment."""
+    with folders.folder("layover") as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
 async def served() -> AsyncIterator[Served]:
     """The module's runner."""
-    with TemporaryDirectory(prefix="layover-") as name:
-        folder = Path(name)
-        async with Runner(settings_for(folder), variables_for(folder)) as runner:
-            yield Served(runner, folder / "notes")
+    with folders.folder("layover") as made:
+        async with Runner(settings_for(made), variables_for(made)) as runner:
+            yield Served(runner, made / "notes")
 
 
 @pytest.fixture
@@ -81,7 +76,7 @@ def restless() -> Iterator[None]:
     sys.setswitchinterval(interval)
 
 
-async def eventually(check: Callable[[], Any], within: float = 10.0) -> Any:
+async def eventually(check: Callable[[], Any], within: float = 20.0) -> Any:
     """The first true answer of `check`; fails after `within` seconds."""
     deadline = time.monotonic() + within
     while not (answer := await asyncio.to_thread(check)):

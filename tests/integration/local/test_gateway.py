@@ -20,7 +20,7 @@ ANN = {"Authorization": "Bearer dev:ann"}
 
 @pytest.fixture
 async def http(served: Served) -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(base_url=served.runner.url, timeout=10) as client:
+    async with httpx2.AsyncClient(base_url=served.runner.url, timeout=30) as client:
         yield client
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
+from layover.local import lambda_service
 from layover.local.invocation import FunctionNotFound, InvokeResult, RequestTooLarge
 
 from .conftest import Served, eventually
@@ -119,6 +120,18 @@ async def test_simultaneous_events_get_environments_of_their_own_up_to_the_maxim
     results = [json.loads((await call).payload) for call in calls]
     assert [each["number"] for each in results] == list(range(7))
     assert 2 <= len({each["pid"] for each in results}) <= 3
+
+
+async def test_events_that_came_while_too_many_environments_were_starting_get_theirs_too(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lambda_service, "_STARTING_AT_ONCE", 1)
+    event = json.dumps({"run_id": "many", "op": "compact", "gate": "open"}).encode()
+    invoke = served.runner.functions.invoke
+    held = [asyncio.create_task(invoke("compact", event)) for _ in range(3)]
+    await eventually(lambda: served.lines("many") == ["compact"] * 3)
+    (served.notes / "open").touch()
+    assert [result.function_error for result in await asyncio.gather(*held)] == [None] * 3
 
 
 async def test_context_tells_the_time_that_is_left_and_the_arn(served: Served) -> None:

@@ -157,10 +157,10 @@ class ExecutionEnvironment:
     async def _next(self) -> Reply:
         if self.state is State.GONE or not self.alive():
             return Reply(HTTPStatus.FORBIDDEN)
+        self.state = State.READY
         if invocation := self._queue.next_invocation():
             self._begin(invocation)
         else:
-            self.state = State.READY
             self.idle_since = time.monotonic()
             self._parked = asyncio.get_running_loop().create_future()
             invocation = await self._parked

@@ -65,7 +65,8 @@ class FunctionPool:
     async def stop(self) -> None:
         """Kill everything; whoever waits gets an error."""
         self._closed = True
-        while invocation := self.next_invocation():
+        while self._waiting:
+            invocation = self._waiting.popleft()
             invocation.resolve(invocation.crashed("the runner is stopping"))
         for environment in self.environments:
             environment.kill()
@@ -73,8 +74,10 @@ class FunctionPool:
             await asyncio.wait(self._lives, timeout=5)
 
     def next_invocation(self) -> Invocation | None:
-        """The event that waits longest, or None."""
-        return self._waiting.popleft() if self._waiting else None
+        """The event that waits longest, or None. Whoever still waits gets the next start's place."""
+        invocation = self._waiting.popleft() if self._waiting else None
+        self._scale()
+        return invocation
 
     def init_failed(self, environment: ExecutionEnvironment, error: InvokeResult) -> None:
         """One waiting event pays for one failed start: that bounds how often it is tried."""
@@ -83,16 +86,15 @@ class FunctionPool:
             *(self.spec.name, error.error_type, self.spec.log),
         )
         environment.kill()
-        if invocation := self.next_invocation():
-            invocation.resolve(error)
+        if self._waiting:
+            self._waiting.popleft().resolve(error)
 
     def ended(self, environment: ExecutionEnvironment, reason: str) -> None:
         """Forget an environment whose process is gone."""
         self.environments.remove(environment)
         if environment.state is State.STARTING:
             self.init_failed(environment, failure("Runtime.ExitError", f"Error: {reason}"))
-        if not self._closed:
-            self._scale()
+        self._scale()
 
     def _warmest(self) -> ExecutionEnvironment | None:
         ready = self._in_state(State.READY)
@@ -107,7 +109,7 @@ class FunctionPool:
         while True:
             starting = len(self._in_state(State.STARTING))
             living = sum(each.state is not State.GONE for each in self.environments)
-            if len(self._waiting) <= starting + returning:
+            if self._closed or len(self._waiting) <= starting + returning:
                 return
             if starting >= _STARTING_AT_ONCE or living >= self._maximum:
                 return
