@@ -11,7 +11,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from e2e_kit import Answer, Brain, Caller, Json, System, eventually, unique
+from documented import Answer
+from e2e_kit import Brain, Caller, Json, System, eventually, unique
 from fake_openai import say
 from layover.keys import HEAD, META, Keys
 from torture_proxy import PostgresProxy

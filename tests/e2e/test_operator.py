@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e_kit import LAYOVER, Answer, Brain, Caller, System, eventually, unique
+from documented import Answer
+from e2e_kit import LAYOVER, Brain, Caller, System, eventually, unique
 from fake_openai import call, say
 from folders import folder
 from layover.keys import SWITCH

@@ -8,7 +8,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from e2e_kit import Answer, Brain, Caller, Json, System
+from documented import Answer
+from e2e_kit import Brain, Caller, Json, System
 from fake_openai import call, say
 
 URN = re.compile(r"urn:layover:problem:[a-z-]+\Z")
