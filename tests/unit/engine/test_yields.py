@@ -17,7 +17,7 @@ from layover.services.turn import MAX_TURNS
 from layover.values.run import Status
 from run_kit import ANN, Bench, answers, suspended, told, types
 
-BRIEF = timedelta(seconds=2.2)
+BRIEF = timedelta(seconds=4)
 """The engine keeps a second of it for the journal, and begins a tool with half of it left."""
 
 

