@@ -238,6 +238,25 @@ def test_a_branch_that_keeps_dying_leaves_its_call_to_the_turn(
         judge_deaths(story, baseline)
 
 
+def test_a_call_whose_branch_died_does_not_wait_for_its_siblings(
+    system: Torture, baseline: Story
+) -> None:
+    with system.client() as client:
+        opening = point(baseline, "resume", "STEP#0002#CALL#c3=open", when="before")
+        system.order_death(client.name, opening, times=5)
+        thread = client.thread()
+        run_id = client.start(thread, WINDING)
+        refund, book = client.suspended(run_id, 2)["pending"]
+        client.decide(run_id, refund)
+        client.until(lambda: _did(system.ledger_of(client.name), "refund"))
+        assert system.deaths(client.name) == 5
+        left = eventually(lambda: client.run(run_id)["pending"], lambda p: len(p) == 1)
+        assert left == [book]
+        story = ended(client, WINDING, thread, run_id)
+        assert len(story.executions) == 2
+        judge_deaths(story, baseline)
+
+
 def judge_deaths(story: Story, baseline: Story) -> None:
     """As the baseline: nothing was open when the process died."""
     assert in_doubt(story) == {}

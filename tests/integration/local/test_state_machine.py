@@ -118,6 +118,59 @@ async def test_token_answered_before_the_function_returns_is_not_lost(served: Se
     assert outputs(served, "early") == [{"answer": {"layover": "decided"}}] * 2
 
 
+async def test_token_is_taken_once_and_the_first_answer_counts(served: Served) -> None:
+    arn = await start(served, "walk", "again")
+    states = served.client("stepfunctions")
+    first, second = [await token(served, "again", key) for key in ("c1", "c2")]
+    await asyncio.to_thread(lambda: states.send_task_success(taskToken=first, output='"yes"'))
+    for late in (
+        lambda: states.send_task_success(taskToken=first, output='"no"'),
+        lambda: states.send_task_failure(taskToken=first, error="Denied"),
+    ):
+        with pytest.raises(states.exceptions.TaskTimedOut):
+            await asyncio.to_thread(late)
+    await asyncio.to_thread(lambda: states.send_task_success(taskToken=second, output='"yes"'))
+    assert await end_of(served, arn) == "SUCCEEDED"
+    assert outputs(served, "again") == [{"answer": "yes"}] * 2
+
+
+async def test_token_whose_time_is_over_is_taken_no_more(served: Served) -> None:
+    arn = await start(served, "brief", "overdue")
+    states = served.client("stepfunctions")
+    expired = await token(served, "overdue", "c1")
+    await eventually(lambda: "resume" in served.lines("overdue"))
+
+    def refused() -> bool:
+        """The interpreter's thread that waits notices some milliseconds after the state has."""
+        try:
+            states.send_task_success(taskToken=expired, output="{}")
+        except states.exceptions.TaskTimedOut:
+            return True
+        return False
+
+    await eventually(refused)
+    name = await token(served, "overdue", "c2")
+    await asyncio.to_thread(lambda: states.send_task_success(taskToken=name, output="{}"))
+    assert await end_of(served, arn) == "SUCCEEDED"
+
+
+async def test_stopped_execution_keeps_no_thread_and_stays_stopped(served: Served) -> None:
+    arn = await start(served, "walk", "abandoned")
+    states = served.client("stepfunctions")
+    waiting = [await token(served, "abandoned", key) for key in ("c1", "c2")]
+    before = threading.active_count()
+    await asyncio.to_thread(lambda: states.stop_execution(executionArn=arn))
+    assert await end_of(served, arn) == "ABORTED"
+    await eventually(lambda: threading.active_count() <= before - 2 * len(waiting))
+    assert await end_of(served, arn) == "ABORTED"
+    assert "resume" not in served.lines("abandoned")
+    for late in waiting:
+        with pytest.raises(states.exceptions.ClientError):
+            await asyncio.to_thread(
+                lambda late=late: states.send_task_success(taskToken=late, output="{}")
+            )
+
+
 @pytest.mark.usefixtures("restless")
 async def test_same_start_at_once_is_one_execution(served: Served) -> None:
     states = served.client("stepfunctions")

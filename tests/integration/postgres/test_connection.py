@@ -236,7 +236,7 @@ async def test_a_database_that_says_that_it_starts_is_waking(sockets: Path, owne
 
     server = await asyncio.start_unix_server(start, sockets / ".s.PGSQL.5432")
     try:
-        database = Database(f"host={tmp_path} dbname=layover user=layover_runtime")
+        database = Database(f"host={sockets} dbname=layover user=layover_runtime")
         with pytest.raises(DatabaseWaking):
             await PostgresThreads(database).head(owner, "t")
     finally:

@@ -15,13 +15,18 @@ import boto3
 import botocore.session
 from botocore.config import Config
 from moto.core.config import default_user_config
-from moto.stepfunctions.parser.api import InvalidOutput
+from moto.stepfunctions.parser.api import InvalidOutput, TaskTimedOut
 from moto.stepfunctions.parser.asl.component.eval_component import EvalComponent
+from moto.stepfunctions.parser.asl.eval.callback.callback import (
+    CallbackOutcome,
+    CallbackPoolManager,
+)
 from moto.stepfunctions.parser.asl.eval.environment import Environment
 from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
 from moto.stepfunctions.parser.asl.utils import boto_client
 from moto.stepfunctions.parser.backend import execution
 from moto.stepfunctions.parser.backend.execution_worker import ExecutionWorker
+from moto.stepfunctions.parser.backend.execution_worker_comm import ExecutionWorkerCommunication
 from moto.stepfunctions.responses import StepFunctionResponse
 
 from layover.local.invocation import REGION
@@ -60,6 +65,7 @@ def install(endpoint_url: str) -> None:
     _share_clients(endpoint_url)
     _replace_worker()
     _keep_what_tasks_send()
+    _take_tokens_once()
 
 
 def _share_clients(endpoint_url: str) -> None:
@@ -80,6 +86,13 @@ def _parsed(definition: str) -> bytes:
     return pickle.dumps(AmazonStateLanguageParser.parse(definition)[0])
 
 
+class _Deaf(ExecutionWorkerCommunication):
+    """For the threads of an execution that is over already: their end is no news."""
+
+    def terminated(self) -> None:
+        return
+
+
 class _Worker(ExecutionWorker):
     """Parses a definition once (60 ms), not once an execution, and has its environment at once.
 
@@ -92,11 +105,15 @@ class _Worker(ExecutionWorker):
         super().start()  # type: ignore[no-untyped-call]
 
     def stop(self, stop_date: Any, error: str | None, cause: str | None) -> None:
-        """moto shows a stopped execution as RUNNING until the task that it is in comes back."""
+        """moto shows a stopped execution as RUNNING until the task that it is in comes back, lets its
+        threads wait for tokens to the end of their time, and calls it FAILED then."""
         assert self.env is not None
         if self.env.is_running():
             super().stop(stop_date, error, cause)
             self._execution_communication.terminated()
+            vars(self)["_execution_communication"] = _Deaf()
+            for endpoint in list(self.env.callback_pool_manager._pool.values()):
+                endpoint.interrupt_all()
 
     def _get_evaluation_entrypoint(self) -> EvalComponent:
         definition = self._evaluation_details.state_machine_details.definition
@@ -133,6 +150,23 @@ def _keep_what_tasks_send() -> None:
     responses: Any = StepFunctionResponse
     responses.send_task_failure = send_task_failure
     responses.send_task_success = send_task_success
+
+
+def _take_tokens_once() -> None:
+    """moto takes a token again as long as its execution runs, and the later answer counts."""
+    lock = threading.Lock()
+    notify = CallbackPoolManager.notify
+
+    def notify_once(self: CallbackPoolManager, callback_id: str, outcome: CallbackOutcome) -> bool:
+        with lock:
+            endpoint = self.get(callback_id)
+            if endpoint is not None and endpoint._notify_event.is_set():
+                message = "Task Timed Out: 'Provided task does not exist anymore'"
+                raise TaskTimedOut(message, "TaskTimedOut")
+            return notify(self, callback_id, outcome)
+
+    manager: Any = CallbackPoolManager
+    manager.notify = notify_once
 
 
 def _empty_result() -> Any:

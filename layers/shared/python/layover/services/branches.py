@@ -2,7 +2,7 @@
 its call: Turn looks at the call when the last branch is through, which may take a year. So the sweeper looks
 before."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from layover.ports import Runtime
 from layover.services.ending import wake
@@ -11,6 +11,8 @@ from layover.values.run import CallRecord, CallState, RunMeta
 
 GRACE = 2
 """Times the sweeper's patience: Await is tried for a minute, what follows a decision takes seconds."""
+LEAST_GRACE = timedelta(seconds=20)
+"""Where the sweeper has little patience (on one machine): Resume has five attempts, 15 s apart at most."""
 
 
 async def tend(runtime: Runtime, run: RunMeta) -> datetime | None:
@@ -31,7 +33,7 @@ async def busy(runtime: Runtime, run: RunMeta) -> bool:
 
 
 async def _tend(runtime: Runtime, run: RunMeta, call: CallRecord) -> datetime | None:
-    grace = runtime.settings.sweep_patience * GRACE
+    grace = max(runtime.settings.sweep_patience * GRACE, LEAST_GRACE)
     if call.decision is not None:
         # Whoever decided may have died before the token was sent.
         heard = call.token is not None and await wake(runtime, call.token, run.id)

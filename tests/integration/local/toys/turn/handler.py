@@ -47,9 +47,11 @@ def _turn(event: dict[str, Any]) -> dict[str, Any]:
         os._exit(1)
     if scenario == "never-heals":
         raise ValueError("broken for good")
-    if scenario in ("walk", "answered-at-once") and seen == 1:
+    if scenario in ("walk", "brief", "answered-at-once") and seen == 1:
+        first = 1 if scenario == "brief" else 30
         waiting = [
-            {"key": f"c{n}", "attempt": 1, "timeout_s": 30, "status": "waiting"} for n in (1, 2)
+            {"key": key, "attempt": 1, "timeout_s": timeout_s, "status": "waiting"}
+            for key, timeout_s in (("c1", first), ("c2", 30))
         ]
         return {"status": "suspended", "waiting": waiting}
     return {"status": "over", "waiting": []}
