@@ -11,6 +11,9 @@ from urllib.parse import quote
 import httpx2
 import pytest
 
+from layover.local.gateway import Front
+from layover.local.http_server import HttpServer
+from layover.local.invocation import InvokeResult
 from layover.values.access import OPEN_PATHS
 
 from .conftest import Served, eventually
@@ -108,6 +111,38 @@ def _send_and_hang_up(host: str, port: int, data: bytes) -> None:
         connection.shutdown(socket.SHUT_WR)
         while connection.recv(65536):
             pass
+
+
+class Heard:
+    """A Lambda service that answers nothing and keeps every event."""
+
+    def __init__(self) -> None:
+        self.events: list[bytes] = []
+
+    async def invoke(self, name: str, payload: bytes) -> InvokeResult:
+        self.events.append(payload)
+        return InvokeResult(b"{}")
+
+
+async def test_client_that_leaves_in_mid_body_makes_no_event() -> None:
+    functions = Heard()
+    front, over = Front(functions), asyncio.Event()
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        await front(scope, receive, send)
+        over.set()
+
+    server = HttpServer(application)
+    await server.start()
+    try:
+        host, port = server.url.removeprefix("http://").split(":")
+        head = b"POST /x HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer dev:ann\r\n"
+        half = head + b"Content-Length: 1000\r\n\r\nhalf of it"
+        await asyncio.to_thread(_send_and_hang_up, host, int(port), half)
+        await asyncio.wait_for(over.wait(), 20)
+    finally:
+        await server.stop()
+    assert functions.events == []
 
 
 async def test_body_that_is_no_text_arrives_as_base64(http: httpx2.AsyncClient) -> None:

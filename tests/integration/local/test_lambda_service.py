@@ -4,15 +4,27 @@ import asyncio
 import json
 import os
 import signal
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any
 
 import psutil
 import pytest
 
-from layover.local import lambda_service
-from layover.local.invocation import FunctionNotFound, InvokeResult, RequestTooLarge
+from layover.local import execution_environment, lambda_service
+from layover.local.execution_environment import ExecutionEnvironment, FunctionSpec, State
+from layover.local.invocation import FunctionNotFound, Invocation, InvokeResult, RequestTooLarge
+from layover.local.lambda_service import FunctionPool, LambdaService
+from layover.local.settings import child_variables
 
-from .conftest import Served, eventually
+from .conftest import Served, eventually, variables_for
+
+LONG = timedelta(seconds=60)
+has_unnamed_signals = pytest.mark.skipif(
+    not hasattr(signal, "SIGRTMIN"), reason="every signal has a name here"
+)
 
 
 async def turn(served: Served, **event: Any) -> InvokeResult:
@@ -21,6 +33,33 @@ async def turn(served: Served, **event: Any) -> InvokeResult:
 
 async def pid_of_turn(served: Served) -> int:
     return int(json.loads((await turn(served)).payload)["pid"])
+
+
+def spec_of(served: Served, name: str, timeout: timedelta = LONG, **variables: str) -> FunctionSpec:
+    """A function of the test's own, beside those of the runner."""
+    settings = served.runner.settings
+    inherited = variables_for(served.notes.parent)
+    return FunctionSpec(
+        name,
+        timeout,
+        child_variables(settings, inherited, variables),
+        settings.data / "logs" / f"own-{name}.log",
+        settings.data / "run" / "clock",
+    )
+
+
+@asynccontextmanager
+async def pool_of(spec: FunctionSpec) -> AsyncIterator[FunctionPool]:
+    """The function's pool; its processes end with the block."""
+    pool = FunctionPool(spec, 3)
+    try:
+        yield pool
+    finally:
+        await pool.stop()
+
+
+async def answer(pool: FunctionPool, **event: Any) -> InvokeResult:
+    return await asyncio.wait_for(pool.invoke(Invocation(json.dumps(event).encode())), 20)
 
 
 async def test_unknown_function_is_refused(served: Served) -> None:
@@ -73,6 +112,55 @@ async def test_environment_killed_while_idle_costs_no_event(served: Served) -> N
         assert (await turn(served)).function_error is None
 
 
+@has_unnamed_signals
+async def test_process_ended_by_a_signal_without_a_name_is_an_exit_error(served: Served) -> None:
+    unnamed = signal.SIGRTMIN + 6
+    async with pool_of(spec_of(served, "compact")) as pool:
+        call = asyncio.create_task(answer(pool, run_id="unnamed", op="called", gate="never"))
+        await eventually(lambda: served.lines("unnamed"))
+        pid = pool.environments[0].pid
+        assert pid is not None
+        os.kill(pid, unnamed)
+        result = await call
+        assert result.error_type == "Runtime.ExitError"
+        assert f"signal: {unnamed}" in json.loads(result.payload)["errorMessage"]
+        assert (await answer(pool, run_id="unnamed", op="called")).function_error is None
+
+
+async def test_process_that_cannot_be_started_is_an_exit_error(served: Served) -> None:
+    async with pool_of(spec_of(served, "turn", IMPOSSIBLE="\0")) as pool:
+        result = await answer(pool)
+    assert result.error_type == "Runtime.ExitError"
+    assert "could not be started" in json.loads(result.payload)["errorMessage"]
+
+
+async def test_environment_that_died_after_its_answer_holds_no_event_up(served: Served) -> None:
+    async with pool_of(spec_of(served, "turn")) as pool:
+        dead = ExecutionEnvironment(pool.spec, pool)
+        dead.state = State.RETURNING
+        pool.environments.append(dead)
+        assert (await answer(pool)).function_error is None
+
+
+async def test_answer_given_in_time_counts_though_the_runner_was_stopped_meanwhile(
+    served: Served,
+) -> None:
+    limit = timedelta(seconds=3)
+    async with pool_of(spec_of(served, "compact", limit)) as pool:
+        call = asyncio.create_task(answer(pool, run_id="paused", op="called", gate="go-on"))
+        await eventually(lambda: served.lines("paused"))
+        before = [each.pid for each in pool.environments]
+        (served.notes / "go-on").touch()
+        stop_this_thread_for(limit + timedelta(seconds=0.5))
+        assert (await call).function_error is None
+        assert [each.pid for each in pool.environments] == before
+
+
+def stop_this_thread_for(pause: timedelta) -> None:
+    """What Ctrl-Z does to the runner: its loop stands still and its functions go on."""
+    time.sleep(pause.total_seconds())
+
+
 async def test_function_that_takes_too_long_is_killed_with_what_it_started(
     served: Served,
 ) -> None:
@@ -94,6 +182,17 @@ async def test_handler_that_cannot_be_loaded_says_so_to_every_caller(served: Ser
     assert not [each for each in environments(served) if each["function"] == "broken"]
 
 
+async def test_a_handler_that_never_loads_is_given_up(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(execution_environment, "LOADING_LIMIT", timedelta(seconds=0.5))
+    async with pool_of(spec_of(served, "stuck")) as pool:
+        results = await asyncio.gather(*(answer(pool) for _ in range(3)))
+        await eventually(lambda: not pool.environments)
+    assert [each.error_type for each in results] == ["Sandbox.Timedout"] * 3
+    assert "stuck.handler.handler was not loaded" in json.loads(results[0].payload)["errorMessage"]
+
+
 async def test_asynchronous_event_is_tried_three_times(served: Served) -> None:
     lambdas = served.client("lambda")
     answer = await asyncio.to_thread(
@@ -111,6 +210,23 @@ async def test_warm_environment_is_used_again(served: Served) -> None:
     answers = [json.loads((await turn(served)).payload) for _ in range(6)]
     assert {each["pid"] for each in answers} <= before
     assert max(each["calls"] for each in answers) > 2
+
+
+async def test_failure_to_end_idle_environments_is_logged_and_tried_again(
+    served: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(lambda_service, "_REAP_EVERY", timedelta(milliseconds=50))
+    monkeypatch.setattr(lambda_service, "IDLE_LIMIT", None)
+    functions = LambdaService()
+    functions.add(spec_of(served, "turn"))
+    await functions.start()
+    try:
+        await asyncio.wait_for(functions.invoke("turn", b"{}"), 20)
+        await eventually(lambda: "idle environments could not be ended" in caplog.text)
+        monkeypatch.setattr(lambda_service, "IDLE_LIMIT", timedelta(0))
+        await eventually(lambda: not functions.environments())
+    finally:
+        await functions.stop()
 
 
 async def test_simultaneous_events_get_environments_of_their_own_up_to_the_maximum(

@@ -8,6 +8,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import httpx2
@@ -18,7 +19,7 @@ from typer.testing import CliRunner
 
 from layover.cli import app
 from layover.local.interpreter import make_client
-from layover.local.postgres import Postgres
+from layover.local.postgres_data import pid_file
 from layover.local.runner import Runner, RunnerFailed
 
 from .conftest import TOYS, eventually, settings_for, variables_for
@@ -34,10 +35,12 @@ sys.exit(asyncio.run(serve(settings)))
 
 
 @asynccontextmanager
-async def serving(folder: Path, port: int = 0) -> AsyncIterator[asyncio.subprocess.Process]:
+async def serving(
+    folder: Path, port: int = 0, variables: dict[str, str] | None = None
+) -> AsyncIterator[asyncio.subprocess.Process]:
     process = await asyncio.create_subprocess_exec(
         *[sys.executable, "-c", SERVE, str(folder / "data"), str(port)],
-        env=variables_for(folder),
+        env=variables or variables_for(folder),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
@@ -79,6 +82,67 @@ async def test_port_in_use_is_said_and_ends_with_one(folder: Path) -> None:
             _, errors = await asyncio.wait_for(process.communicate(), 20)
     assert process.returncode == 1
     assert f"port {port} is in use" in errors.decode()
+
+
+@pytest.mark.parametrize("port", ["-1", "65536", "99999"])
+def test_port_that_no_machine_has_is_refused(port: str) -> None:
+    answer = CliRunner().invoke(app, ["dev", "--port", port])
+    assert answer.exit_code == 2
+
+
+@pytest.mark.parametrize("taken", ["data", "data/logs", "data/run/lock/in"])
+async def test_data_that_cannot_be_a_folder_is_said(folder: Path, taken: str) -> None:
+    """The last one: a folder where the lock's file should be."""
+    (folder / taken).parent.mkdir(parents=True, exist_ok=True)
+    (folder / taken).write_text("a file")
+    async with serving(folder) as process:
+        _, errors = await asyncio.wait_for(process.communicate(), 20)
+    assert process.returncode == 1
+    assert "give another folder with --data" in errors.decode()
+    assert "Traceback" not in errors.decode()
+    assert (folder / taken).read_text() == "a file"
+
+
+async def test_failing_initdb_is_said(folder: Path) -> None:
+    variables = variables_for(folder) | {"LC_ALL": "no_SUCH"}
+    async with serving(folder, variables=variables) as process:
+        _, errors = await asyncio.wait_for(process.communicate(), 20)
+    assert process.returncode == 1
+    assert "layover: initdb ended with 1" in errors.decode()
+    assert "locale" in errors.decode()
+    assert "Traceback" not in errors.decode()
+
+
+async def test_postgres_that_dies_is_said_and_replaced(folder: Path) -> None:
+    async with serving(folder) as process:
+        dsn = (await services_of(process))["postgres_admin"]
+        await asyncio.to_thread(_commit, dsn)
+        psutil.Process(int(pid_file(folder / "data" / "postgres")[0])).kill()
+        query = "SELECT sum(times) FROM migrated"
+        await eventually(lambda: answer_of(dsn, query) == 101)
+        process.terminate()
+        _, errors = await asyncio.wait_for(process.communicate(), 20)
+    assert process.returncode == 0
+    assert "PostgreSQL ended (-9) and is started again" in errors.decode()
+
+
+def answer_of(dsn: str, query: str) -> object:
+    """None while there is no server."""
+    try:
+        return scalar(dsn, query)
+    except psycopg.OperationalError:
+        return None
+
+
+async def test_sweep_that_fails_does_not_end_the_sweeping(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    runner = Runner(settings_for(folder, sweep_every=timedelta()), variables_for(folder))
+    # Nothing is started: every sweep finds no functions, which is an AssertionError.
+    sweeping = asyncio.create_task(runner._sweep_forever())
+    await eventually(lambda: caplog.text.count("a sweep failed") > 1)
+    assert not sweeping.done()
+    sweeping.cancel()
 
 
 async def test_data_of_another_runner_is_not_touched(folder: Path) -> None:
@@ -163,31 +227,6 @@ def _lives(process: psutil.Process) -> bool:
         return bool(process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
-
-
-async def test_server_left_behind_by_a_killed_runner_is_replaced(folder: Path) -> None:
-    """Where the kernel does not end it with its runner."""
-    data, log = folder / "postgres", folder / "log"
-    left_behind = Postgres(data, log)
-    await left_behind.start()
-    second = Postgres(data, log)
-    await second.start()
-    assert await asyncio.to_thread(scalar, second.dsn("postgres"), "SELECT 1") == 1
-    await second.stop()
-    await left_behind.stop()
-
-
-async def test_long_data_path_still_gets_a_socket(folder: Path) -> None:
-    far = folder / ("x" * 100)
-    far.mkdir()
-    server = Postgres(far / "postgres", far / "log")
-    await server.start()
-    dsn = server.dsn("postgres")
-    version = await asyncio.to_thread(scalar, dsn, "SHOW server_version")
-    assert str(version).startswith("18.")
-    await server.stop()
-    with pytest.raises(psycopg.OperationalError):
-        await asyncio.to_thread(scalar, dsn, "SELECT 1")
 
 
 async def test_migration_that_fails_ends_the_start(folder: Path) -> None:

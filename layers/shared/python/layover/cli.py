@@ -48,7 +48,9 @@ def parse_timeout(text: str) -> tuple[str, timedelta]:
 
 @app.command()
 def dev(
-    port: Annotated[int, typer.Option(help="Port of the HTTP API; 0 takes a free one.")] = 8787,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of the HTTP API; 0 takes a free one.")
+    ] = 8787,
     agents: Annotated[str | None, typer.Option(help="Module whose Agents are served.")] = None,
     data: Annotated[Path, typer.Option(help="Folder of what survives a restart.")] = Path(
         ".layover"

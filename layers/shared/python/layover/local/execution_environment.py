@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -26,6 +27,10 @@ from layover.local.runtime_api import PREFIX, Reply, Request, RuntimeServer
 
 logger = logging.getLogger(__name__)
 
+# Above what the slowest machine takes to import a handler: who waits for one must get an answer.
+LOADING_LIMIT = timedelta(seconds=60)
+# Enough to read an answer that lay in the socket while the runner itself was stopped.
+_LATE_ANSWER_S = 0.1
 _ACCEPTED = Reply(HTTPStatus.ACCEPTED, b'{"status":"OK"}', (("Content-Type", "application/json"),))
 
 
@@ -91,10 +96,9 @@ class ExecutionEnvironment:
     async def run(self) -> None:
         """Start the process and stay until it is gone."""
         try:
-            await self._launch()
-            assert self._process is not None
-            reason = _exit_reason(await self._process.wait())
-        except OSError as error:
+            process = await self._launch()
+            reason = _exit_reason(await process.wait())
+        except Exception as error:  # Whatever it was: an end that nobody hears of holds events up.
             reason = f"the process could not be started: {error}"
         self._end(reason)
 
@@ -122,13 +126,13 @@ class ExecutionEnvironment:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
 
-    async def _launch(self) -> None:
+    async def _launch(self) -> asyncio.subprocess.Process:
         address = await self._server.start()
         arguments = [self.spec.handler, str(self.spec.clock), str(os.getpid())]
         variables = self.spec.variables | {"AWS_LAMBDA_RUNTIME_API": address}
         with self.spec.log.open("ab") as log:
             # -P: the user's folder comes last on the path, so that an `api` of theirs hides none.
-            self._process = await asyncio.create_subprocess_exec(
+            process = await asyncio.create_subprocess_exec(
                 *[sys.executable, "-P", "-m", "layover.local.environment", *arguments],
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
@@ -136,9 +140,12 @@ class ExecutionEnvironment:
                 env=variables,
                 start_new_session=True,
             )
-        self.pid = self._process.pid
+        self._process, self.pid = process, process.pid
         if self.state is State.GONE:
             self.kill()
+        else:
+            self._give_up_after(LOADING_LIMIT, self._give_up_loading)
+        return process
 
     async def _respond(self, request: Request) -> Reply:
         path = request.path.removeprefix(PREFIX)
@@ -157,6 +164,7 @@ class ExecutionEnvironment:
     async def _next(self) -> Reply:
         if self.state is State.GONE or not self.alive():
             return Reply(HTTPStatus.FORBIDDEN)
+        self._stop_timer()
         self.state = State.READY
         if invocation := self._queue.next_invocation():
             self._begin(invocation)
@@ -169,8 +177,23 @@ class ExecutionEnvironment:
     def _begin(self, invocation: Invocation) -> None:
         self.state = State.BUSY
         self._invocation = invocation
-        limit = self.spec.timeout.total_seconds()
-        self._timer = asyncio.get_running_loop().call_later(limit, self._expire)
+        self._give_up_after(self.spec.timeout, self._expire)
+
+    def _give_up_after(self, limit: timedelta, give_up: Callable[[], None]) -> None:
+        """Call `give_up` after `limit`, but not before what the process sent in time is read.
+
+        A runner that was stopped (Ctrl-Z, a paused machine) finds both at once.
+        """
+        loop = asyncio.get_running_loop()
+
+        def once_more() -> None:
+            self._timer = loop.call_later(_LATE_ANSWER_S, give_up)
+
+        self._timer = loop.call_later(limit.total_seconds(), once_more)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
 
     def _event_headers(self, invocation: Invocation) -> tuple[tuple[str, str], ...]:
         deadline = int((time.time() + self.spec.timeout.total_seconds()) * 1000)
@@ -192,8 +215,7 @@ class ExecutionEnvironment:
         return _ACCEPTED
 
     def _release(self, result: InvokeResult) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self._stop_timer()
         if self._invocation is not None:
             self._invocation.resolve(result)
         self._invocation = None
@@ -204,7 +226,14 @@ class ExecutionEnvironment:
         self._release(self._invocation.timed_out(self.spec.timeout))
         self.kill()
 
+    def _give_up_loading(self) -> None:
+        if self.state is State.STARTING:
+            seconds = LOADING_LIMIT.total_seconds()
+            message = f"{self.spec.handler} was not loaded after {seconds:.2f} seconds"
+            self._queue.init_failed(self, failure("Sandbox.Timedout", message))
+
     def _end(self, reason: str) -> None:
+        self._stop_timer()
         self._server.close()
         if self._invocation is not None:
             if self.state is not State.GONE:
@@ -223,7 +252,15 @@ def _answer(body: bytes) -> InvokeResult:
 
 def _exit_reason(code: int) -> str:
     if code < 0:
-        return f"Runtime exited with error: signal: {signal.Signals(-code).name}"
+        return f"Runtime exited with error: signal: {_signal_name(-code)}"
     if code == 0:
         return "Runtime exited without providing a reason"
     return f"Runtime exited with error: exit status {code}"
+
+
+def _signal_name(number: int) -> str:
+    """Its name, or its number: most real-time signals have no name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Protocol
 
@@ -26,6 +27,10 @@ class Functions(Protocol):
 
     async def invoke(self, name: str, payload: bytes) -> InvokeResult:
         """Invoke and wait; raises LambdaError before the function is reached."""
+
+
+class _ClientLeft(Exception):
+    """The request did not come to its end, so there is nothing to do and nobody to answer."""
 
 
 class Front:
@@ -57,8 +62,9 @@ class Front:
             await receive()
             await send({"type": "websocket.close", "code": 1008})
         elif scope["type"] == "http":
-            body = await _read(receive)
-            await _send(send, await self._answer(scope, body), scope["method"])
+            with suppress(_ClientLeft):
+                body = await _read(receive)
+                await _send(send, await self._answer(scope, body), scope["method"])
 
     async def _answer(self, scope: Scope, body: bytes | None) -> HttpAnswer:
         if body is None:
@@ -99,10 +105,15 @@ class Front:
 
 
 async def _read(receive: Receive) -> bytes | None:
-    """The body, or None if it is too large; read to its end, or the client would see a reset."""
+    """The body, or None if it is too large; read to its end, or the client would see a reset.
+
+    Raises _ClientLeft where it has no end.
+    """
     chunks, size = [], 0
     while True:
         message = await receive()
+        if message["type"] == "http.disconnect":
+            raise _ClientLeft
         chunk = message.get("body", b"")
         size += len(chunk)
         if size <= BODY_LIMIT:

@@ -105,7 +105,8 @@ class FunctionPool:
         return None
 
     def _scale(self) -> None:
-        returning = len(self._in_state(State.RETURNING))
+        # One that died after its answer will not come for an event.
+        returning = sum(each.alive() for each in self._in_state(State.RETURNING))
         while True:
             starting = len(self._in_state(State.STARTING))
             living = sum(each.state is not State.GONE for each in self.environments)
@@ -208,8 +209,14 @@ class LambdaService:
     async def _reap_forever(self) -> None:
         while True:
             await asyncio.sleep(_REAP_EVERY.total_seconds())
-            for pool in self._pools.values():
-                pool.reap(IDLE_LIMIT)
+            try:
+                self._reap()
+            except Exception:  # The next look may succeed; without one, processes pile up.
+                logger.exception("idle environments could not be ended")
+
+    def _reap(self) -> None:
+        for pool in self._pools.values():
+            pool.reap(IDLE_LIMIT)
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)

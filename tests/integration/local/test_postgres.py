@@ -1,0 +1,204 @@
+"""The one-machine system's Postgres: what it starts from, what it leaves alone, what it survives."""
+
+import asyncio
+import glob
+import os
+import shutil
+import signal
+import stat
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import psutil
+import psycopg
+import pytest
+
+from layover.local.postgres import Postgres, PostgresFailed
+from layover.local.postgres_data import pid_file, socket_folder
+
+from .conftest import eventually
+
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="root may hand folders to others")
+START = """
+import asyncio, sys
+from pathlib import Path
+from layover.local.postgres import Postgres
+asyncio.run(Postgres(Path(sys.argv[1]), Path(sys.argv[2])).start())
+"""
+
+
+@asynccontextmanager
+async def running(data: Path) -> AsyncIterator[Postgres]:
+    """A server over `data`; its log lies beside it."""
+    server = Postgres(data, data.with_name("log"))
+    try:
+        await server.start()
+        yield server
+    finally:
+        await server.stop()
+
+
+def ask(server: Postgres, query: str = "SELECT 1") -> object:
+    """The first value; None while nothing answers."""
+    try:
+        with psycopg.connect(server.dsn("postgres"), connect_timeout=10) as connection:
+            row = connection.execute(query).fetchone()  # type: ignore[call-overload]
+    except psycopg.OperationalError:
+        return None
+    return row[0] if row else None
+
+
+def process_of(data: Path) -> psutil.Process:
+    return psutil.Process(int(pid_file(data)[0]))
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(each.name for each in folder.iterdir())
+
+
+def mode_of(folder: Path) -> int:
+    return stat.S_IMODE(folder.stat().st_mode)
+
+
+async def test_start_that_is_killed_at_initdb_is_begun_anew(folder: Path) -> None:
+    data = folder / "postgres"
+    starting = await asyncio.create_subprocess_exec(
+        *[sys.executable, "-c", START, str(data), str(folder / "log")], start_new_session=True
+    )
+    await eventually(
+        lambda: glob.glob(f"{folder}/**/PG_VERSION", recursive=True, include_hidden=True)
+    )
+    os.killpg(starting.pid, signal.SIGKILL)
+    await starting.wait()
+    async with running(data) as server:
+        assert await asyncio.to_thread(ask, server) == 1
+    assert names_in(folder) == ["log", "postgres"]
+
+
+async def test_folder_that_holds_something_else_is_left_as_it_is(folder: Path) -> None:
+    data = folder / "postgres"
+    data.mkdir()
+    (data / "letter").write_text("dear Ada")
+    with pytest.raises(PostgresFailed, match="is not empty and no database"):
+        await Postgres(data, folder / "log").start()
+    assert names_in(folder) == ["postgres"]
+    assert (data / "letter").read_text() == "dear Ada"
+
+
+async def test_database_that_was_never_finished_is_said(folder: Path) -> None:
+    data = folder / "postgres"
+    data.mkdir()
+    (data / "PG_VERSION").write_text("18")
+    with pytest.raises(PostgresFailed, match="was never finished: remove it and start again"):
+        await Postgres(data, folder / "log").start()
+    assert (data / "PG_VERSION").exists()
+
+
+async def test_data_below_a_file_is_said(folder: Path) -> None:
+    (folder / "file").write_text("")
+    with pytest.raises(PostgresFailed, match="give another folder with --data"):
+        await Postgres(folder / "file" / "postgres", folder / "log").start()
+
+
+@AS_ROOT
+async def test_parents_are_opened_for_passing_through_alone(folder: Path) -> None:
+    closed, open_ = folder / "closed", folder / "closed" / "open"
+    open_.mkdir(parents=True)
+    closed.chmod(0o700)
+    open_.chmod(0o751)
+    async with running(open_ / "postgres") as server:
+        assert await asyncio.to_thread(ask, server) == 1
+    assert (mode_of(closed), mode_of(open_)) == (0o711, 0o751)
+
+
+async def test_server_left_behind_by_a_killed_runner_is_replaced(folder: Path) -> None:
+    """Where the kernel does not end it with its runner."""
+    async with running(folder / "postgres"), running(folder / "postgres") as second:
+        assert await asyncio.to_thread(ask, second) == 1
+
+
+@pytest.mark.parametrize("own_name", [True, False])
+async def test_process_that_has_the_number_of_a_dead_server_is_left_alone(
+    folder: Path, own_name: bool
+) -> None:
+    """Another database's server, or a program of another kind."""
+    data, other = folder / "postgres", folder / "other"
+    async with running(data):
+        lines = pid_file(data)
+    async with running(other) as bystander:
+        number = process_of(other).pid if own_name else os.getpid()
+        (data / "postmaster.pid").write_text("\n".join([str(number), *lines[1:]]))
+        async with running(data) as server:
+            assert await asyncio.to_thread(ask, server) == 1
+            assert await asyncio.to_thread(ask, bystander) == 1
+
+
+@pytest.fixture
+def far(folder: Path) -> Path:
+    """A folder whose path is too long for a socket."""
+    made = folder / ("x" * 100)
+    made.mkdir()
+    return made
+
+
+async def test_long_data_path_still_gets_a_socket(far: Path) -> None:
+    async with running(far / "postgres") as server:
+        version = await asyncio.to_thread(ask, server, "SHOW server_version")
+        assert str(version).startswith("18.")
+    assert await asyncio.to_thread(ask, server) is None
+
+
+async def test_long_path_of_temporary_files_still_leaves_a_socket(
+    far: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(far))
+    async with running(far / "postgres") as server:
+        assert await asyncio.to_thread(ask, server) == 1
+
+
+@pytest.mark.parametrize("whose", ["link", pytest.param("nobody", marks=AS_ROOT)])
+async def test_socket_folder_of_somebody_else_is_refused(
+    far: Path, folder: Path, whose: str
+) -> None:
+    sockets = socket_folder((far / "postgres").resolve())
+    if whose == "link":
+        sockets.symlink_to(folder)
+    else:
+        sockets.mkdir()
+        shutil.chown(sockets, whose)
+    try:
+        with pytest.raises(PostgresFailed, match="somebody else's"):
+            await Postgres(far / "postgres", folder / "log").start()
+    finally:
+        sockets.unlink() if whose == "link" else sockets.rmdir()
+
+
+async def test_server_that_dies_twice_in_a_row_stays_down(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = folder / "postgres"
+    async with running(data) as server:
+        watching = asyncio.create_task(server.watch(settled_s=3600))
+        first = process_of(data)
+        first.kill()
+        await eventually(lambda: ask(server) == 1)
+        assert process_of(data).pid != first.pid
+        assert not watching.done()
+        process_of(data).kill()
+        await asyncio.wait_for(watching, 20)
+    assert "PostgreSQL ended (-9) and is started again" in caplog.text
+    assert f"PostgreSQL ended again (-9) and stays down, see {folder / 'log'}" in caplog.text
+
+
+async def test_server_that_dies_now_and_then_is_started_each_time(folder: Path) -> None:
+    data = folder / "postgres"
+    async with running(data) as server:
+        watching = asyncio.create_task(server.watch(settled_s=0))
+        for _ in range(3):
+            process_of(data).kill()
+            await eventually(lambda: ask(server) == 1)
+        assert not watching.done()
+        watching.cancel()

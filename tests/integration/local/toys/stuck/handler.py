@@ -1,0 +1,5 @@
+"""Is never loaded."""
+
+import threading
+
+threading.Event().wait()
