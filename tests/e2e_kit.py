@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 
 import httpx2
 
-from documented import Answer, Documented
+from documented import Answer, Documented, Json
 from fake_openai import FakeOpenAI, Reply, fail
 
 TESTS = Path(__file__).parent
@@ -35,7 +35,6 @@ STOP_LIMIT_S = 15.0
 WAIT_S = 20.0
 """No wait for something to happen is longer, unless it says so."""
 
-Json = dict[str, Any]
 T = TypeVar("T")
 _MARK = re.compile(r"\[\[(\w+)\]\]")
 _names = count(1)

@@ -17,7 +17,7 @@ import pytest
 
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.migrate import PostgresMigrations
-from layover.local.postgres import wheels_server
+from layover.local.postgres_data import wheels_server
 
 OWNER_ROLE = "layover_owner"
 _numbers = itertools.count(1)

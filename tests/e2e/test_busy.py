@@ -9,8 +9,6 @@ from e2e_kit import Brain, Caller, System, at_once, eventually, unique
 from fake_openai import call, say
 
 DAY_S = 24 * 3600
-LATEST_S = 5.0
-"""Two seconds by contract, on a busy machine; what is stuck stays so for 30."""
 
 
 def test_a_second_run_is_refused_while_one_is_active(
@@ -67,7 +65,7 @@ def test_interrupting_cancels_the_active_run_and_goes_first(ann: Caller, brain: 
     began = time.monotonic()
     urgent = ann.start(thread, brain.plan(say("now")), on_busy="interrupt")
     assert ann.over(stuck["id"])["status"] == "cancelled"
-    assert time.monotonic() - began < LATEST_S
+    assert time.monotonic() - began < 4
     assert ann.over(urgent["id"])["text"] == "now"
     assert ann.over(queued["id"])["text"] == "later"
     hold.set()
@@ -97,7 +95,7 @@ def test_a_run_whose_model_is_stuck_is_cancelled_within_two_seconds(
     began = time.monotonic()
     assert ann.want(202, "POST", f"/runs/{run['id']}/cancel")["id"] == run["id"]
     over = ann.over(run["id"])
-    assert time.monotonic() - began < LATEST_S
+    assert time.monotonic() - began < 2.5
     hold.set()
     assert (over["status"], over["finish_reason"], over["error"]) == (
         "cancelled",
@@ -121,7 +119,7 @@ def test_a_stuck_tool_does_not_hold_a_cancelled_run(
     began = time.monotonic()
     ann.want(202, "POST", f"/runs/{run['id']}/cancel")
     over = ann.over(run["id"])
-    assert time.monotonic() - began < LATEST_S
+    assert time.monotonic() - began < 2.5
     assert over["status"] == "cancelled"
     assert ann.ask(thread, brain.plan(say("free")))["text"] == "free"
 
@@ -131,7 +129,7 @@ def test_a_suspended_run_is_cancelled_at_once(ann: Caller, brain: Brain, system:
     run = ann.ask(ann.thread(), brain.plan(call("refund", order_id=key, amount=1), say("never")))
     answer = ann.call("POST", f"/runs/{run['id']}/cancel")
     assert (answer.status, answer.body["status"]) == (202, "cancelled")
-    assert answer.seconds < LATEST_S
+    assert answer.seconds < 2
     call_id = run["pending"][0]["tool_call_id"]
     assert ann.decide(run["id"], call_id, "approve").status == 409
     assert ann.get("/approvals")["items"] == []

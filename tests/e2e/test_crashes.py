@@ -6,7 +6,7 @@ import time
 from e2e_kit import Brain, Caller, System, eventually, unique
 from fake_openai import call, say
 
-RECOVERY_S = 15.0
+RECOVERY_S = 8.0
 """Five seconds by contract, and what the rest of a run takes on a busy machine."""
 
 

@@ -16,8 +16,8 @@ import psutil
 import psycopg
 import pytest
 
-from layover.local.postgres import Postgres, PostgresFailed
-from layover.local.postgres_data import pid_file, socket_folder
+from layover.local.postgres import Postgres
+from layover.local.postgres_data import PostgresFailed, pid_file, socket_folder
 
 from .conftest import eventually
 

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.text import Text
 
 from layover.local.http_server import PortInUse
-from layover.local.postgres import PostgresFailed
+from layover.local.postgres_data import PostgresFailed
 from layover.local.runner import Runner, RunnerFailed
 from layover.local.settings import Settings
 

@@ -74,7 +74,7 @@ class FunctionPool:
             await asyncio.wait(self._lives, timeout=5)
 
     def next_invocation(self) -> Invocation | None:
-        """The event that waits longest, or None. Whoever still waits gets the next start's place."""
+        """The event that waits longest, or None. Whoever asks has started: the next one may start."""
         invocation = self._waiting.popleft() if self._waiting else None
         self._scale()
         return invocation

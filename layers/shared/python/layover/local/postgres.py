@@ -26,10 +26,7 @@ from layover.local.postgres_data import (
     pid_file,
     prepare,
     socket_folder,
-    wheels_server,
 )
-
-__all__ = ["Postgres", "PostgresFailed", "wheels_server"]
 
 logger = logging.getLogger(__name__)
 

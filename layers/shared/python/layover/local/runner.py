@@ -22,7 +22,8 @@ from layover.local.http_event import HttpAnswer
 from layover.local.http_server import HttpServer, PortInUse
 from layover.local.invocation import REGION, InvokeResult
 from layover.local.lambda_service import LambdaService
-from layover.local.postgres import Postgres, PostgresFailed
+from layover.local.postgres import Postgres
+from layover.local.postgres_data import PostgresFailed
 from layover.local.settings import Settings, child_variables, function_variables
 from layover.local.socket_front import WebSocketFront
 

@@ -12,7 +12,7 @@ from layover.values.run import CallRecord, CallState, RunMeta
 GRACE = 2
 """Times the sweeper's patience: Await is tried for a minute, what follows a decision takes seconds."""
 LEAST_GRACE = timedelta(seconds=20)
-"""Where the sweeper has little patience (on one machine): Resume has five attempts, 15 s apart at most."""
+"""Where the sweeper has little patience (on one machine): Resume has five attempts, within 15 s."""
 
 
 async def tend(runtime: Runtime, run: RunMeta) -> datetime | None:
