@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from layover.local.wsgi import Unbroken
+
 TARGET_LIMIT_S = 30.0
 _HOP_BY_HOP = frozenset({"connection", "transfer-encoding", "keep-alive", "host", "content-length"})
 
@@ -100,6 +102,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def setup(self) -> None:
         super().setup()
+        self.rfile = Unbroken(self.rfile.detach())
         self._onward: http.client.HTTPConnection | None = None
 
     def finish(self) -> None:

@@ -204,6 +204,22 @@ async def test_a_senseless_request_is_refused(
     assert "required" in response.json()["error"]["message"]
 
 
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/embeddings"])
+async def test_client_that_leaves_in_mid_body_is_no_error_of_ours(path: str) -> None:
+    arriving = [{"type": "http.request", "body": b'{"mess', "more_body": True}]
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return arriving.pop() if arriving else {"type": "http.disconnect"}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": path, "headers": [], "query_string": b""}
+    await create_app(pause_s=0)(scope, receive, send)
+    assert [message.get("status") for message in sent] == [400, None]
+
+
 async def test_a_stream_says_the_same_as_a_plain_answer(http: httpx2.AsyncClient) -> None:
     for text in ("hello", "Refund 40 for A-1001"):
         body = {"model": "m", "messages": [user(text)], "tools": TOOLS}

@@ -167,9 +167,11 @@ def _packed(vector: list[float]) -> str:
 
 
 async def _body(request: "Request") -> Json | None:
+    from starlette.requests import ClientDisconnect
+
     try:
         body = await request.json()
-    except ValueError:
+    except (ValueError, ClientDisconnect):
         return None
     return body if isinstance(body, dict) else None
 

@@ -22,10 +22,43 @@ StartResponse = Callable[..., object]
 App = Callable[[Environ, StartResponse], Iterable[bytes]]
 
 
+class Unbroken(io.BufferedReader):
+    """What a client sends, which ends between requests or not at all.
+
+    http.client takes an end for the end of the headers, Werkzeug a cut body for the whole one: half a
+    request of an environment that was killed would be carried out.
+    """
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """`size` bytes. Raises ConnectionAbortedError if the client left before."""
+        data = super().read(size)
+        if size is not None and len(data) < size:
+            raise ConnectionAbortedError
+        return data
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        """A line, or `size` bytes of it. Raises ConnectionAbortedError if the client left before."""
+        line = super().readline(size)
+        if not line.endswith(b"\n") and len(line) != size:
+            raise ConnectionAbortedError
+        return line
+
+
 class _Handler(MotoRequestHandler):
     protocol_version = "HTTP/1.1"
     wbufsize = -1
     disable_nagle_algorithm = True
+    rfile: io.BufferedReader
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile = Unbroken(self.rfile.detach())
+
+    def handle_one_request(self) -> None:
+        if not self.rfile.peek(1):
+            self.close_connection = True
+            return
+        super().handle_one_request()
 
     def run_wsgi(self) -> None:
         if self.headers.get("Expect", "").strip().lower() == "100-continue":
