@@ -79,14 +79,15 @@ async def test_demo_ends_with_one_and_names_the_step_that_did_not_hold(short: Pa
     assert "turn.log" in os.listdir(output.rpartition("logs: ")[2].strip())
 
 
-async def test_demo_that_is_stopped_leaves_nothing_behind(short: Path) -> None:
+@pytest.mark.parametrize("moment", ["Starting", "ready", "suspended:", "approved by ada"])
+async def test_demo_that_is_stopped_leaves_nothing_behind(short: Path, moment: str) -> None:
     async with demo(short) as process:
         assert process.stdout is not None
         async with asyncio.timeout(LIMIT_S):
-            while b"suspended:" not in (line := await process.stdout.readline()):
-                assert line, "it ended before anything was suspended"
+            while moment.encode() not in (line := await process.stdout.readline()):
+                assert line, f"it ended before it said {moment!r}"
         children = psutil.Process(process.pid).children(recursive=True)
-        assert children
+        assert children or moment == "Starting"
         process.send_signal(signal.SIGTERM)
         _, errors = await asyncio.wait_for(process.communicate(), STOP_LIMIT_S)
     assert process.returncode == 1

@@ -8,16 +8,20 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import psutil
 import pytest
 
 from layover.local import execution_environment, lambda_service
+from layover.local.aws import Services
 from layover.local.execution_environment import ExecutionEnvironment, FunctionSpec, State
+from layover.local.interpreter import make_client
 from layover.local.invocation import FunctionNotFound, Invocation, InvokeResult, RequestTooLarge
 from layover.local.lambda_service import FunctionPool, LambdaService
 from layover.local.settings import child_variables
+from layover.local.wsgi import WsgiServer
 
 from .conftest import Served, eventually, variables_for
 
@@ -191,6 +195,29 @@ async def test_a_handler_that_never_loads_is_given_up(
         await eventually(lambda: not pool.environments)
     assert [each.error_type for each in results] == ["Sandbox.Timedout"] * 3
     assert "stuck.handler.handler was not loaded" in json.loads(results[0].payload)["errorMessage"]
+
+
+@pytest.mark.parametrize("kind", ["RequestResponse", "Event"])
+def test_event_that_comes_after_the_end_is_refused_and_nothing_is_logged(
+    tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    functions = LambdaService()
+    functions.add(FunctionSpec("turn", LONG, {}, tmp_path / "log", tmp_path / "clock"))
+
+    async def lived() -> None:
+        await functions.start()
+        await functions.stop()
+
+    asyncio.run(lived())
+    services = WsgiServer(Services(functions, cast(Any, None)))
+    services.start()
+    try:
+        lambdas = make_client("lambda", services.url)
+        with pytest.raises(lambdas.exceptions.ServiceException, match="the runner is stopping"):
+            lambdas.invoke(FunctionName="turn", InvocationType=kind)
+    finally:
+        services.stop()
+    assert caplog.messages == []
 
 
 async def test_asynchronous_event_is_tried_three_times(served: Served) -> None:

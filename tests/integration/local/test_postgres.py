@@ -63,6 +63,23 @@ def mode_of(folder: Path) -> int:
     return stat.S_IMODE(folder.stat().st_mode)
 
 
+async def test_start_that_is_called_off_at_initdb_leaves_nobody_at_work(folder: Path) -> None:
+    data = folder / "postgres"
+    starting = asyncio.create_task(Postgres(data, folder / "log").start())
+    await eventually(
+        lambda: glob.glob(f"{folder}/**/PG_VERSION", recursive=True, include_hidden=True)
+    )
+    starting.cancel()
+    await asyncio.wait([starting])
+    assert starting.cancelled()
+    assert names_in(folder) == ["postgres"]
+    assert not [
+        each
+        for each in psutil.Process().children(recursive=True)
+        if str(folder) in " ".join(each.cmdline())
+    ]
+
+
 async def test_start_that_is_killed_at_initdb_is_begun_anew(folder: Path) -> None:
     data = folder / "postgres"
     starting = await asyncio.create_subprocess_exec(

@@ -8,6 +8,7 @@ import logging
 import shutil
 import signal
 import tempfile
+import threading
 import time
 import urllib.error
 import urllib.parse
@@ -76,15 +77,19 @@ async def _conversation(console: Console, data: Path) -> None:
         for notice in runner.notices:
             console.print(notice, style="dim", markup=False, soft_wrap=True)
         console.print(f"ready {runner.url}", style="dim", markup=False, soft_wrap=True)
-        failed = await asyncio.to_thread(_talk, runner.url, console)
+        left = threading.Event()
+        try:
+            failed = await asyncio.to_thread(_talk, runner.url, console, left)
+        finally:
+            left.set()
     if failed:
         raise StepFailed(failed)
 
 
-def _talk(url: str, console: Console) -> str:
+def _talk(url: str, console: Console, left: threading.Event) -> str:
     """What did not hold, if anything: said, not raised, because after an interrupt nobody listens."""
     try:
-        Conversation(url, console).hold()
+        Conversation(url, console, left).hold()
     except StepFailed as error:
         return str(error)
     except Exception as error:
@@ -123,11 +128,12 @@ class Api:
 
 
 class Conversation:
-    """The steps of the demo, in order."""
+    """The steps of the demo, in order. `left` is set when nobody waits for them any more."""
 
-    def __init__(self, url: str, console: Console) -> None:
+    def __init__(self, url: str, console: Console, left: threading.Event) -> None:
         self._api = Api(url)
         self._console = console
+        self._left = left
         self._services: Json = self._api.get("/_local/services")
         self._seen: dict[str, int] = {}
 
@@ -294,7 +300,8 @@ class Conversation:
         while time.monotonic() < deadline:
             if found := look():
                 return found
-            time.sleep(_GLANCE_S)
+            if self._left.wait(_GLANCE_S):
+                raise StepFailed(f"interrupted before {what} came")
         raise StepFailed(f"{what} did not come in {_PATIENCE_S:.0f} s")
 
     def _heading(self, text: str) -> None:

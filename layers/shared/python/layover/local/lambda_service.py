@@ -14,6 +14,7 @@ from layover.local.invocation import (
     FunctionNotFound,
     Invocation,
     InvokeResult,
+    LambdaError,
     RequestTooLarge,
     failure,
 )
@@ -135,6 +136,7 @@ class LambdaService:
         self._pools: dict[str, FunctionPool] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopped = False
 
     def add(self, spec: FunctionSpec, concurrency: int | None = None) -> None:
         """Make a function known, with so many environments at most."""
@@ -147,6 +149,7 @@ class LambdaService:
 
     async def stop(self) -> None:
         """End every process; answers of events under way are `Runtime.ExitError`."""
+        self._stopped = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*(pool.stop() for pool in self._pools.values()))
@@ -170,12 +173,15 @@ class LambdaService:
         return await self._pools[name].invoke(Invocation(payload))
 
     def invoke_later(self, name: str, payload: bytes) -> None:
-        """Invoke without waiting (Event): up to three attempts, as Lambda makes them."""
-        self.check(name, payload)
+        """Invoke without waiting (Event): up to three attempts, as Lambda makes them. The caller has
+        asked `check`; what comes after a stop is dropped."""
+        if self._stopped:
+            return
         self._spawn(self._attempts(self._pools[name], payload))
 
     def invoke_blocking(self, name: str, payload: bytes) -> InvokeResult:
-        """`invoke` for a thread that is not the event loop's."""
+        """`invoke` for a thread that is not the event loop's, which may have ended since."""
+        self.check(name, payload)
         return asyncio.run_coroutine_threadsafe(self.invoke(name, payload), self.loop).result()
 
     @property
@@ -191,7 +197,9 @@ class LambdaService:
                 self._pools[name].prewarm()
 
     def check(self, name: str, payload: bytes) -> None:
-        """Raises LambdaError where Lambda would refuse the event."""
+        """Raises LambdaError where Lambda would refuse the event, and after a stop."""
+        if self._stopped:
+            raise LambdaError("the runner is stopping")
         if name not in self._pools:
             raise FunctionNotFound(f"Function not found: {name}")
         if len(payload) > RESPONSE_LIMIT:

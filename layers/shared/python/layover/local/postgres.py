@@ -74,8 +74,14 @@ class Postgres:
 
     async def start(self) -> None:
         """Make the data folder if it is new, start the server and wait until it answers."""
-        with failures_said(self._data):
-            self._user = await asyncio.to_thread(prepare, self._data, self._sockets)
+        preparing = asyncio.ensure_future(asyncio.to_thread(prepare, self._data, self._sockets))
+        try:
+            with failures_said(self._data):
+                self._user = await asyncio.shield(preparing)
+        except asyncio.CancelledError:
+            # A thread hears of no cancel, and who stops may remove the folder that initdb writes to.
+            await asyncio.wait([preparing])
+            raise
         await self._launch_and_wait()
 
     async def watch(self, settled_s: float = _SETTLED_S) -> None:
