@@ -7,6 +7,7 @@
 
 Every answer of the HTTP API is held against /openapi.json."""
 
+import contextlib
 import json
 import os
 import queue
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
@@ -24,16 +25,22 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx2
+import psutil
 
 from documented import Answer, Documented, Json
 from fake_openai import FakeOpenAI, Reply, fail
 
 TESTS = Path(__file__).parent
 LAYOVER = Path(sys.executable).parent / "layover"
-START_LIMIT_S = 60.0
-STOP_LIMIT_S = 15.0
+START_LIMIT_S = 150.0
+STOP_LIMIT_S = 30.0
+"""What a teardown allows. What is promised is shorter, and asserted where it is tested."""
 WAIT_S = 20.0
 """No wait for something to happen is longer, unless it says so."""
+ASK_S = 25
+"""The longest wait that the API offers."""
+ASKED_S = 120.0
+"""Within this an asked run has to be over or suspended, on however busy a machine."""
 
 T = TypeVar("T")
 _MARK = re.compile(r"\[\[(\w+)\]\]")
@@ -46,14 +53,29 @@ def unique(prefix: str = "k") -> str:
 
 
 def eventually(
-    look: Callable[[], T], enough: Callable[[T], bool] = bool, within: float = WAIT_S
+    look: Callable[[], T],
+    enough: Callable[[T], bool] = bool,
+    within: float = WAIT_S,
+    every: float = 0.02,
 ) -> T:
     """The first answer of `look` that is enough; fails with the last one."""
     until = time.monotonic() + within
     while not enough(found := look()):
         assert time.monotonic() < until, f"not within {within:g} s; at last: {found!r:.1000}"
-        time.sleep(0.02)
+        time.sleep(every)
     return found
+
+
+def in_time(limit_s: float, scenario: Callable[[], float]) -> None:
+    """Fails unless what the scenario measures is below the limit, in one of three goes.
+
+    A pause of the machine spoils a measurement, and seldom three; what is too slow is so each time.
+    All else that the scenario asserts has to hold in every go."""
+    measured: list[float] = []
+    while not measured or measured[-1] >= limit_s:
+        assert len(measured) < 3, f"not below {limit_s:g} s in any go: {measured}"
+        measured.append(scenario())
+        print(f"measured {measured[-1]:.2f} s of {limit_s:g} s")
 
 
 def at_once(*actions: Callable[[], T]) -> list[T]:
@@ -144,7 +166,7 @@ class Caller:
         self.patient = False
         self._documented = documented
         headers = {"authorization": f"Bearer dev:{name}"} if name else {}
-        self._client = httpx2.Client(base_url=url, headers=headers, timeout=40.0, trust_env=False)
+        self._client = httpx2.Client(base_url=url, headers=headers, timeout=90.0, trust_env=False)
 
     def close(self) -> None:
         """Give the connections back."""
@@ -193,8 +215,16 @@ class Caller:
 
     def ask(self, thread: str, text: Any, **more: Any) -> Json:
         """A run that is suspended or over."""
-        body = {"input": text, **more}
-        run: Json = self.want(200, "POST", f"/threads/{thread}/runs", body, prefer="wait=25")
+        body, wait = {"input": text, **more}, f"wait={ASK_S}"
+        answer = self.call("POST", f"/threads/{thread}/runs", body, prefer=wait)
+        # 202 is for a run that was waited for in vain.
+        in_vain = answer.status == 202 and answer.seconds >= ASK_S
+        assert answer.status == 200 or in_vain, f"asked: {answer}"
+        if in_vain:
+            run_id = answer.body["id"]
+            return eventually(lambda: self.run(run_id, 5), _is_settled, ASKED_S)
+        run: Json = answer.body
+        assert _is_settled(run), f"asked: {answer}"
         return run
 
     def run(self, run_id: str, wait: float = 0) -> Json:
@@ -245,6 +275,10 @@ def _is_over(run: Json) -> bool:
     return run["status"] in ("success", "failed", "cancelled")
 
 
+def _is_settled(run: Json) -> bool:
+    return run["status"] == "suspended" or _is_over(run)
+
+
 @dataclass
 class System:
     """`layover dev` in a process of its own, on a free port."""
@@ -272,14 +306,11 @@ class System:
             self.stop()
 
     def start(self) -> None:
-        """Start, and wait for the line `ready URL`. Fails if it ends before."""
+        """Start, and wait for the line `ready URL`. Fails if it ends before, or takes too long."""
         self.launch()
-        for line in self._until_end():
-            if line.startswith("ready "):
-                self.url = line.split()[1]
-                return
-        self._reap()
-        raise AssertionError(f"it did not start: {self.lines}")
+        if not self._is_ready():
+            self._put_down()
+            raise AssertionError(f"it did not start: {self.lines}")
 
     def launch(self) -> None:
         """Start, without waiting."""
@@ -302,8 +333,23 @@ class System:
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Send the signal, if it still runs; the exit code."""
         self.process.send_signal(number)
-        self.process.wait(STOP_LIMIT_S)
+        try:
+            self.process.wait(STOP_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self._put_down()
+            raise AssertionError(f"it did not stop: {self.lines}") from None
         return self._reap()
+
+    def _put_down(self) -> None:
+        """SIGKILL, for its children too: they would keep its output open."""
+        family: list[psutil.Process] = []
+        with contextlib.suppress(psutil.Error):
+            family = psutil.Process(self.process.pid).children(recursive=True)
+        self.process.kill()
+        for child in family:
+            with contextlib.suppress(psutil.Error):
+                child.kill()
+        self._reap()
 
     def _reap(self) -> int:
         code = self.process.wait(STOP_LIMIT_S)
@@ -324,10 +370,15 @@ class System:
             self._output.put(self.lines[-1])
         self._output.put(None)
 
-    def _until_end(self) -> Iterator[str]:
+    def _is_ready(self) -> bool:
         until = time.monotonic() + START_LIMIT_S
-        while (line := self._output.get(timeout=max(0.1, until - time.monotonic()))) is not None:
-            yield line
+        with contextlib.suppress(queue.Empty):
+            left = lambda: max(0.1, until - time.monotonic())  # noqa: E731
+            while (line := self._output.get(timeout=left())) is not None:
+                if line.startswith("ready "):
+                    self.url = line.split()[1]
+                    return True
+        return False
 
     @cached_property
     def documented(self) -> Documented:
@@ -370,13 +421,15 @@ class System:
         return [e for e in found if e["function"] in functions]
 
     def kill(self, *functions: str) -> int:
-        """SIGKILL every environment of these functions; answers how many there were."""
-        found = self.environments(*functions)
-        killed = {environment["pid"] for environment in found}
-        for pid in killed:
-            os.kill(pid, signal.SIGKILL)
-        eventually(lambda: {e["pid"] for e in self.environments(*functions)}.isdisjoint(killed))
-        return len(found)
+        """SIGKILL every environment of these functions; answers how many were there to be killed."""
+        found = {environment["pid"] for environment in self.environments(*functions)}
+        killed = 0
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):  # One may have ended since it was listed.
+                os.kill(pid, signal.SIGKILL)
+                killed += 1
+        eventually(lambda: {e["pid"] for e in self.environments(*functions)}.isdisjoint(found))
+        return killed
 
     def ledger(self, key: str) -> list[Json]:
         """What tools did for this key, in order."""
@@ -389,6 +442,6 @@ class System:
         (self.folder / f"gate-{key}").touch()
 
     def _local(self, method: str, path: str, body: Any = None) -> Any:
-        response = httpx2.request(method, self.url + path, json=body, timeout=10, trust_env=False)
+        response = httpx2.request(method, self.url + path, json=body, timeout=40, trust_env=False)
         assert response.status_code == 200, response.text
         return response.json()

@@ -198,10 +198,14 @@ class FakeOpenAI:
         self._port = server.sockets[0].getsockname()[1]
         self._ready.set()
         await self._stop.wait()
+        # A connection of the last moment is served some turns of the loop after it was accepted. A
+        # server that is closed meanwhile, or a cancel, would leave it open for good.
+        self._loop.remove_reader(server.sockets[0])
+        while asyncio.all_tasks() != {asyncio.current_task()}:
+            for task in self._serving:
+                task.cancel()
+            await asyncio.sleep(0)
         server.close()
-        for task in self._serving:
-            task.cancel()
-        await asyncio.gather(*self._serving, return_exceptions=True)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

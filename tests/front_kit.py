@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -19,6 +20,34 @@ from layover.local.wsgi import WsgiServer
 
 Event = dict[str, Any]
 LIMIT_S = 10.0
+
+
+@dataclass
+class Clock:
+    """Stands for `time` in the front. Passes when it is told to; `step` is what somebody did to the
+    machine's date."""
+
+    now: float = 1000.0
+    step: float = 0.0
+    looks: int = 0
+    gmtime = staticmethod(time.gmtime)
+    strftime = staticmethod(time.strftime)
+
+    def monotonic(self) -> float:
+        """Seconds that only go forward."""
+        self.looks += 1
+        return self.now
+
+    def time(self) -> float:
+        """The date."""
+        return self.now + self.step
+
+    async def looked_at(self) -> None:
+        """Once somebody asked, did not leave on the answer, and asked again."""
+        wanted = self.looks + 2
+        async with asyncio.timeout(LIMIT_S):
+            while self.looks < wanted:
+                await asyncio.sleep(0.01)
 
 
 @dataclass

@@ -6,20 +6,24 @@ import asyncio
 import itertools
 import os
 import shutil
+import subprocess
 import tempfile
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.migrate import PostgresMigrations
-from layover.local.postgres_data import wheels_server
+from layover.local.postgres_data import end_leftover, pid_file, wheels_server
 
 OWNER_ROLE = "layover_owner"
+START_LIMIT_S = 60.0
 _numbers = itertools.count(1)
 
 
@@ -76,7 +80,7 @@ def running_postgres() -> Iterator[TestPostgres]:
         # What the planner knows must not depend on when a worker came by: tests say `analyze` themselves.
         settings.write("autovacuum = off\n")
     try:
-        server.start()
+        _start(server, data)
         socket_dir = str(server.get_postmaster_info().socket_dir)
         cluster = TestPostgres(socket_dir, "postgres")
         with psycopg.connect(cluster.superuser, autocommit=True) as connection:
@@ -84,7 +88,22 @@ def running_postgres() -> Iterator[TestPostgres]:
         yield cluster
     finally:
         server.cleanup()
+        # The wheel ends only what it saw start.
+        end_leftover(data)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _start(server: Any, data: Path) -> None:
+    """The wheel gives `pg_ctl` ten seconds; on a busy machine the server itself is ready later."""
+    try:
+        server.start()
+    except subprocess.TimeoutExpired:
+        until = time.monotonic() + START_LIMIT_S
+        while pid_file(data)[-1:] != ["ready"]:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.05)
+        server.start()
 
 
 @pytest.fixture(scope="session")

@@ -1,11 +1,13 @@
 """A WebSocket client that is really one, for end-to-end tests: a thread reads, the test looks."""
 
+import functools
 import json
 import socket as network
 import struct
 import threading
 from collections.abc import Callable
-from typing import Any
+from contextlib import suppress
+from typing import Any, ParamSpec
 
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
@@ -13,6 +15,31 @@ from websockets.sync.client import ClientConnection, connect
 from e2e_kit import WAIT_S, Caller, Json, eventually
 
 OVER = ("finish", "agent-end", "error")
+MOST_RETURNS = 3
+TRIES = 3
+
+P = ParamSpec("P")
+
+
+class Closed(AssertionError):
+    """The server closed a connection that was waited on."""
+
+
+def unclosed(test: Callable[P, None]) -> Callable[P, None]:
+    """A test that needs its connection to stay: begun again where the server closed it. It closes where
+    a post's answer is late, which a pause of the machine may cause, but not each time. Any other
+    failure is one at once."""
+
+    @functools.wraps(test)
+    def tried(*args: P.args, **kwargs: P.kwargs) -> None:
+        for _ in range(TRIES - 1):
+            try:
+                return test(*args, **kwargs)
+            except (Closed, ConnectionClosed) as error:
+                print(f"once more: {error!r:.300}")
+        return test(*args, **kwargs)
+
+    return tried
 
 
 class Follower:
@@ -55,18 +82,27 @@ class Follower:
         """The client is gone at once, without a word, as when it is killed."""
         raw = self._socket.socket
         # Closed with a reset: neither a close frame nor what was not read.
-        raw.setsockopt(network.SOL_SOCKET, network.SO_LINGER, struct.pack("ii", 1, 0))
-        raw.shutdown(network.SHUT_RDWR)
+        with suppress(OSError):  # The server may have closed before.
+            raw.setsockopt(network.SOL_SOCKET, network.SO_LINGER, struct.pack("ii", 1, 0))
+            raw.shutdown(network.SHUT_RDWR)
         if self._reader.ident is not None:
             self._reader.join(WAIT_S)
 
     def wait(self, enough: Callable[[list[Json]], Any], within: float = WAIT_S) -> list[Json]:
-        """The frames, once they are enough."""
-        return eventually(lambda: list(self.frames), enough, within)
+        """The frames, once they are enough. Fails at once where the server closed before."""
 
-    def ended(self, within: float = WAIT_S) -> list[Json]:
-        """All frames, once the run is over or the server has closed."""
-        eventually(lambda: is_over(self.frames) or self.code is not None, within=within)
+        def look() -> list[Json]:
+            code, frames = self.code, list(self.frames)
+            if code is not None and not enough(frames):
+                raise Closed(f"closed with {code}: {frames!r:.1000}")
+            return frames
+
+        return eventually(look, enough, within)
+
+    def until_closed(self, enough: Callable[[list[Json]], Any]) -> list[Json]:
+        """The frames, once they are enough or the server has closed."""
+        with suppress(Closed):
+            self.wait(enough)
         return list(self.frames)
 
     def closed(self, within: float = WAIT_S) -> int:
@@ -82,6 +118,57 @@ class Follower:
         except ConnectionClosed:
             pass
         self.code = self._socket.close_code
+
+
+class Returning:
+    """A client as CONTRACT 3 has it: where the server closed, it comes back with the last seq that it
+    has. `frames` is all that came, by all connections. It comes back a few times and no more: a server
+    closes when a post's answer is late, which a pause of the machine may cause, and not as a habit."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+        self._before: list[Json] = []
+        self._after: dict[str, int] = {}
+        self._returns = 0
+        self._follower = Follower.of(caller)
+
+    def __enter__(self) -> "Returning":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._follower.__exit__()
+
+    @property
+    def frames(self) -> list[Json]:
+        """What came so far."""
+        return self._before + self._follower.frames
+
+    def subscribe(self, run_id: str, after: int = 0) -> None:
+        """Follow a run."""
+        self._after[run_id] = after
+        with suppress(ConnectionClosed):  # Then the next look comes back.
+            self._follower.subscribe(run_id, after)
+
+    def wait(self, enough: Callable[[list[Json]], Any], within: float = WAIT_S) -> list[Json]:
+        """The frames, once they are enough."""
+        return eventually(lambda: self._look(enough), enough, within)
+
+    def _look(self, enough: Callable[[list[Json]], Any]) -> list[Json]:
+        code = self._follower.code
+        if code is not None and not enough(self.frames):
+            self._come_back(code)
+        return self.frames
+
+    def _come_back(self, code: int) -> None:
+        if self._returns == MOST_RETURNS:
+            raise Closed(f"closed again, with {code}: {self.frames!r:.1000}")
+        self._returns += 1
+        self._before = self.frames
+        self._follower.__exit__()
+        self._follower = Follower.of(self._caller)
+        for run_id, after in self._after.items():
+            seen = events_of(self._before, run_id)
+            self.subscribe(run_id, seen[-1]["seq"] if seen else after)
 
 
 def events_of(frames: list[Json], run_id: str) -> list[Json]:

@@ -2,12 +2,13 @@
 
 import json
 import signal
+import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
-from functools import cached_property, partial
+from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from e2e_kit import Brain, Caller, Json, System, eventually, unique
 from fake_openai import say
 from layover.keys import HEAD, META, Keys
 from torture_proxy import PostgresProxy
-from torture_story import Death, Line, Point, Scenario, Story
+from torture_story import Line, Point, Scenario, Story
 
 DEADLINE_S = 240.0
 """For a whole run, with whatever happens to it and to the others, on a machine that is busy."""
@@ -52,20 +53,24 @@ class Torture(System):
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         """As any system; after hundreds of runs, on a busy machine, it takes longer."""
         self.process.send_signal(number)
-        self.process.wait(STOP_S)
+        try:
+            self.process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self._put_down()
+            raise AssertionError(f"it did not stop: {self.lines}") from None
         return self._reap()
 
     def file(self, owner: str, kind: str) -> Path:
         """A control file of an owner."""
         return self.control / f"{Keys(owner).hash}.{kind}"
 
-    def order_death(self, owner: str, point: Point, times: int = 1) -> None:
-        """Have the process that reaches the point die there, so often in a row; beside what was
-        ordered for this owner before."""
+    def order_death(self, owner: str, point: Point, times: int = 1, behind: str = "") -> None:
+        """Have the process that reaches the point die there, so often in a row (`behind`: as in Death);
+        beside what was ordered for this owner before."""
         path = self.file(owner, "kill")
         orders = json.loads(path.read_text()) if path.exists() else []
         made = path.with_suffix(".ordered")
-        made.write_text(json.dumps([*orders, {**asdict(point), "times": times}]))
+        made.write_text(json.dumps([*orders, {**asdict(point), "times": times, "behind": behind}]))
         made.rename(path)
 
     def deaths(self, owner: str, function: str = "") -> int:
@@ -275,12 +280,12 @@ class Client:
 
     def story(self, scenario: Scenario) -> Story:
         """One run from its thread to the end of its execution."""
-        self._order(death for death in scenario.deaths if not death.behind)
+        for death in scenario.deaths:
+            self.system.order_death(self.name, death.point, death.times, death.behind)
         story = Story(scenario, self.name)
         began = time.monotonic()
         thread = self.thread(scenario.agent)
         run_id = self.start(thread, scenario)
-        self._order(death for death in scenario.deaths if death.behind)
         next_id = scenario.act(self, thread, run_id) if scenario.act else None
         if scenario.ends == "erased":
             return self._look_for(story, thread, run_id, began)
@@ -288,22 +293,16 @@ class Client:
             self.drive(each)
         story.seconds = time.monotonic() - began
         for each in filter(None, (run_id, next_id)):
-            self.closed(each)
-            self.let_alone(Keys(self.name).run(each), META)
+            self.finished(each)
         if next_id:
             story.then = self.look(Story(NEXT, self.name), thread, next_id)
         return self.look(story, thread, run_id)
 
-    def _order(self, deaths: Iterable[Death]) -> None:
-        """Each as soon as what it stands behind has happened."""
-        for death in deaths:
-            point = death.point
-            if death.behind:
-                self.until(partial(self.system.deaths, self.name, death.behind))
-                done = [x for x in self.system.trace(self.name) if x.mark == ">"]
-                passed = sum((x.function, x.point) == (point.function, point.point) for x in done)
-                point = replace(point, k=point.k + passed)
-            self.system.order_death(self.name, point, death.times)
+    def finished(self, run_id: str) -> None:
+        """Wait until nothing more is done for a run that is over. Until it lets it alone, the sweeper may
+        start one more execution."""
+        self.let_alone(Keys(self.name).run(run_id), META)
+        self.closed(run_id)
 
     def closed(self, run_id: str) -> None:
         """Wait until no execution of the run is open."""

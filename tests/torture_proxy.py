@@ -172,6 +172,7 @@ class PostgresProxy:
         self._behind = behind
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
+        self._stopped = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0))
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -186,37 +187,55 @@ class PostgresProxy:
         self.up = False
         with self._lock:
             for each in self._open:
-                _reset(each)
+                _reset(each, read=True)
             self._open.clear()
 
     def stop(self) -> None:
         """Stop listening, cut what is open."""
+        self._stopped.set()
         self.go_down()
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
     def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
+        while True:
+            try:
                 client, _ = self._listener.accept()
-                if self.up:
-                    threading.Thread(target=self._connect, args=(client,), daemon=True).start()
-                else:
-                    _reset(client)
+            except OSError:
+                # A client that was gone at once ends nothing; a closed listener does.
+                if self._stopped.wait(0.05):
+                    return
+                continue
+            if self.up:
+                threading.Thread(target=self._connect, args=(client,), daemon=True).start()
+            else:
+                _reset(client)
 
     def _connect(self, client: socket.socket) -> None:
-        folder = parse_qs(urlsplit(_read(self._behind)).query)["host"][0]
         server = socket.socket(socket.AF_UNIX)
-        server.connect(f"{folder}/.s.PGSQL.5432")
+        try:
+            folder = parse_qs(urlsplit(_read(self._behind)).query)["host"][0]
+            server.connect(f"{folder}/.s.PGSQL.5432")
+        except OSError:
+            # A function connects while its system stops.
+            server.close()
+            return _reset(client)
         with self._lock:
-            self._open |= {client, server}
+            # Who came just before it went down is cut as well.
+            up = self.up
+            if up:
+                self._open |= {client, server}
+        if not up:
+            server.close()
+            return _reset(client)
         threading.Thread(target=self._copy, args=(client, server), daemon=True).start()
         self._copy(server, client)
         with self._lock:
             self._open -= {client, server}
         for each in (client, server):
             each.close()
+        return None
 
     def _copy(self, source: socket.socket, sink: socket.socket) -> None:
         with suppress(OSError):
@@ -227,13 +246,13 @@ class PostgresProxy:
                 each.shutdown(socket.SHUT_RDWR)
 
 
-def _reset(connection: socket.socket) -> None:
-    """Close with RST, not FIN."""
+def _reset(connection: socket.socket, read: bool = False) -> None:
+    """Close with RST, not FIN. `read`: another thread may be reading; until it is woken, closing is none."""
     with suppress(OSError):
         if connection.family == socket.AF_INET:
             linger = struct.pack("ii", 1, 0)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-        else:
+        if read or connection.family != socket.AF_INET:
             connection.shutdown(socket.SHUT_RDWR)
     connection.close()
 

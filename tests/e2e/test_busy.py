@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from e2e_kit import Brain, Caller, System, at_once, eventually, unique
+from e2e_kit import Brain, Caller, System, at_once, eventually, in_time, unique
 from fake_openai import call, say
 
 DAY_S = 24 * 3600
@@ -58,19 +58,27 @@ def test_enqueued_runs_go_one_after_the_other(ann: Caller, brain: Brain) -> None
 
 
 def test_interrupting_cancels_the_active_run_and_goes_first(ann: Caller, brain: Brain) -> None:
-    thread = ann.thread("plain")
-    hold = threading.Event()
-    stuck = ann.start(thread, brain.plan(say("never", hold=hold)))
-    queued = ann.start(thread, brain.plan(say("later")), on_busy="enqueue")
-    began = time.monotonic()
-    urgent = ann.start(thread, brain.plan(say("now")), on_busy="interrupt")
-    assert ann.over(stuck["id"])["status"] == "cancelled"
-    assert time.monotonic() - began < 4
-    assert ann.over(urgent["id"])["text"] == "now"
-    assert ann.over(queued["id"])["text"] == "later"
-    hold.set()
-    answers = [m["content"][0]["text"] for m in ann.messages(thread) if m["role"] == "assistant"]
-    assert answers == ["now", "later"]
+    def interrupted() -> float:
+        thread = ann.thread("plain")
+        hold = threading.Event()
+        text = brain.plan(say("never", hold=hold))
+        stuck = ann.start(thread, text)
+        brain.asked(text)
+        queued = ann.start(thread, brain.plan(say("later")), on_busy="enqueue")
+        began = time.monotonic()
+        urgent = ann.start(thread, brain.plan(say("now")), on_busy="interrupt")
+        assert ann.over(stuck["id"], 60)["status"] == "cancelled"
+        took = time.monotonic() - began
+        assert ann.over(urgent["id"])["text"] == "now"
+        assert ann.over(queued["id"])["text"] == "later"
+        hold.set()
+        answers = [
+            m["content"][0]["text"] for m in ann.messages(thread) if m["role"] == "assistant"
+        ]
+        assert answers == ["now", "later"]
+        return took
+
+    in_time(4, interrupted)
 
 
 def test_a_run_may_interrupt_one_that_waits(ann: Caller, brain: Brain, system: System) -> None:
@@ -87,55 +95,68 @@ def test_a_run_may_interrupt_one_that_waits(ann: Caller, brain: Brain, system: S
 def test_a_run_whose_model_is_stuck_is_cancelled_within_two_seconds(
     ann: Caller, brain: Brain
 ) -> None:
-    hold = threading.Event()
-    thread = ann.thread("plain")
-    text = brain.plan(say("never", hold=hold))
-    run = ann.start(thread, text)
-    brain.asked(text)
-    began = time.monotonic()
-    assert ann.want(202, "POST", f"/runs/{run['id']}/cancel")["id"] == run["id"]
-    over = ann.over(run["id"])
-    assert time.monotonic() - began < 2.5
-    hold.set()
-    assert (over["status"], over["finish_reason"], over["error"]) == (
-        "cancelled",
-        "cancelled",
-        None,
-    )
-    types = [e["type"] for e in ann.events(run["id"])]
-    assert types[-1] == "finish"
-    assert "error" not in types
-    assert "agent-end" not in types
-    assert ann.ask(thread, brain.plan(say("free")))["text"] == "free"
+    def cancelled() -> float:
+        hold = threading.Event()
+        thread = ann.thread("plain")
+        text = brain.plan(say("never", hold=hold))
+        run = ann.start(thread, text)
+        brain.asked(text)
+        began = time.monotonic()
+        assert ann.want(202, "POST", f"/runs/{run['id']}/cancel")["id"] == run["id"]
+        over = ann.over(run["id"], 60)
+        took = time.monotonic() - began
+        hold.set()
+        assert (over["status"], over["finish_reason"], over["error"]) == (
+            "cancelled",
+            "cancelled",
+            None,
+        )
+        types = [e["type"] for e in ann.events(run["id"])]
+        assert types[-1] == "finish"
+        assert "error" not in types
+        assert "agent-end" not in types
+        assert ann.ask(thread, brain.plan(say("free")))["text"] == "free"
+        return took
+
+    in_time(2.5, cancelled)
 
 
 def test_a_stuck_tool_does_not_hold_a_cancelled_run(
     ann: Caller, brain: Brain, system: System
 ) -> None:
-    key = unique()
-    thread = ann.thread()
-    run = ann.start(thread, brain.plan(call("slow", key=key), say("never")))
-    eventually(lambda: system.ledger(key))
-    began = time.monotonic()
-    ann.want(202, "POST", f"/runs/{run['id']}/cancel")
-    over = ann.over(run["id"])
-    assert time.monotonic() - began < 2.5
-    assert over["status"] == "cancelled"
-    assert ann.ask(thread, brain.plan(say("free")))["text"] == "free"
+    def cancelled() -> float:
+        key = unique()
+        thread = ann.thread()
+        run = ann.start(thread, brain.plan(call("slow", key=key), say("never")))
+        eventually(lambda: system.ledger(key))
+        began = time.monotonic()
+        ann.want(202, "POST", f"/runs/{run['id']}/cancel")
+        over = ann.over(run["id"], 60)
+        took = time.monotonic() - began
+        assert over["status"] == "cancelled"
+        assert ann.ask(thread, brain.plan(say("free")))["text"] == "free"
+        return took
+
+    in_time(2.5, cancelled)
 
 
 def test_a_suspended_run_is_cancelled_at_once(ann: Caller, brain: Brain, system: System) -> None:
-    key = unique()
-    run = ann.ask(ann.thread(), brain.plan(call("refund", order_id=key, amount=1), say("never")))
-    answer = ann.call("POST", f"/runs/{run['id']}/cancel")
-    assert (answer.status, answer.body["status"]) == (202, "cancelled")
-    assert answer.seconds < 2
-    call_id = run["pending"][0]["tool_call_id"]
-    assert ann.decide(run["id"], call_id, "approve").status == 409
-    assert ann.get("/approvals")["items"] == []
-    (decided,) = [e for e in ann.events(run["id"]) if e["type"] == "tool-call-decided"]
-    assert (decided["decision"], decided["decided_by"]) == ("cancelled", "system")
-    assert system.ledger(key) == []
+    def cancelled() -> float:
+        key = unique()
+        run = ann.ask(
+            ann.thread(), brain.plan(call("refund", order_id=key, amount=1), say("never"))
+        )
+        answer = ann.call("POST", f"/runs/{run['id']}/cancel")
+        assert (answer.status, answer.body["status"]) == (202, "cancelled")
+        call_id = run["pending"][0]["tool_call_id"]
+        assert ann.decide(run["id"], call_id, "approve").status == 409
+        assert ann.get("/approvals")["items"] == []
+        (decided,) = [e for e in ann.events(run["id"]) if e["type"] == "tool-call-decided"]
+        assert (decided["decision"], decided["decided_by"]) == ("cancelled", "system")
+        assert system.ledger(key) == []
+        return answer.seconds
+
+    in_time(2, cancelled)
 
 
 def test_a_queued_run_is_cancelled_before_it_begins(ann: Caller, brain: Brain) -> None:

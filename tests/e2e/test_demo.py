@@ -1,18 +1,24 @@
 """`layover demo` as a user runs it: a process with an exit code and a transcript."""
 
 import asyncio
+import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterator
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Self
 
 import psutil
 import pytest
+from botocore.exceptions import BotoCoreError
+from rich.console import Console
 
 from fake_openai import FakeOpenAI, say
 from folders import folder
+from layover.local.demo import Conversation, _demo
 
 LIMIT_S = 90.0
 STOP_LIMIT_S = 15.0
@@ -94,6 +100,87 @@ async def test_demo_that_is_stopped_leaves_nothing_behind(short: Path, moment: s
     assert errors == b""
     assert not [child for child in children if child.is_running()]
     assert os.listdir(short) == []
+
+
+class Slow:
+    """A runner that is served at once and takes its time to stop."""
+
+    url = "http://127.0.0.1:9"
+    notices: tuple[str, ...] = ()
+    serving: asyncio.Event
+    stopping: asyncio.Event
+    go_on: asyncio.Event
+    stopped: bool
+
+    def __init__(self, settings: object) -> None:
+        """Of this runner, nothing depends on them."""
+
+    @classmethod
+    def prepare(cls) -> None:
+        cls.serving, cls.stopping, cls.go_on = (asyncio.Event() for _ in range(3))
+        cls.stopped = False
+
+    async def __aenter__(self) -> Self:
+        self.serving.set()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self.stopping.set()
+        await self.go_on.wait()
+        type(self).stopped = True
+
+
+@pytest.mark.parametrize("interrupted", [True, False])
+async def test_cleanup_of_the_demo_is_not_cut_short_by_an_interrupt(
+    monkeypatch: pytest.MonkeyPatch, interrupted: bool
+) -> None:
+    Slow.prepare()
+    handlers: dict[int, Callable[[], object]] = {}
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(loop, "add_signal_handler", handlers.__setitem__)
+    monkeypatch.setattr("layover.local.demo.Runner", Slow)
+
+    def talk(url: str, console: Console, left: threading.Event) -> str:
+        assert not interrupted or left.wait(20)
+        return ""
+
+    monkeypatch.setattr("layover.local.demo._talk", talk)
+    ended = asyncio.create_task(_demo(Console(quiet=True)))
+    await asyncio.wait_for(Slow.serving.wait(), 20)
+    if interrupted:
+        handlers[signal.SIGINT]()
+    await asyncio.wait_for(Slow.stopping.wait(), 20)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        handlers[number]()
+        await asyncio.sleep(0)
+    Slow.go_on.set()
+    assert await asyncio.wait_for(ended, 20) == (1 if interrupted else 0)
+    assert Slow.stopped
+
+
+async def test_refused_connection_of_the_demo_is_not_tried_again() -> None:
+    """A state machine that has ended says no at once; tried again, it would hold the end up."""
+    tried: list[str] = []
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = (await reader.readuntil(b"\r\n\r\n")).decode()
+        tried.append(request.split()[0])
+        if request.startswith("GET"):
+            body = json.dumps({"endpoint_url": url, "region": "us-east-1"}).encode()
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n" % len(body))
+            writer.write(b"Connection: close\r\n\r\n" + body)
+        writer.close()
+
+    def ask() -> None:
+        conversation = Conversation(url, Console(quiet=True), threading.Event())
+        conversation._step_functions().list_state_machines()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+        host, port = server.sockets[0].getsockname()
+        url = f"http://{host}:{port}"
+        with pytest.raises(BotoCoreError):
+            await asyncio.wait_for(asyncio.to_thread(ask), LIMIT_S)
+    assert tried == ["GET", "POST"]
 
 
 async def test_every_step_of_the_demo_holds_and_is_in_the_transcript(short: Path) -> None:

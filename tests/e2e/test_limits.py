@@ -1,12 +1,13 @@
 """Large, odd and many."""
 
 import json
+import math
 import secrets
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from e2e_kit import Brain, Caller, System, at_once, eventually, unique
+from e2e_kit import Brain, Caller, System, at_once, eventually, in_time, unique
 from fake_openai import Answer, calls, say
 
 MANY = 16
@@ -131,33 +132,43 @@ def test_many_users_at_once_all_get_their_answers(system: System, brain: Brain) 
 
 
 def test_waiting_callers_do_not_keep_others_out(system: System, brain: Brain) -> None:
-    """Each waiting caller holds an environment of `api`, of which the runner starts up to 12."""
-    ann = system.caller()
-    hold = threading.Event()
-    stuck = ann.start(ann.thread("plain"), brain.plan(say("late", hold=hold)))
-    system.kill("api")
-    with ThreadPoolExecutor(6) as pool:
-        waiters = [pool.submit(ann.run, stuck["id"], 25) for _ in range(6)]
-        busy = lambda each: sum(e["busy"] for e in each) >= 6  # noqa: E731
-        eventually(lambda: system.environments("api"), busy)
-        answer = system.caller().call("GET", "/healthz")
-        assert not any(waiter.done() for waiter in waiters)
-        hold.set()
-    assert answer.status == 200
-    assert answer.seconds < 10
-    assert [waiter.result()["text"] for waiter in waiters] == ["late"] * 6
+    """Each waiting caller holds an environment of `api`, of which the runner starts up to 40.
+
+    Six are more than the runner starts at once: some come while others are starting."""
+
+    def answered() -> float:
+        ann = system.caller()
+        hold = threading.Event()
+        stuck = ann.start(ann.thread("plain"), brain.plan(say("late", hold=hold)))
+        system.kill("api")
+        with ThreadPoolExecutor(6) as pool:
+            waiters = [pool.submit(ann.run, stuck["id"], 25) for _ in range(6)]
+            gave_up = lambda: any(waiter.done() for waiter in waiters)  # noqa: E731
+            busy = lambda: sum(e["busy"] for e in system.environments("api"))  # noqa: E731
+            eventually(lambda: gave_up() or busy() >= 6, within=60)
+            answer = system.caller().call("GET", "/healthz")
+            status = ann.run(stuck["id"])["status"]
+            hold.set()
+        texts = [waiter.result()["text"] for waiter in waiters]
+        assert answer.status == 200
+        # An answer says nothing where a waiter who gave up, or whose run was over, made room for it.
+        print(status, texts)
+        all_stayed = status == "running" and texts == ["late"] * 6
+        return answer.seconds if all_stayed else math.inf
+
+    in_time(10, answered)
 
 
 def test_a_run_longer_than_its_function_may_run_goes_on(brain: Brain, tmp_path: Path) -> None:
-    """Turn may take 4 s; the model's steps take 6 s together."""
-    with System(tmp_path, brain, options=["--timeout", "turn=4"]) as system:
+    """Turn may take 8 s; the model's steps take 12 s together."""
+    with System(tmp_path, brain, options=["--timeout", "turn=8"]) as system:
         ann = system.caller()
         key = unique()
         slow = [calls(("look_up", {"key": f"{key}-{i}"})) for i in range(6)]
-        delayed = [type(s)(calls=s.calls, delay_s=1.0) for s in slow]
+        delayed = [type(s)(calls=s.calls, delay_s=2.0) for s in slow]
         text = brain.plan(*delayed, say("made it"))
         run = ann.start(ann.thread(), text)
-        over = ann.over(run["id"], 40)
+        over = ann.over(run["id"], 60)
         assert (over["status"], over["text"]) == ("success", "made it"), over["error"]
         assert [len(system.ledger(f"{key}-{i}")) for i in range(6)] == [1] * 6
         types = [e["type"] for e in ann.events(run["id"])]

@@ -16,7 +16,7 @@ from folders import folder
 README = (Path(__file__).parents[2] / "README.md").read_text()
 PRINTED = "http://127.0.0.1:8787"
 START_LIMIT_S = 60.0
-STOP_LIMIT_S = 15.0
+STOP_LIMIT_S = 30.0
 
 pytestmark = pytest.mark.skipif(
     not (shutil.which("curl") and shutil.which("sh")), reason="README's lines need sh and curl"
@@ -41,7 +41,13 @@ def url() -> Iterator[str]:
             yield ready.removeprefix("ready ").strip()
         finally:
             process.terminate()
-            process.communicate(timeout=STOP_LIMIT_S)
+            try:
+                process.communicate(timeout=STOP_LIMIT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                process.stdout.close()
+                raise
 
 
 def test_approval_works_as_printed(url: str) -> None:

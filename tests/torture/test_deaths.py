@@ -7,15 +7,20 @@ import time
 
 import pytest
 
-from e2e_kit import WAIT_S, Json, eventually, unique
+from e2e_kit import WAIT_S, Json, eventually, in_time, unique
 from fake_openai import calls, say
-from torture_judge import judge, judge_interrupted
+from layover.services.branches import LEAST_GRACE
+from torture_judge import interrupted_in, judge, judge_interrupted
 from torture_kit import Client, Torture
 from torture_scenarios import WINDING
 from torture_story import Point, Scenario, Story, in_doubt
 
 RECOVERED_S = 15.0
 """A run goes on within 5 s (CONTRACT 6); the rest is for a machine that is busy with tests."""
+LATEST_S = 60.0
+"""Until then it has to go on in any case."""
+PATIENCE_S = 2.0
+"""The local sweeper's: so long it leaves a run alone whose execution died."""
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +44,7 @@ def ended(client: Client, scenario: Scenario, thread: str, run_id: str) -> Story
     """The story of a run that was started by hand."""
     story = Story(scenario, client.name)
     client.drive(run_id)
-    client.closed(run_id)
+    client.finished(run_id)
     return client.look(story, thread, run_id)
 
 
@@ -59,38 +64,54 @@ def holder(system: Torture, owner: str, what: str) -> int:
 def test_an_accepted_run_whose_execution_never_started_is_started(
     system: Torture, baseline: Story
 ) -> None:
-    with system.client() as client:
-        thread = client.thread()
-        accepted = point(baseline, "api", "POST /threads/runs", "transact META")
-        system.order_death(client.name, accepted)
-        body, key = {"input": system.input_of(WINDING)}, unique("key")
-        path = f"/threads/{thread}/runs"
-        assert client.caller.call("POST", path, body, idempotency_key=key).status == 502
-        died_at = time.monotonic()
-        (run,) = client.caller.get(f"/threads/{thread}/runs")["items"]
-        eventually(lambda: client.run(run["id"], 1), lambda r: r["pending"] != [])
-        took = time.monotonic() - died_at
-        print(f"\nstarted by the sweeper, first step and suspension after {took:.1f} s")
-        assert took < RECOVERED_S
-        judge(ended(client, WINDING, thread, run["id"]), baseline)
+    def started_s() -> float:
+        with system.client() as client:
+            return _started_s(system, client, baseline)
+
+    in_time(RECOVERED_S, started_s)
+
+
+def _started_s(system: Torture, client: Client, baseline: Story) -> float:
+    thread = client.thread()
+    accepted = point(baseline, "api", "POST /threads/runs", "transact META")
+    system.order_death(client.name, accepted)
+    body, key = {"input": system.input_of(WINDING)}, unique("key")
+    path = f"/threads/{thread}/runs"
+    assert client.caller.call("POST", path, body, idempotency_key=key).status == 502
+    died_at = time.monotonic()
+    (run,) = client.caller.get(f"/threads/{thread}/runs")["items"]
+    eventually(lambda: client.run(run["id"], 1), lambda r: r["pending"] != [], LATEST_S)
+    took = time.monotonic() - died_at
+    print(f"\nstarted by the sweeper, first step and suspension after {took:.1f} s")
+    judge(ended(client, WINDING, thread, run["id"]), baseline)
+    return took
 
 
 def test_a_decision_whose_token_was_never_sent_is_found(system: Torture, baseline: Story) -> None:
-    with system.client() as client:
-        thread = client.thread()
-        run_id = client.start(thread, WINDING)
-        run = eventually(lambda: client.run(run_id, 1), lambda r: len(r["pending"]) == 2)
-        eventually(lambda: _tokens(system, client.name), lambda n: n == 2)
-        decided = point(baseline, "api", "approve", "=decided")
-        system.order_death(client.name, decided)
-        path = f"/runs/{run_id}/tool-calls/c3/approve"
-        assert client.caller.call("POST", path, {}).status == 502
-        died_at = time.monotonic()
-        eventually(lambda: system.ledger_of(client.name), lambda e: _did(e, "refund") == 1)
-        print(f"\nwoken by the sweeper after {time.monotonic() - died_at:.1f} s")
-        assert [p["tool_call_id"] for p in run["pending"]] == ["c3", "c4"]
-        assert client.caller.call("POST", path, {}).status == 409
-        judge(ended(client, WINDING, thread, run_id), baseline)
+    def woken_s() -> float:
+        with system.client() as client:
+            return _woken_s(system, client, baseline)
+
+    in_time(WAIT_S, woken_s)
+
+
+def _woken_s(system: Torture, client: Client, baseline: Story) -> float:
+    thread = client.thread()
+    run_id = client.start(thread, WINDING)
+    run = eventually(lambda: client.run(run_id, 1), lambda r: len(r["pending"]) == 2)
+    eventually(lambda: _tokens(system, client.name), lambda n: n == 2)
+    decided = point(baseline, "api", "approve", "=decided")
+    system.order_death(client.name, decided)
+    path = f"/runs/{run_id}/tool-calls/c3/approve"
+    assert client.caller.call("POST", path, {}).status == 502
+    died_at = time.monotonic()
+    client.until(lambda: _did(system.ledger_of(client.name), "refund"))
+    took = time.monotonic() - died_at
+    print(f"\nwoken by the sweeper after {took:.1f} s")
+    assert [p["tool_call_id"] for p in run["pending"]] == ["c3", "c4"]
+    assert client.caller.call("POST", path, {}).status == 409
+    judge(ended(client, WINDING, thread, run_id), baseline)
+    return took
 
 
 def _tokens(system: Torture, owner: str) -> int:
@@ -126,19 +147,28 @@ def test_a_second_execution_of_a_run_does_nothing(system: Torture, baseline: Sto
 def test_a_run_whose_execution_dies_while_it_waits_goes_on(
     system: Torture, baseline: Story
 ) -> None:
-    with system.client() as client:
-        thread = client.thread()
-        run_id = client.start(thread, WINDING)
-        run = eventually(lambda: client.run(run_id, 1), lambda r: len(r["pending"]) == 2)
-        eventually(lambda: _tokens(system, client.name), lambda n: n == 2)
-        system.stop_execution(run_id)
-        decided_at = time.monotonic()
-        client.decide(run_id, run["pending"][0])
-        eventually(lambda: system.ledger_of(client.name), lambda e: _did(e, "refund") == 1)
-        print(f"\nrefunded {time.monotonic() - decided_at:.1f} s after the decision")
-        story = ended(client, WINDING, thread, run_id)
-        assert len(story.executions) >= 2
-        judge(story, baseline)
+    def refunded_s() -> float:
+        with system.client() as client:
+            return _refunded_s(system, client, baseline)
+
+    in_time(WAIT_S, refunded_s)
+
+
+def _refunded_s(system: Torture, client: Client, baseline: Story) -> float:
+    thread = client.thread()
+    run_id = client.start(thread, WINDING)
+    run = eventually(lambda: client.run(run_id, 1), lambda r: len(r["pending"]) == 2)
+    eventually(lambda: _tokens(system, client.name), lambda n: n == 2)
+    system.stop_execution(run_id)
+    decided_at = time.monotonic()
+    client.decide(run_id, run["pending"][0])
+    client.until(lambda: _did(system.ledger_of(client.name), "refund"))
+    took = time.monotonic() - decided_at
+    print(f"\nrefunded {took:.1f} s after the decision")
+    story = ended(client, WINDING, thread, run_id)
+    assert len(story.executions) >= 2
+    judge(story, baseline)
+    return took
 
 
 def test_a_run_whose_execution_dies_while_it_works_goes_on(system: Torture) -> None:
@@ -149,15 +179,22 @@ def test_a_run_whose_execution_dies_while_it_works_goes_on(system: Torture) -> N
         thread = client.thread()
         run_id = client.start(thread, scenario)
         eventually(lambda: system.ledger_of(client.name))
+        first = holder(system, client.name, "Tool.invoke")
+        stopped_at = time.time()
         system.stop_execution(run_id)
-        stopped_at = time.monotonic()
         (system.control / f"go-{order}").touch()
         run = client.drive(run_id)
-        print(f"\nover {time.monotonic() - stopped_at:.1f} s after its execution was stopped")
+        print(f"\nover {time.time() - stopped_at:.1f} s after its execution was stopped")
         story = ended(client, scenario, thread, run_id)
         assert (run["status"], run["text"]) == ("success", "held it")
-        assert [e["what"] for e in story.ledger] == ["hold", "held"]
-        judge_alone(story)
+        interrupted = interrupted_in(story)
+        if interrupted:
+            # The tool was paused for longer than the sweeper is patient, and may not be through yet.
+            others = [x.at for x in story.trace if x.function == "turn" and x.pid != first]
+            assert min(others) - stopped_at >= PATIENCE_S
+        else:
+            assert [e["what"] for e in story.ledger] == ["hold", "held"]
+        judge_interrupted(story, story, interrupted)
 
 
 # Attempts that come back
@@ -234,7 +271,7 @@ def test_a_branch_that_keeps_dying_leaves_its_call_to_the_turn(
         opening = point(baseline, "resume", "STEP#0002#CALL#c3=open", when="before")
         system.order_death(client.name, opening, times=9)
         story = client.story(WINDING)
-        assert system.deaths(client.name) == 5
+        judge_tries(system, client)
         judge_deaths(story, baseline)
 
 
@@ -249,12 +286,23 @@ def test_a_call_whose_branch_died_does_not_wait_for_its_siblings(
         refund, book = client.suspended(run_id, 2)["pending"]
         client.decide(run_id, refund)
         client.until(lambda: _did(system.ledger_of(client.name), "refund"))
-        assert system.deaths(client.name) == 5
+        judge_tries(system, client)
         left = eventually(lambda: client.run(run_id)["pending"], lambda p: len(p) == 1)
         assert left == [book]
         story = ended(client, WINDING, thread, run_id)
         assert len(story.executions) == 2
         judge_deaths(story, baseline)
+
+
+def judge_tries(system: Torture, client: Client) -> None:
+    """Five; fewer only where the pauses between them, which are random, outlast the sweeper's grace: then it
+    takes the call away from its branch."""
+    trace, deaths = system.trace(client.name), system.deaths(client.name)
+    decided = next(x.at for x in trace if x.function == "api" and "#CALL#c3=decided" in x.point)
+    opened = next(x.at for x in trace if x.function == "turn" and "#CALL#c3=open" in x.point)
+    print(f"\n{deaths} deaths, then made by a turn {opened - decided:.1f} s after the decision")
+    early = opened - decided < LEAST_GRACE.total_seconds()
+    assert deaths == 5 or (1 <= deaths < 5 and not early)
 
 
 def judge_deaths(story: Story, baseline: Story) -> None:

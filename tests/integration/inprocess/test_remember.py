@@ -12,6 +12,7 @@ from layover.errors import RetryableError
 from layover.services.extract import OPENING, extract
 from layover.services.start_run import StartRun, start_run
 from layover.values.run import OnBusy, Status
+from loop_kit import LoopClock, played
 from run_kit import ANN, Bench, told
 
 QUESTION = "why is my order so late"
@@ -120,34 +121,39 @@ async def test_an_empty_title_is_none(answer: str) -> None:
     assert await title(world, (await world.go(QUESTION)).id) is None
 
 
-async def test_a_run_that_interrupts_lets_the_running_tool_finish_and_keeps_its_result() -> None:
-    running = asyncio.Event()
+def test_a_run_that_interrupts_lets_the_running_tool_finish_and_keeps_its_result() -> None:
+    async def scene() -> None:
+        running = asyncio.Event()
 
-    @tool
-    async def slow(ctx: ToolContext) -> str:
-        """Work until the run is cancelled."""
-        running.set()
-        while not ctx.cancelled:
-            await asyncio.sleep(0.01)
-        return "kept"
+        @tool
+        async def slow(ctx: ToolContext) -> str:
+            """Work until the run is cancelled."""
+            running.set()
+            while not ctx.cancelled:
+                await asyncio.sleep(0.01)
+            return "kept"
 
-    world = Bench(Agent("helper", tools=[slow]), [call("slow"), say("at your service")])
-    first = await world.start("one")
-    turn = asyncio.create_task(world.turn(first))
-    await asyncio.wait_for(running.wait(), 5)
-    request = StartRun("two", on_busy=OnBusy.INTERRUPT)
-    second = await start_run(world.plain, ANN, "t1", request)
-    await asyncio.wait_for(turn, 5)
-    one = await world.run(first)
-    assert (one.status, told(one.messages)) == (
-        Status.CANCELLED,
-        [("assistant", ""), ("tool", "kept")],
-    )
-    assert await world.drive(second.id) == "over"
-    assert told(await world.stored()) == [
-        ("user", "one"),
-        ("assistant", ""),
-        ("tool", "kept"),
-        ("user", "two"),
-        ("assistant", "at your service"),
-    ]
+        world = Bench(
+            Agent("helper", tools=[slow]), [call("slow"), say("at your service")], clock=LoopClock()
+        )
+        first = await world.start("one")
+        turn = asyncio.create_task(world.turn(first))
+        await asyncio.wait_for(running.wait(), 5)
+        request = StartRun("two", on_busy=OnBusy.INTERRUPT)
+        second = await start_run(world.plain, ANN, "t1", request)
+        await asyncio.wait_for(turn, 5)
+        one = await world.run(first)
+        assert (one.status, told(one.messages)) == (
+            Status.CANCELLED,
+            [("assistant", ""), ("tool", "kept")],
+        )
+        assert await world.drive(second.id) == "over"
+        assert told(await world.stored()) == [
+            ("user", "one"),
+            ("assistant", ""),
+            ("tool", "kept"),
+            ("user", "two"),
+            ("assistant", "at your service"),
+        ]
+
+    played(scene())

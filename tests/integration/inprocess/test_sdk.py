@@ -153,14 +153,17 @@ async def test_abort_before_any_run_does_nothing() -> None:
 
 
 async def test_a_caller_that_gives_up_cancels_its_run_and_frees_the_thread() -> None:
-    helper = agent(Hanging())
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(helper.generate("hi", thread_id="t"), 0.05)
-    for _ in range(BOUND_S * 20):
-        if helper.state().status == "cancelled":
-            break
-        await asyncio.sleep(0.05)
-    assert (await helper.generate("again", thread_id="t")).text == "here again"
+    model = Hanging()
+    helper = agent(model)
+    running = asyncio.create_task(helper.generate("hi", thread_id="t"))
+    await asyncio.wait_for(model.asked.wait(), BOUND_S)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    async with asyncio.timeout(BOUND_S):
+        while helper.state().status != "cancelled":
+            await asyncio.sleep(0.05)
+        assert (await helper.generate("again", thread_id="t")).text == "here again"
 
 
 @pytest.mark.parametrize("broken", [False, True])

@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 import folders
@@ -39,7 +40,7 @@ class Served:
 
 def settings_for(folder: Path, **changes: Any) -> Settings:
     """Settings of a runner over the toys, on a free port."""
-    limits = {"turn": timedelta(seconds=5), "api": timedelta(seconds=2)}
+    limits = {"turn": timedelta(seconds=5), "api": timedelta(seconds=5)}
     quick = timedelta(milliseconds=200)
     standard = {"port": 0, "data": folder / "data", "functions": TOYS, "timeouts": limits}
     return Settings(**{**standard, "sweep_every": quick, "concurrency": 3, **changes})
@@ -83,3 +84,11 @@ async def eventually(check: Callable[[], Any], within: float = 20.0) -> Any:
         assert time.monotonic() < deadline, "it did not happen in time"
         await asyncio.sleep(0.02)
     return answer
+
+
+def lives(process: psutil.Process) -> bool:
+    """Whether it still runs: a zombie does not, nor one that is reaped while it is looked at."""
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False

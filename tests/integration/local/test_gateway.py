@@ -5,6 +5,7 @@ import base64
 import json
 import socket
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import quote
 
@@ -18,6 +19,7 @@ from layover.values.access import OPEN_PATHS
 
 from .conftest import Served, eventually
 
+KEY = b"dGhlIHNhbXBsZSBub25jZQ=="
 ANN = {"Authorization": "Bearer dev:ann"}
 
 
@@ -143,6 +145,113 @@ async def test_client_that_leaves_in_mid_body_makes_no_event() -> None:
     finally:
         await server.stop()
     assert functions.events == []
+
+
+@asynccontextmanager
+async def stopping(application: Any) -> AsyncIterator[tuple[HttpServer, socket.socket]]:
+    """A server and a connection to it; at the end of the block it is stopped, the client still there."""
+    server = HttpServer(application)
+    await server.start()
+    host, port = server.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=20) as client:
+        try:
+            yield server, client
+        finally:
+            await server.stop()
+
+
+async def test_client_that_stalls_in_mid_body_is_cut_off_by_the_stop_without_a_word(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    functions = Heard()
+    front, begun, over = Front(functions), asyncio.Event(), asyncio.Event()
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        begun.set()
+        await front(scope, receive, send)
+        over.set()
+
+    async with stopping(application) as (_, client):
+        head = b"POST /x HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer dev:ann\r\n"
+        client.sendall(head + b"Content-Length: 1000\r\n\r\nhalf of it")
+        await asyncio.wait_for(begun.wait(), 20)
+    await asyncio.wait_for(over.wait(), 20)
+    assert functions.events == []
+    assert caplog.messages == []
+
+
+async def test_socket_that_does_not_read_is_cut_off_by_the_stop_without_a_word(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    full, over = asyncio.Event(), asyncio.Event()
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "websocket.accept"})
+        try:
+            while True:
+                full.clear()
+                asyncio.get_running_loop().call_later(0.2, full.set)
+                await send({"type": "websocket.send", "text": "x" * 1024 * 1024})
+        finally:
+            over.set()
+
+    async with stopping(application) as (_, client):
+        head = b"GET /socket HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        client.sendall(
+            head + b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " + KEY + b"\r\n\r\n"
+        )
+        await asyncio.wait_for(full.wait(), 20)
+    await asyncio.wait_for(over.wait(), 20)
+    assert caplog.messages == []
+
+
+async def test_request_that_is_answered_within_the_grace_is_not_cut_off(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    begun, answered = asyncio.Event(), asyncio.Event()
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        begun.set()
+        await answered.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"in time"})
+
+    async with stopping(application) as (server, client):
+        client.sendall(b"GET /x HTTP/1.1\r\nHost: x\r\n\r\n")
+        await asyncio.wait_for(begun.wait(), 20)
+        url, stop = server.url, asyncio.create_task(server.stop())
+        await eventually(lambda: refuses(url))
+        answered.set()
+        heard = await asyncio.to_thread(_to_the_end, client)
+        await stop
+    assert b"in time" in heard
+    assert caplog.messages == []
+
+
+def refuses(url: str) -> bool:
+    """Whether it accepts no connection any more."""
+    host, port = url.removeprefix("http://").split(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except ConnectionError:
+        return True
+    return False
+
+
+def _to_the_end(client: socket.socket) -> bytes:
+    return b"".join(iter(lambda: client.recv(65536), b""))
+
+
+async def test_idle_connection_is_kept_for_longer_than_its_client_keeps_it() -> None:
+    """One that both give up at the same moment fails the request that is sent then."""
+    server = HttpServer(Front(Heard()))
+    try:
+        kept = httpx2.Limits().keepalive_expiry
+        assert kept is not None
+        assert server._server.config.timeout_keep_alive > 2 * kept
+    finally:
+        server.close()
 
 
 async def test_body_that_is_no_text_arrives_as_base64(http: httpx2.AsyncClient) -> None:

@@ -23,7 +23,7 @@ from layover.local.lambda_service import FunctionPool, LambdaService
 from layover.local.settings import child_variables
 from layover.local.wsgi import WsgiServer
 
-from .conftest import Served, eventually, variables_for
+from .conftest import Served, eventually, lives, variables_for
 
 LONG = timedelta(seconds=60)
 has_unnamed_signals = pytest.mark.skipif(
@@ -100,10 +100,13 @@ async def test_process_that_exits_under_an_event_is_an_exit_error(served: Served
 
 
 async def test_process_killed_under_an_event_is_an_exit_error(served: Served) -> None:
-    call = asyncio.create_task(turn(served, sleep=4))
-    [busy] = await eventually(lambda: [each for each in environments(served) if each["busy"]])
-    os.kill(int(str(busy["pid"])), signal.SIGKILL)
-    result = await asyncio.wait_for(call, 3)
+    async with pool_of(spec_of(served, "turn")) as pool:
+        call = asyncio.create_task(answer(pool, sleep=30))
+        [busy] = await eventually(
+            lambda: [each for each in pool.environments if each.state is State.BUSY]
+        )
+        os.kill(cast(int, busy.pid), signal.SIGKILL)
+        result = await call
     assert result.error_type == "Runtime.ExitError"
     assert "SIGKILL" in json.loads(result.payload)["errorMessage"]
 
@@ -149,7 +152,7 @@ async def test_environment_that_died_after_its_answer_holds_no_event_up(served: 
 async def test_answer_given_in_time_counts_though_the_runner_was_stopped_meanwhile(
     served: Served,
 ) -> None:
-    limit = timedelta(seconds=3)
+    limit = timedelta(seconds=8)
     async with pool_of(spec_of(served, "compact", limit)) as pool:
         call = asyncio.create_task(answer(pool, run_id="paused", op="called", gate="go-on"))
         await eventually(lambda: served.lines("paused"))
@@ -171,10 +174,10 @@ async def test_function_that_takes_too_long_is_killed_with_what_it_started(
     call = asyncio.create_task(turn(served, child="child", sleep=30))
     [child] = await eventually(lambda: served.lines("child"))
     process = psutil.Process(int(child))
-    result = await asyncio.wait_for(call, 8)
+    result = await asyncio.wait_for(call, 20)
     assert result.error_type == "Sandbox.Timedout"
     assert json.loads(result.payload)["errorMessage"].endswith("Task timed out after 5.00 seconds")
-    await eventually(lambda: not process.is_running() or process.status() == "zombie")
+    await eventually(lambda: not lives(process))
 
 
 async def test_handler_that_cannot_be_loaded_says_so_to_every_caller(served: Served) -> None:
@@ -233,6 +236,7 @@ async def test_asynchronous_event_is_tried_three_times(served: Served) -> None:
 
 
 async def test_warm_environment_is_used_again(served: Served) -> None:
+    await eventually(lambda: not any(each["busy"] for each in environments(served)))
     before = pids(environments(served)) or {await pid_of_turn(served)}
     answers = [json.loads((await turn(served)).payload) for _ in range(6)]
     assert {each["pid"] for each in answers} <= before

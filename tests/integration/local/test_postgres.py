@@ -8,24 +8,27 @@ import signal
 import stat
 import sys
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import psutil
 import psycopg
 import pytest
 
+from layover.local import postgres
 from layover.local.postgres import Postgres
 from layover.local.postgres_data import PostgresFailed, pid_file, socket_folder
 
-from .conftest import eventually
+from .conftest import eventually, lives
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="root may hand folders to others")
-START = """
-import asyncio, sys
+NEVER_NAMED = """
+import asyncio, sys, time
 from pathlib import Path
 from layover.local.postgres import Postgres
+Path.rename = lambda *_: time.sleep(3600)
 asyncio.run(Postgres(Path(sys.argv[1]), Path(sys.argv[2])).start())
 """
 
@@ -63,33 +66,77 @@ def mode_of(folder: Path) -> int:
     return stat.S_IMODE(folder.stat().st_mode)
 
 
-async def test_start_that_is_called_off_at_initdb_leaves_nobody_at_work(folder: Path) -> None:
-    data = folder / "postgres"
-    starting = asyncio.create_task(Postgres(data, folder / "log").start())
-    await eventually(
-        lambda: glob.glob(f"{folder}/**/PG_VERSION", recursive=True, include_hidden=True)
-    )
-    starting.cancel()
-    await asyncio.wait([starting])
-    assert starting.cancelled()
-    assert names_in(folder) == ["postgres"]
-    assert not [
-        each
-        for each in psutil.Process().children(recursive=True)
-        if str(folder) in " ".join(each.cmdline())
-    ]
+def begun_in(folder: Path) -> list[str]:
+    """What initdb has written first."""
+    return glob.glob(f"{folder}/**/PG_VERSION", recursive=True, include_hidden=True)
+
+
+def at_work_in(folder: Path) -> list[psutil.Process]:
+    """Children of this process that were told of the folder."""
+    found = []
+    for each in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            found += [each] * (str(folder) in " ".join(each.cmdline()))
+    return found
+
+
+def living_in_group(number: int) -> list[psutil.Process]:
+    found = []
+    for each in psutil.process_iter():
+        with suppress(ProcessLookupError):
+            found += [each] * (os.getpgid(each.pid) == number and lives(each))
+    return found
+
+
+@pytest.fixture
+def named(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """A database that is made does not get its name before this is set: no start is quicker."""
+    allowed = threading.Event()
+    rename = Path.rename
+
+    def rename_when_allowed(path: Path, target: Path) -> Path:
+        assert allowed.wait(60)
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", rename_when_allowed)
+    yield allowed
+    allowed.set()
+
+
+async def test_start_that_is_called_off_twice_at_initdb_leaves_nobody_at_work(
+    folder: Path, named: threading.Event
+) -> None:
+    server = Postgres(folder / "postgres", folder / "log")
+    starting = asyncio.create_task(server.start())
+    try:
+        await eventually(lambda: begun_in(folder))
+        for _ in range(2):
+            starting.cancel()
+            await asyncio.wait([starting], timeout=0.1)
+            assert not starting.done()
+        named.set()
+        await asyncio.wait([starting])
+        assert starting.cancelled()
+        assert names_in(folder) == ["postgres"]
+        assert not at_work_in(folder)
+    finally:
+        named.set()
+        await asyncio.wait([starting])
+        await server.stop()
 
 
 async def test_start_that_is_killed_at_initdb_is_begun_anew(folder: Path) -> None:
     data = folder / "postgres"
     starting = await asyncio.create_subprocess_exec(
-        *[sys.executable, "-c", START, str(data), str(folder / "log")], start_new_session=True
+        *[sys.executable, "-c", NEVER_NAMED, str(data), str(folder / "log")], start_new_session=True
     )
-    await eventually(
-        lambda: glob.glob(f"{folder}/**/PG_VERSION", recursive=True, include_hidden=True)
-    )
-    os.killpg(starting.pid, signal.SIGKILL)
-    await starting.wait()
+    try:
+        await eventually(lambda: begun_in(folder))
+    finally:
+        os.killpg(starting.pid, signal.SIGKILL)
+        await starting.wait()
+    await eventually(lambda: not living_in_group(starting.pid))
+    assert names_in(folder) != ["postgres"]
     async with running(data) as server:
         assert await asyncio.to_thread(ask, server) == 1
     assert names_in(folder) == ["log", "postgres"]
@@ -191,6 +238,29 @@ async def test_socket_folder_of_somebody_else_is_refused(
             await Postgres(far / "postgres", folder / "log").start()
     finally:
         sockets.unlink() if whose == "link" else sockets.rmdir()
+
+
+@pytest.mark.parametrize("dies", [False, True])
+async def test_server_that_did_not_end_well_has_nobody_left_once_it_is_stopped(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, dies: bool
+) -> None:
+    """Hung, all of them: those of a dead server notice nothing, and who removes the folder races
+    nobody."""
+    monkeypatch.setattr(postgres, "STOP_LIMIT_S", 0.5)
+    async with running(folder / "postgres"):
+        server = process_of(folder / "postgres")
+        family = [server, *server.children()]
+        for each in family:
+            each.suspend()
+        if dies:
+            server.kill()
+    try:
+        assert len(family) > 3
+        assert not [each for each in family if lives(each)]
+    finally:
+        for each in family:
+            with suppress(psutil.Error):
+                each.kill()
 
 
 async def test_server_that_dies_twice_in_a_row_stays_down(

@@ -7,7 +7,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -22,8 +22,32 @@ from layover.local.interpreter import make_client
 from layover.local.postgres_data import pid_file
 from layover.local.runner import Runner, RunnerFailed
 
-from .conftest import TOYS, eventually, settings_for, variables_for
+from .conftest import TOYS, eventually, lives, settings_for, variables_for
 
+INITDB_HANGS = """
+import subprocess
+from layover.local import postgres, runner
+postgres.prepare = lambda *_: subprocess.run(["sleep", "600"])
+runner._STOP_LIMIT_S = 0.5
+"""
+SIGNAL_COMES_AGAIN = """
+import asyncio, signal
+from layover.local.postgres import Postgres
+from layover.local.runner import Runner
+async def hang(self):
+    print("starting", flush=True)
+    await asyncio.Event().wait()
+stop = Postgres.stop
+async def stop_after_a_second_signal(self):
+    handled = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, handled.set)
+    signal.raise_signal(signal.SIGTERM)
+    signal.raise_signal(signal.SIGUSR1)
+    await handled.wait()
+    await stop(self)
+    print("Postgres was stopped", flush=True)
+Runner._start_aws, Postgres.stop = hang, stop_after_a_second_signal
+"""
 SERVE = f"""
 import asyncio, logging, sys
 from pathlib import Path
@@ -36,10 +60,10 @@ sys.exit(asyncio.run(serve(settings)))
 
 @asynccontextmanager
 async def serving(
-    folder: Path, port: int = 0, variables: dict[str, str] | None = None
+    folder: Path, port: int = 0, variables: dict[str, str] | None = None, patches: str = ""
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     process = await asyncio.create_subprocess_exec(
-        *[sys.executable, "-c", SERVE, str(folder / "data"), str(port)],
+        *[sys.executable, "-c", patches + SERVE, str(folder / "data"), str(port)],
         env=variables or variables_for(folder),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -54,7 +78,7 @@ async def serving(
 
 async def url_of(process: asyncio.subprocess.Process) -> str:
     assert process.stdout is not None
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(40):
         while line := (await process.stdout.readline()).decode():
             if line.startswith("ready "):
                 return line.removeprefix("ready ").strip()
@@ -63,7 +87,7 @@ async def url_of(process: asyncio.subprocess.Process) -> str:
 
 
 async def services_of(process: asyncio.subprocess.Process) -> dict[str, str]:
-    async with httpx2.AsyncClient(base_url=await url_of(process)) as http:
+    async with httpx2.AsyncClient(base_url=await url_of(process), timeout=40) as http:
         services: dict[str, str] = (await http.get("/_local/services")).json()
         assert (await http.get("/healthz")).status_code == 200
         return services
@@ -165,7 +189,7 @@ async def test_signal_stops_everything_that_was_started(
         output, errors = await asyncio.wait_for(process.communicate(), 10)
     assert process.returncode == 0, errors.decode()
     assert "still open: 0" in output.decode()
-    assert not [each for each in children if each.is_running()]
+    await eventually(lambda: not any(lives(each) for each in children))
     assert errors == b""
 
 
@@ -200,7 +224,34 @@ async def test_signal_during_the_start_ends_it(folder: Path) -> None:
         process.terminate()
         await asyncio.wait_for(process.communicate(), 10)
     assert process.returncode == 0
-    await eventually(lambda: not any(_lives(each) for each in children))
+    await eventually(lambda: not any(lives(each) for each in children))
+
+
+async def test_signal_that_comes_twice_does_not_cut_the_end_short(folder: Path) -> None:
+    async with serving(folder, patches=SIGNAL_COMES_AGAIN) as process:
+        assert process.stdout is not None
+        assert await asyncio.wait_for(process.stdout.readline(), 40) == b"starting\n"
+        process.terminate()
+        output, errors = await asyncio.wait_for(process.communicate(), 10)
+    assert process.returncode == 0
+    assert output == b"Postgres was stopped\n"
+    assert errors == b""
+
+
+async def test_stop_that_hangs_ends_with_all_that_was_started(folder: Path) -> None:
+    async with serving(folder, patches=INITDB_HANGS) as process:
+        runner = psutil.Process(process.pid)
+        (initdb,) = await eventually(
+            lambda: [each for each in runner.children() if each.name() == "sleep"]
+        )
+        try:
+            process.terminate()
+            await asyncio.wait_for(process.communicate(), 10)
+            await eventually(lambda: not lives(initdb))
+        finally:
+            with suppress(psutil.Error):
+                initdb.kill()
+    assert process.returncode == 0
 
 
 async def test_killed_runner_leaves_no_process_and_its_data_opens_again(folder: Path) -> None:
@@ -210,7 +261,7 @@ async def test_killed_runner_leaves_no_process_and_its_data_opens_again(folder: 
         children = psutil.Process(process.pid).children(recursive=True)
         process.kill()
         await process.wait()
-    await eventually(lambda: not any(_lives(each) for each in children))
+    await eventually(lambda: not any(lives(each) for each in children))
     async with serving(folder) as again:
         dsn = (await services_of(again))["postgres"]
         query = "SELECT sum(times) FROM migrated"
@@ -220,13 +271,6 @@ async def test_killed_runner_leaves_no_process_and_its_data_opens_again(folder: 
 def _commit(dsn: str) -> None:
     with psycopg.connect(dsn) as connection:
         connection.execute("UPDATE migrated SET times = 101")
-
-
-def _lives(process: psutil.Process) -> bool:
-    try:
-        return bool(process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
 
 
 async def test_migration_that_fails_ends_the_start(folder: Path) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import httpx2
@@ -11,8 +11,11 @@ import pytest
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from front_kit import LIMIT_S, serving
-from layover.local.socket_front import MESSAGE_LIMIT, Limits
+from front_kit import LIMIT_S, Clock, Function, serving
+from layover.local import socket_front
+from layover.local.socket_front import MESSAGE_LIMIT, Limits, WebSocketFront
+
+SOON = timedelta(seconds=0.05)
 
 
 async def ended(client: ClientConnection) -> int | None:
@@ -86,14 +89,74 @@ async def test_a_connection_ends_at_its_limits(limits: Limits) -> None:
         await served.function.asked("$disconnect")
 
 
-async def test_words_keep_an_idle_connection_open() -> None:
-    async with serving(Limits(idle=timedelta(seconds=2))) as served, served.connect() as client:
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The front's."""
+    made = Clock()
+    monkeypatch.setattr(socket_front, "time", made)
+    return made
+
+
+async def test_words_keep_an_idle_connection_open(clock: Clock) -> None:
+    async with serving(Limits(idle=SOON)) as served, served.connect() as client:
         for count in range(1, 6):
+            clock.now += 0.04
             await client.send("still here")
             await served.function.asked("$default", count)
-            await asyncio.sleep(0.5)
+            await clock.looked_at()
         assert served.function.of("$disconnect") == []
+        clock.now += 0.06
         assert await ended(client) == 1001
+
+
+async def test_posts_keep_an_idle_connection_open_but_not_an_old_one(clock: Clock) -> None:
+    limits = Limits(idle=SOON, life=timedelta(seconds=0.22))
+    async with serving(limits) as served, served.connect() as client:
+        connection_id = await served.id_of(client)
+        for _ in range(5):
+            clock.now += 0.04
+            assert await asyncio.to_thread(served.front.post, connection_id, b"still here") == 200
+            await clock.looked_at()
+        assert served.function.of("$disconnect") == []
+        clock.now += 0.04
+        assert await ended(client) == 1001
+
+
+@pytest.mark.parametrize("step", [86400.0, -86400.0])
+async def test_a_clock_that_is_put_right_neither_ends_a_connection_nor_keeps_it(
+    clock: Clock, step: float
+) -> None:
+    async with serving(Limits(idle=SOON)) as served, served.connect() as client:
+        connection_id = await served.id_of(client)
+        clock.step = step
+        await clock.looked_at()
+        assert served.function.of("$disconnect") == []
+        await client.send("what time is it?")
+        await served.function.asked("$default")
+        described = served.front.describe(connection_id)
+        assert described is not None
+        since = [datetime.fromisoformat(described[k]) for k in ("connectedAt", "lastActiveAt")]
+        assert since[1] - since[0] == timedelta(seconds=step)
+        clock.now += 0.06
+        assert await ended(client) == 1001
+
+
+async def test_a_client_that_dies_in_its_handshake_is_let_go_all_the_same() -> None:
+    function = Function()
+    front = WebSocketFront(function)
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "websocket.connect"}
+
+    async def send(message: Any) -> None:
+        raise ConnectionResetError
+
+    with suppress(OSError):
+        await front.serve({"query_string": b"", "headers": []}, receive, send)
+    (came,), (left,) = function.of("$connect"), function.of("$disconnect")
+    connection_id = came["requestContext"]["connectionId"]
+    assert left["requestContext"]["connectionId"] == connection_id
+    assert front.describe(connection_id) is None
 
 
 async def test_a_client_that_does_not_read_is_let_go() -> None:

@@ -154,14 +154,26 @@ async def test_token_whose_time_is_over_is_taken_no_more(served: Served) -> None
     assert await end_of(served, arn) == "SUCCEEDED"
 
 
+def interpreter_threads() -> set[threading.Thread]:
+    """Of all executions: what is neither the runner's nor of a connection to it."""
+    moto = "moto.stepfunctions."
+    return {
+        each
+        for each in threading.enumerate()
+        if getattr(vars(each).get("_target"), "__module__", "").startswith(moto)
+    }
+
+
 async def test_stopped_execution_keeps_no_thread_and_stays_stopped(served: Served) -> None:
+    before = interpreter_threads()
     arn = await start(served, "walk", "abandoned")
     states = served.client("stepfunctions")
     waiting = [await token(served, "abandoned", key) for key in ("c1", "c2")]
-    before = threading.active_count()
+    own = interpreter_threads() - before
+    assert len(own) >= 2 * len(waiting)
     await asyncio.to_thread(lambda: states.stop_execution(executionArn=arn))
     assert await end_of(served, arn) == "ABORTED"
-    await eventually(lambda: threading.active_count() <= before - 2 * len(waiting))
+    await eventually(lambda: not any(each.is_alive() for each in own))
     assert await end_of(served, arn) == "ABORTED"
     assert "resume" not in served.lines("abandoned")
     for late in waiting:

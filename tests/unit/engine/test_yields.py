@@ -1,7 +1,6 @@
 """An invocation that runs out of time yields; a fresh one goes on (BEHAVIOUR 5.3)."""
 
 import asyncio
-import time
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -15,20 +14,16 @@ from layover.errors import AttemptsUsedUp
 from layover.keys import META, Keys
 from layover.services.turn import MAX_TURNS
 from layover.values.run import Status
+from loop_kit import LoopDeadline, played
 from run_kit import ANN, Bench, answers, suspended, told, types
 
 BRIEF = timedelta(seconds=4)
 """The engine keeps a second of it for the journal, and begins a tool with half of it left."""
 
 
-class Countdown:
+def countdown(limit: timedelta = BRIEF) -> LoopDeadline:
     """A deadline that is so far away when it is made."""
-
-    def __init__(self, limit: timedelta) -> None:
-        self._at = time.monotonic() + limit.total_seconds()
-
-    def remaining(self) -> timedelta:
-        return timedelta(seconds=self._at - time.monotonic())
+    return LoopDeadline(asyncio.get_running_loop().time() + limit.total_seconds())
 
 
 @dataclass
@@ -66,52 +61,58 @@ async def turn(bench: Bench, run_id: str, deadline: Any) -> str:
     return str(answer["status"])
 
 
-async def test_a_run_that_yields_five_times_without_a_step_is_given_up() -> None:
-    slow = Slow(idempotent=True)
-    bench = slow.bench()
-    run_id = await bench.start()
-    # The first attempt journals the step, so that it does not count.
-    for _ in range(6):
-        assert await turn(bench, run_id, Countdown(timedelta(seconds=1))) == "yielded"
-    with pytest.raises(AttemptsUsedUp):
-        await bench.turn(run_id)
-    assert await bench.settle(run_id, Error="AttemptsUsedUp") == "over"
-    run = await bench.run(run_id)
-    assert (run.status, types(await bench.events(run_id))[-2:]) == (
-        Status.FAILED,
-        ["error", "finish"],
-    )
+def test_a_run_that_yields_five_times_without_a_step_is_given_up() -> None:
+    async def scene() -> None:
+        slow = Slow(idempotent=True)
+        bench = slow.bench()
+        run_id = await bench.start()
+        # The first attempt journals the step, so that it does not count.
+        for _ in range(6):
+            assert await turn(bench, run_id, countdown(timedelta(seconds=1))) == "yielded"
+        with pytest.raises(AttemptsUsedUp):
+            await bench.turn(run_id)
+        assert await bench.settle(run_id, Error="AttemptsUsedUp") == "over"
+        assert (await bench.run(run_id)).status is Status.FAILED
+        assert types(await bench.events(run_id))[-2:] == ["error", "finish"]
+
+    played(scene())
 
 
-async def test_a_long_call_that_must_not_run_twice_is_not_let_go() -> None:
-    slow = Slow(idempotent=False)
-    bench = slow.bench()
-    run_id = await bench.start()
-    deadline = Countdown(BRIEF)
-    running = asyncio.create_task(bench.turn(run_id, deadline))
-    while deadline.remaining() > timedelta(seconds=0.8):
-        await asyncio.wait([running], timeout=0.05)
-    assert not running.done()
-    slow.go.set()
-    # It is settled in the time that is left, and the run goes on in a fresh invocation.
-    assert (await asyncio.wait_for(running, 5))["status"] == "yielded"
-    assert await turn(bench, run_id, Told()) == "over"
-    assert told((await bench.run(run_id)).messages)[1] == ("tool", "slept")
-    assert len(slow.entered) == 1
+def test_a_long_call_that_must_not_run_twice_is_not_let_go() -> None:
+    async def scene() -> None:
+        slow = Slow(idempotent=False)
+        bench = slow.bench()
+        run_id = await bench.start()
+        deadline = countdown()
+        running = asyncio.create_task(bench.turn(run_id, deadline))
+        while deadline.remaining() > timedelta(seconds=0.8):
+            await asyncio.wait([running], timeout=0.05)
+        assert not running.done()
+        slow.go.set()
+        # It is settled in the time that is left, and the run goes on in a fresh invocation.
+        assert (await asyncio.wait_for(running, 5))["status"] == "yielded"
+        assert await turn(bench, run_id, Told()) == "over"
+        assert told((await bench.run(run_id)).messages)[1] == ("tool", "slept")
+        assert len(slow.entered) == 1
+
+    played(scene())
 
 
-async def test_a_long_call_that_may_run_twice_is_left_to_the_next_attempt() -> None:
-    slow = Slow(idempotent=True)
-    bench = slow.bench()
-    run_id = await bench.start()
-    assert await turn(bench, run_id, Countdown(BRIEF)) == "yielded"
-    slow.go.set()
-    assert await turn(bench, run_id, Told()) == "over"
-    assert told((await bench.run(run_id)).messages)[1] == ("tool", "slept")
-    first, second = slow.entered
-    assert first == second
-    found = types(await bench.events(run_id))
-    assert (found.count("tool-execution-end"), found.count("agent-start")) == (1, 1)
+def test_a_long_call_that_may_run_twice_is_left_to_the_next_attempt() -> None:
+    async def scene() -> None:
+        slow = Slow(idempotent=True)
+        bench = slow.bench()
+        run_id = await bench.start()
+        assert await turn(bench, run_id, countdown()) == "yielded"
+        slow.go.set()
+        assert await turn(bench, run_id, Told()) == "over"
+        assert told((await bench.run(run_id)).messages)[1] == ("tool", "slept")
+        first, second = slow.entered
+        assert first == second
+        found = types(await bench.events(run_id))
+        assert (found.count("tool-execution-end"), found.count("agent-start")) == (1, 1)
+
+    played(scene())
 
 
 async def test_no_model_is_asked_without_the_time_for_its_answer() -> None:
@@ -139,18 +140,21 @@ async def test_what_an_invocation_begins_with_is_always_begun() -> None:
     assert await turn(bench, run_id, Told(timedelta(seconds=2))) == "over"
 
 
-async def test_after_very_many_turns_a_fresh_execution_goes_on() -> None:
+def test_after_very_many_turns_a_fresh_execution_goes_on() -> None:
     """The history of an execution has a limit (DESIGN 1)."""
-    slow = Slow(idempotent=True)
-    bench = slow.bench()
-    run_id = await bench.start()
-    many = Update(Keys(ANN).run(run_id), META, set={"turns": MAX_TURNS - 1})
-    await bench._table.write(many)
-    assert await turn(bench, run_id, Countdown(BRIEF)) == "left"
-    assert bench.callbacks.started == [(ANN, run_id, 1), (ANN, run_id, 2)]
-    # The old one may do nothing more.
-    assert await turn(bench, run_id, Told()) == "left"
-    assert (await bench.meta(run_id)).execution == f"{run_id}-2"
+
+    async def scene() -> None:
+        bench = Slow(idempotent=True).bench()
+        run_id = await bench.start()
+        many = Update(Keys(ANN).run(run_id), META, set={"turns": MAX_TURNS - 1})
+        await bench._table.write(many)
+        assert await turn(bench, run_id, countdown()) == "left"
+        assert bench.callbacks.started == [(ANN, run_id, 1), (ANN, run_id, 2)]
+        # The old one may do nothing more.
+        assert await turn(bench, run_id, Told()) == "left"
+        assert (await bench.meta(run_id)).execution == f"{run_id}-2"
+
+    played(scene())
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])

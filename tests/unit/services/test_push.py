@@ -110,7 +110,10 @@ async def test_a_post_whose_end_nobody_knows_closes_the_connection() -> None:
     assert world.sockets.open == set()
 
 
-async def test_a_frame_without_room_is_posted_again(world: SocketWorld, log: RunLog) -> None:
+async def test_a_frame_without_room_is_posted_again() -> None:
+    world = SocketWorld(finish_s=20)
+    await world.connect()
+    log = await world.running()
     await world.followed(log)
     world.sockets.busy = 2
     await world.tell(log, 1, 2, 3)

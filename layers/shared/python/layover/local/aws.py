@@ -33,6 +33,11 @@ _in_use = threading.Lock()
 _MOST_EVENTS_KEPT = 10_000
 _CONNECTION = re.compile(r"^/@connections/(?P<id>.+)$")
 _INVOKE = re.compile(r"^/2015-03-31/functions/(?P<name>.+)/invocations/?$")
+_START = "AWSStepFunctions.StartExecution"
+_EXECUTIONS = (
+    *(_START, "AWSStepFunctions.StopExecution", "AWSStepFunctions.DescribeExecution"),
+    *("AWSStepFunctions.ListExecutions", "AWSStepFunctions.SendTask"),
+)
 _SUBSTITUTION = re.compile(r"\$\{(\w+)FunctionArn\}")
 
 
@@ -89,11 +94,12 @@ class Services:
         self._functions = functions
         self._moto = moto
         self._clock = SystemClock()
-        # moto's tables are neither locked nor atomic, its StartExecution checks the name and then
-        # starts, its PutObject looks and then writes: one request at a time is what makes conditions
-        # mean something.
+        # moto's tables are neither locked nor atomic, its StartExecution checks the name, lists the
+        # execution, and starts it (who looks in between finds one without a status), its PutObject
+        # looks and then writes: one request at a time is what makes conditions mean something.
         self._tables = threading.RLock()
-        self._starts = threading.Lock()
+        self._executions = threading.Lock()
+        self._stopping = False
         self._objects = threading.Lock()
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
@@ -106,14 +112,23 @@ class Services:
         if target == "AWSEvents.PutEvents":
             return self._put_events(environ).send(start_response)
         with self._one_at_a_time(target, environ):
+            if self._stopping and target == _START:
+                refusal = _error(503, "ServiceUnavailable", "the runner is stopping")
+                return refusal.send(start_response)
             return self._moto(environ, start_response)
+
+    def refuse_starts(self) -> None:
+        """Once this is back, every StartExecution is through or refused: one that came later would go on
+        in this process, where nobody stops it."""
+        with self._executions:
+            self._stopping = True
 
     def _one_at_a_time(self, target: str, environ: Environ) -> AbstractContextManager[object]:
         if target.startswith("DynamoDB_"):
             return self._tables
         if environ.keys() & {"HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH"}:
             return self._objects
-        return self._starts if target == "AWSStepFunctions.StartExecution" else nullcontext()
+        return self._executions if target.startswith(_EXECUTIONS) else nullcontext()
 
     def _put_events(self, environ: Environ) -> _Answer:
         entries = self.events.put(json.loads(_body(environ))["Entries"], self._clock.now())
@@ -127,9 +142,7 @@ class Services:
         try:
             json.loads(payload)
             if kind == "Event":
-                loop = self._functions.loop
-                self._functions.check(name, payload)
-                loop.call_soon_threadsafe(self._functions.invoke_later, name, payload)
+                self._functions.accept(name, payload)
                 return _Answer("202 Accepted", [], b"")
             return _invoked(self._functions.invoke_blocking(name, payload))
         except LambdaError as error:
@@ -171,7 +184,7 @@ def _json(status: str, document: object, *headers: tuple[str, str]) -> _Answer:
 
 
 def _error(status: int, code: str, message: str) -> _Answer:
-    document = {"Type": "User", "Message": message, "message": message}
+    document = {"__type": code, "Type": "User", "Message": message, "message": message}
     return _json(f"{status} Error", document, ("x-amzn-ErrorType", code))
 
 
@@ -212,7 +225,8 @@ class AwsServer:
         self._server.start()
 
     def stop_executions(self) -> int:
-        """End every execution; answers how many were open."""
+        """End every execution, start no more; answers how many were open."""
+        self._services.refuse_starts()
         open_executions = [each for each in _executions() if each.status == "RUNNING"]
         for execution in open_executions:
             execution.stop(stop_date=datetime.now(UTC), error=None, cause="the runner stops")

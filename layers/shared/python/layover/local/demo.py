@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.text import Text
 
 from layover.local.http_server import PortInUse
+from layover.local.interpreter import make_client
 from layover.local.postgres_data import PostgresFailed
 from layover.local.runner import Runner, RunnerFailed
 from layover.local.settings import Settings
@@ -52,11 +53,18 @@ def main() -> int:
 async def _demo(console: Console) -> int:
     task = asyncio.current_task()
     assert task is not None
+    left = threading.Event()
+
+    def interrupt() -> None:
+        """Once, and not what follows the talk: a cleanup that is cut short leaves processes behind."""
+        if not (left.is_set() or task.cancelling()):
+            task.cancel()
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+        asyncio.get_running_loop().add_signal_handler(number, interrupt)
     data = Path(tempfile.mkdtemp(prefix="layover-demo-"))
     try:
-        await _conversation(console, data)
+        await _conversation(console, data, left)
     except asyncio.CancelledError:
         console.print("interrupted")
         code = 1
@@ -70,14 +78,13 @@ async def _demo(console: Console) -> int:
     return code
 
 
-async def _conversation(console: Console, data: Path) -> None:
+async def _conversation(console: Console, data: Path, left: threading.Event) -> None:
     console.print("Starting a system of its own ...", style="dim")
     # The examples, whatever the environment serves: the conversation is about them.
     async with Runner(Settings(port=0, agents="user_agents", data=data)) as runner:
         for notice in runner.notices:
             console.print(notice, style="dim", markup=False, soft_wrap=True)
         console.print(f"ready {runner.url}", style="dim", markup=False, soft_wrap=True)
-        left = threading.Event()
         try:
             failed = await asyncio.to_thread(_talk, runner.url, console, left)
         finally:
@@ -284,15 +291,7 @@ class Conversation:
         _check(_in_order(_APPROVED_RUN, names), f"the execution's states were {names}")
 
     def _step_functions(self) -> Any:
-        import boto3
-
-        return boto3.client(
-            "stepfunctions",
-            endpoint_url=self._services["endpoint_url"],
-            region_name=self._services["region"],
-            aws_access_key_id="local",
-            aws_secret_access_key="local",
-        )
+        return make_client("stepfunctions", self._services["endpoint_url"])
 
     def _eventually(self, look: Callable[[], T], what: str) -> T:
         """What `look` answers as soon as that is something. Raises StepFailed."""

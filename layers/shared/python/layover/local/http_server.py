@@ -10,6 +10,10 @@ import uvicorn
 
 _START_LIMIT_S = 10.0
 _GRACE_S = 1
+_ABORTED_WITHIN_S = 1
+# Longer than any client keeps an idle connection (httpx 5 s, uvicorn's own limit too; load balancers 60 s):
+# a request that is sent as the server closes fails.
+_KEEP_ALIVE_S = 75
 
 
 class PortInUse(Exception):
@@ -25,6 +29,11 @@ class _Server(uvicorn.Server):
         """Tell who waits that connections are accepted."""
         await super().startup(sockets)
         self.accepts.set()
+
+    def abort(self) -> None:
+        """Cut what is still connected: who sends no more or does not read would never let go."""
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -46,7 +55,9 @@ class HttpServer:
             server_header=False,
             # API Gateway compresses no WebSocket either.
             ws_per_message_deflate=False,
-            timeout_graceful_shutdown=_GRACE_S,
+            timeout_keep_alive=_KEEP_ALIVE_S,
+            # The last resort, which is logged; `stop` aborts before.
+            timeout_graceful_shutdown=_GRACE_S + _ABORTED_WITHIN_S,
         )
         self._server = _Server(config)
         self._task: asyncio.Task[None] | None = None
@@ -66,7 +77,9 @@ class HttpServer:
         """Stop accepting, give open requests a second, close."""
         self._server.should_exit = True
         if self._task is not None:
-            await asyncio.wait([self._task], timeout=_GRACE_S + 2)
+            await asyncio.wait([self._task], timeout=_GRACE_S)
+            self._server.abort()
+            await asyncio.wait([self._task], timeout=_ABORTED_WITHIN_S + 1)
         self.close()
 
     def close(self) -> None:

@@ -100,9 +100,9 @@ class _Worker(ExecutionWorker):
     StopExecution, and SendTask* with a token that is no longer known, fail on its absence (500).
     """
 
-    def start(self) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self.env = super()._get_evaluation_environment()
-        super().start()  # type: ignore[no-untyped-call]
 
     def stop(self, stop_date: Any, error: str | None, cause: str | None) -> None:
         """moto shows a stopped execution as RUNNING until the task that it is in comes back, lets its

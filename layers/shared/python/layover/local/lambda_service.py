@@ -6,7 +6,9 @@ import os
 import time
 from collections import deque
 from collections.abc import Coroutine
+from concurrent.futures import CancelledError, wait
 from datetime import timedelta
+from typing import Any, TypeVar
 
 from layover.local.execution_environment import ExecutionEnvironment, FunctionSpec, State
 from layover.local.invocation import (
@@ -21,12 +23,38 @@ from layover.local.invocation import (
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 IDLE_LIMIT = timedelta(minutes=5)
 _REAP_EVERY = timedelta(seconds=30)
 # Lambda repeats a failed asynchronous event after one and two minutes; nobody waits so long here.
 _ASYNC_RETRY_DELAYS = (timedelta(seconds=1), timedelta(seconds=2))
 # A start costs a second of CPU: starting twelve at once makes all of them late.
 _STARTING_AT_ONCE = min(4, max(2, os.cpu_count() or 2))
+# How often who waits for a loop looks whether it has ended without a word.
+_LOOK_EVERY_S = 0.5
+
+
+def result_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
+    """What `work` comes to in `loop`; for a thread that is not the loop's.
+
+    Raises LambdaError where the loop has ended, or ends before `work` does: between any look at a loop
+    and what is done with it a thread may be paused for as long as the loop lives.
+    """
+    try:
+        future = asyncio.run_coroutine_threadsafe(work, loop)
+    except RuntimeError:
+        work.close()
+        raise LambdaError("the runner is stopping") from None
+    while not wait([future], _LOOK_EVERY_S).done:
+        if loop.is_closed():
+            # It was taken by a loop that ran no more, and would be reported as never awaited.
+            work.close()
+            raise LambdaError("the runner is stopping")
+    try:
+        return future.result()
+    except CancelledError:
+        raise LambdaError("the runner is stopping") from None
 
 
 class FunctionPool:
@@ -182,7 +210,17 @@ class LambdaService:
     def invoke_blocking(self, name: str, payload: bytes) -> InvokeResult:
         """`invoke` for a thread that is not the event loop's, which may have ended since."""
         self.check(name, payload)
-        return asyncio.run_coroutine_threadsafe(self.invoke(name, payload), self.loop).result()
+        return result_in(self.loop, self.invoke(name, payload))
+
+    def accept(self, name: str, payload: bytes) -> None:
+        """`invoke_later` for a thread that is not the event loop's; raises LambdaError."""
+
+        async def taken() -> None:
+            self.check(name, payload)
+            self.invoke_later(name, payload)
+
+        self.check(name, payload)
+        result_in(self.loop, taken())
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:

@@ -22,6 +22,7 @@ from layover.local.postgres_data import (
     STOP_FAST,
     STOP_LIMIT_S,
     PostgresFailed,
+    end_rest,
     failures_said,
     pid_file,
     prepare,
@@ -80,7 +81,9 @@ class Postgres:
                 self._user = await asyncio.shield(preparing)
         except asyncio.CancelledError:
             # A thread hears of no cancel, and who stops may remove the folder that initdb writes to.
-            await asyncio.wait([preparing])
+            while not preparing.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([preparing])
             raise
         await self._launch_and_wait()
 
@@ -111,6 +114,8 @@ class Postgres:
             with suppress(subprocess.TimeoutExpired):
                 await asyncio.to_thread(self._process.wait, STOP_LIMIT_S)
                 break
+        if self._process.returncode != 0:
+            await asyncio.to_thread(end_rest, self._data)
         self._process = None
         if self._sockets != self._data:
             with suppress(OSError):

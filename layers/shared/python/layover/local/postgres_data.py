@@ -10,6 +10,7 @@ import signal
 import stat
 import subprocess
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -158,6 +159,31 @@ def end_leftover(data: Path) -> None:
             process.wait(STOP_LIMIT_S)
         else:
             (data / "postmaster.pid").unlink(missing_ok=True)
+
+
+def end_rest(data: Path) -> None:
+    """End what a dead server left behind. Each of its processes has a session of its own, and one that
+    hangs does not notice the death."""
+    import psutil
+
+    rest = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if _serves(process, data):
+                process.kill()
+                rest.append(process)
+    deadline = time.monotonic() + STOP_LIMIT_S
+    while any(_lives(process) for process in rest) and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def _lives(process: Any) -> bool:
+    """A zombie does not, however long nobody asks for its code."""
+    import psutil
+
+    with suppress(psutil.NoSuchProcess):
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    return False
 
 
 def _serves(process: Any, data: Path) -> bool:

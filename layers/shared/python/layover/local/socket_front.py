@@ -9,7 +9,6 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Coroutine, Mapping
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,6 +18,7 @@ from urllib.parse import parse_qsl
 
 from layover.local.gateway import Functions, Receive, Scope, Send
 from layover.local.invocation import InvokeResult, LambdaError
+from layover.local.lambda_service import result_in
 
 logger = logging.getLogger(__name__)
 
@@ -47,8 +47,9 @@ class _Socket:
 
     def __init__(self, send: Send, limits: Limits) -> None:
         self.id = secrets.token_urlsafe(11) + "="
-        self.connected_at = time.time()
-        self.active_at = self.connected_at
+        # For others to read. The limits go by a clock that nobody sets.
+        self.connected_at = self.active_at = time.time()
+        self._opened = self._heard = time.monotonic()
         self.closed = asyncio.Event()
         self.code = NORMAL
         self.left = False
@@ -69,8 +70,13 @@ class _Socket:
             return False
         self._waiting.append(text)
         self._more.set()
-        self.active_at = time.time()
+        self.touch()
         return True
+
+    def touch(self) -> None:
+        """Something was said, by whichever side."""
+        self.active_at = time.time()
+        self._heard = time.monotonic()
 
     def close(self, code: int) -> None:
         """No message goes out after this."""
@@ -90,7 +96,7 @@ class _Socket:
     async def expire(self) -> None:
         """Close when the connection is too old, or nothing was said for too long."""
         idle, life = self._limits.idle.total_seconds(), self._limits.life.total_seconds()
-        while (left := min(self.active_at + idle, self.connected_at + life) - time.time()) > 0:
+        while (left := min(self._heard + idle, self._opened + life) - time.monotonic()) > 0:
             await asyncio.sleep(left)
         self.close(GOING_AWAY)
 
@@ -112,9 +118,10 @@ class WebSocketFront:
         status = await self._connect(socket, scope)
         if status != HTTPStatus.OK:
             return await _refuse(send, status)
-        await send({"type": "websocket.accept"})
         self._sockets[socket.id] = socket
         try:
+            # A client that died meanwhile is told to the function as well, which has it written down.
+            await send({"type": "websocket.accept"})
             await self._open(socket, scope, receive)
         finally:
             del self._sockets[socket.id]
@@ -147,9 +154,12 @@ class WebSocketFront:
         return {"connectedAt": _iso(socket.connected_at), "lastActiveAt": _iso(socket.active_at)}
 
     def _in_loop(self, work: Coroutine[Any, Any, bool]) -> bool:
+        """Its answer; False where the loop ends, and every connection with it."""
         assert self._loop is not None
-        answer: Future[bool] = asyncio.run_coroutine_threadsafe(work, self._loop)
-        return answer.result(timeout=10)
+        try:
+            return result_in(self._loop, work)
+        except LambdaError:
+            return False
 
     async def _connect(self, socket: _Socket, scope: Scope) -> int:
         event = _event(socket, scope, "$connect", "CONNECT")
@@ -194,7 +204,7 @@ class WebSocketFront:
         room = asyncio.Semaphore(_AT_ONCE)
         async with asyncio.TaskGroup() as messages:
             while (message := await receive())["type"] == "websocket.receive":
-                socket.active_at = time.time()
+                socket.touch()
                 body, is_base64 = _body(message)
                 if len(body) > MESSAGE_LIMIT:
                     return socket.close(TOO_BIG)

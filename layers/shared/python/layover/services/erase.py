@@ -1,5 +1,5 @@
-"""Erase a deleted thread: its runs are cancelled, then the database, the run records and what they keep
-in S3 are emptied. Repeatable: whatever stops it, the sweeper begins again until nothing is left.
+"""Erase a deleted thread: the database is emptied, so that nobody recalls it any more, its runs are
+cancelled, then the run records and what they keep in S3 are emptied. Repeatable: whatever stops it, the sweeper begins again until nothing is left.
 
 A run's holder may still be writing then: the records and S3 are emptied once more when no function that
 ran at that time can be alive. (The database takes nothing for a thread that is gone.)"""
@@ -27,10 +27,10 @@ async def erase(runtime: Runtime, owner: str, thread_id: str) -> None:
     if head is not None and head.empty_again_at is not None:
         await _erase_late(runtime, owner, thread_id, head.empty_again_at)
         return
+    await runtime.threads.erase(owner, thread_id)
     # An execution whose run's records are gone would wait for a decision for up to a year.
     await _stop(runtime, owner, [head.active_run] if head and head.active_run else [])
     await _stop(runtime, owner, head.queue if head else ())
-    await runtime.threads.erase(owner, thread_id)
     await _empty(runtime, owner, thread_id)
     lives = runtime.settings.sweep_patience * LAST_WRITER
     await runtime.journal.emptied(owner, thread_id, runtime.clock.now() + lives)

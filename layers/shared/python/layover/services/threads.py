@@ -22,7 +22,7 @@ MAX_METADATA = 64 * 1024
 _CURSOR = "threads"
 _LOOK_UP_S = 2
 """Seconds for the database, which may be asleep; the next listing tries again."""
-ERASE_WITHIN = timedelta(seconds=1)
+ERASE_WITHIN = timedelta(seconds=2)
 """What a thread needs beyond this is no request's: the sweeper erases the rest."""
 _log = logging.getLogger("layover")
 

@@ -1,0 +1,250 @@
+"""What ends while something comes in from other threads: executions, and the loop of the functions."""
+
+import asyncio
+import gc
+import json
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from botocore.exceptions import ClientError
+from moto.stepfunctions.parser.backend.execution import Execution
+
+from layover.local.aws import AwsServer, Services
+from layover.local.execution_environment import FunctionSpec
+from layover.local.interpreter import make_client
+from layover.local.invocation import InvokeResult, LambdaError
+from layover.local.lambda_service import LambdaService, result_in
+from layover.local.socket_front import WebSocketFront
+from layover.local.wsgi import WsgiServer
+
+from .test_lambda_service import LONG
+
+WAITS = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 60, "End": True}}}
+
+
+class Held:
+    """The start of every execution, at the moment when it is listed and has no status."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.reached, self.go_on = threading.Event(), threading.Event()
+        start: Callable[[Execution], None] = Execution.start
+
+        def held(execution: Execution) -> None:
+            self.reached.set()
+            assert self.go_on.wait(20)
+            start(execution)
+
+        monkeypatch.setattr(Execution, "start", held)
+
+
+@pytest.fixture
+def aws() -> Iterator[AwsServer]:
+    server = AwsServer(LambdaService())
+    server.start()
+    yield server
+    server.stop_executions()
+    server.stop()
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(4) as made:
+        yield made
+
+
+def machine(aws: AwsServer) -> tuple[Any, str]:
+    """A client, and the ARN of a state machine that only waits."""
+    states = make_client("stepfunctions", aws.endpoint_url)
+    wanted = {
+        "name": "waits",
+        "definition": json.dumps(WAITS),
+        "roleArn": "arn:aws:iam::123456789012:role/x",
+    }
+    return states, str(states.create_state_machine(**wanted)["stateMachineArn"])
+
+
+def test_execution_that_is_just_starting_is_ended_by_the_stop(
+    aws: AwsServer, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states, arn = machine(aws)
+    held = Held(monkeypatch)
+    start = pool.submit(lambda: str(states.start_execution(stateMachineArn=arn)["executionArn"]))
+    assert held.reached.wait(20)
+    stop = pool.submit(aws.stop_executions)
+    wait([stop], 0.5)
+    held.go_on.set()
+    assert stop.result(20) == 1
+    found = states.describe_execution(executionArn=start.result(20))
+    assert found["status"] == "ABORTED"
+
+
+def test_execution_is_not_started_after_the_stop(aws: AwsServer) -> None:
+    states, arn = machine(aws)
+    assert aws.stop_executions() == 0
+    with pytest.raises(ClientError, match="the runner is stopping") as refused:
+        states.start_execution(stateMachineArn=arn)
+    assert refused.value.response["Error"]["Code"] == "ServiceUnavailable"
+    assert states.list_executions(stateMachineArn=arn)["executions"] == []
+
+
+def test_unknown_token_is_called_so_in_the_middle_of_a_start(
+    aws: AwsServer, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states, arn = machine(aws)
+    held = Held(monkeypatch)
+    start = pool.submit(states.start_execution, stateMachineArn=arn)
+    assert held.reached.wait(20)
+    late = pool.submit(states.send_task_success, taskToken="nobody's", output="{}")
+    wait([late], 0.5)
+    held.go_on.set()
+    with pytest.raises(states.exceptions.InvalidToken):
+        late.result(20)
+    start.result(20)
+
+
+def test_execution_can_be_stopped_before_its_thread_has_begun(
+    aws: AwsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states, arn = machine(aws)
+    begun = Execution._get_start_execution_worker
+
+    def stopped(execution: Execution) -> Any:
+        worker: Any = begun(execution)
+        worker.stop(stop_date=None, error=None, cause="at once")
+        return worker
+
+    monkeypatch.setattr(Execution, "_get_start_execution_worker", stopped)
+    assert states.start_execution(stateMachineArn=arn)["executionArn"]
+
+
+def functions_of(folder: Path) -> LambdaService:
+    functions = LambdaService()
+    functions.add(FunctionSpec("turn", LONG, {}, folder / "log", folder / "clock"))
+    return functions
+
+
+@pytest.mark.parametrize("kind", ["RequestResponse", "Event"])
+@pytest.mark.filterwarnings("error")
+def test_event_that_is_checked_before_the_end_and_handed_over_after_it_is_refused(
+    tmp_path: Path,
+    kind: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    pool: ThreadPoolExecutor,
+) -> None:
+    functions = functions_of(tmp_path)
+    checked, ended = threading.Event(), threading.Event()
+    check = functions.check
+
+    def slow(name: str, payload: bytes) -> None:
+        check(name, payload)
+        checked.set()
+        assert ended.wait(20)
+
+    monkeypatch.setattr(functions, "check", slow)
+    services = WsgiServer(Services(functions, cast(Any, None)))
+    services.start()
+    lambdas = make_client("lambda", services.url)
+
+    async def lived() -> "Future[Any]":
+        await functions.start()
+        call = pool.submit(lambdas.invoke, FunctionName="turn", InvocationType=kind)
+        assert await asyncio.to_thread(checked.wait, 20)
+        await functions.stop()
+        return call
+
+    try:
+        call = asyncio.run(lived())
+        ended.set()
+        with pytest.raises(lambdas.exceptions.ServiceException, match="the runner is stopping"):
+            call.result(20)
+    finally:
+        services.stop()
+    gc.collect()
+    assert caplog.messages == []
+
+
+def test_loop_that_ends_with_an_event_under_way_refuses_it(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    pool: ThreadPoolExecutor,
+) -> None:
+    functions = functions_of(tmp_path)
+    begun = threading.Event()
+
+    async def for_ever(name: str, payload: bytes) -> InvokeResult:
+        begun.set()
+        return await asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr(functions, "invoke", for_ever)
+    services = WsgiServer(Services(functions, cast(Any, None)))
+    services.start()
+    lambdas = make_client("lambda", services.url)
+
+    async def lived() -> "Future[Any]":
+        await functions.start()
+        call = pool.submit(lambdas.invoke, FunctionName="turn")
+        assert await asyncio.to_thread(begun.wait, 20)
+        return call
+
+    try:
+        call = asyncio.run(lived())
+        with pytest.raises(lambdas.exceptions.ServiceException, match="the runner is stopping"):
+            call.result(20)
+    finally:
+        services.stop()
+    assert caplog.messages == []
+
+
+@pytest.mark.filterwarnings("error")
+def test_work_that_a_loop_took_and_never_began_is_refused(pool: ThreadPoolExecutor) -> None:
+    loop = asyncio.new_event_loop()
+    taken = threading.Event()
+    call_soon = loop.call_soon_threadsafe
+
+    def take(*arguments: Any, **options: Any) -> Any:
+        handle = call_soon(*arguments, **options)
+        taken.set()
+        return handle
+
+    loop.call_soon_threadsafe = take  # type: ignore[method-assign]
+    call = pool.submit(result_in, loop, answered())
+    assert taken.wait(20)
+    loop.close()
+    with pytest.raises(LambdaError, match="the runner is stopping"):
+        call.result(20)
+    gc.collect()
+
+
+@pytest.mark.filterwarnings("error")
+def test_message_for_a_socket_of_a_loop_that_has_ended_is_gone() -> None:
+    front = WebSocketFront(cast(Any, None))
+    loop = asyncio.new_event_loop()
+    loop.close()
+    front._loop = loop
+    front._sockets["c"] = cast(Any, None)
+    assert front.post("c", b"too late") == HTTPStatus.GONE
+    gc.collect()
+
+
+def test_error_of_the_work_itself_is_the_callers(pool: ThreadPoolExecutor) -> None:
+    async def asked(work: Coroutine[Any, Any, bool]) -> bool:
+        return await asyncio.to_thread(result_in, asyncio.get_running_loop(), work)
+
+    with pytest.raises(RuntimeError, match="its own"):
+        asyncio.run(asked(failing()))
+    assert asyncio.run(asked(answered())) is True
+
+
+async def answered() -> bool:
+    return True
+
+
+async def failing() -> bool:
+    raise RuntimeError("its own")
