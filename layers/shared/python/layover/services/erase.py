@@ -1,5 +1,6 @@
-"""Erase a deleted thread: the database is emptied, so that nobody recalls it any more, its runs are
-cancelled, then the run records and what they keep in S3 are emptied. Repeatable: whatever stops it, the sweeper begins again until nothing is left.
+"""Erase a deleted thread: the database is emptied first, so that nobody recalls it any more, its runs are
+cancelled, then the run records and what they keep in S3 are emptied. Repeatable: whatever stops it, the
+sweeper begins again until nothing is left.
 
 A run's holder may still be writing then: the records and S3 are emptied once more when no function that
 ran at that time can be alive. (The database takes nothing for a thread that is gone.)"""
