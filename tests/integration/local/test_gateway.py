@@ -12,6 +12,7 @@ from urllib.parse import quote
 import httpx2
 import pytest
 
+from layover.local import http_server
 from layover.local.gateway import Front
 from layover.local.http_server import HttpServer
 from layover.local.invocation import InvokeResult
@@ -207,8 +208,9 @@ async def test_socket_that_does_not_read_is_cut_off_by_the_stop_without_a_word(
 
 
 async def test_request_that_is_answered_within_the_grace_is_not_cut_off(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(http_server, "_GRACE_S", 20)
     begun, answered = asyncio.Event(), asyncio.Event()
 
     async def application(scope: Any, receive: Any, send: Any) -> None:
