@@ -1,13 +1,15 @@
 """A long thread written straight into the tables, and what a query reads of it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection
 
 from layover.adapters.store.postgres.queries import Query
-from postgres_fixture import TestPostgres, fresh_owner
+from postgres_fixture import TestPostgres, fresh_owner, migrated
 
 
 def filled(postgres: TestPostgres, script: str, values: Mapping[str, object] | None = None) -> str:
@@ -19,6 +21,39 @@ def filled(postgres: TestPostgres, script: str, values: Mapping[str, object] | N
             used = {k: v for k, v in (values or {}).items() if f"%({k})s" in statement}
             connection.execute(statement.encode(), used or None)
     return owner
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A database of its own with one owner's rows: how others fill theirs, and who of them comes first,
+    changes what the planner knows."""
+
+    postgres: TestPostgres
+    owner: str
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[AsyncConnection[Any]]:
+        """As the functions, for the owner."""
+        async with await AsyncConnection.connect(self.postgres.runtime) as connection:
+            await connection.execute(
+                "select set_config('app.resource_id', %s, false)", [self.owner]
+            )
+            yield connection
+
+
+def planned(
+    cluster: TestPostgres,
+    name: str,
+    analyzed: bool,
+    script: str,
+    values: Mapping[str, object] | None = None,
+) -> Planned:
+    """A database that is filled by a script, with the planner's statistics or without any."""
+    postgres = migrated(cluster, f"{name}_{'analyzed' if analyzed else 'unknown'}")
+    owner = filled(postgres, script, values)
+    if analyzed:
+        analyze(postgres)
+    return Planned(postgres, owner)
 
 
 def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -106,6 +106,14 @@ def _start(server: Any, data: Path) -> None:
         server.start()
 
 
+def migrated(cluster: TestPostgres, name: str) -> TestPostgres:
+    """A database with Layover's tables. Tests of plans have one of their own: how others fill theirs, and
+    who of them comes first, changes what the planner knows."""
+    database = cluster.new_database(name)
+    asyncio.run(PostgresMigrations(database.admin).apply())
+    return database
+
+
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[TestPostgres]:
     """The server; tests that need an empty database make one with `new_database`."""
@@ -116,9 +124,7 @@ def cluster() -> Iterator[TestPostgres]:
 @pytest.fixture(scope="session")
 def postgres(cluster: TestPostgres) -> TestPostgres:
     """A migrated database."""
-    database = cluster.new_database("layover")
-    asyncio.run(PostgresMigrations(database.admin).apply())
-    return database
+    return migrated(cluster, "layover")
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from layover.adapters.store.postgres.database import Database, Row
 from layover.adapters.store.postgres.memory import PostgresMemory
 from layover.adapters.store.postgres.queries import Query, Statement, load
 from layover.adapters.store.postgres.threads import PostgresThreads
-from plan_kit import analyze, filled, scans
+from plan_kit import Planned, planned, scans
 from postgres_fixture import TestPostgres
 from thread_kit import Stores
 
@@ -49,17 +49,14 @@ LEAF = "m19989"
 ASKED = {"thread_id": "t", "leaf_id": LEAF, "mode": "observations", "run_id": "run", "most": 64}
 
 
-@pytest.fixture(scope="module")
-def long_thread(postgres: TestPostgres) -> str:
-    return filled(postgres, _THREAD)
+@pytest.fixture(scope="module", params=[False, True], ids=["unknown", "analyzed"])
+def laid_out(cluster: TestPostgres, request: pytest.FixtureRequest) -> Planned:
+    return planned(cluster, "compaction", request.param, _THREAD)
 
 
 @pytest.fixture
-async def connection(
-    postgres: TestPostgres, long_thread: str
-) -> AsyncIterator[AsyncConnection[Any]]:
-    async with await AsyncConnection.connect(postgres.runtime) as opened:
-        await opened.execute("select set_config('app.resource_id', %s, false)", (long_thread,))
+async def connection(laid_out: Planned) -> AsyncIterator[AsyncConnection[Any]]:
+    async with laid_out.connected() as opened:
         yield opened
 
 
@@ -69,13 +66,10 @@ async def _rows_read(connection: AsyncConnection[Any], query: Query, **values: o
     return sum(rows for _, rows in found)
 
 
-@pytest.mark.parametrize("analyzed", [False, True])
 @pytest.mark.parametrize("pinned", [None, 4980])
 async def test_a_turn_reads_only_what_its_prompt_shows(
-    connection: AsyncConnection[Any], postgres: TestPostgres, pinned: int | None, analyzed: bool
+    connection: AsyncConnection[Any], pinned: int | None
 ) -> None:
-    if analyzed:
-        analyze(postgres)
     compacted = load("compaction.sql")["compacted"]
     # Five generations of three observations, and eight slices at most with theirs.
     assert 20 < await _rows_read(connection, compacted, **ASKED, pinned=pinned) <= 120
@@ -84,23 +78,13 @@ async def test_a_turn_reads_only_what_its_prompt_shows(
     await connection.rollback()
 
 
-@pytest.mark.parametrize("analyzed", [False, True])
-async def test_a_span_reads_only_its_own_messages(
-    connection: AsyncConnection[Any], postgres: TestPostgres, analyzed: bool
-) -> None:
-    if analyzed:
-        analyze(postgres)
+async def test_a_span_reads_only_its_own_messages(connection: AsyncConnection[Any]) -> None:
     span = load("compaction.sql")["span"]
     values = {"thread_id": "t", "after_id": "m11990", "through_id": "m12010"}
     assert 20 <= await _rows_read(connection, span, **values) <= 30
 
 
-@pytest.mark.parametrize("analyzed", [False, True])
-async def test_a_write_reads_no_more(
-    connection: AsyncConnection[Any], postgres: TestPostgres, analyzed: bool
-) -> None:
-    if analyzed:
-        analyze(postgres)
+async def test_a_write_reads_no_more(connection: AsyncConnection[Any]) -> None:
     made = {"through_id": LEAF, "id": "i", "at": "2026-01-01", "observations": "[]", "usage": "[]"}
     made |= {"token_count": 1, "summary": None, "prompt_version": "v", "model": "m"}
     values = {**ASKED, **made, "kind": "observations", "after_id": "m19979"}

@@ -11,7 +11,7 @@ from layover.adapters.store.postgres.entries import PostgresEntries, find_entrie
 from layover.adapters.store.postgres.queries import load
 from layover.memory.ranking import MOST_ROWS
 from layover.values.memory_entry import EntryQuery
-from plan_kit import analyze, scans
+from plan_kit import Planned, planned, scans
 from postgres_fixture import TestPostgres, fresh_owner
 from thread_kit import START
 
@@ -24,6 +24,16 @@ insert into memory_entries (resource_id, id, agent, thread_id, content, source, 
     select %(owner)s, 'e' || n, 'support', 't', 'zebra ' || n, 'user_assertion', 'zebra', 'h' || n,
            timestamptz '2026-01-01' + n * interval '1 second', array_to_tsvector(array['zebra', 'n' || n])
     from generate_series(%(first)s, %(last)s) n;
+"""
+# One thread of 5,000 entries, and a short one, two of whose superseded two of the long one's.
+_SUPERSEDED = """
+insert into threads (id, agent, created_at, updated_at)
+    values ('t', 'support', now(), now()), ('short', 'support', now(), now());
+insert into memory_entries (id, agent, thread_id, content, source, evidence, hash, created_at, words)
+    select 'e' || n, 'support', case when n < 3 then 'short' else 't' end, 'zebra ' || n,
+           'user_assertion', 'zebra', 'h' || n, now(), array_to_tsvector(array['zebra', 'n' || n])
+    from generate_series(1, 5000) n;
+update memory_entries set superseded_by = 'e1' where hash in ('h3', 'h4');
 """
 
 
@@ -100,32 +110,15 @@ async def test_beyond_its_limit_a_scope_is_searched_from_its_newest_end_and_says
     assert len((await store.find_entries(owner, query("n9"))).items) == 1
 
 
-@pytest.mark.parametrize("analyzed", [False, True])
+@pytest.fixture(params=[False, True], ids=["unknown", "analyzed"])
+def laid_out(cluster: TestPostgres, request: pytest.FixtureRequest) -> Planned:
+    return planned(cluster, "entries", request.param, _SUPERSEDED)
+
+
 async def test_erasing_a_thread_reads_its_entries_and_what_they_superseded_alone(
-    postgres: TestPostgres, analyzed: bool
+    laid_out: Planned,
 ) -> None:
-    owner = fresh_owner()
-    fill(postgres, owner, 5_000)
-    with psycopg.connect(postgres.superuser) as connection:
-        connection.execute(
-            "insert into threads (resource_id, id, agent, created_at, updated_at)"
-            " values (%s, 'short', 'support', now(), now())",
-            (owner,),
-        )
-        connection.execute(
-            "update memory_entries set thread_id = 'short'"
-            " where resource_id = %s and hash in ('h1', 'h2')",
-            (owner,),
-        )
-        connection.execute(
-            "update memory_entries set superseded_by = 'e1'"
-            " where resource_id = %s and hash in ('h3', 'h4')",
-            (owner,),
-        )
-    if analyzed:
-        analyze(postgres)
-    async with await psycopg.AsyncConnection.connect(postgres.runtime) as asking:
-        await asking.execute("select set_config('app.resource_id', %s, true)", (owner,))
+    async with laid_out.connected() as asking:
         erase = load("erase.sql")["erase_entries"]
         found = await scans(asking, erase, ("memory_entries",), {"thread_id": "short"})
     assert sum(rows for _, rows in found) < 20, found

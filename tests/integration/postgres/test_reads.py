@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from psycopg import AsyncConnection
 
 from layover.adapters.store.postgres.queries import Query, load
-from plan_kit import analyze, filled, scans
+from plan_kit import Planned, filled, planned, scans
 from postgres_fixture import TestPostgres
 
 MESSAGES = 20_000
@@ -37,17 +38,14 @@ insert into messages (thread_id, branch_id, depth, id, role, created_at, content
 """
 
 
-@pytest.fixture(scope="module")
-def long_thread(postgres: TestPostgres) -> str:
-    return filled(postgres, _THREAD, {"last": MESSAGES - 1})
+@pytest.fixture(scope="module", params=[False, True], ids=["unknown", "analyzed"])
+def laid_out(cluster: TestPostgres, request: pytest.FixtureRequest) -> Planned:
+    return planned(cluster, "reads", request.param, _THREAD, {"last": MESSAGES - 1})
 
 
 @pytest.fixture
-async def connection(
-    postgres: TestPostgres, long_thread: str
-) -> AsyncIterator[AsyncConnection[Any]]:
-    async with await AsyncConnection.connect(postgres.runtime) as opened:
-        await opened.execute("select set_config('app.resource_id', %s, false)", (long_thread,))
+async def connection(laid_out: Planned) -> AsyncIterator[AsyncConnection[Any]]:
+    async with laid_out.connected() as opened:
         yield opened
 
 
@@ -58,12 +56,7 @@ async def _rows_read(connection: AsyncConnection[Any], query: Query, **values: o
     return sum(rows for _, rows in found)
 
 
-@pytest.mark.parametrize("analyzed", [False, True])
-async def test_a_window_reads_only_its_own_rows(
-    connection: AsyncConnection[Any], postgres: TestPostgres, analyzed: bool
-) -> None:
-    if analyzed:
-        analyze(postgres)
+async def test_a_window_reads_only_its_own_rows(connection: AsyncConnection[Any]) -> None:
     ids = {"thread_id": "t", "input_id": LEAF}
     # The window has never moved: it does so now, by one probe a branch, not by reading what it passes.
     move = load("threads.sql")["move_window"]
@@ -74,24 +67,14 @@ async def test_a_window_reads_only_its_own_rows(
     await connection.rollback()
 
 
-@pytest.mark.parametrize("analyzed", [False, True])
 @pytest.mark.parametrize("after", [-1, 11_990, 19_985])
-async def test_a_page_reads_only_its_own_rows(
-    connection: AsyncConnection[Any], postgres: TestPostgres, analyzed: bool, after: int
-) -> None:
-    if analyzed:
-        analyze(postgres)
+async def test_a_page_reads_only_its_own_rows(connection: AsyncConnection[Any], after: int) -> None:
     query = load("threads.sql")["page_of_messages"]
     values = {"thread_id": "t", "leaf_id": LEAF, "after": after, "limit": 20}
     assert 5 < await _rows_read(connection, query, **values) <= 25
 
 
-@pytest.mark.parametrize("analyzed", [False, True])
-async def test_placing_messages_probes_once_a_message(
-    connection: AsyncConnection[Any], postgres: TestPostgres, analyzed: bool
-) -> None:
-    if analyzed:
-        analyze(postgres)
+async def test_placing_messages_probes_once_a_message(connection: AsyncConnection[Any]) -> None:
     query = load("threads.sql")["insert_messages"]
     new = {"id": "n1", "parent_id": LEAF, "role": "user", "content": [], "created_at": "2026-01-01"}
     values = {"thread_id": "t", "messages": json.dumps([new])}
@@ -100,19 +83,16 @@ async def test_placing_messages_probes_once_a_message(
 
 
 async def test_finding_the_leaf_probes_once_a_branch(
-    connection: AsyncConnection[Any], postgres: TestPostgres
+    connection: AsyncConnection[Any],
 ) -> None:
-    analyze(postgres)
     assert await _rows_read(connection, load("threads.sql")["thread_head"], thread_id="t") <= 23
 
 
 async def test_an_owner_whom_the_statistics_do_not_know_reads_no_more(
-    postgres: TestPostgres, long_thread: str
+    laid_out: Planned,
 ) -> None:
-    analyze(postgres)
-    stranger = filled(postgres, _THREAD, {"last": MESSAGES - 1})
-    async with await AsyncConnection.connect(postgres.runtime) as connection:
-        await connection.execute("select set_config('app.resource_id', %s, false)", (stranger,))
+    stranger = filled(laid_out.postgres, _THREAD, {"last": MESSAGES - 1})
+    async with replace(laid_out, owner=stranger).connected() as connection:
         history = load("threads.sql")["open_turn_history"]
         values = {"thread_id": "t", "input_id": LEAF, "pinned": MESSAGES - SPAN, "most": None}
         assert await _rows_read(connection, history, **values) <= SPAN + 10

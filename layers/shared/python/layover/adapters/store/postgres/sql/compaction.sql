@@ -177,9 +177,11 @@ allowed as materialized (
           end
 ),
 -- include: store.sql
+-- By an array of its own: joined with the chain, a planner without statistics reads all of a thread's.
 update observations o set superseded = true
-from made, deepest d
-where %(kind)s::text = 'reflection' and o.thread_id = %(thread_id)s and o.generation = any(d.chain)
+from made
+where %(kind)s::text = 'reflection' and o.thread_id = %(thread_id)s
+  and o.generation = any(array(select unnest(d.chain) from deepest d))
   and o.id not in (select n.id from json_to_recordset(%(observations)s::json) as n (id text))
 
 -- name: stored_generation
