@@ -100,7 +100,9 @@ class Torture(System):
     @cached_property
     def states(self) -> Any:
         """Step Functions."""
-        return self.aws("stepfunctions")
+        client = self.aws("stepfunctions")
+        _ = client.exceptions  # Made on first use, and not by two threads at once.
+        return client
 
     @property
     def execution_arn(self) -> str:
