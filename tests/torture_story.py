@@ -184,6 +184,8 @@ def _counts(line: Line) -> bool:
 
 SWITCH = "DynamoTable.get STOP"
 """A look at the operator's switch."""
+DELETING = "DELETE /threads "
+"""What `api` does where a thread is deleted."""
 WAITING_CALL = re.compile(r"DynamoTable\.get STEP#\d+#CALL#\S+")
 """The sweeper's look at a call that waits."""
 
@@ -198,6 +200,8 @@ def by_the_clock(point: Point, stories: Sequence[Story]) -> bool:
         return True  # an environment remembers it for some seconds, for all runs
     if point.function == "sweep" and WAITING_CALL.fullmatch(point.point):
         return True  # how long it has waited is counted by whichever sweep finds the run waiting
+    if point.function == "api" and point.point.startswith(DELETING):
+        return True  # a request erases for two seconds, and the sweeper what is left
     key = (point.function, point.point, point.k)
     return not all(key in _passed(story) for story in stories)
 
