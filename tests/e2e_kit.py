@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import httpx2
 import psutil
@@ -283,6 +283,7 @@ def _is_settled(run: Json) -> bool:
 class System:
     """`layover dev` in a process of its own, on a free port."""
 
+    stops_within_s: ClassVar[float] = STOP_LIMIT_S
     folder: Path
     brain: Brain
     agents: str = "e2e_agents"
@@ -334,7 +335,7 @@ class System:
         """Send the signal, if it still runs; the exit code."""
         self.process.send_signal(number)
         try:
-            self.process.wait(STOP_LIMIT_S)
+            self.process.wait(self.stops_within_s)
         except subprocess.TimeoutExpired:
             self._put_down()
             raise AssertionError(f"it did not stop: {self.lines}") from None

@@ -1,8 +1,6 @@
 """The whole system, with points to die at, and a patient user of it."""
 
 import json
-import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +20,7 @@ from torture_story import Line, Point, Scenario, Story
 DEADLINE_S = 240.0
 """For a whole run, with whatever happens to it and to the others, on a machine that is busy."""
 STOP_S = 60.0
+"""After hundreds of runs, on a busy machine, a stop takes longer."""
 OVER = ("success", "failed", "cancelled")
 _SERVER_ERRORS = range(500, 600)
 _SAVED = """select id from messages where resource_id = %s and thread_id = %s
@@ -34,6 +33,8 @@ order by step"""
 
 class Torture(System):
     """The whole system, with points to die at."""
+
+    stops_within_s = STOP_S
 
     def __init__(self, folder: Path, brain: Brain, **variables: str) -> None:
         super().__init__(folder, brain, agents="torture_agents", checked=False)
@@ -49,16 +50,6 @@ class Torture(System):
     def _variables(self) -> dict[str, str]:
         ours = {"LAYOVER_LOCAL_PRELOAD": "kill_points", "LAYOVER_TORTURE_FOLDER": str(self.control)}
         return super()._variables() | ours | self.more
-
-    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """As any system; after hundreds of runs, on a busy machine, it takes longer."""
-        self.process.send_signal(number)
-        try:
-            self.process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            self._put_down()
-            raise AssertionError(f"it did not stop: {self.lines}") from None
-        return self._reap()
 
     def file(self, owner: str, kind: str) -> Path:
         """A control file of an owner."""

@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -58,17 +59,25 @@ def holder(system: Torture, owner: str, what: str) -> int:
     return next(x.pid for x in reversed(system.trace(owner)) if what in x.point)
 
 
+def by_a_new_user(
+    life: Callable[[Torture, Client, Story], float], system: Torture, baseline: Story
+) -> Callable[[], float]:
+    """What a run's life measures, for `in_time`."""
+
+    def lived() -> float:
+        with system.client() as client:
+            return life(system, client, baseline)
+
+    return lived
+
+
 # Accepted, decided, and then nothing
 
 
 def test_an_accepted_run_whose_execution_never_started_is_started(
     system: Torture, baseline: Story
 ) -> None:
-    def started_s() -> float:
-        with system.client() as client:
-            return _started_s(system, client, baseline)
-
-    in_time(RECOVERED_S, started_s)
+    in_time(RECOVERED_S, by_a_new_user(_started_s, system, baseline))
 
 
 def _started_s(system: Torture, client: Client, baseline: Story) -> float:
@@ -88,18 +97,13 @@ def _started_s(system: Torture, client: Client, baseline: Story) -> float:
 
 
 def test_a_decision_whose_token_was_never_sent_is_found(system: Torture, baseline: Story) -> None:
-    def woken_s() -> float:
-        with system.client() as client:
-            return _woken_s(system, client, baseline)
-
-    in_time(WAIT_S, woken_s)
+    in_time(WAIT_S, by_a_new_user(_woken_s, system, baseline))
 
 
 def _woken_s(system: Torture, client: Client, baseline: Story) -> float:
     thread = client.thread()
     run_id = client.start(thread, WINDING)
-    run = eventually(lambda: client.run(run_id, 1), lambda r: len(r["pending"]) == 2)
-    eventually(lambda: _tokens(system, client.name), lambda n: n == 2)
+    run = client.suspended(run_id, 2)
     decided = point(baseline, "api", "approve", "=decided")
     system.order_death(client.name, decided)
     path = f"/runs/{run_id}/tool-calls/c3/approve"
@@ -112,10 +116,6 @@ def _woken_s(system: Torture, client: Client, baseline: Story) -> float:
     assert client.caller.call("POST", path, {}).status == 409
     judge(ended(client, WINDING, thread, run_id), baseline)
     return took
-
-
-def _tokens(system: Torture, owner: str) -> int:
-    return sum("publish_approval" in x.point and x.mark == "<" for x in system.trace(owner))
 
 
 def _did(ledger: list[Json], what: str) -> int:
@@ -147,18 +147,13 @@ def test_a_second_execution_of_a_run_does_nothing(system: Torture, baseline: Sto
 def test_a_run_whose_execution_dies_while_it_waits_goes_on(
     system: Torture, baseline: Story
 ) -> None:
-    def refunded_s() -> float:
-        with system.client() as client:
-            return _refunded_s(system, client, baseline)
-
-    in_time(WAIT_S, refunded_s)
+    in_time(WAIT_S, by_a_new_user(_refunded_s, system, baseline))
 
 
 def _refunded_s(system: Torture, client: Client, baseline: Story) -> float:
     thread = client.thread()
     run_id = client.start(thread, WINDING)
-    run = eventually(lambda: client.run(run_id, 1), lambda r: len(r["pending"]) == 2)
-    eventually(lambda: _tokens(system, client.name), lambda n: n == 2)
+    run = client.suspended(run_id, 2)
     system.stop_execution(run_id)
     decided_at = time.monotonic()
     client.decide(run_id, run["pending"][0])

@@ -10,7 +10,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 import folders
@@ -84,11 +83,3 @@ async def eventually(check: Callable[[], Any], within: float = 20.0) -> Any:
         assert time.monotonic() < deadline, "it did not happen in time"
         await asyncio.sleep(0.02)
     return answer
-
-
-def lives(process: psutil.Process) -> bool:
-    """Whether it still runs: a zombie does not, nor one that is reaped while it is looked at."""
-    try:
-        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False

@@ -20,10 +20,11 @@ from layover.local.execution_environment import ExecutionEnvironment, FunctionSp
 from layover.local.interpreter import make_client
 from layover.local.invocation import FunctionNotFound, Invocation, InvokeResult, RequestTooLarge
 from layover.local.lambda_service import FunctionPool, LambdaService
+from layover.local.postgres_data import lives
 from layover.local.settings import child_variables
 from layover.local.wsgi import WsgiServer
 
-from .conftest import Served, eventually, lives, variables_for
+from .conftest import Served, eventually, variables_for
 
 LONG = timedelta(seconds=60)
 has_unnamed_signals = pytest.mark.skipif(

@@ -19,9 +19,9 @@ import pytest
 
 from layover.local import postgres
 from layover.local.postgres import Postgres
-from layover.local.postgres_data import PostgresFailed, pid_file, socket_folder
+from layover.local.postgres_data import PostgresFailed, lives, pid_file, socket_folder
 
-from .conftest import eventually, lives
+from .conftest import eventually
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="root may hand folders to others")
 NEVER_NAMED = """

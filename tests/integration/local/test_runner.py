@@ -19,10 +19,10 @@ from typer.testing import CliRunner
 
 from layover.cli import app
 from layover.local.interpreter import make_client
-from layover.local.postgres_data import pid_file
+from layover.local.postgres_data import lives, pid_file
 from layover.local.runner import Runner, RunnerFailed
 
-from .conftest import TOYS, eventually, lives, settings_for, variables_for
+from .conftest import TOYS, eventually, settings_for, variables_for
 
 INITDB_HANGS = """
 import subprocess

@@ -200,24 +200,18 @@ class LambdaService:
         self.check(name, payload)
         return await self._pools[name].invoke(Invocation(payload))
 
-    def invoke_later(self, name: str, payload: bytes) -> None:
-        """Invoke without waiting (Event): up to three attempts, as Lambda makes them. The caller has
-        asked `check`; what comes after a stop is dropped."""
-        if self._stopped:
-            return
-        self._spawn(self._attempts(self._pools[name], payload))
-
     def invoke_blocking(self, name: str, payload: bytes) -> InvokeResult:
         """`invoke` for a thread that is not the event loop's, which may have ended since."""
         self.check(name, payload)
         return result_in(self.loop, self.invoke(name, payload))
 
     def accept(self, name: str, payload: bytes) -> None:
-        """`invoke_later` for a thread that is not the event loop's; raises LambdaError."""
+        """Invoke without waiting (Event): up to three attempts, as Lambda makes them. For a thread that is
+        not the event loop's. Raises LambdaError."""
 
         async def taken() -> None:
             self.check(name, payload)
-            self.invoke_later(name, payload)
+            self._spawn(self._attempts(self._pools[name], payload))
 
         self.check(name, payload)
         result_in(self.loop, taken())

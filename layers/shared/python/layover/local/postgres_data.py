@@ -173,12 +173,13 @@ def end_rest(data: Path) -> None:
                 process.kill()
                 rest.append(process)
     deadline = time.monotonic() + STOP_LIMIT_S
-    while any(_lives(process) for process in rest) and time.monotonic() < deadline:
+    while any(lives(process) for process in rest) and time.monotonic() < deadline:
         time.sleep(0.01)
 
 
-def _lives(process: Any) -> bool:
-    """A zombie does not, however long nobody asks for its code."""
+def lives(process: Any) -> bool:
+    """Whether a `psutil.Process` still runs: a zombie does not, nor one that is reaped while it is looked
+    at."""
     import psutil
 
     with suppress(psutil.NoSuchProcess):
