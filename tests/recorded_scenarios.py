@@ -211,9 +211,9 @@ def let_go(system: Recorded, brain: Brain) -> None:
         socket = sockets.enter_context(Follower.of(ann))
         socket.subscribe(run["id"])
         decide(ann, run)
-        eventually(lambda: decided(socket.frames) or socket.code is not None, within=LIMIT_S)
-        if socket.code is not None:
-            # Closed for a late post: nobody would be there to be lost.
+        eventually(lambda: decided(socket.frames) or socket.dropped, within=LIMIT_S)
+        if socket.dropped:
+            # A late post, or a request that failed: nobody would be there to be lost.
             socket = sockets.enter_context(Follower.of(ann))
             socket.subscribe(run["id"])
             socket.wait(decided, LIMIT_S)

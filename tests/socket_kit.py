@@ -70,6 +70,11 @@ class Follower:
             self._reader.join(WAIT_S)
             assert not self._reader.is_alive()
 
+    @property
+    def dropped(self) -> bool:
+        """Whether it is time to come back: closed, or a request failed."""
+        return self.code is not None or any(map(is_failure, self.frames))
+
     def send(self, message: Any) -> None:
         """A message; text goes as it is."""
         self._socket.send(message if isinstance(message, str | bytes) else json.dumps(message))
@@ -121,12 +126,15 @@ class Follower:
 
 
 class Returning:
-    """A client as CONTRACT 3 has it: where the server closed, it comes back with the last seq that it
-    has. `frames` is all that came, by all connections. It comes back a few times and no more: a server
-    closes when a post's answer is late, which a pause of the machine may cause, and not as a habit."""
+    """A client as CONTRACT 3 has it: where the server closed, or says that a request failed, it comes
+    back with the last seq that it has. `frames` is all that came but for such words, by all connections.
+    It comes back a few times and no more: a server closes when a post's answer is late, which a pause of
+    the machine may cause, and not as a habit."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
+        self.failures: list[Json] = []
+        """What said that a request failed."""
         self._before: list[Json] = []
         self._after: dict[str, int] = {}
         self._returns = 0
@@ -141,7 +149,7 @@ class Returning:
     @property
     def frames(self) -> list[Json]:
         """What came so far."""
-        return self._before + self._follower.frames
+        return self._before + [f for f in self._follower.frames if not is_failure(f)]
 
     def subscribe(self, run_id: str, after: int = 0) -> None:
         """Follow a run."""
@@ -154,16 +162,16 @@ class Returning:
         return eventually(lambda: self._look(enough), enough, within)
 
     def _look(self, enough: Callable[[list[Json]], Any]) -> list[Json]:
-        code = self._follower.code
-        if code is not None and not enough(self.frames):
-            self._come_back(code)
+        if self._follower.dropped and not enough(self.frames):
+            self._come_back()
         return self.frames
 
-    def _come_back(self, code: int) -> None:
+    def _come_back(self) -> None:
         if self._returns == MOST_RETURNS:
-            raise Closed(f"closed again, with {code}: {self.frames!r:.1000}")
+            raise Closed(f"dropped again ({self._follower.code}): {self.frames!r:.1000}")
         self._returns += 1
         self._before = self.frames
+        self.failures += filter(is_failure, self._follower.frames)
         self._follower.__exit__()
         self._follower = Follower.of(self._caller)
         for run_id, after in self._after.items():
@@ -174,6 +182,11 @@ class Returning:
 def events_of(frames: list[Json], run_id: str) -> list[Json]:
     """The frames that are events of this run."""
     return [f for f in frames if f.get("run_id") == run_id and "seq" in f]
+
+
+def is_failure(frame: Json) -> bool:
+    """Whether API Gateway says that the function died of a request: nobody knows what it came to."""
+    return frame.get("message") == "Internal server error" and "type" not in frame
 
 
 def is_over(frames: list[Json]) -> bool:

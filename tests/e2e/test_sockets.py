@@ -307,6 +307,19 @@ def test_nothing_is_missed_or_doubled_when_functions_die_in_mid_stream(
     assert [e["type"] for e in frames].count("turn-start") >= 2
 
 
+def test_a_request_whose_function_died_is_told_and_made_good(
+    ann: Caller, brain: Brain, system: System
+) -> None:
+    run = ann.ask(ann.thread("plain"), brain.plan(slowly(400, 0, 5_000)), stream=True)
+    written = [e["seq"] for e in ann.events(run["id"])]
+    with Returning(ann) as follower:
+        follower.subscribe(run["id"])
+        follower.wait(lambda f: len(f) > 20)
+        assert system.kill("sockets")
+        assert [f["seq"] for f in follower.wait(is_over)] == written
+    assert follower.failures
+
+
 def test_a_socket_that_does_not_read_does_not_slow_a_run(ann: Caller, brain: Brain) -> None:
     def timed(stuck: Sequence[Follower] = ()) -> float:
         began = time.monotonic()
