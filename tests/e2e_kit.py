@@ -35,8 +35,9 @@ LAYOVER = Path(sys.executable).parent / "layover"
 START_LIMIT_S = 150.0
 STOP_LIMIT_S = 30.0
 """What a teardown allows. What is promised is shorter, and asserted where it is tested."""
-WAIT_S = 20.0
-"""No wait for something to happen is longer, unless it says so."""
+WAIT_S = 60.0
+"""No wait for something to happen is longer, unless it says so. On a busy machine that may be several
+cold starts of 15 s after each other; what is promised is shorter, and asserted by `in_time`."""
 ASK_S = 25
 """The longest wait that the API offers."""
 ASKED_S = 120.0

@@ -21,7 +21,7 @@ from layover.adapters.inmemory.model import BACKGROUND
 from layover.local.standin import embeddings
 
 Json = dict[str, Any]
-WAIT_S = 30.0
+WAIT_S = 90.0
 """No wait in here is longer."""
 
 

@@ -1,7 +1,8 @@
 """What every route uses: the caller, the services, and answers that fit into a Lambda's."""
 
+import time
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 from aws_lambda_powertools.event_handler import Response
@@ -17,6 +18,8 @@ from layover.values.run import Run
 
 _ENVELOPE = 10_000
 """Bytes of a page around its runs, a cursor among them."""
+_ANSWERED_WITHIN_S = 27.0
+"""API Gateway takes 30 s for late, and the function may have had to start."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -47,6 +50,12 @@ class Call:
     host: Host
     owner: str | None
     takes_gzip: bool = False
+    _began: float = field(default_factory=lambda: time.monotonic(), init=False)
+
+    @property
+    def left_s(self) -> float:
+        """Seconds that the request may still wait for something."""
+        return max(0.0, _ANSWERED_WITHIN_S - (time.monotonic() - self._began))
 
     def do(
         self,

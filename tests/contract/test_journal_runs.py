@@ -1,6 +1,5 @@
-"""Runs in the hand of their writers: taking, the fence, steps and calls, in memory and on DynamoDB."""
+"""Runs in the hand of their writers: taking, steps and calls; in memory and on DynamoDB."""
 
-from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 import pytest
@@ -19,46 +18,6 @@ from layover.values.run import (
     RunSnapshot,
     Status,
 )
-
-Fact = Callable[[World, RunLog], Awaitable[object]]
-
-
-async def put_step(world: World, log: RunLog) -> None:
-    await log.put_step(world.step(log, index=9), world.data())
-
-
-async def end_step(world: World, log: RunLog) -> None:
-    await log.end_step(1, world.data())
-
-
-async def open_calls(world: World, log: RunLog) -> None:
-    await log.open_calls([planned(log, world.step(log), "late")])
-
-
-async def suspend_call(world: World, log: RunLog) -> None:
-    call = planned(log, world.step(log), "late", suspension=world.suspension())
-    await log.suspend_calls([call])
-
-
-async def close_planned(world: World, log: RunLog) -> None:
-    await log.close_call(settled(planned(log, world.step(log), "late")))
-
-
-async def cancel_calls(world: World, log: RunLog) -> None:
-    await log.cancel_calls(cancelled([planned(log, world.step(log), "late")]))
-
-
-async def end(world: World, log: RunLog) -> None:
-    await world.end(log)
-
-
-async def cancel_requested(world: World, log: RunLog) -> None:
-    await log.cancel_requested()
-
-
-FACTS: list[Fact] = [put_step, end_step, open_calls, suspend_call, close_planned]
-FACTS += [cancel_calls, end, cancel_requested]
-
 
 # Taking
 
@@ -135,70 +94,6 @@ async def test_opening_a_call_is_no_progress(world: World) -> None:
     log = await world.take(log.snapshot.meta.id)
     await log.open_calls([planned(log, world.step(log), "c1")])
     assert (await world.run(log.snapshot.meta.id)).attempts == 1
-
-
-# The fence
-
-
-@pytest.mark.parametrize("fact", FACTS)
-async def test_writer_whose_epoch_is_gone_writes_nothing(world: World, fact: Fact) -> None:
-    stale = await world.taken()
-    run_id = stale.snapshot.meta.id
-    await world.journaled(stale, "late")
-    await world.take(run_id)
-    before = await world.state(run_id)
-    with pytest.raises(Fenced):
-        await fact(world, stale)
-    assert await world.state(run_id) == before
-
-
-@pytest.mark.parametrize("fact", FACTS)
-async def test_nothing_is_written_to_a_run_that_is_over(world: World, fact: Fact) -> None:
-    log = await world.taken()
-    run_id = log.snapshot.meta.id
-    await world.journaled(log, "late")
-    joined = await world.join(run_id)
-    await world.end(log)
-    before = await world.state(run_id)
-    for writer in (log, joined):
-        with pytest.raises(Fenced):
-            await fact(world, writer)
-    assert await world.state(run_id) == before
-
-
-async def test_call_that_its_opener_left_is_not_closed_after_the_end(world: World) -> None:
-    log = await world.taken()
-    [call] = await world.opened(log, "c1")
-    await world.end(log)
-    before = await world.state(call.run_id)
-    with pytest.raises(Fenced):
-        await log.close_call(settled(call))
-    with pytest.raises(Fenced):
-        await log.close_call(settled(call), world.data())
-    assert await world.state(call.run_id) == before
-
-
-async def test_forced_writer_fences_everybody(world: World) -> None:
-    log = await world.taken()
-    joined = await world.join(log.snapshot.meta.id)
-    forced = await world.journal.force(world.owner, log.snapshot.meta.id)
-    assert forced is not None
-    for writer in (log, joined):
-        with pytest.raises(Fenced):
-            await put_step(world, writer)
-    await put_step(world, forced)
-
-
-async def test_writers_of_one_epoch_do_not_fence_each_other(world: World) -> None:
-    log = await world.taken()
-    waiting = await world.waiting(log, "c1", "c2")
-    decided = [await world.decide(call) for call in waiting]
-    joined = [await world.join(log.snapshot.meta.id) for _ in decided]
-    for writer, call in zip(joined, decided, strict=True):
-        await writer.open_calls([call])
-    for writer, call in zip(joined, decided, strict=True):
-        await writer.close_call(settled(open_by(writer, call)), world.data())
-    assert {(await world.call(c)).state for c in decided} == {CallState.SETTLED}
 
 
 # Steps
@@ -295,11 +190,14 @@ async def test_forty_calls_open_in_one_transaction(world: World) -> None:
 async def test_opener_closes_its_call_after_the_epoch_moved(world: World) -> None:
     """It ran, and nobody else may close it: the result is kept."""
     log = await world.taken()
-    [call] = await world.opened(log, "c1")
-    await world.take(call.run_id)
-    await log.close_call(settled(call), world.data("closed"))
-    assert (await world.call(call)).result == "done"
-    assert await world.said(call.run_id) == ["closed"]
+    first, second = await world.opened(log, "c1", "c2")
+    await world.take(first.run_id)
+    await log.close_call(settled(first), world.data("closed"))
+    assert (await world.call(first)).result == "done"
+    assert await world.said(first.run_id) == ["closed"]
+    await world.journal.succeed(world.owner, first.run_id, f"{first.run_id}-1")
+    await log.close_call(settled(second))
+    assert (await world.call(second)).result == "done"
 
 
 async def test_call_is_closed_by_nobody_but_its_opener_under_an_old_epoch(world: World) -> None:

@@ -18,9 +18,12 @@ def test_a_model_call_cut_by_a_crash_is_made_again(
         text = brain.plan([say("lost", hold=hold), say("kept")])
         run = ann.start(ann.thread("plain"), text, stream=True)
         brain.asked(text)
+        # What was only emitted dies with its writer.
+        path = f"/runs/{run['id']}/events"
+        eventually(lambda: "turn-start" in [e["type"] for e in ann.get(path)["items"]])
         assert system.kill("turn")
         began = time.monotonic()
-        over = ann.over(run["id"], 60)
+        over = ann.over(run["id"])
         took = time.monotonic() - began
         hold.set()
         assert (over["status"], over["text"]) == ("success", "kept")

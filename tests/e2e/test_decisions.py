@@ -166,6 +166,8 @@ def test_a_call_may_suspend_again(ann: Caller, brain: Brain, system: System) -> 
     key = unique()
     run = ann.ask(ann.thread(), brain.plan(call("book", key=key), say("booked")))
     call_id = run["pending"][0]["tool_call_id"]
+    # A call that is decided before it is awaited is not published.
+    first = token(system, run["id"], 1)
     assert ann.decide(run["id"], call_id, "resume", data={"slot": "other"}).status == 202
     again = eventually(
         lambda: ann.run(run["id"]), lambda r: [p["attempt"] for p in r["pending"]] == [2]
@@ -174,8 +176,7 @@ def test_a_call_may_suspend_again(ann: Caller, brain: Brain, system: System) -> 
     assert again["pending"][0]["payload"] == {"slots": ["12:00"]}
     stale = ann.decide(run["id"], call_id, "resume", data={"slot": "10:00"}, attempt=1)
     assert stale.status == 409
-    # A call that is decided before it is awaited is not published.
-    first, second = token(system, run["id"], 1), token(system, run["id"], 2)
+    second = token(system, run["id"], 2)
     fresh = ann.decide(run["id"], call_id, "resume", data={"slot": "12:00"}, attempt=2)
     assert fresh.status == 202
     assert ann.over(run["id"])["text"] == "booked"

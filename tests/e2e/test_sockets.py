@@ -312,12 +312,17 @@ def test_a_request_whose_function_died_is_told_and_made_good(
 ) -> None:
     run = ann.ask(ann.thread("plain"), brain.plan(slowly(400, 0, 5_000)), stream=True)
     written = [e["seq"] for e in ann.events(run["id"])]
-    with Returning(ann) as follower:
-        follower.subscribe(run["id"])
-        follower.wait(lambda f: len(f) > 20)
-        assert system.kill("sockets")
-        assert [f["seq"] for f in follower.wait(is_over)] == written
-    assert follower.failures
+
+    def told() -> bool:
+        with Returning(ann) as follower:
+            follower.subscribe(run["id"])
+            follower.wait(lambda f: len(f) > 20)
+            assert system.kill("sockets")
+            assert [f["seq"] for f in follower.wait(is_over)] == written
+        return bool(follower.failures)
+
+    # A process may have sent all of it when it is killed, and seldom three do.
+    assert any(told() for _ in range(3))
 
 
 def test_a_socket_that_does_not_read_does_not_slow_a_run(ann: Caller, brain: Brain) -> None:

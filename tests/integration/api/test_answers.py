@@ -5,6 +5,7 @@ import gzip
 import json
 import re
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -174,6 +175,19 @@ def test_a_run_that_is_over_within_the_wait_is_answered_as_done(api: Api) -> Non
     assert (answer.status, answer.headers["preference-applied"]) == (200, "wait=25")
     assert (answer.json["status"], answer.json["text"]) == ("success", "there")
     assert answer.json["finish_reason"] == "stop"
+
+
+def test_a_run_that_took_long_to_accept_is_waited_for_less_long(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, headers = f"/threads/{new_thread(api)}/runs", {"Idempotency-Key": "k"}
+    run = api.post(url, {"input": "x"}, headers=headers).json
+    api.do(api.world.finish(run["id"], "there"))
+    for took, waited in ((20.0, "wait=7"), (60.0, "wait=0")):
+        times = iter((0.0, took))
+        monkeypatch.setattr("api.call.time", SimpleNamespace(monotonic=lambda t=times: next(t)))
+        answer = api.post(url, {"input": "x"}, headers={**headers, "Prefer": "wait=25"})
+        assert (answer.status, answer.headers["preference-applied"]) == (200, waited)
 
 
 def test_a_run_that_waits_for_a_person_is_shown_and_decided(api: Api) -> None:

@@ -1,6 +1,7 @@
 """What a turn leaves in Postgres beside messages, and what erasing a thread leaves."""
 
 import asyncio
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -10,10 +11,14 @@ import pytest
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.memory import PostgresMemory
 from layover.adapters.store.postgres.threads import PostgresThreads
+from layover.memory import recall
 from layover.values.context import Extraction, StepUsage
 from layover.values.usage import Usage
 from postgres_fixture import TestPostgres
 from thread_kit import START, Conversation
+
+WAIT_S = 30.0
+WAITING = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
 
 
 @pytest.fixture
@@ -132,3 +137,27 @@ async def test_writers_of_one_thread_take_turns(talk: Conversation, postgres: Te
         await database.close()
     for n in range(8):
         assert await talk.path(f"b{n}") == ["q", f"a{n}", f"b{n}"]
+
+
+async def test_what_a_thread_said_is_not_indexed_while_it_is_erased(
+    talk: Conversation, database: Database, postgres: TestPostgres
+) -> None:
+    said = await talk.say(None, "q")
+    row = recall.indexed(said[0], "support")
+    assert row is not None
+    memory = PostgresMemory(database)
+    async with await psycopg.AsyncConnection.connect(postgres.runtime) as eraser:
+        await eraser.execute("select set_config('app.resource_id', %s, true)", (talk.owner,))
+        await eraser.execute("update threads set deleted_at = now() where id = %s", (talk.id,))
+        await eraser.execute("delete from messages where thread_id = %s", (talk.id,))
+        late = asyncio.create_task(memory.index_messages(talk.owner, [row]))
+        await _until(lambda: _rows(postgres, talk.owner, WAITING) != [(0,)] or late.done())
+        assert not late.done()
+    await late
+    assert _rows(postgres, talk.owner, "select message_id from message_embeddings") == []
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(WAIT_S):
+        while not holds():
+            await asyncio.sleep(0.01)

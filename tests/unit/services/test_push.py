@@ -18,8 +18,12 @@ from layover.keys import CONNECTION, connection_key
 from layover.ports import NoSink, RunLog
 from layover.ports.sockets import MAX_FRAME, SocketUnsure
 from layover.services.cancel import cancel
+from layover.services.deadlines import NoDeadline
+from layover.services.extract import extract
+from layover.services.payloads import RunPayload
 from layover.services.push import STALE, frame
 from layover.services.sweep import sweep
+from layover.services.turn import turn
 from layover.values.socket import Claim, Line
 from service_kit import ANN
 from socket_world import SocketWorld
@@ -156,17 +160,49 @@ async def test_the_sweeper_closes_connections_whose_token_expired(world: SocketW
     assert await sweep(world.runtime) == {}
 
 
+async def died_at_the_end(world: SocketWorld, log: RunLog) -> RunPayload:
+    """The writer has ended a run that is followed, and was gone before it sent that."""
+    meta = log.snapshot.meta
+    await world.followed(log)
+    await world.tell(log, 1)
+    world.sink.to = NoSink()
+    await world.finish(meta.id)
+    assert world.seqs() == [1]
+    world.sink.to = world.pusher
+    return RunPayload(owner=ANN, run_id=meta.id, execution=f"{meta.id}-1")
+
+
+async def test_whoever_finds_a_run_over_sends_the_end_that_its_writer_left(
+    world: SocketWorld, log: RunLog
+) -> None:
+    payload = await died_at_the_end(world, log)
+    assert (await turn(world.runtime, payload, NoDeadline()))["status"] == "over"
+    await world.pusher.finish()
+    assert world.seqs() == [1, 2, 3]
+    assert await turn(world.runtime, payload, NoDeadline()) == {"status": "over", "waiting": []}
+    await world.pusher.finish()
+    assert world.seqs() == [1, 2, 3]
+
+
+async def test_what_comes_after_a_run_leaves_an_end_that_was_not_sent_to_the_sweeper(
+    world: SocketWorld, log: RunLog
+) -> None:
+    payload = await died_at_the_end(world, log)
+    await extract(world.runtime, payload)
+    await sweep(world.runtime)
+    [line] = world.left
+    assert await delivered(world, line)
+    assert world.seqs() == [1, 2, 3]
+    world.clock.advance(timedelta(hours=1))
+    assert await sweep(world.runtime) == {}
+
+
 async def test_the_sweeper_has_sent_what_a_dead_writer_left(
     world: SocketWorld, log: RunLog
 ) -> None:
-    run_id = log.snapshot.meta.id
-    line = await world.followed(log)
-    await world.tell(log, 1)
-    world.sink.to = NoSink()  # The writer's process is gone with its posts.
-    await world.finish(run_id)
-    assert world.seqs() == [1]
+    await died_at_the_end(world, log)
     await sweep(world.runtime)
-    assert world.left == [line]
+    assert [line.run_id for line in world.left] == [log.snapshot.meta.id]
 
 
 async def test_a_slow_socket_holds_up_neither_writer_nor_others() -> None:

@@ -29,10 +29,11 @@ async def extract(runtime: Runtime, payload: RunPayload) -> dict[str, str]:
     snapshot = await runtime.journal.snapshot(payload.owner, payload.run_id)
     if snapshot is not None:
         logs.name(thread_id=snapshot.meta.thread_id)
-    if snapshot is not None and snapshot.meta.status.over and snapshot.meta.saved:
-        await retire(runtime, snapshot.meta)
     if snapshot is None or not snapshot.meta.status.over:
         return {"status": "nothing"}
+    # A run that somebody still follows has not sent its end: the sweeper sees to that, and retires it.
+    if snapshot.meta.saved and not snapshot.meta.sockets:
+        await retire(runtime, snapshot.meta)
     good = snapshot.meta.status is Status.SUCCESS
     if good and await runtime.memory.is_extracted(payload.owner, payload.run_id):
         # What stored the title may have died before it was handed on.

@@ -49,6 +49,7 @@ from layover.values.run import (
     Outcome,
     RunMeta,
     RunSnapshot,
+    Status,
     StepRecord,
 )
 from layover.values.thread import ThreadHead
@@ -202,6 +203,10 @@ class TableJournal:
                 raise AttemptsUsedUp(
                     f"{MAX_ATTEMPTS} attempts made no step", run_id=run_id
                 ) from failure
+            if old and Status(old["status"]).over:
+                # Whoever ended it may have died before it sent the end; a line that is gone by now, or
+                # has all of it, gets nothing.
+                self._sink.told(owner, run_id, old.get("sockets", ()))
             return None
 
     async def force(self, owner: str, run_id: str) -> RunLog | None:

@@ -301,7 +301,9 @@ class Requests:
             **({"attempts": 0} if fresh else {}),
         }
         try:
-            await self._table.write(Update(pk, META, set=changes, when=driven))
+            # Whoever still writes for the one before opens no call any more, which the next would take
+            # for interrupted; what is open already may be closed.
+            await self._table.write(Update(pk, META, set=changes, add={"epoch": 1}, when=driven))
         except ConditionFailed:
             return None
         return n

@@ -2,7 +2,15 @@
 -- layover.memory.words, not by the database's parser) and, where an embedder gave one, its vector.
 
 -- name: index_messages
--- A message that is gone meanwhile is left out; one that was indexed by words alone may get its vector.
+-- A message that is gone meanwhile is left out, also one of a thread that is being erased (what erases it has
+-- the thread's row locked); one that was indexed by words alone may get its vector.
+with alive as materialized (
+    select t.id from threads t
+    where t.id = any(array(select r.thread_id from json_to_recordset(%(rows)s::json) as r (thread_id text)))
+      and t.deleted_at is null
+    order by t.id
+    for share
+)
 insert into message_embeddings as e (thread_id, message_id, agent, branch_id, depth, created_at, speaker, words,
                                      model, embedding)
 select m.thread_id, m.id, r.agent, m.branch_id, m.depth, m.created_at,
@@ -15,7 +23,7 @@ cross join lateral (
     select m.thread_id, m.id, m.branch_id, m.depth, m.created_at from messages m where m.id = r.message_id offset 0
 ) m
 where m.thread_id = r.thread_id
-  and exists (select from threads t where t.id = r.thread_id and t.deleted_at is null)
+  and exists (select from alive where alive.id = r.thread_id)
 on conflict on constraint message_embeddings_pkey do update
 set speaker = excluded.speaker, words = excluded.words, model = excluded.model, embedding = excluded.embedding
 where excluded.embedding is not null
