@@ -83,6 +83,9 @@ def _accompanied(user: Caller, run_id: str) -> Iterator[None]:
     post to nobody but those who are there."""
     over = threading.Event()
     with _following(user, run_id) as socket, ThreadPoolExecutor(1) as pool:
+        # A subscription that is only sent may come after the end; and all that was said before a process
+        # dies is through, so that whoever writes next finds nobody sending.
+        socket.wait(asked, LIMIT_S)
         there = pool.submit(socket.wait, lambda f: over.is_set() or ended(f), DEADLINE_S)
         try:
             yield
@@ -224,6 +227,11 @@ def let_go(system: Recorded, brain: Brain) -> None:
 def ended(frames: list[Json]) -> bool:
     """Whether a run's last event has come."""
     return "finish" in [f.get("type") for f in frames]
+
+
+def asked(frames: list[Json]) -> bool:
+    """Whether a call has come that waits for a decision."""
+    return "tool-call-suspended" in [f.get("type") for f in frames]
 
 
 def decided(frames: list[Json]) -> bool:

@@ -68,8 +68,6 @@ def try_point(
                 judge(story, stories[0])
             except Exception as error:
                 about = f"{type(error).__name__}: {error} [user {client.name}]"
-                # What is left of this run must not go on killing what others need.
-                system.file(client.name, "kill").unlink(missing_ok=True)
                 killed = any(line.died == point for line in system.trace(client.name))
                 return replace(outcome, killed=killed, problem=about[:1500])
         if story.killed_at(point):

@@ -112,7 +112,7 @@ class Story:
     usage: list[tuple[Any, ...]] = field(default_factory=list)
     ledger: list[Json] = field(default_factory=list)
     trace: list[Line] = field(default_factory=list)
-    executions: list[str] = field(default_factory=list)
+    at_work: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     seconds: float = 0.0
     then: "Story | None" = None

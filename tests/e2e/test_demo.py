@@ -16,9 +16,11 @@ import pytest
 from botocore.exceptions import BotoCoreError
 from rich.console import Console
 
+from e2e_kit import eventually
 from fake_openai import FakeOpenAI, say
 from folders import folder
 from layover.local.demo import Conversation, _demo
+from layover.local.postgres_data import lives
 
 LIMIT_S = 90.0
 STOP_LIMIT_S = 15.0
@@ -98,7 +100,7 @@ async def test_demo_that_is_stopped_leaves_nothing_behind(short: Path, moment: s
         _, errors = await asyncio.wait_for(process.communicate(), STOP_LIMIT_S)
     assert process.returncode == 1
     assert errors == b""
-    assert not [child for child in children if child.is_running()]
+    await asyncio.to_thread(eventually, lambda: not [each for each in children if lives(each)])
     assert os.listdir(short) == []
 
 

@@ -1,11 +1,14 @@
 """Deaths and doubles with a name: executions that die, attempts that come back, writes half done."""
 
+import fcntl
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
+import psutil
 import pytest
 
 from e2e_kit import WAIT_S, Json, eventually, in_time, unique
@@ -161,7 +164,7 @@ def _refunded_s(system: Torture, client: Client, baseline: Story) -> float:
     took = time.monotonic() - decided_at
     print(f"\nrefunded {took:.1f} s after the decision")
     story = ended(client, WINDING, thread, run_id)
-    assert len(story.executions) >= 2
+    assert len(system.executions(run_id)) >= 2
     judge(story, baseline)
     return took
 
@@ -204,7 +207,8 @@ def test_an_attempt_that_wakes_up_late_in_a_model_call_is_fenced(system: Torture
         run_id = client.start(thread, scenario)
         system.brain.asked(system.input_of(scenario))
         zombie = holder(system, client.name, "OpenAIChat.complete turn")
-        run = _overtaken(system, client, run_id, zombie)
+        with _frozen(system, client.name, zombie):
+            run = _overtaken(system, client, run_id)
         late.set()
         assert run["text"] == "from the living"
         _awake(system, zombie)
@@ -223,8 +227,10 @@ def test_an_attempt_that_wakes_up_late_in_a_tool_is_fenced(system: Torture) -> N
         run_id = client.start(thread, scenario)
         eventually(lambda: system.ledger_of(client.name))
         zombie = holder(system, client.name, "Tool.invoke")
-        _overtaken(system, client, run_id, zombie)
-        (system.control / f"go-{order}").touch()
+        with _frozen(system, client.name, zombie):
+            _overtaken(system, client, run_id)
+            # Else it might learn that it is fenced first, and stop the tool.
+            (system.control / f"go-{order}").touch()
         _awake(system, zombie)
         eventually(lambda: _did(system.ledger_of(client.name), "held"))
         story = ended(client, scenario, thread, run_id)
@@ -233,17 +239,26 @@ def test_an_attempt_that_wakes_up_late_in_a_tool_is_fenced(system: Torture) -> N
         judge_interrupted(story, story, {"h1"})
 
 
-def _overtaken(system: Torture, client: Client, run_id: str, zombie: int) -> Json:
-    """Freeze the process and stop its execution; the run, ended by another one."""
-    os.kill(zombie, signal.SIGSTOP)
+@contextmanager
+def _frozen(system: Torture, owner: str, zombie: int) -> Iterator[None]:
+    """The process stands still. Not with the trace's lock in its hands: nobody would get past it."""
     try:
-        system.stop_execution(run_id)
-        frozen_at = time.monotonic()
-        run = client.drive(run_id)
-        print(f"\novertaken after {time.monotonic() - frozen_at:.1f} s")
-        return run
+        with system.file(owner, "trace").open() as trace:
+            fcntl.flock(trace, fcntl.LOCK_EX)
+            os.kill(zombie, signal.SIGSTOP)
+            eventually(lambda: psutil.Process(zombie).status() == psutil.STATUS_STOPPED)
+        yield
     finally:
         os.kill(zombie, signal.SIGCONT)
+
+
+def _overtaken(system: Torture, client: Client, run_id: str) -> Json:
+    """Stop the execution of a run; the run, ended by another one."""
+    system.stop_execution(run_id)
+    frozen_at = time.monotonic()
+    run = client.drive(run_id)
+    print(f"\novertaken after {time.monotonic() - frozen_at:.1f} s")
+    return run
 
 
 def _awake(system: Torture, zombie: int) -> None:
@@ -285,7 +300,8 @@ def test_a_call_whose_branch_died_does_not_wait_for_its_siblings(
         left = eventually(lambda: client.run(run_id)["pending"], lambda p: len(p) == 1)
         assert left == [book]
         story = ended(client, WINDING, thread, run_id)
-        assert len(story.executions) == 2
+        # On a busy machine the sweeper may take the run away from one more.
+        assert len(system.executions(run_id)) >= 2
         judge_deaths(story, baseline)
 
 

@@ -117,7 +117,7 @@ def test_a_run_outlives_an_outage_in_its_midst(faulty: Faulty, kind: str) -> Non
         client.drive(run_id)
         took = time.monotonic() - began
         outage.join()
-        client.closed(run_id)
+        client.finished(run_id)
         client.look(story, thread, run_id)
     print(
         f"\n{kind}: {story.run['status']} after {took:.1f} s, interrupted {interrupted_in(story)}"

@@ -181,6 +181,35 @@ async def test_client_that_stalls_in_mid_body_is_cut_off_by_the_stop_without_a_w
     assert caplog.messages == []
 
 
+# A loop of its own: what else runs in the common one would take part in the jump of the time.
+@pytest.mark.asyncio(loop_scope="function")
+async def test_stop_says_nothing_in_a_process_that_was_paused(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, begun, waits = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        begun.set()
+        await receive()
+
+    async with stopping(application) as (server, client):
+        wait = server._server._wait_tasks_to_complete
+
+        async def noted() -> None:
+            waits.set()
+            await wait()
+
+        monkeypatch.setattr(server._server, "_wait_tasks_to_complete", noted)
+        client.sendall(b"POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n")
+        await asyncio.wait_for(begun.wait(), 20)
+        stop = asyncio.create_task(server.stop())
+        await asyncio.wait_for(waits.wait(), 20)
+        now = loop.time
+        monkeypatch.setattr(loop, "time", lambda: now() + 5)
+        await stop
+    assert caplog.messages == []
+
+
 async def test_socket_that_does_not_read_is_cut_off_by_the_stop_without_a_word(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -17,7 +17,7 @@ import psutil
 import psycopg
 import pytest
 
-from layover.local import postgres
+from layover.local import postgres, postgres_data
 from layover.local.postgres import Postgres
 from layover.local.postgres_data import PostgresFailed, lives, pid_file, socket_folder
 
@@ -182,6 +182,26 @@ async def test_server_left_behind_by_a_killed_runner_is_replaced(folder: Path) -
     """Where the kernel does not end it with its runner."""
     async with running(folder / "postgres"), running(folder / "postgres") as second:
         assert await asyncio.to_thread(ask, second) == 1
+
+
+async def test_hung_server_left_behind_by_a_killed_runner_is_replaced(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_data, "STOP_LIMIT_S", 1.0)
+    data = folder / "postgres"
+    async with running(data):
+        server = process_of(data)
+        family = [server, *server.children()]
+        try:
+            for each in family:
+                each.suspend()
+            async with running(data) as second:
+                assert await asyncio.to_thread(ask, second) == 1
+                assert not [each for each in family if lives(each)]
+        finally:
+            for each in family:
+                with suppress(psutil.Error):
+                    each.kill()
 
 
 @pytest.mark.parametrize("own_name", [True, False])

@@ -218,7 +218,8 @@ async def test_unknown_token_is_called_so_while_executions_start(served: Served)
 async def test_execution_can_be_stopped_as_soon_as_it_is_started(served: Served) -> None:
     arn = await start(served, "walk", "stopped")
     states = served.client("stepfunctions")
-    await asyncio.to_thread(states.stop_execution, executionArn=arn)
+    await asyncio.to_thread(lambda: states.stop_execution(executionArn=arn))
+    assert states.describe_execution(executionArn=arn)["status"] == "ABORTED"
 
 
 async def test_run_walks_turn_await_resume_turn_and_remember(served: Served) -> None:

@@ -12,8 +12,15 @@ from typing import Any, cast
 
 import pytest
 from botocore.exceptions import ClientError
+from moto.stepfunctions.parser.asl.component.eval_component import EvalComponent
+from moto.stepfunctions.parser.asl.component.program.program import Program
+from moto.stepfunctions.parser.asl.component.state.exec.state_parallel.branch_worker import (
+    BranchWorker,
+)
 from moto.stepfunctions.parser.backend.execution import Execution
+from moto.stepfunctions.parser.backend.execution_worker import ExecutionWorker
 
+from layover.local import interpreter
 from layover.local.aws import AwsServer, Services
 from layover.local.execution_environment import FunctionSpec
 from layover.local.interpreter import make_client
@@ -22,9 +29,12 @@ from layover.local.lambda_service import LambdaService, result_in
 from layover.local.socket_front import WebSocketFront
 from layover.local.wsgi import WsgiServer
 
+from .conftest import eventually
 from .test_lambda_service import LONG
+from .test_state_machine import interpreter_threads
 
 WAITS = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 60, "End": True}}}
+FORK = {"Type": "Parallel", "Branches": [WAITS, WAITS], "End": True}
 
 
 class Held:
@@ -57,12 +67,12 @@ def pool() -> Iterator[ThreadPoolExecutor]:
         yield made
 
 
-def machine(aws: AwsServer) -> tuple[Any, str]:
-    """A client, and the ARN of a state machine that only waits."""
+def machine(aws: AwsServer, definition: dict[str, Any] = WAITS) -> tuple[Any, str]:
+    """A client, and the ARN of a state machine (one that only waits)."""
     states = make_client("stepfunctions", aws.endpoint_url)
     wanted = {
         "name": "waits",
-        "definition": json.dumps(WAITS),
+        "definition": json.dumps(definition),
         "roleArn": "arn:aws:iam::123456789012:role/x",
     }
     return states, str(states.create_state_machine(**wanted)["stateMachineArn"])
@@ -107,19 +117,113 @@ def test_unknown_token_is_called_so_in_the_middle_of_a_start(
     start.result(20)
 
 
-def test_execution_can_be_stopped_before_its_thread_has_begun(
+class Late:
+    """Threads of the interpreter that go no further than to the call of `name` before `go_on`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> None:
+        self.reached, self.go_on = threading.Event(), threading.Event()
+        call = getattr(owner, name)
+
+        def late(*arguments: Any) -> Any:
+            self.reached.set()
+            assert self.go_on.wait(20)
+            return call(*arguments)
+
+        monkeypatch.setattr(owner, name, late)
+
+
+async def ended_without_a_trace(states: Any, execution: str, before: set[threading.Thread]) -> None:
+    """Threads that failed fail the test, too."""
+    await eventually(lambda: not (interpreter_threads() - before))
+    assert states.describe_execution(executionArn=execution)["status"] == "ABORTED"
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [(interpreter._Worker, "_get_evaluation_entrypoint"), (ExecutionWorker, "_execution_logic")],
+    ids=["parses", "has not begun"],
+)
+async def test_stop_that_comes_before_the_first_state_holds(
+    aws: AwsServer, monkeypatch: pytest.MonkeyPatch, owner: type, name: str
+) -> None:
+    before = interpreter_threads()
+    states, arn = machine(aws)
+    late = Late(monkeypatch, owner, name)
+    execution = str(states.start_execution(stateMachineArn=arn)["executionArn"])
+    assert late.reached.wait(20)
+    states.stop_execution(executionArn=execution, cause="at once")
+    assert states.describe_execution(executionArn=execution)["status"] == "ABORTED"
+    late.go_on.set()
+    await ended_without_a_trace(states, execution, before)
+    events = states.get_execution_history(executionArn=execution)["events"]
+    assert [each["type"] for each in events] == ["ExecutionStarted", "ExecutionAborted"]
+    assert aws.stop_executions() == 0
+
+
+async def test_execution_can_be_stopped_before_its_thread_is_made(
     aws: AwsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    before = interpreter_threads()
     states, arn = machine(aws)
-    begun = Execution._get_start_execution_worker
+    begin: Callable[[ExecutionWorker], None] = ExecutionWorker.start
 
-    def stopped(execution: Execution) -> Any:
-        worker: Any = begun(execution)
+    def stopped(worker: Any) -> None:
         worker.stop(stop_date=None, error=None, cause="at once")
-        return worker
+        begin(worker)
 
-    monkeypatch.setattr(Execution, "_get_start_execution_worker", stopped)
-    assert states.start_execution(stateMachineArn=arn)["executionArn"]
+    monkeypatch.setattr(ExecutionWorker, "start", stopped)
+    execution = str(states.start_execution(stateMachineArn=arn)["executionArn"])
+    await ended_without_a_trace(states, execution, before)
+
+
+async def test_state_that_fails_of_the_stop_does_not_make_it_a_failure(
+    aws: AwsServer, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = interpreter_threads()
+    states, arn = machine(aws)
+    stop: Callable[..., None] = ExecutionWorker.stop
+
+    def failing(worker: Any, *arguments: Any) -> None:
+        stop(worker, *arguments)
+        wait([pool.submit(worker.env.set_error, {"error": "MapIterationAborted"})], 0.5)
+
+    monkeypatch.setattr(ExecutionWorker, "stop", failing)
+    execution = str(states.start_execution(stateMachineArn=arn)["executionArn"])
+    states.stop_execution(executionArn=execution)
+    await ended_without_a_trace(states, execution, before)
+
+
+async def test_stop_that_falls_on_a_fork_leaves_no_branch_waited_for(
+    aws: AwsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = interpreter_threads()
+    states, arn = machine(aws, {"StartAt": "Fork", "States": {"Fork": FORK}})
+    late = Late(monkeypatch, BranchWorker, "_thread_routine")
+    execution = str(states.start_execution(stateMachineArn=arn)["executionArn"])
+    assert late.reached.wait(20)
+    states.stop_execution(executionArn=execution)
+    late.go_on.set()
+    await ended_without_a_trace(states, execution, before)
+
+
+async def test_stop_that_falls_on_the_first_lines_of_a_program_is_not_an_error_of_its_thread(
+    aws: AwsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = interpreter_threads()
+    states, arn = machine(aws)
+    reached, go_on = threading.Event(), threading.Event()
+
+    def step(component: EvalComponent, _: str) -> None:
+        if isinstance(component, Program):
+            reached.set()
+            assert go_on.wait(20)
+
+    monkeypatch.setattr(EvalComponent, "_log_evaluation_step", step)
+    execution = str(states.start_execution(stateMachineArn=arn)["executionArn"])
+    assert reached.wait(20)
+    states.stop_execution(executionArn=execution)
+    go_on.set()
+    await ended_without_a_trace(states, execution, before)
 
 
 def functions_of(folder: Path) -> LambdaService:

@@ -10,7 +10,10 @@ import uvicorn
 
 _START_LIMIT_S = 10.0
 _GRACE_S = 1
-_ABORTED_WITHIN_S = 1
+_ABORTED_WITHIN_S = 2
+# uvicorn's last resort comes this long after the abort, and is logged: a process that was paused for less
+# still aborts before.
+_LAST_RESORT_S = 10
 # Longer than any client keeps an idle connection (httpx 5 s, uvicorn's own limit too; load balancers 60 s):
 # a request that is sent as the server closes fails.
 _KEEP_ALIVE_S = 75
@@ -56,8 +59,7 @@ class HttpServer:
             # API Gateway compresses no WebSocket either.
             ws_per_message_deflate=False,
             timeout_keep_alive=_KEEP_ALIVE_S,
-            # The last resort, which is logged; `stop` aborts before.
-            timeout_graceful_shutdown=_GRACE_S + _ABORTED_WITHIN_S,
+            timeout_graceful_shutdown=_GRACE_S + _LAST_RESORT_S,
         )
         self._server = _Server(config)
         self._task: asyncio.Task[None] | None = None
@@ -79,7 +81,7 @@ class HttpServer:
         if self._task is not None:
             await asyncio.wait([self._task], timeout=_GRACE_S)
             self._server.abort()
-            await asyncio.wait([self._task], timeout=_ABORTED_WITHIN_S + 1)
+            await asyncio.wait([self._task], timeout=_ABORTED_WITHIN_S)
         self.close()
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ import logging
 import pickle
 import threading
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import boto3
 import botocore.session
@@ -17,11 +17,13 @@ from botocore.config import Config
 from moto.core.config import default_user_config
 from moto.stepfunctions.parser.api import InvalidOutput, TaskTimedOut
 from moto.stepfunctions.parser.asl.component.eval_component import EvalComponent
+from moto.stepfunctions.parser.asl.component.program.program import Program
 from moto.stepfunctions.parser.asl.eval.callback.callback import (
     CallbackOutcome,
     CallbackPoolManager,
 )
 from moto.stepfunctions.parser.asl.eval.environment import Environment
+from moto.stepfunctions.parser.asl.eval.program_state import ProgramRunning
 from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
 from moto.stepfunctions.parser.asl.utils import boto_client
 from moto.stepfunctions.parser.backend import execution
@@ -30,6 +32,9 @@ from moto.stepfunctions.parser.backend.execution_worker_comm import ExecutionWor
 from moto.stepfunctions.responses import StepFunctionResponse
 
 from layover.local.invocation import REGION
+
+# moto's own: a second `install` must not wrap the replacement of the first.
+_eval_program: Any = Program.eval
 
 
 def session() -> boto3.Session:
@@ -64,6 +69,7 @@ def install(endpoint_url: str) -> None:
     default_user_config["stepfunctions"] = {"execute_state_machine": True}
     _share_clients(endpoint_url)
     _replace_worker()
+    _end_stopped_programs()
     _keep_what_tasks_send()
     _take_tokens_once()
 
@@ -103,17 +109,22 @@ class _Worker(ExecutionWorker):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.env = super()._get_evaluation_environment()
+        # moto calls it running once its thread has parsed the definition, and drops a stop before that.
+        self.env._program_state = cast(Any, ProgramRunning)()
 
     def stop(self, stop_date: Any, error: str | None, cause: str | None) -> None:
         """moto shows a stopped execution as RUNNING until the task that it is in comes back, lets its
         threads wait for tokens to the end of their time, and calls it FAILED then."""
         assert self.env is not None
-        if self.env.is_running():
+        # Under the lock of its state: a task or a branch that the stop ends calls it failed.
+        with self.env._state_mutex:
+            if not self.env.is_running():
+                return
             super().stop(stop_date, error, cause)
             self._execution_communication.terminated()
             vars(self)["_execution_communication"] = _Deaf()
-            for endpoint in list(self.env.callback_pool_manager._pool.values()):
-                endpoint.interrupt_all()
+        for endpoint in list(self.env.callback_pool_manager._pool.values()):
+            endpoint.interrupt_all()
 
     def _get_evaluation_entrypoint(self) -> EvalComponent:
         definition = self._evaluation_details.state_machine_details.definition
@@ -127,6 +138,25 @@ class _Worker(ExecutionWorker):
 
 def _replace_worker() -> None:
     vars(execution)["ExecutionWorker"] = _Worker
+
+
+def _end_stopped_programs() -> None:
+    """The threads of a program or branch that is stopped by their first lines raise, and a Parallel
+    state would wait for ever for such a branch."""
+
+    def evaluate(self: Program, env: Environment) -> None:
+        try:
+            _eval_program(self, env)
+        except RuntimeError:
+            if env.is_running():
+                raise
+            # Runs none of its states: an execution's history gets its end.
+            self._eval_body(env)
+
+    program: Any = Program
+    program.eval = evaluate
+    # To note the name of the field that is evaluated fails on a stop; only those below are ever shown.
+    program._field_name = lambda _: None
 
 
 def _keep_what_tasks_send() -> None:

@@ -155,10 +155,23 @@ def end_leftover(data: Path) -> None:
         if process.status() == psutil.STATUS_ZOMBIE:
             return
         if _serves(process, data):
-            process.send_signal(STOP_FAST)
-            process.wait(STOP_LIMIT_S)
+            _end(process, data)
         else:
             (data / "postmaster.pid").unlink(missing_ok=True)
+
+
+def _end(process: Any, data: Path) -> None:
+    """By SIGKILL if it hangs. It has to be reaped, too: PostgreSQL does not start before."""
+    import psutil
+
+    process.send_signal(STOP_FAST)
+    with suppress(psutil.TimeoutExpired):
+        process.wait(STOP_LIMIT_S)
+        return
+    with suppress(psutil.Error):
+        process.kill()
+        process.wait(STOP_LIMIT_S)
+    end_rest(data)
 
 
 def end_rest(data: Path) -> None:
