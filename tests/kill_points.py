@@ -37,6 +37,7 @@ def install() -> None:
     from layover.adapters.callbacks.stepfunctions import StepFunctions
     from layover.adapters.journal.dynamodb import DynamoTable
     from layover.adapters.models.openai_chat import OpenAIChat
+    from layover.adapters.sockets.apigateway import ApiGatewaySockets
     from layover.adapters.store.postgres.database import Database
     from layover.declare.tool import Tool
 
@@ -52,6 +53,7 @@ def install() -> None:
     _wrap(StepFunctions, "start", lambda owner, run_id, n: (_of(owner), str(n)))
     for name in ("wake", "stop", "alive", "publish_approval"):
         _wrap(StepFunctions, name, lambda *_: ("", ""))
+    _wrap(ApiGatewaySockets, "post", lambda *_: ("", ""))
     _wrap(OpenAIChat, "complete", lambda prompt, *_: ("", prompt.task))
     _wrap(Tool, "invoke", lambda args, ctx: (_of(ctx.resource_id), ctx.tool_call_id))
     if _function() == "api":
@@ -210,7 +212,7 @@ def _of(owner: str) -> str:
 
 def _shown(sort_key: str) -> str:
     """A sort key without what differs from run to run."""
-    return re.sub(r"(EVENT|ERASED)#.*", r"\1", sort_key)
+    return re.sub(r"(EVENT|ERASED|SUB)#.*", r"\1", sort_key)
 
 
 def _written(action: Any) -> str:

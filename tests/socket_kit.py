@@ -7,18 +7,26 @@ import struct
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, Protocol
 
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from e2e_kit import WAIT_S, Caller, Json, eventually
+from e2e_kit import WAIT_S, Json, eventually
 
 OVER = ("finish", "agent-end", "error")
 MOST_RETURNS = 3
 TRIES = 3
 
 P = ParamSpec("P")
+
+
+class Wants(Protocol):
+    """A user of the HTTP API."""
+
+    def want(self, status: int, method: str, path: str, body: Any = None, **headers: str) -> Any:
+        """The body of an answer that has to have this status."""
+        ...
 
 
 class Closed(AssertionError):
@@ -57,7 +65,7 @@ class Follower:
             self._reader.start()
 
     @classmethod
-    def of(cls, caller: Caller, **options: Any) -> "Follower":
+    def of(cls, caller: Wants, **options: Any) -> "Follower":
         """A connection of this user."""
         return cls(caller.want(201, "POST", "/socket-tickets")["url"], **options)
 
@@ -131,7 +139,7 @@ class Returning:
     It comes back a few times and no more: a server closes when a post's answer is late, which a pause of
     the machine may cause, and not as a habit."""
 
-    def __init__(self, caller: Caller) -> None:
+    def __init__(self, caller: Wants) -> None:
         self._caller = caller
         self.failures: list[Json] = []
         """What said that a request failed."""

@@ -1,7 +1,10 @@
 """The ways through the engine that are walked again and again, with a death at every point of them."""
 
+from dataclasses import replace
+
 from fake_openai import Reply, calls, delta, say, stream
-from torture_kit import NEXT, Client
+from socket_kit import Returning, is_over
+from torture_kit import DEADLINE_S, NEXT, Client
 from torture_story import Death, Point, Scenario
 
 
@@ -33,6 +36,23 @@ STREAMED = Scenario(
     stream=True,
 )
 """Deltas on the way; the last answer comes in pieces, some of them flushed alone."""
+
+
+def _follow(client: Client, thread: str, run_id: str) -> None:
+    """Somebody follows by socket: whoever dies, they miss nothing and get nothing twice."""
+    with Returning(client) as follower:
+        follower.subscribe(run_id)
+        frames = follower.wait(is_over, DEADLINE_S)
+    assert frames == client.caller.events(run_id)
+
+
+FOLLOWED = replace(
+    STREAMED,
+    name="followed",
+    act=_follow,
+    watched=("turn DynamoTable.transact", "turn DynamoTable.write", "turn ApiGatewaySockets"),
+)
+"""As STREAMED, while a client follows it by socket."""
 
 # Runs that nobody but the sweeper, or Settle, brings to their end
 

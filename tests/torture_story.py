@@ -22,8 +22,10 @@ CLOCKED = frozenset({"DynamoTable.write EVENT", "DynamoTable.get META"})
 """What is done every so often."""
 CALM = ("(running)", "(running, waiting)", "(queued)")
 """States of runs that need nothing of the sweeper: whether it looks at one is a matter of time."""
+FOLLOWING = re.compile(r".*(\bSUB\b|ApiGatewaySockets).*")
+"""What is done for those who follow by socket: how much is sent at once is chance, and by whom."""
 LOOKS = 2
-"""Of what the sweeper does again and again while a run stays in one state, so much is killed."""
+"""Of what is done again and again (by the sweeper while a run stays in one state), so much is killed."""
 
 Act = Callable[["Client", str, str], str | None]
 """What is done to a run of a thread from outside; the id of the run that follows it, if one does."""
@@ -173,13 +175,15 @@ def points(*stories: Story) -> list[Point]:
 def _passed(story: Story, marks: str = ">") -> list[tuple[str, str, int]]:
     watches = story.scenario.watches
     seen = [x for x in story.trace if x.mark in marks and watches(x.function, x.point)]
-    return [(x.function, x.point, x.k) for x in seen if x.function != "sweep" or _counts(x)]
+    return [(x.function, x.point, x.k) for x in seen if _counts(x)]
 
 
 def _counts(line: Line) -> bool:
-    """Of the sweeper, whose looks go by the clock. Runs that ended well are retired by `extract`; where
-    the sweeper comes first it does what it does for those that did not."""
-    return line.k <= LOOKS and not line.point.endswith("(success)")
+    """Of what goes by the clock (the sweeper's looks, what is sent to followers) the first. Runs that ended
+    well are retired by `extract`; where the sweeper comes first it does what it does for others."""
+    if line.function == "sweep":
+        return line.k <= LOOKS and not line.point.endswith("(success)")
+    return line.k <= LOOKS or not FOLLOWING.fullmatch(line.point)
 
 
 SWITCH = "DynamoTable.get STOP"
@@ -196,6 +200,10 @@ def by_the_clock(point: Point, stories: Sequence[Story]) -> bool:
         return True
     if is_calm(point) or point.point.startswith("StepFunctions.wake"):
         return True  # whether a decision or its token comes first, who wakes the other is chance
+    if FOLLOWING.fullmatch(point.point) or (
+        point.k > 1 and point.point == "DynamoTable.query EVENT"
+    ):
+        return True
     if point.point.endswith(SWITCH):
         return True  # an environment remembers it for some seconds, for all runs
     if point.function == "sweep" and WAITING_CALL.fullmatch(point.point):
