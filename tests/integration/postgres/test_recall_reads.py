@@ -1,0 +1,48 @@
+"""What keeping a run's texts for recall touches: its own rows, however many others there are."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from psycopg import AsyncConnection
+
+from layover.adapters.store.postgres.queries import load
+from plan_kit import Planned, planned, scans
+from postgres_fixture import TestPostgres
+
+THREADS = 5_000
+
+_FILL = f"""
+insert into threads (id, agent, created_at, updated_at)
+    select 't' || n, 'a', now(), now() from generate_series(1, {THREADS}) n;
+insert into branches (thread_id, id, path, path_depths)
+    select 't' || n, 0, array[0], array[2147483647] from generate_series(1, {THREADS}) n;
+insert into messages (thread_id, branch_id, depth, id, role, created_at, content)
+    select 't' || n, 0, d, 'm' || n || '.' || d, 'user', now(), '[]'
+    from generate_series(1, {THREADS}) n, generate_series(0, 3) d;
+insert into message_embeddings (thread_id, message_id, agent, branch_id, depth, created_at, words)
+    select thread_id, id, 'a', branch_id, depth, created_at, ''
+    from messages where thread_id <> 't7';
+"""
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["unknown", "analyzed"])
+def laid_out(cluster: TestPostgres, request: pytest.FixtureRequest) -> Planned:
+    return planned(cluster, "recall_reads", request.param, _FILL)
+
+
+@pytest.fixture
+async def connection(laid_out: Planned) -> AsyncIterator[AsyncConnection[Any]]:
+    async with laid_out.connected() as opened:
+        yield opened
+
+
+async def test_indexing_a_run_reads_its_own_rows_alone(connection: AsyncConnection[Any]) -> None:
+    row = {"thread_id": "t7", "agent": "a", "speaker": [], "words": ["w"]}
+    rows = json.dumps([{**row, "message_id": f"m7.{d}"} for d in range(4)])
+    query = load("recall.sql")["index_messages"]
+    found = await scans(connection, query, ("threads", "messages"), {"rows": rows})
+    assert {kind for kind, _ in found} <= {"Index Scan", "Index Only Scan"}, found
+    assert sum(rows for _, rows in found) == 1 + 4, found
+    await connection.rollback()
