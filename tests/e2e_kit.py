@@ -185,7 +185,8 @@ class Caller:
         kind = response.headers.get("content-type", "")
         parsed = response.json() if "json" in kind else response.text or None
         answer = Answer(response.status_code, response.headers, parsed, took)
-        if self._documented is not None:
+        # 502 and 504 are API Gateway's own words: the function died, or is late.
+        if self._documented is not None and not (self.patient and answer.status in (502, 504)):
             self._documented.check(method, path.partition("?")[0], answer)
         return answer
 

@@ -200,9 +200,7 @@ def by_the_clock(point: Point, stories: Sequence[Story]) -> bool:
         return True
     if is_calm(point) or point.point.startswith("StepFunctions.wake"):
         return True  # whether a decision or its token comes first, who wakes the other is chance
-    if FOLLOWING.fullmatch(point.point) or (
-        point.k > 1 and point.point == "DynamoTable.query EVENT"
-    ):
+    if FOLLOWING.fullmatch(point.point):
         return True
     if point.point.endswith(SWITCH):
         return True  # an environment remembers it for some seconds, for all runs

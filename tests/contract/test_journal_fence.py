@@ -49,16 +49,23 @@ FACTS: list[Fact] = [put_step, end_step, open_calls, suspend_call, close_planned
 FACTS += [cancel_calls, end, cancel_requested]
 
 
+async def writes_nothing(world: World, fact: Fact, *writers: RunLog) -> None:
+    """Each of these writers of a run is refused, and nothing of the run is changed."""
+    run_id = writers[0].snapshot.meta.id
+    before = await world.state(run_id)
+    for writer in writers:
+        with pytest.raises(Fenced):
+            await fact(world, writer)
+    assert await world.state(run_id) == before
+
+
 @pytest.mark.parametrize("fact", FACTS)
 async def test_writer_whose_epoch_is_gone_writes_nothing(world: World, fact: Fact) -> None:
     stale = await world.taken()
     run_id = stale.snapshot.meta.id
     await world.journaled(stale, "late")
     await world.take(run_id)
-    before = await world.state(run_id)
-    with pytest.raises(Fenced):
-        await fact(world, stale)
-    assert await world.state(run_id) == before
+    await writes_nothing(world, fact, stale)
 
 
 @pytest.mark.parametrize("fact", FACTS)
@@ -68,11 +75,7 @@ async def test_nothing_is_written_to_a_run_that_is_over(world: World, fact: Fact
     await world.journaled(log, "late")
     joined = await world.join(run_id)
     await world.end(log)
-    before = await world.state(run_id)
-    for writer in (log, joined):
-        with pytest.raises(Fenced):
-            await fact(world, writer)
-    assert await world.state(run_id) == before
+    await writes_nothing(world, fact, log, joined)
 
 
 async def test_call_that_its_opener_left_is_not_closed_after_the_end(world: World) -> None:
@@ -97,11 +100,7 @@ async def test_next_execution_fences_who_writes_for_the_one_before(
     await world.journaled(log, "late")
     joined = await world.join(run_id)
     assert await world.journal.succeed(world.owner, run_id, f"{run_id}-1") == 2
-    before = await world.state(run_id)
-    for writer in (log, joined):
-        with pytest.raises(Fenced):
-            await fact(world, writer)
-    assert await world.state(run_id) == before
+    await writes_nothing(world, fact, log, joined)
 
 
 async def test_forced_writer_fences_everybody(world: World) -> None:

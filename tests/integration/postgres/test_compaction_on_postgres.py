@@ -54,12 +54,6 @@ def laid_out(cluster: TestPostgres, request: pytest.FixtureRequest) -> Planned:
     return planned(cluster, "compaction", request.param, _THREAD)
 
 
-@pytest.fixture
-async def connection(laid_out: Planned) -> AsyncIterator[AsyncConnection[Any]]:
-    async with laid_out.connected() as opened:
-        yield opened
-
-
 async def _rows_read(connection: AsyncConnection[Any], query: Query, **values: object) -> int:
     """Runs the query with its generic plan; how many rows of `GROWING` it looked at."""
     found = await scans(connection, query, GROWING, values)

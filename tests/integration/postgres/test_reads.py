@@ -1,7 +1,6 @@
 """What a read of a long thread touches: index ranges, and no more rows than it returns."""
 
 import json
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
@@ -41,12 +40,6 @@ insert into messages (thread_id, branch_id, depth, id, role, created_at, content
 @pytest.fixture(scope="module", params=[False, True], ids=["unknown", "analyzed"])
 def laid_out(cluster: TestPostgres, request: pytest.FixtureRequest) -> Planned:
     return planned(cluster, "reads", request.param, _THREAD, {"last": MESSAGES - 1})
-
-
-@pytest.fixture
-async def connection(laid_out: Planned) -> AsyncIterator[AsyncConnection[Any]]:
-    async with laid_out.connected() as opened:
-        yield opened
 
 
 async def _rows_read(connection: AsyncConnection[Any], query: Query, **values: object) -> int:

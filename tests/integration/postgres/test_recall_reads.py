@@ -1,7 +1,6 @@
 """What keeping a run's texts for recall touches: its own rows, however many others there are."""
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -30,12 +29,6 @@ insert into message_embeddings (thread_id, message_id, agent, branch_id, depth, 
 @pytest.fixture(scope="module", params=[False, True], ids=["unknown", "analyzed"])
 def laid_out(cluster: TestPostgres, request: pytest.FixtureRequest) -> Planned:
     return planned(cluster, "recall_reads", request.param, _FILL)
-
-
-@pytest.fixture
-async def connection(laid_out: Planned) -> AsyncIterator[AsyncConnection[Any]]:
-    async with laid_out.connected() as opened:
-        yield opened
 
 
 async def test_indexing_a_run_reads_its_own_rows_alone(connection: AsyncConnection[Any]) -> None:
