@@ -16,8 +16,8 @@ from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parents[1])]
 
-from e2e_kit import Brain, System
-from fake_openai import Answer, FakeOpenAI, call, say
+from support.providers.openai import Answer, FakeOpenAI, call, say
+from support.system.system import Brain, System
 
 STEPS = 50
 OBSERVER_S = 5.0

@@ -31,7 +31,7 @@ from layover.memory import ranking
 from layover.memory.entry_search import entry_words
 from layover.memory.words import words
 from layover.values.memory_entry import EntryQuery
-from postgres_fixture import TestPostgres, running_postgres
+from support.postgres.server import TestPostgres, running_postgres
 
 ENTRIES = 1_000_000
 PER_SCOPE = 100

@@ -22,7 +22,7 @@ from layover.adapters.store.postgres.memory import PostgresMemory
 from layover.adapters.store.postgres.migrate import PostgresMigrations
 from layover.memory import ranking
 from layover.values.context import RecallQuery
-from postgres_fixture import TestPostgres, running_postgres
+from support.postgres.server import TestPostgres, running_postgres
 
 ROWS = (600, 5_000, ranking.MOST_ROWS)
 DIMENSIONS = (384, 1_536)

@@ -22,7 +22,7 @@ from layover.values.message import Message, Role, TextPart, ToolCallPart, ToolRe
 from layover.values.run import RunMeta, Status
 from layover.values.thread import ThreadHead
 from layover.values.usage import Usage
-from postgres_fixture import TestPostgres, running_postgres
+from support.postgres.server import TestPostgres, running_postgres
 
 TURNS = 200
 WARM_UP = 30

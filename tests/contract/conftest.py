@@ -4,9 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from aws_fixture import LocalAws, aws
-from compaction_kit import A_TO_F, Branches
-from journal_kit import World
 from layover.adapters.blobs.s3 import S3Blobs
 from layover.adapters.inmemory.blobs import MemoryBlobs
 from layover.adapters.inmemory.memory import InMemoryMemory
@@ -18,7 +15,10 @@ from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.memory import PostgresMemory
 from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.ports import Blobs
-from thread_kit import Stores
+from support.aws.emulator import LocalAws, aws
+from support.worlds.compaction import A_TO_F, Branches
+from support.worlds.journal import World
+from support.worlds.threads import Stores
 
 __all__ = ["aws"]
 

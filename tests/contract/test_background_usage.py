@@ -16,8 +16,8 @@ from layover.ports.notes import StaleState
 from layover.values.context import Extraction, StepUsage
 from layover.values.message import Message
 from layover.values.usage import MOST_TOKENS, Usage
-from postgres_fixture import TestPostgres
-from thread_kit import START, Conversation, Stores
+from support.postgres.server import TestPostgres
+from support.worlds.threads import START, Conversation, Stores
 
 Spent = Callable[[str], dict[str, tuple[str, int, Decimal | None]]]
 """owner -> step -> kind, input tokens, cost; of the run `run`."""

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from aws_fixture import LocalAws
 from layover.adapters.blobs.s3 import S3Blobs
 from layover.adapters.inmemory.blobs import MemoryBlobs
 from layover.errors import RetryableError
 from layover.keys import Keys
 from layover.ports import Blobs
+from support.aws.emulator import LocalAws
 
 BYTES = "application/octet-stream"
 

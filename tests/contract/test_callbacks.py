@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from aws_fixture import LocalAws
 from layover.adapters.callbacks.stepfunctions import StepFunctions
 from layover.adapters.inmemory.callbacks import MemoryCallbacks
 from layover.errors import RetryableError
 from layover.ports import Callbacks
+from support.aws.emulator import LocalAws
 
 
 def on_aws(aws: LocalAws, machine: str | None = None) -> StepFunctions:

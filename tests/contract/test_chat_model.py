@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-import fake_openai
-from fake_openai import FakeOpenAI
 from layover import testing
 from layover.adapters.models.openai_chat import OpenAIChat
 from layover.errors import ContextLengthExceeded, ModelError
 from layover.ports import ChatModel
 from layover.values.prompt import Delta, Prompt, Reply
+from support.providers import openai as fake_openai
+from support.providers.openai import FakeOpenAI
 
 PROMPT = Prompt(model="openai/gpt-5-mini")
 STREAM = PROMPT.model_copy(update={"stream": True})

@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from compaction_kit import Branches, new, spent
 from layover.adapters.inmemory.threads import InMemoryThreads
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.memory import PostgresMemory
 from layover.adapters.store.postgres.threads import PostgresThreads
-from postgres_fixture import TestPostgres
-from thread_kit import Stores
+from support.postgres.server import TestPostgres
+from support.worlds.compaction import Branches, new, spent
+from support.worlds.threads import Stores
 
 
 @pytest.fixture

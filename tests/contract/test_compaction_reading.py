@@ -2,10 +2,10 @@
 
 import pytest
 
-from compaction_kit import A_TO_F, AT, Branches, ids, slices
 from layover.values.compaction import Compacted
 from layover.values.context import IndexedText, RecallQuery
-from thread_kit import Stores
+from support.worlds.compaction import A_TO_F, AT, Branches, ids, slices
+from support.worlds.threads import Stores
 
 
 async def test_a_span_is_a_stretch_of_its_path(branches: Branches) -> None:

@@ -1,8 +1,8 @@
 """What every store promises of compaction, in memory and on Postgres."""
 
-from compaction_kit import AT, Branches, new, observation, slices
 from layover.values.compaction import Compacted, Generation
-from thread_kit import Stores
+from support.worlds.compaction import AT, Branches, new, observation, slices
+from support.worlds.threads import Stores
 
 
 async def test_a_thread_without_compaction_shows_none(branches: Branches) -> None:

@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from journal_kit import World
 from layover.adapters.journal.connections import TableConnections
 from layover.adapters.journal.table import Item
 from layover.errors import NotFound
 from layover.keys import CONNECTION, META, Keys, connection_key, subscription_key, ticket_key
 from layover.values.socket import Claim, Connection, Held, Line, Ticket
+from support.worlds.journal import World
 
 LIVES = timedelta(seconds=60)
 

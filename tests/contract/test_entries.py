@@ -16,8 +16,8 @@ from layover.memory import recall
 from layover.memory.entries import hash_of
 from layover.values.context import Extraction, TurnContext
 from layover.values.memory_entry import EntryPlace, EntryQuery, FoundEntry, NewEntry, SimilarEntry
-from postgres_fixture import TestPostgres
-from thread_kit import START, Conversation, Stores
+from support.postgres.server import TestPostgres
+from support.worlds.threads import START, Conversation, Stores
 
 NOW = START + timedelta(days=1)
 EMBEDDER = HashingEmbedder()

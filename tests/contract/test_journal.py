@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from journal_kit import World
 from layover.clock import MICROSECOND
 from layover.errors import Conflict, Fenced, LimitReached, NotFound, ThreadBusy
 from layover.ports import RequestKey, StaleHead
 from layover.values.message import Message, Role
 from layover.values.run import MAX_QUEUE, FinishReason, OnBusy, Status
+from support.worlds.journal import World
 
 ENQUEUE, INTERRUPT, REJECT = OnBusy.ENQUEUE, OnBusy.INTERRUPT, OnBusy.REJECT
 

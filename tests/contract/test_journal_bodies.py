@@ -4,11 +4,11 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from journal_kit import BIG, World, noise, open_by, settled
 from layover.adapters.journal.codec import SPILL_ABOVE
 from layover.errors import LayoverError
 from layover.keys import META, event_key
 from layover.values.run import DecisionKind, OnBusy, Status
+from support.worlds.journal import BIG, World, noise, open_by, settled
 
 
 async def test_three_megabytes_go_to_s3_and_come_back(world: World) -> None:

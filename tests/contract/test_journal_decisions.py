@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from journal_kit import World, cancelled, open_by, planned, settled
 from layover.errors import DecisionAlreadyMade, Fenced
 from layover.ports import CancelAsked
 from layover.values.run import CallRecord, CallState, DecisionKind, OpenApproval, Status
+from support.worlds.journal import World, cancelled, open_by, planned, settled
 
 EMPTY: list[str] = []
 A_DAY = timedelta(days=1)

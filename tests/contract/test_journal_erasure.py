@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from journal_kit import BIG, World, noise
 from layover.errors import LayoverError
 from layover.keys import HEAD
 from layover.values.run import Outcome, Status
+from support.worlds.journal import BIG, World, noise
 
 
 async def test_erased_runs_leave_nothing_behind_and_other_threads_alone(world: World) -> None:

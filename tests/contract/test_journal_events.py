@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from journal_kit import World, open_by, settled
 from layover.errors import Fenced
 from layover.values.event import EventPage
+from support.worlds.journal import World, open_by, settled
 
 # Reading
 

@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from journal_kit import World, cancelled, open_by, planned, settled
 from layover.errors import Fenced
 from layover.ports import RunLog
 from layover.values.run import CallState
+from support.worlds.journal import World, cancelled, open_by, planned, settled
 
 Fact = Callable[[World, RunLog], Awaitable[object]]
 

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from journal_kit import World
 from layover.errors import NotFound
 from layover.ports import StaleHead
 from layover.values.run import MAX_QUEUE, OnBusy
+from support.worlds.journal import World
 
 ENQUEUE, INTERRUPT = OnBusy.ENQUEUE, OnBusy.INTERRUPT
 

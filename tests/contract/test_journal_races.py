@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from aws_fixture import LocalAws
-from journal_kit import World
 from layover.adapters.journal.dynamodb import DynamoTable
 from layover.errors import DecisionAlreadyMade, ThreadBusy
 from layover.ports import Accepted, StaleHead
 from layover.values.run import OnBusy, Status
+from support.aws.emulator import LocalAws
+from support.worlds.journal import World
 
 WRITERS = 8
 

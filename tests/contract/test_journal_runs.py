@@ -4,7 +4,6 @@ from datetime import timedelta
 
 import pytest
 
-from journal_kit import World, cancelled, open_by, planned, settled
 from layover.errors import AttemptsUsedUp, Fenced
 from layover.keys import call_key, step_key
 from layover.ports import RunLog
@@ -18,6 +17,7 @@ from layover.values.run import (
     RunSnapshot,
     Status,
 )
+from support.worlds.journal import World, cancelled, open_by, planned, settled
 
 # Taking
 

@@ -1,6 +1,6 @@
 """What the journal keeps of a run that waits for its compaction, in memory and on DynamoDB."""
 
-from journal_kit import World
+from support.worlds.journal import World
 
 
 async def test_a_run_says_before_which_steps_it_waited_last_and_before_that(world: World) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from journal_kit import World, cancelled, open_by, planned
 from layover.ports import RunLog
 from layover.values.event import DataEvent
 from layover.values.run import MAX_WINDOW, CallRecord, CallState, DecisionKind, Status
+from support.worlds.journal import World, cancelled, open_by, planned
 
 NOISE = random.Random(7).randbytes(260_000).hex()
 """300 KB compressed: one item holds it, a transaction at most fourteen of it."""

@@ -14,8 +14,8 @@ from layover.ports.notes import StaleState
 from layover.values.context import Extraction
 from layover.values.memory_entry import FoundEntry, NewEntry
 from layover.values.note import NoteKey
-from postgres_fixture import TestPostgres
-from thread_kit import START, Conversation, Stores
+from support.postgres.server import TestPostgres
+from support.worlds.threads import START, Conversation, Stores
 
 PROFILE = NoteKey(kind="profile", scope="resource", key="support")
 LEARNED = START + timedelta(days=1)

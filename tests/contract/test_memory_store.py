@@ -3,7 +3,7 @@
 import pytest
 
 from layover.values.context import Extraction
-from thread_kit import Conversation, Stores
+from support.worlds.threads import Conversation, Stores
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from layover.ports import MemoryStore
 from layover.ports.notes import StaleState
 from layover.values.context import Extraction, LoggedAttempt, TurnContext
 from layover.values.note import Note, NoteKey
-from postgres_fixture import TestPostgres
-from thread_kit import START, Conversation, Stores
+from support.postgres.server import TestPostgres
+from support.worlds.threads import START, Conversation, Stores
 
 PROFILE = NoteKey(kind="profile", scope="resource", key="support")
 OF_THREAD = NoteKey(kind="working", scope="thread", key="thread")

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from front_kit import LIMIT_S, serving
 from layover.adapters.inmemory.sockets import MemorySockets
 from layover.adapters.sockets.apigateway import ApiGatewaySockets, LambdaPush, management_client
 from layover.errors import RetryableError
 from layover.ports import Sockets
 from layover.ports.sockets import MAX_FRAME, SocketGone, SocketUnsure
 from layover.values.socket import Line
+from support.worlds.fronts import LIMIT_S, serving
 
 
 @dataclass

@@ -16,7 +16,7 @@ from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.memory import recall
 from layover.values.context import IndexedText, Recalled, RecallQuery, TurnContext
 from layover.values.message import Message, Role, TextPart
-from thread_kit import START, Conversation, Stores
+from support.worlds.threads import START, Conversation, Stores
 
 NOW = START + timedelta(days=1)
 EMBEDDER = HashingEmbedder()

@@ -24,8 +24,8 @@ from layover.testing import ScriptedModel
 from layover.values.context import Extraction
 from layover.values.memory_entry import EntryQuery, NewEntry
 from layover.wiring import in_memory_runtime
-from postgres_fixture import TestPostgres, fresh_owner
-from thread_kit import START, Conversation, Stores
+from support.postgres.server import TestPostgres, fresh_owner
+from support.worlds.threads import START, Conversation, Stores
 
 OLD, NEW = HashingEmbedder(64), HashingEmbedder(128)
 AGENT = Agent("support", memory=Memory(episodic=EpisodicMemory(), semantic_recall=SemanticRecall()))

@@ -11,7 +11,7 @@ from layover.adapters.inmemory.threads import InMemoryThreads
 from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.errors import InvalidRequest
 from layover.values.message import Role, TextPart, ToolCallPart, ToolResultPart
-from thread_kit import START, Conversation, Stores
+from support.worlds.threads import START, Conversation, Stores
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from e2e_kit import Brain, Caller, System
-from fake_openai import FakeOpenAI
-from folders import folder
+from support.providers.openai import FakeOpenAI
+from support.system.folders import folder
+from support.system.system import Brain, Caller, System
 
 
 @pytest.fixture(scope="session")

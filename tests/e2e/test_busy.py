@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from e2e_kit import Brain, Caller, System, at_once, eventually, in_time, unique
-from fake_openai import call, say
+from support.providers.openai import call, say
+from support.system.system import Brain, Caller, System, at_once, eventually, in_time, unique
 
 DAY_S = 24 * 3600
 

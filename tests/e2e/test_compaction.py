@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from e2e_kit import Json, System, eventually
-from fake_openai import Answer, FakeOpenAI, call, fail, say
+from support.providers.openai import Answer, FakeOpenAI, call, fail, say
+from support.system.system import Json, System, eventually
 
 STEPS = 14
 FIVE = "## Goal\nRead.\n## Facts and decisions\nPage 3 has K-23757.\n## Current state\nReading."

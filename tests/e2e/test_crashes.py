@@ -3,8 +3,8 @@
 import threading
 import time
 
-from e2e_kit import Brain, Caller, System, eventually, in_time, unique
-from fake_openai import call, say
+from support.providers.openai import call, say
+from support.system.system import Brain, Caller, System, eventually, in_time, unique
 
 RECOVERY_S = 8.0
 """Five seconds by contract, and what the rest of a run takes on a busy machine."""

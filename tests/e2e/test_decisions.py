@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from e2e_kit import Brain, Caller, Json, System, at_once, eventually, unique
-from fake_openai import call, calls, say
+from support.providers.openai import call, calls, say
+from support.system.system import Brain, Caller, Json, System, at_once, eventually, unique
 
 ROUNDS = 10
 

@@ -16,11 +16,11 @@ import pytest
 from botocore.exceptions import BotoCoreError
 from rich.console import Console
 
-from e2e_kit import eventually
-from fake_openai import FakeOpenAI, say
-from folders import folder
 from layover.local.demo import Conversation, _demo
 from layover.local.postgres_data import lives
+from support.providers.openai import FakeOpenAI, say
+from support.system.folders import folder
+from support.system.system import eventually
 
 LIMIT_S = 90.0
 STOP_LIMIT_S = 15.0

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from e2e_kit import Brain, Caller, Json, System, eventually
-from fake_openai import call, say
+from support.providers.openai import call, say
+from support.system.system import Brain, Caller, Json, System, eventually
 
 SAID = "since Monday the import of shop-7 fails with E1102 every night"
 CONTENT = "The nightly import of shop-7 fails with E1102."

@@ -7,9 +7,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from e2e_kit import Brain, Caller, Json, System, eventually
-from fake_openai import call, calls, say
 from layover.keys import Keys
+from support.providers.openai import call, calls, say
+from support.system.system import Brain, Caller, Json, System, eventually
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 20
 

@@ -12,8 +12,18 @@ import httpx2
 import psutil
 import pytest
 
-from e2e_kit import LAYOVER, STOP_LIMIT_S, TESTS, Brain, Caller, System, eventually, in_time, unique
-from fake_openai import call, say
+from support.providers.openai import call, say
+from support.system.system import (
+    LAYOVER,
+    STOP_LIMIT_S,
+    TESTS,
+    Brain,
+    Caller,
+    System,
+    eventually,
+    in_time,
+    unique,
+)
 
 STOPS_WITHIN_S = 10.0
 FORCED_AFTER_S = 9.0

@@ -7,8 +7,8 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from e2e_kit import Brain, Caller, System, at_once, eventually, in_time, unique
-from fake_openai import Answer, calls, say
+from support.providers.openai import Answer, calls, say
+from support.system.system import Brain, Caller, System, at_once, eventually, in_time, unique
 
 MANY = 16
 

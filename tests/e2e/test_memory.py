@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from e2e_kit import Brain, Caller, Json, System, eventually
-from fake_openai import call, calls, fail, say
+from support.providers.openai import call, calls, fail, say
+from support.system.system import Brain, Caller, Json, System, eventually
 
 MOVED = "you should know that I moved to Bern last month"
 EVIDENCE = "I moved to Bern last month"

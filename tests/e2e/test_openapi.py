@@ -2,7 +2,7 @@
 
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from e2e_kit import Caller, System
+from support.system.system import Caller, System
 
 CONTRACT = {
     ("get", "/healthz"),

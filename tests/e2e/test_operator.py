@@ -7,11 +7,11 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from documented import Answer
-from e2e_kit import LAYOVER, Brain, Caller, System, eventually, unique
-from fake_openai import call, say
-from folders import folder
 from layover.keys import SWITCH
+from support.providers.openai import call, say
+from support.system.documented import Answer
+from support.system.folders import folder
+from support.system.system import LAYOVER, Brain, Caller, System, eventually, unique
 
 LIMIT_S = 60.0
 

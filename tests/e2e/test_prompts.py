@@ -4,8 +4,8 @@ import json
 from itertools import pairwise
 from typing import Any
 
-from e2e_kit import Brain, Caller, Json, System, eventually, unique
-from fake_openai import Answer, call, fail, say
+from support.providers.openai import Answer, call, fail, say
+from support.system.system import Brain, Caller, Json, System, eventually, unique
 
 FULL = fail(400, "This model's maximum context length is 1 token.", code="context_length_exceeded")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from folders import folder
+from support.system.folders import folder
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 PRINTED = "http://127.0.0.1:8787"

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from e2e_kit import LAYOVER, Brain, Caller, System, eventually, unique
-from fake_openai import call, say
 from layover.local.tokens import TokenFile, Tokens
+from support.providers.openai import call, say
+from support.system.system import LAYOVER, Brain, Caller, System, eventually, unique
 
 LIMIT_S = 30.0
 

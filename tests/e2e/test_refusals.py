@@ -8,9 +8,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from documented import Answer
-from e2e_kit import Brain, Caller, Json, System
-from fake_openai import call, say
+from support.providers.openai import call, say
+from support.system.documented import Answer
+from support.system.system import Brain, Caller, Json, System
 
 URN = re.compile(r"urn:layover:problem:[a-z-]+\Z")
 

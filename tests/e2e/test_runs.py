@@ -4,8 +4,8 @@ import json
 import threading
 from typing import Any
 
-from e2e_kit import Brain, Caller, System, eventually, in_time, unique
-from fake_openai import Answer, Reply, call, calls, fail, say
+from support.providers.openai import Answer, Reply, call, calls, fail, say
+from support.system.system import Brain, Caller, System, eventually, in_time, unique
 
 
 def test_a_plain_run_answers(ann: Caller, brain: Brain) -> None:

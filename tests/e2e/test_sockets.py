@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from e2e_kit import Brain, Caller, Json, System, at_once, eventually, in_time, unique
-from fake_openai import Raw, call, delta, say, stream
 from layover.keys import META, Keys
 from layover.values.access import Access
-from socket_kit import Follower, Returning, at_least, events_of, is_over, unclosed
+from support.providers.openai import Raw, call, delta, say, stream
+from support.system.follower import Follower, Returning, at_least, events_of, is_over, unclosed
+from support.system.system import Brain, Caller, Json, System, at_once, eventually, in_time, unique
 
 WORDS = 60
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from cdk_kit import Synthesized
-from e2e_kit import Brain
-from fake_openai import FakeOpenAI
-from folders import folder
-from recorded_scenarios import Recorded, everything
+from support.aws.recorded_scenarios import Recorded, everything
+from support.aws.templates import Synthesized
+from support.providers.openai import FakeOpenAI
+from support.system.folders import folder
+from support.system.system import Brain
 
 ROOT = Path(__file__).parents[2]
 QUIET = {

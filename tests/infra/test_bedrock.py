@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from cdk_kit import Synthesized, listed
 from infra.settings import FUNCTIONS, Settings
 from infra.variables import EMBEDS, READS
+from support.aws.templates import Synthesized, listed
 
 GPT = "openai.gpt-oss-120b-1:0"
 CLAUDE = "anthropic.claude-sonnet-4-5-20250929-v1:0"

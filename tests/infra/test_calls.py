@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from cdk_kit import Synthesized, listed
 from infra.calls import CALLS
 from infra.constructs.permissions import Resources, statements
 from infra.settings import FUNCTIONS, TUNED
 from infra.variables import KEY, READS
 from layover.values.environment import Environment
+from support.aws.templates import Synthesized, listed
 
 Recording = Mapping[str, frozenset[str]]
 NAMES = sorted(FUNCTIONS)

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from cdk_kit import Synthesized
 from infra.calls import CALLS
 from infra.settings import FUNCTIONS, Settings
 from layover.local.login import PORT
 from layover.values.access import OPEN_PATHS
+from support.aws.templates import Synthesized
 
 PUSHING = sorted(name for name, calls in CALLS.items() if calls.pushes)
 

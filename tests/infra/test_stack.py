@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from cdk_kit import Synthesized, listed
 from infra.calls import CALLS
 from infra.settings import FUNCTIONS
 from infra.variables import KEY, READS
 from layover.adapters.journal.schema import TABLE, TIME_TO_LIVE
 from layover.values.environment import Environment
+from support.aws.templates import Synthesized, listed
 
 ROOT = Path(__file__).parents[2]
 DEFINITION = ROOT / "infra" / "run.asl.json"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from cdk_kit import Synthesized
 from infra.settings import FUNCTIONS
 from layover.values.metrics import NAMESPACE, Metric
+from support.aws.templates import Synthesized
 
 README = Path(__file__).parents[2] / "README.md"
 

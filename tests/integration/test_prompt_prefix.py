@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from fake_openai import FakeOpenAI, Request
-from fake_openai import call as wants
-from fake_openai import say as says
 from layover import Agent, Memory, tool
 from layover.adapters.models.openai_chat import OpenAIChat
 from layover.wiring import in_memory_runtime
+from support.providers.openai import FakeOpenAI, Request
+from support.providers.openai import call as wants
+from support.providers.openai import say as says
 
 TURNS = 40
 WINDOW = 20

@@ -14,7 +14,7 @@ from layover.adapters.store.postgres.migrate import (
     shipped,
 )
 from layover.errors import DatabaseWaking, DefinitionError, RetryableError
-from postgres_fixture import TestPostgres
+from support.postgres.server import TestPostgres
 
 _DUMP = """
 select 'column ' || table_schema || '.' || table_name || '.' || column_name || ' ' || data_type || ' '

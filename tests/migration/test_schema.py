@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from layover.adapters.store.postgres.faults import CONSTRAINTS
-from postgres_fixture import OWNER_ROLE, TestPostgres
+from support.postgres.server import OWNER_ROLE, TestPostgres
 
 TABLES = {
     "branches",

@@ -18,7 +18,7 @@ from layover.testing import call, calls, say
 from layover.values.event import Event
 from layover.values.message import Message, Role
 from layover.values.run import Run, Status
-from run_kit import ANN, Bench, Crash, Power, answers
+from support.worlds.runs import ANN, Bench, Crash, Power, answers
 
 KINDS = ("plain", "once", "raises", "approve", "offer", "unknown", "invalid")
 VERDICTS = ("yes", "no", "edited")

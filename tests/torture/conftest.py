@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e_kit import Brain
-from fake_openai import FakeOpenAI
-from folders import folder
-from torture_kit import Torture
+from support.kills.torture import Torture
+from support.providers.openai import FakeOpenAI
+from support.system.folders import folder
+from support.system.system import Brain
 
 
 @pytest.fixture(scope="session")

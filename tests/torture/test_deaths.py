@@ -11,13 +11,13 @@ from contextlib import contextmanager
 import psutil
 import pytest
 
-from e2e_kit import WAIT_S, Json, eventually, in_time, unique
-from fake_openai import calls, say
 from layover.services.branches import LEAST_GRACE
-from torture_judge import interrupted_in, judge, judge_interrupted
-from torture_kit import Client, Torture
-from torture_scenarios import WINDING
-from torture_story import Point, Scenario, Story, in_doubt
+from support.kills.judge import interrupted_in, judge, judge_interrupted
+from support.kills.scenarios import WINDING
+from support.kills.story import Point, Scenario, Story, in_doubt
+from support.kills.torture import Client, Torture
+from support.providers.openai import calls, say
+from support.system.system import WAIT_S, Json, eventually, in_time, unique
 
 RECOVERED_S = 15.0
 """A run goes on within 5 s (CONTRACT 6); the rest is for a machine that is busy with tests."""

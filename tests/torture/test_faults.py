@@ -10,13 +10,22 @@ from dataclasses import dataclass
 
 import pytest
 
-from e2e_kit import Brain, eventually
-from folders import folder
-from torture_judge import IDEMPOTENT, interrupted_in, judge, judge_interrupted
-from torture_kit import Client, Torture
-from torture_proxy import WRITES, AwsProxy, Failed, Fault, Lost, PostgresProxy, Refused, Request
-from torture_scenarios import STREAMED, WINDING
-from torture_story import Scenario, Story
+from support.kills.judge import IDEMPOTENT, interrupted_in, judge, judge_interrupted
+from support.kills.proxy import (
+    WRITES,
+    AwsProxy,
+    Failed,
+    Fault,
+    Lost,
+    PostgresProxy,
+    Refused,
+    Request,
+)
+from support.kills.scenarios import STREAMED, WINDING
+from support.kills.story import Scenario, Story
+from support.kills.torture import Client, Torture
+from support.system.folders import folder
+from support.system.system import Brain, eventually
 
 OUTAGE_S = 3.0
 DYNAMODB, STATES, EVENTS = "DynamoDB_20120810", "AWSStepFunctions", "AWSEvents"

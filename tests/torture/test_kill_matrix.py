@@ -7,12 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from e2e_kit import Brain
-from folders import folder
-from torture_kit import Torture
-from torture_matrix import Outcome, baselines, check, matrix
-from torture_proxy import PostgresProxy
-from torture_scenarios import (
+from support.kills.matrix import Outcome, baselines, check, matrix
+from support.kills.proxy import PostgresProxy
+from support.kills.scenarios import (
     DELETED,
     DOOMED,
     FOLLOWED,
@@ -23,7 +20,10 @@ from torture_scenarios import (
     WATCHED,
     WINDING,
 )
-from torture_story import Scenario, points, spread
+from support.kills.story import Scenario, points, spread
+from support.kills.torture import Torture
+from support.system.folders import folder
+from support.system.system import Brain
 
 BUSY, IDLE, WAITING = 5, 6, 20
 """Runs at once: of those that compute, of those that kill the one sweeper that all wait for, and of those

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from e2e_kit import Json
-from fake_openai import calls, say
-from torture_kit import OVER, Client, Torture
-from torture_story import Scenario
+from support.kills.story import Scenario
+from support.kills.torture import OVER, Client, Torture
+from support.providers.openai import calls, say
+from support.system.system import Json
 
 BRIEF = Scenario(
     "brief",

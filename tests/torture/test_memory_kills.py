@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from e2e_kit import Brain
-from fake_openai import Answer, call, say
-from folders import folder
-from torture_kit import Client, Torture
-from torture_story import Line, Point
+from support.kills.story import Line, Point
+from support.kills.torture import Client, Torture
+from support.providers.openai import Answer, call, say
+from support.system.folders import folder
+from support.system.system import Brain
 
 PAGES = 8
 AT_ONCE = 4

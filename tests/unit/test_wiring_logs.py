@@ -10,7 +10,7 @@ import pytest
 
 from layover import logs
 from layover.adapters.inmemory.model import say
-from run_kit import Ledger
+from support.worlds.runs import Ledger
 
 ROOT = Path(__file__).parents[2]
 LAYER = ROOT / "layers" / "shared" / "python"

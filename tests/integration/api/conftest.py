@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from integration.api.kit import Api, TestHost
-from service_kit import World
+from support.worlds.services import World
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, unquote
 
 from api.app import answer
 from layover.ports import Runtime
-from service_kit import ANN, World
+from support.worlds.services import ANN, World
 
 T = TypeVar("T")
 USE = "openid layover/use"

@@ -10,7 +10,7 @@ from integration.api.kit import Api, TestHost
 from layover.errors import DatabaseWaking, RetryableError
 from layover.ports import DayUse, NoAllowance, Runtime
 from layover.values.settings import Settings
-from service_kit import World
+from support.worlds.services import World
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from integration.api.kit import USE, Api
-from service_kit import ANN, BOB
+from support.worlds.services import ANN, BOB
 
 ACT_AS = f"{USE} layover/act-as"
 SHOP = "3k9machineclient"

@@ -14,7 +14,7 @@ from layover.services.cursors import seal
 from layover.testing import HashingEmbedder
 from layover.values.context import Extraction
 from layover.values.memory_entry import EntryQuery, FoundEntries, NewEntry
-from service_kit import ANN, BOB
+from support.worlds.services import ANN, BOB
 
 ENTRIES = "/memory/entries?agent=support"
 

@@ -6,7 +6,7 @@ from integration.api.kit import Api
 from layover.engine.belongings import Belongings
 from layover.values.message import FilePart
 from layover.values.run import CallRecord
-from service_kit import BOB
+from support.worlds.services import BOB
 
 PNG = b"\x89PNG" + bytes(100)
 

@@ -11,7 +11,7 @@ from layover import Agent, Memory, WorkingMemory
 from layover.errors import DatabaseWaking
 from layover.memory.notes import profile_key, working_key
 from layover.values.context import LoggedAttempt
-from service_kit import ANN, BOB
+from support.worlds.services import ANN, BOB
 
 PROFILE = "/memory/profile?agent=support"
 

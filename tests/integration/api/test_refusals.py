@@ -9,7 +9,7 @@ import pytest
 
 from integration.api.kit import Api
 from layover.ports import Runtime
-from service_kit import BOB
+from support.worlds.services import BOB
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 
 from api.app import answer
 from integration.api.kit import Api, TestHost, http_event
-from service_kit import ANN
-from socket_world import SocketWorld
+from support.worlds.services import ANN
+from support.worlds.sockets import SocketWorld
 
 
 @pytest.fixture

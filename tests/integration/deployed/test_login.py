@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from folders import folder
 from layover.local.client import ApiError
 from layover.local.login import Callback, login
 from layover.local.tokens import TokenFile
-from oidc_kit import Browser, Deployment
+from support.providers.oidc import Browser, Deployment
+from support.system.folders import folder
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from layover.services.runs import snapshot_of
 from layover.services.views import run_view
 from layover.testing import HashingEmbedder
 from layover.values.usage import Usage
-from run_kit import ANN, Bench
+from support.worlds.runs import ANN, Bench
 
 SAID = "please remember that I moved to Bern last month"
 FACTS = json.dumps({"facts": []})

@@ -4,7 +4,7 @@ from layover import Agent, Memory, ObservationalMemory, RollingSummary, tool
 from layover.services.thread_memory import ThreadMemory, thread_memory
 from layover.testing import ScriptedModel, call, say
 from layover.values.prompt import Prompt, Reply
-from run_kit import ANN, Bench
+from support.worlds.runs import ANN, Bench
 
 OBSERVES = ObservationalMemory(message_tokens=4_000)
 SUMMARISES = RollingSummary(max_window=12_000, tail=2)

@@ -17,7 +17,7 @@ from layover.values.prompt import Prompt, Reply
 from layover.values.run import Status
 from layover.values.settings import Settings
 from layover.values.usage import Usage
-from run_kit import Bench
+from support.worlds.runs import Bench
 
 STEPS = 50
 T, BLOCK = 30_000, 40_000

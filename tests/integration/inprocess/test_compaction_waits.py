@@ -17,7 +17,7 @@ from layover.values.metrics import Metric
 from layover.values.prompt import Prompt, Reply
 from layover.values.run import Run, RunSnapshot, Status
 from layover.values.usage import Usage
-from run_kit import ANN, Bench
+from support.worlds.runs import ANN, Bench
 
 A_TOKEN = "word"
 INSTRUCTIONS = "Read."

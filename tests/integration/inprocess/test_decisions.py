@@ -11,7 +11,7 @@ from layover.adapters.inmemory.model import ScriptedModel, call, calls, say
 from layover.clock import ManualClock
 from layover.errors import DecisionAlreadyMade, DecisionInvalid, ThreadBusy
 from layover.wiring import in_memory_runtime
-from run_kit import nested, told
+from support.worlds.runs import nested, told
 
 
 class Offer(BaseModel):

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from episodic_kit import IMPORT, World, taught
 from layover import Agent, EpisodicMemory, Memory, SemanticRecall
 from layover.adapters.inmemory.model import call, say
 from layover.errors import ModelError
@@ -16,7 +15,8 @@ from layover.services.entries import list_entries
 from layover.testing import HashingEmbedder
 from layover.values.prompt import Embedded
 from layover.values.usage import Usage
-from run_kit import ANN
+from support.worlds.episodic import IMPORT, World, taught
+from support.worlds.runs import ANN
 
 
 class Empty(HashingEmbedder):

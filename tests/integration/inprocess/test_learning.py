@@ -14,7 +14,7 @@ from layover.memory.notes import profile_key
 from layover.services.extract import extract
 from layover.services.notes import delete_profile, put_profile
 from layover.values.run import Status
-from run_kit import ANN, Bench
+from support.worlds.runs import ANN, Bench
 
 SAID = "please remember that I moved to Bern last month"
 EVIDENCE = "I moved to Bern last month"

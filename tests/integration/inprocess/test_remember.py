@@ -12,8 +12,8 @@ from layover.errors import RetryableError
 from layover.services.extract import OPENING, extract
 from layover.services.start_run import StartRun, start_run
 from layover.values.run import OnBusy, Status
-from loop_kit import LoopClock, played
-from run_kit import ANN, Bench, told
+from support.worlds.loops import LoopClock, played
+from support.worlds.runs import ANN, Bench, told
 
 QUESTION = "why is my order so late"
 

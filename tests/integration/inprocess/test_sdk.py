@@ -19,7 +19,7 @@ from layover.adapters.inmemory.model import ScriptedModel, call, calls, fail, sa
 from layover.values.message import Role
 from layover.values.prompt import Prompt, Reply
 from layover.wiring import in_memory_runtime
-from run_kit import answers, told, types
+from support.worlds.runs import answers, told, types
 
 BOUND_S = 10
 

@@ -10,7 +10,7 @@ from layover.services.compact import compact
 from layover.services.extract import extract
 from layover.services.payloads import CompactPayload
 from layover.testing import HashingEmbedder
-from run_kit import ANN, Bench
+from support.worlds.runs import ANN, Bench
 
 SAID = "please remember that I moved to Bern last month " + "and so on " * 200
 

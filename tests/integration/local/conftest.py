@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-import folders
 from layover.local.interpreter import make_client
 from layover.local.runner import Runner
 from layover.local.settings import Settings
+from support.system import folders as folders
 
 TOYS = Path(__file__).parent / "toys"
 

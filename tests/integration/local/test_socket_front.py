@@ -11,9 +11,9 @@ import pytest
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from front_kit import LIMIT_S, Clock, Function, serving
 from layover.local import socket_front
 from layover.local.socket_front import MESSAGE_LIMIT, Limits, WebSocketFront
+from support.worlds.fronts import LIMIT_S, Clock, Function, serving
 
 SOON = timedelta(seconds=0.05)
 

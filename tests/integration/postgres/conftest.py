@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from psycopg import AsyncConnection
 
-from plan_kit import Planned
+from support.postgres.plans import Planned
 
 
 @pytest.fixture

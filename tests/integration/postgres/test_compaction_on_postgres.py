@@ -9,14 +9,14 @@ import psycopg
 import pytest
 from psycopg import AsyncConnection
 
-from compaction_kit import Branches
 from layover.adapters.store.postgres.database import Database, Row
 from layover.adapters.store.postgres.memory import PostgresMemory
 from layover.adapters.store.postgres.queries import Query, Statement, load
 from layover.adapters.store.postgres.threads import PostgresThreads
-from plan_kit import Planned, planned, scans
-from postgres_fixture import TestPostgres
-from thread_kit import Stores
+from support.postgres.plans import Planned, planned, scans
+from support.postgres.server import TestPostgres
+from support.worlds.compaction import Branches
+from support.worlds.threads import Stores
 
 # 20,000 messages, compacted every four, by a chain of five generations each. The path leaves the trunk, as do
 # 1,000 forks whose slices never took effect.

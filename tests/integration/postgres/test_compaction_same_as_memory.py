@@ -8,15 +8,15 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from compaction_kit import Branches
 from layover.adapters.inmemory.memory import InMemoryMemory
 from layover.adapters.inmemory.threads import InMemoryThreads
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.memory import PostgresMemory
 from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.values.compaction import Compacted, CompactionKind
-from postgres_fixture import fresh_owner
-from thread_kit import Stores
+from support.postgres.server import fresh_owner
+from support.worlds.compaction import Branches
+from support.worlds.threads import Stores
 
 PLACE = st.integers(0, 60)
 # A kind of move, two messages, a number that bends what would be right (0: nothing is bent).

@@ -10,7 +10,6 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from folders import folder
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.queries import Query
 from layover.adapters.store.postgres.threads import PostgresThreads
@@ -18,8 +17,9 @@ from layover.errors import DatabaseWaking, RetryableError
 from layover.values.context import StepUsage
 from layover.values.message import Role
 from layover.values.usage import Usage
-from postgres_fixture import TestPostgres
-from thread_kit import START, Conversation
+from support.postgres.server import TestPostgres
+from support.system.folders import folder
+from support.worlds.threads import START, Conversation
 
 
 @dataclass

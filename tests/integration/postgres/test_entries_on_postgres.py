@@ -11,9 +11,9 @@ from layover.adapters.store.postgres.entries import PostgresEntries, find_entrie
 from layover.adapters.store.postgres.queries import load
 from layover.memory.ranking import MOST_ROWS
 from layover.values.memory_entry import EntryQuery
-from plan_kit import Planned, planned, scans
-from postgres_fixture import TestPostgres, fresh_owner
-from thread_kit import START
+from support.postgres.plans import Planned, planned, scans
+from support.postgres.server import TestPostgres, fresh_owner
+from support.worlds.threads import START
 
 NOW = START + timedelta(days=400)
 _FILL = """

@@ -9,8 +9,8 @@ from psycopg import Connection
 
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.threads import PostgresThreads
-from postgres_fixture import TestPostgres, fresh_owner
-from thread_kit import Conversation
+from support.postgres.server import TestPostgres, fresh_owner
+from support.worlds.threads import Conversation
 
 
 @pytest.fixture

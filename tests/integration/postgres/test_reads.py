@@ -8,8 +8,8 @@ import pytest
 from psycopg import AsyncConnection
 
 from layover.adapters.store.postgres.queries import Query, load
-from plan_kit import Planned, filled, planned, scans
-from postgres_fixture import TestPostgres
+from support.postgres.plans import Planned, filled, planned, scans
+from support.postgres.server import TestPostgres
 
 MESSAGES = 20_000
 SPAN = 30

@@ -11,8 +11,8 @@ from layover.adapters.store.postgres.memory import PostgresMemory
 from layover.memory import ranking
 from layover.ports import MemoryStore
 from layover.values.context import Recalled, RecallQuery
-from postgres_fixture import TestPostgres
-from thread_kit import START
+from support.postgres.server import TestPostgres
+from support.worlds.threads import START
 
 OWNER = "recall at scale"
 ROWS = ranking.WHOLE_ROWS + 1_000

@@ -7,8 +7,8 @@ import pytest
 from psycopg import AsyncConnection
 
 from layover.adapters.store.postgres.queries import load
-from plan_kit import Planned, planned, scans
-from postgres_fixture import TestPostgres
+from support.postgres.plans import Planned, planned, scans
+from support.postgres.server import TestPostgres
 
 THREADS = 5_000
 

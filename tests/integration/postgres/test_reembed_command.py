@@ -11,7 +11,7 @@ from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.entries import PostgresEntries
 from layover.adapters.store.postgres.migrate import PostgresMigrations
 from layover.testing import HashingEmbedder
-from postgres_fixture import TestPostgres
+from support.postgres.server import TestPostgres
 
 ROOT = Path(__file__).parents[3]
 LIMIT_S = 60

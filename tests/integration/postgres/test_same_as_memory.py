@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from layover.adapters.inmemory.threads import InMemoryThreads
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.threads import PostgresThreads
-from postgres_fixture import fresh_owner
-from thread_kit import Conversation
+from support.postgres.server import fresh_owner
+from support.worlds.threads import Conversation
 
 # A turn: whose child it is (-1: a new root), its length, whether it is opened before it is saved.
 TURN = st.tuples(st.integers(-1, 40), st.integers(1, 4), st.booleans())

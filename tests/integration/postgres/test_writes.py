@@ -14,8 +14,8 @@ from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.memory import recall
 from layover.values.context import Extraction, StepUsage
 from layover.values.usage import Usage
-from postgres_fixture import TestPostgres
-from thread_kit import START, Conversation
+from support.postgres.server import TestPostgres
+from support.worlds.threads import START, Conversation
 
 WAIT_S = 30.0
 WAITING = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"

@@ -12,7 +12,7 @@ from layover.context.assembly import uncompacted
 from layover.values.message import Message, Role
 from layover.values.prompt import Prompt
 from layover.values.settings import Settings
-from run_kit import Bench, answers, told
+from support.worlds.runs import Bench, answers, told
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from layover.declare.render import as_text, format_error, jsonable
-from run_kit import nested
+from support.worlds.runs import nested
 
 
 @dataclass

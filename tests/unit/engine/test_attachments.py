@@ -14,7 +14,7 @@ from layover.errors import RetryableError
 from layover.memory.files import Files, kept
 from layover.values.message import FilePart, InputPart, Message, Part, Role, TextPart
 from layover.values.prompt import Prompt
-from run_kit import ANN, Bench, seen
+from support.worlds.runs import ANN, Bench, seen
 
 NOW = SystemClock().now()
 

@@ -10,7 +10,7 @@ from layover.adapters.inmemory.model import call, calls, say
 from layover.values.prompt import Reply
 from layover.values.run import Run, Status
 from layover.values.usage import Usage
-from run_kit import Bench, suspended
+from support.worlds.runs import Bench, suspended
 
 
 @tool

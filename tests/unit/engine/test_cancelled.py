@@ -12,7 +12,7 @@ from layover.errors import DecisionAlreadyMade, NotFound
 from layover.services.cancel import cancel
 from layover.values.event import MessageEvent
 from layover.values.run import CallState, FinishReason, Status
-from run_kit import ANN, Bench, Ledger, suspended, told, types
+from support.worlds.runs import ANN, Bench, Ledger, suspended, told, types
 
 
 @pytest.fixture

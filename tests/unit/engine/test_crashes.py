@@ -13,7 +13,7 @@ from layover import Agent, ToolContext, tool
 from layover.adapters.inmemory.model import call, calls, say
 from layover.values.event import Event
 from layover.values.run import Run, Status
-from run_kit import Bench, Power, answers, told, types
+from support.worlds.runs import Bench, Power, answers, told, types
 
 INTERRUPTED = "may or may not have taken effect"
 

@@ -7,7 +7,7 @@ from layover.testing import call, calls, say, too_long
 from layover.values.message import Role
 from layover.values.prompt import Prompt
 from layover.values.run import Status
-from run_kit import Bench
+from support.worlds.runs import Bench
 
 WINDOW = 20_000
 

@@ -11,8 +11,8 @@ from layover import Agent, tool
 from layover.adapters.inmemory.model import call, calls, say
 from layover.services.cancel import cancel
 from layover.values.run import OnBusy, Run, Status
-from loop_kit import LoopClock, played
-from run_kit import ANN, Bench, told
+from support.worlds.loops import LoopClock, played
+from support.worlds.runs import ANN, Bench, told
 
 
 class Stage:

@@ -13,7 +13,7 @@ from layover.services.cancel import cancel
 from layover.values.message import Role
 from layover.values.prompt import Prompt, Reply
 from layover.values.run import FinishReason, OnBusy, Status
-from run_kit import ANN, Bench, answers, told, types
+from support.worlds.runs import ANN, Bench, answers, told, types
 
 PLAIN = ["agent-start", "turn-start", "turn-end", "finish", "agent-end"]
 

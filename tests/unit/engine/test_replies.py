@@ -14,7 +14,7 @@ from layover.values.event import ToolCallDelta
 from layover.values.message import Role
 from layover.values.prompt import Delta, Prompt, Reply, RequestedCall
 from layover.values.run import Status
-from run_kit import Bench, nested, seen, suspended, told, types
+from support.worlds.runs import Bench, nested, seen, suspended, told, types
 
 
 @tool

@@ -15,8 +15,8 @@ from layover.adapters.inmemory.model import call, calls, say
 from layover.adapters.journal.table import Action, Put
 from layover.values.event import Finish
 from layover.values.run import CallState, Run, Status
-from loop_kit import LoopClock, LoopDeadline, played
-from run_kit import ANN, Bench, Ledger, answers, suspended, told, types
+from support.worlds.loops import LoopClock, LoopDeadline, played
+from support.worlds.runs import ANN, Bench, Ledger, answers, suspended, told, types
 
 Fact = Callable[[Put], bool]
 LARGE = random.Random(5).randbytes(350_000).hex()

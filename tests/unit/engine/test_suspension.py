@@ -12,7 +12,17 @@ from layover import Agent, Limits, ToolContext, tool
 from layover.adapters.inmemory.model import call, calls, say
 from layover.errors import DecisionAlreadyMade, DecisionInvalid, NotFound
 from layover.values.run import Status
-from run_kit import Bench, Choice, Ledger, Offer, seen, suspended, told, types, with_tools
+from support.worlds.runs import (
+    Bench,
+    Choice,
+    Ledger,
+    Offer,
+    seen,
+    suspended,
+    told,
+    types,
+    with_tools,
+)
 
 
 def _weekday(day: date) -> date:

@@ -9,7 +9,7 @@ import pytest
 from layover.adapters.inmemory.model import call, calls, say
 from layover.errors import DecisionAlreadyMade
 from layover.values.run import Status
-from run_kit import ANN, Ledger, seen, suspended, told, types
+from support.worlds.runs import ANN, Ledger, seen, suspended, told, types
 
 
 @pytest.fixture

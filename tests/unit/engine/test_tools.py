@@ -13,7 +13,7 @@ from layover import Agent, ToolContext, tool
 from layover.adapters.inmemory.model import call, calls, say
 from layover.values.message import Role
 from layover.values.run import Run, Status
-from run_kit import Bench, nested, seen, told, types
+from support.worlds.runs import Bench, nested, seen, told, types
 
 
 class Payload(BaseModel):

@@ -9,7 +9,7 @@ import pytest
 from layover import Agent, tool
 from layover.adapters.inmemory.blobs import MemoryBlobs
 from layover.adapters.inmemory.model import call, calls, say
-from run_kit import Bench, told, types
+from support.worlds.runs import Bench, told, types
 
 
 async def test_one_failure_cancels_no_sibling_of_its_window() -> None:

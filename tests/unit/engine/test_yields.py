@@ -14,8 +14,8 @@ from layover.errors import AttemptsUsedUp
 from layover.keys import META, Keys
 from layover.services.turn import MAX_TURNS
 from layover.values.run import Status
-from loop_kit import LoopDeadline, played
-from run_kit import ANN, Bench, answers, suspended, told, types
+from support.worlds.loops import LoopDeadline, played
+from support.worlds.runs import ANN, Bench, answers, suspended, told, types
 
 BRIEF = timedelta(seconds=4)
 """The engine keeps a second of it for the journal, and begins a tool with half of it left."""

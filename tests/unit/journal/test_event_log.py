@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from journal_kit import Meddled, World, planned, settled
 from layover.adapters.inmemory.blobs import MemoryBlobs
 from layover.adapters.inmemory.table import MemoryTable
 from layover.adapters.journal.events import LONGEST_BATCH
 from layover.errors import Fenced, RetryableError
 from layover.ports import RunLog
+from support.worlds.journal import Meddled, World, planned, settled
 
 Act = tuple[int, str, int]
 ACTS = st.tuples(

@@ -16,7 +16,7 @@ from layover.errors import NotFound
 from layover.memory.builtin import MAX_WORKING_MEMORY, WorkingMemoryChanged, built_in_tools
 from layover.memory.notes import working_key
 from layover.values.run import RunMeta, Status
-from thread_kit import Conversation
+from support.worlds.threads import Conversation
 
 
 class Home(BaseModel):

@@ -15,7 +15,7 @@ from layover.services import files, threads
 from layover.services.start_run import StartRun, start_run
 from layover.values.file import FileFacts
 from layover.values.message import FilePart
-from service_kit import ANN, World
+from support.worlds.services import ANN, World
 
 NOW = SystemClock().now()
 DATA = b"1,2"

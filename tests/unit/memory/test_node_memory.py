@@ -19,7 +19,7 @@ from layover.values.message import FilePart, Message, Role, TextPart
 from layover.values.run import Run, Status
 from layover.values.settings import Settings
 from layover.wiring import in_memory_runtime
-from run_kit import ANN, Bench
+from support.worlds.runs import ANN, Bench
 
 
 class Slow(MemoryBlobs):

@@ -11,7 +11,7 @@ from layover.memory.observation_lines import MAX_OBSERVATIONS, MAX_TEXT
 from layover.memory.observer import KNOWN_CHARACTERS, observed, rendered, request
 from layover.values.compaction import Marker, Observation
 from layover.values.message import Role
-from observation_kit import EVIL, TEN, ids, observation, said
+from support.worlds.observations import EVIL, TEN, ids, observation, said
 
 ELEVEN = TEN + timedelta(hours=1)
 TWO = [said("hi"), said("ho", Role.ASSISTANT, ELEVEN)]

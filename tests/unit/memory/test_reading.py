@@ -19,7 +19,7 @@ from layover.memory.reading import (
     transcript,
 )
 from layover.values.message import DataPart, FilePart, ReasoningPart, Role, TextPart
-from observation_kit import EVIL, TEN, answered, called, message, said
+from support.worlds.observations import EVIL, TEN, answered, called, message, said
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from layover.memory.observation_lines import MAX_TEXT
 from layover.memory.reflector import reflected, request
 from layover.values.compaction import Marker, Observation
-from observation_kit import EVIL, ids, observation
+from support.worlds.observations import EVIL, ids, observation
 
 LONG = "a text that is long enough to be condensed, number "
 LOG = (

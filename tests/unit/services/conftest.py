@@ -2,7 +2,7 @@
 
 import pytest
 
-from service_kit import World
+from support.worlds.services import World
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from layover.services.start_run import StartRun, keyed, start_run
 from layover.values.run import OnBusy, Status
 from layover.values.settings import Settings
 from layover.values.usage import Usage
-from run_kit import ANN, Bench, Ledger
+from support.worlds.runs import ANN, Bench, Ledger
 
 LIMITED = Settings(daily_tokens=100, daily_cost_usd=Decimal("0.5"))
 EVENING = datetime(2026, 11, 21, 23, 0, tzinfo=UTC)

@@ -9,7 +9,7 @@ from layover.errors import DecisionAlreadyMade, DecisionInvalid, NotFound
 from layover.services import approvals, runs, threads
 from layover.services.approvals import Decide, Verdict
 from layover.values.run import DecisionKind, Run, Status, SuspensionKind
-from service_kit import ANN, BOB, World
+from support.worlds.services import ANN, BOB, World
 
 APPROVE = Decide(Verdict.APPROVE)
 DENY = Decide(Verdict.DENY, reason="no\x00pe")

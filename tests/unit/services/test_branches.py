@@ -14,7 +14,7 @@ from layover.services.redrive import redrive
 from layover.services.sweep import sweep
 from layover.values.metrics import Metric
 from layover.values.run import CallState, Status
-from run_kit import ANN, Bench, Ledger, suspended
+from support.worlds.runs import ANN, Bench, Ledger, suspended
 
 GRACE = timedelta(seconds=121)
 

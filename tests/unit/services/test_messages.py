@@ -4,7 +4,7 @@ import pytest
 
 from layover.errors import DatabaseWaking, InvalidRequest, NotFound
 from layover.services.messages import list_messages
-from service_kit import ANN, BOB, World
+from support.worlds.services import ANN, BOB, World
 
 
 async def texts(world: World, thread_id: str, branch: str | None = None) -> list[str]:

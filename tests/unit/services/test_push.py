@@ -25,8 +25,8 @@ from layover.services.push import STALE, frame
 from layover.services.sweep import sweep
 from layover.services.turn import turn
 from layover.values.socket import Claim, Line
-from service_kit import ANN
-from socket_world import SocketWorld
+from support.worlds.services import ANN
+from support.worlds.sockets import SocketWorld
 
 
 async def delivered(world: SocketWorld, line: Line) -> bool:

@@ -9,7 +9,7 @@ from layover.errors import InvalidRequest, NotFound
 from layover.services import runs
 from layover.values.event import AgentStart, TextDelta
 from layover.values.run import CallRecord, CallState, OnBusy, Status
-from service_kit import ANN, BOB, ManualPace, World
+from support.worlds.services import ANN, BOB, ManualPace, World
 
 
 async def test_a_foreign_run_is_not_there(world: World) -> None:

@@ -19,9 +19,9 @@ from layover.services import threads as thread_service
 from layover.services.push import STALE
 from layover.services.start_run import StartRun, start_run
 from layover.values.socket import MOST_FOLLOWERS, Claim
-from service_kit import ANN, BOB
-from socket_world import SocketWorld
 from sockets.routes import answer
+from support.worlds.services import ANN, BOB
+from support.worlds.sockets import SocketWorld
 
 
 @pytest.fixture

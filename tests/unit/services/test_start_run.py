@@ -28,7 +28,7 @@ from layover.services.runs import Pace
 from layover.services.start_run import PATIENCE_S, StartRun, keyed, start_run
 from layover.values.message import DataPart, FilePart, InputPart, TextPart
 from layover.values.run import OnBusy, Run, RunMeta, Status
-from service_kit import ANN, BOB, ManualPace, World
+from support.worlds.services import ANN, BOB, ManualPace, World
 
 
 class SlowTable(MemoryTable):

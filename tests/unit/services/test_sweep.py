@@ -27,7 +27,7 @@ from layover.values.event import Event, TextDelta
 from layover.values.metrics import Metric
 from layover.values.page import Page
 from layover.values.run import Decision, DecisionKind, Run, Status
-from run_kit import ANN, Bench, Ledger, types
+from support.worlds.runs import ANN, Bench, Ledger, types
 
 PATIENCE = timedelta(seconds=60)
 A_CANCEL = timedelta(seconds=4)

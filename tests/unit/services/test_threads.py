@@ -10,8 +10,8 @@ from layover.errors import DatabaseWaking, InvalidRequest, NotFound, TooLarge
 from layover.ports import Journal
 from layover.services import runs, threads
 from layover.values.run import OnBusy, Status
-from loop_kit import played
-from service_kit import ANN, BOB, World
+from support.worlds.loops import played
+from support.worlds.services import ANN, BOB, World
 
 
 async def test_an_agent_that_is_not_there_has_no_threads(world: World) -> None:

@@ -27,10 +27,10 @@ from typing import Any, ClassVar, TypeVar
 import httpx2
 import psutil
 
-from documented import Answer, Documented, Json
-from fake_openai import FakeOpenAI, Reply, fail
+from support.providers.openai import FakeOpenAI, Reply, fail
+from support.system.documented import Answer, Documented, Json
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[2]
 LAYOVER = Path(sys.executable).parent / "layover"
 START_LIMIT_S = 150.0
 STOP_LIMIT_S = 30.0
@@ -288,7 +288,7 @@ class System:
     stops_within_s: ClassVar[float] = STOP_LIMIT_S
     folder: Path
     brain: Brain
-    agents: str = "e2e_agents"
+    agents: str = "support.system.agents"
     port: int = 0
     options: Sequence[str] = ()
     checked: bool = True

@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, Protocol
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from e2e_kit import WAIT_S, Json, eventually
+from support.system.system import WAIT_S, Json, eventually
 
 OVER = ("finish", "agent-end", "error")
 MOST_RETURNS = 3

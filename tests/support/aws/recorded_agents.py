@@ -3,9 +3,9 @@
 import asyncio
 import random
 
-from e2e_agents import note_observer, support
 from layover import Agent, Memory, ObservationalMemory, SemanticRecall, ToolContext, tool
-from torture_agents import learner, torture
+from support.kills.agents import learner, torture
+from support.system.agents import note_observer, support
 
 __all__ = ["archivist", "hoarder", "learner", "note_observer", "support", "torture"]
 

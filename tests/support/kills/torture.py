@@ -10,12 +10,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from documented import Answer
-from e2e_kit import Brain, Caller, Json, System, eventually, unique
-from fake_openai import say
 from layover.keys import HEAD, META, Keys
-from torture_proxy import PostgresProxy
-from torture_story import Line, Point, Scenario, Story
+from support.kills.proxy import PostgresProxy
+from support.kills.story import Line, Point, Scenario, Story
+from support.providers.openai import say
+from support.system.documented import Answer
+from support.system.system import Brain, Caller, Json, System, eventually, unique
 
 DEADLINE_S = 240.0
 """For a whole run, with whatever happens to it and to the others, on a machine that is busy."""
@@ -37,7 +37,7 @@ class Torture(System):
     stops_within_s = STOP_S
 
     def __init__(self, folder: Path, brain: Brain, **variables: str) -> None:
-        super().__init__(folder, brain, agents="torture_agents", checked=False)
+        super().__init__(folder, brain, agents="support.kills.agents", checked=False)
         self.control = folder / "control"
         self.control.mkdir(parents=True)
         self.more = variables
@@ -48,7 +48,10 @@ class Torture(System):
         self._plans: dict[str, str] = {}
 
     def _variables(self) -> dict[str, str]:
-        ours = {"LAYOVER_LOCAL_PRELOAD": "kill_points", "LAYOVER_TORTURE_FOLDER": str(self.control)}
+        ours = {
+            "LAYOVER_LOCAL_PRELOAD": "support.kills.points",
+            "LAYOVER_TORTURE_FOLDER": str(self.control),
+        }
         return super()._variables() | ours | self.more
 
     def file(self, owner: str, kind: str) -> Path:

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from e2e_kit import Json
-from torture_story import Story, in_doubt
+from support.kills.story import Story, in_doubt
+from support.system.system import Json
 
 IDEMPOTENT = frozenset({"look_up"})
 LAST = {

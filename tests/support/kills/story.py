@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from e2e_kit import Json
-from fake_openai import Reply
+from support.providers.openai import Reply
+from support.system.system import Json
 
 if TYPE_CHECKING:
-    from torture_kit import Client
+    from support.kills.torture import Client
 
 BY_THE_CLOCK = ("sweep ", "migrate ")
 """What these functions do is part of a run's story only where its scenario says so."""

@@ -44,7 +44,7 @@ def install() -> None:
     from layover.values.settings import Settings
 
     if "LAYOVER_TORTURE_FOLDER" in os.environ:
-        import kill_points
+        from support.kills import points as kill_points
 
         kill_points.install()
     for kind in (Environment, Settings, Access):

@@ -9,7 +9,7 @@ import psycopg
 from psycopg import AsyncConnection
 
 from layover.adapters.store.postgres.queries import Query
-from postgres_fixture import TestPostgres, fresh_owner, migrated
+from support.postgres.server import TestPostgres, fresh_owner, migrated
 
 
 def filled(postgres: TestPostgres, script: str, values: Mapping[str, object] | None = None) -> str:

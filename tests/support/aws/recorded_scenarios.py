@@ -12,13 +12,13 @@ from typing import Any
 
 import httpx2
 
-from e2e_kit import Brain, Caller, Json, eventually
-from fake_openai import Answer, call, calls, fail, say
-from recorded_agents import PLENTY, plenty
-from socket_kit import Follower, Returning
-from torture_kit import DEADLINE_S, Client, Torture
-from torture_scenarios import DOOMED, HALF_DELETED, LOST, UNSENT
-from torture_story import Scenario
+from support.aws.recorded_agents import PLENTY, plenty
+from support.kills.scenarios import DOOMED, HALF_DELETED, LOST, UNSENT
+from support.kills.story import Scenario
+from support.kills.torture import DEADLINE_S, Client, Torture
+from support.providers.openai import Answer, call, calls, fail, say
+from support.system.follower import Follower, Returning
+from support.system.system import Brain, Caller, Json, eventually
 
 STORIES = (LOST, UNSENT, DOOMED, HALF_DELETED)
 """A run that goes on in another execution, one woken, one given up, one erased by the sweeper."""
@@ -38,13 +38,13 @@ class Recorded(Torture):
         super().__init__(
             folder,
             brain,
-            LAYOVER_LOCAL_PRELOAD="call_recorder",
+            LAYOVER_LOCAL_PRELOAD="support.aws.call_recorder",
             LAYOVER_RECORDED=str(notes),
             # So that what users spend is counted.
             LAYOVER_DAILY_COST_USD="1000000",
             LAYOVER_EMBEDDER_MODEL="openai/fake-embedder",
         )
-        self.agents = "recorded_agents"
+        self.agents = "support.aws.recorded_agents"
 
 
 def everything(system: Recorded) -> None:

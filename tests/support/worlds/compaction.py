@@ -16,7 +16,7 @@ from layover.values.compaction import (
 from layover.values.context import StepUsage, TurnContext
 from layover.values.message import Message
 from layover.values.usage import Usage
-from thread_kit import START, Conversation, Stores
+from support.worlds.threads import START, Conversation, Stores
 
 AT = START + timedelta(days=1)
 A_TO_F = ("a", "b", "c", "d", "e", "f")

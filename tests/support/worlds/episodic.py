@@ -13,7 +13,7 @@ from layover.testing import MemoryMetrics
 from layover.values.metrics import Metric
 from layover.values.prompt import Prompt
 from layover.values.run import Status
-from run_kit import ANN, Bench, Power
+from support.worlds.runs import ANN, Bench, Power
 
 SAID = "Every night the import of shop-7 fails with E1102, please help"
 IMPORT = {

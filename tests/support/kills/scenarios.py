@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from fake_openai import Reply, calls, delta, say, stream
-from socket_kit import Returning, is_over
-from torture_kit import DEADLINE_S, NEXT, Client
-from torture_story import Death, Point, Scenario
+from support.kills.story import Death, Point, Scenario
+from support.kills.torture import DEADLINE_S, NEXT, Client
+from support.providers.openai import Reply, calls, delta, say, stream
+from support.system.follower import Returning, is_over
 
 
 def _ask(*wanted: tuple[str, str]) -> Reply:

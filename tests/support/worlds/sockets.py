@@ -18,7 +18,7 @@ from layover.services.push import Pusher, Pushing
 from layover.values.event import DataEvent, Event
 from layover.values.run import FinishReason, Outcome, Status
 from layover.values.socket import Connection, Line
-from service_kit import ANN, World
+from support.worlds.services import ANN, World
 
 
 class Sink:

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from torture_judge import judge
-from torture_kit import Torture
-from torture_story import Point, Scenario, Story, by_the_clock, is_calm
+from support.kills.judge import judge
+from support.kills.story import Point, Scenario, Story, by_the_clock, is_calm
+from support.kills.torture import Torture
 
 TRIES = 3
 """How often a run is made until it comes by its point: some depend on the time (a flush, a poll)."""
