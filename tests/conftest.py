@@ -6,4 +6,4 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("layover", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("layover")
 
-pytest_plugins = ("support.postgres.server",)
+pytest_plugins = ("support.tiers", "support.postgres.server")

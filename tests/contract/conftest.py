@@ -23,7 +23,7 @@ from support.worlds.threads import Stores
 __all__ = ["aws"]
 
 
-@pytest.fixture(params=["memory", "dynamodb"])
+@pytest.fixture(params=["memory", pytest.param("dynamodb", marks=pytest.mark.emulator)])
 def stores(request: pytest.FixtureRequest) -> tuple[Table, Blobs]:
     if request.param == "memory":
         return MemoryTable(), MemoryBlobs()

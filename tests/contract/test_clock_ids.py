@@ -44,6 +44,20 @@ def test_clock_says_utc_and_never_goes_back(clock: Clock) -> None:
     assert second >= first
 
 
+async def test_a_sleep_takes_the_clocks_own_time(clock: Clock) -> None:
+    began = clock.now()
+    await clock.sleep(timedelta(milliseconds=20))
+    # The loop's own clock is as coarse as a few milliseconds.
+    assert clock.now() - began >= timedelta(milliseconds=15)
+
+
+async def test_a_manual_clock_sleeps_without_waiting() -> None:
+    clock = ManualClock()
+    began = clock.now()
+    await clock.sleep(timedelta(days=400))
+    assert clock.now() - began == timedelta(days=400)
+
+
 def test_system_clock_is_the_machines_own() -> None:
     before, now, after = datetime.now(UTC), SystemClock().now(), datetime.now(UTC)
     assert before <= now <= after

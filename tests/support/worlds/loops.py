@@ -40,6 +40,9 @@ class LoopClock:
         moment = datetime.fromtimestamp(asyncio.get_running_loop().time(), UTC)
         return moment + self.wrong
 
+    async def sleep(self, delay: timedelta) -> None:
+        await asyncio.sleep(delay.total_seconds())
+
 
 @dataclass
 class LoopDeadline:

@@ -1,5 +1,6 @@
 """The clock. Everything that reads the time reads it here, so that tests and the local runner can move it."""
 
+import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
@@ -22,6 +23,10 @@ class SystemClock:
         now = datetime.now(UTC)
         return now if _offset is None else now + _offset()
 
+    async def sleep(self, delay: timedelta) -> None:
+        """Let the event loop do other work for `delay`."""
+        await asyncio.sleep(delay.total_seconds())
+
 
 class ManualClock:
     """A clock that moves only when told to (tests)."""
@@ -36,6 +41,11 @@ class ManualClock:
     def advance(self, by: timedelta) -> None:
         """Move the clock forward by `by`."""
         self._now += by
+
+    async def sleep(self, delay: timedelta) -> None:
+        """Move the clock forward by `delay`, after whatever else is ready to run."""
+        await asyncio.sleep(0)
+        self.advance(delay)
 
 
 def rfc3339(moment: datetime) -> str:

@@ -15,6 +15,10 @@ class Clock(Protocol):
         """Timezone-aware, UTC."""
         ...
 
+    async def sleep(self, delay: timedelta) -> None:
+        """Return once this much of the clock's time is over."""
+        ...
+
 
 class Ids(Protocol):
     """New identifiers."""

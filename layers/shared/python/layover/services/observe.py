@@ -1,6 +1,5 @@
 """Observations of a branch: made ahead in slices, taken up together, condensed again (BEHAVIOUR 7.1-7.5)."""
 
-import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Protocol
@@ -65,14 +64,14 @@ async def _under_way(
     waits takes what is enough for it."""
     if waits and not compaction.leaving(path, work.limits.tail, work.limits.start):
         return found
-    now = asyncio.get_running_loop().time
-    until = now() + (PATIENCE if waits else PATIENCE_AFTER).total_seconds()
+    clock = work.runtime.clock
+    until = clock.now() + (PATIENCE if waits else PATIENCE_AFTER)
     while work.is_under_way(path[_place(path, found.slices) :]):
         chosen = compaction.ready(path, found.slices, work.limits.tail, work.limits.start)
         enough = compaction.total(path[_place(path, chosen) :]) < work.limits.start
-        if (waits and chosen and enough) or now() > until:
+        if (waits and chosen and enough) or clock.now() > until:
             break
-        await asyncio.sleep(LOOK_EVERY.total_seconds())
+        await clock.sleep(LOOK_EVERY)
         found = await work.compacted()
     return found
 

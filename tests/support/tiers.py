@@ -1,0 +1,110 @@
+"""Which tests a command runs: by what a test does, never by how long it takes.
+
+`make test` runs what decides by itself: everything that runs in this process, Postgres, templates, and a
+short walk through the real one-machine system. `make test-all` adds what starts that system again and
+again, `make torture` runs the whole matrices. Each says at its end what it left out.
+
+A test that is named on the command line (a file, a folder, a node id) runs whatever its tier."""
+
+from collections import Counter
+from collections.abc import Mapping
+from itertools import chain
+from typing import Any
+
+import pytest
+
+TIERS = ("test", "all", "torture")
+MARKERS = {
+    "system": "starts the one-machine system, or a part of it, in processes of its own",
+    "emulator": "repeats on the AWS emulator what the contract of the table proves equal",
+    "recording": "records every call to AWS that a whole system makes",
+    "kill": "kills processes at a sample of points",
+}
+"""What `make test` leaves to `make test-all`."""
+TORTURE = "whole kill matrices, faults and load, for minutes"
+BY_FIXTURE = {"recorded": "recording", "system": "system", "served": "system"}
+"""Tests that use these do what the marker says."""
+WALK = "tests/walk/"
+BY_FOLDER = {"tests/e2e/": "system", "tests/torture/": "kill"}
+
+_left_out = pytest.StashKey[Counter[str]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--tier test|all|torture`."""
+    parser.addoption("--tier", choices=TIERS, help="what to run (default: test)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the markers, and settle the tier before workers are started."""
+    for name, meaning in {**MARKERS, "torture": TORTURE}.items():
+        config.addinivalue_line("markers", f"{name}: {meaning}")
+    config.stash[_left_out] = Counter()
+    if config.option.tier is None:
+        by_name = config.args_source is pytest.Config.ArgsSource.ARGS
+        config.option.tier = "named" if by_name else TIERS[0]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep what belongs to the tier; count the rest."""
+    left_out = config.stash[_left_out]
+    tier: str = config.option.tier
+    dropped = [item for item in items if not runs(tier, marker_of(item))]
+    left_out.update(marker_of(item) for item in dropped)
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = [item for item in items if runs(tier, marker_of(item))]
+
+
+def marker_of(item: pytest.Item) -> str:
+    """What the test does beyond this process; "" where it does nothing such."""
+    for name in ("torture", *MARKERS):
+        if item.get_closest_marker(name) is not None:
+            return name
+    if item.nodeid.startswith(WALK):
+        return ""
+    by_folder = (m for folder, m in BY_FOLDER.items() if item.nodeid.startswith(folder))
+    by_fixture = (m for name, m in BY_FIXTURE.items() if name in getattr(item, "fixturenames", ()))
+    return next(chain(by_folder, by_fixture), "")
+
+
+def runs(tier: str, marker: str) -> bool:
+    """Say whether a test with this marker runs in the tier."""
+    if tier == "torture" or marker == "torture":
+        return marker == "torture" and tier in ("torture", "named")
+    return marker == "" or tier != "test"
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker says what it left out; each leaves out the same."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["left_out"] = dict(session.config.stash[_left_out])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take what a worker left out."""
+    left_out = getattr(node, "workeroutput", {}).get("left_out", {})
+    node.config.stash[_left_out] = Counter(left_out)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was left out, and which command runs it."""
+    for line in lines(terminalreporter.config.stash[_left_out]):
+        terminalreporter.write_line(line)
+
+
+def lines(left_out: Mapping[str, int]) -> list[str]:
+    """What was left out, a line for each reason."""
+    said = [
+        f"left to make test-all: {left_out[marker]} tests; each {meaning}"
+        for marker, meaning in MARKERS.items()
+        if left_out.get(marker)
+    ]
+    if left_out.get("torture"):
+        said.append(f"left to make torture: {left_out['torture']} tests: {TORTURE}")
+    if left_out.get(""):
+        said.append(f"left to make test: {left_out['']} tests")
+    return said
