@@ -1,71 +1,30 @@
 """Templates, synthesized once a session in the way in which the CDK's command line does it."""
 
-import json
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 import pytest
 
+from support.aws import synthesis
 from support.aws.recorded_scenarios import Recorded, everything
 from support.aws.templates import Synthesized
 from support.providers.openai import FakeOpenAI
 from support.system.folders import folder
 from support.system.system import Brain
 
-ROOT = Path(__file__).parents[2]
-QUIET = {
-    "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",
-    "JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION": "1",
-}
-os.environ |= QUIET
-SYNTH_LIMIT_S = 240
-"""A synthesis takes 10 s on a machine that does nothing else."""
+os.environ |= synthesis.QUIET
 
 
 Synthesize = Callable[..., Synthesized]
 
 
 @pytest.fixture(scope="session")
-def synthesize(tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
+def synthesize() -> Synthesize:
     """`synthesize(database="vpc", ...)`: the app with this context. Fails with what the app said."""
     if shutil.which("node") is None:
         pytest.skip("the CDK needs Node on the path")
-    built = tmp_path_factory.mktemp("built")
-    for name in ("layer", "functions"):
-        (built / name).mkdir()
-        (built / name / "stands_for_the_build.py").touch()
-
-    def run(**context: str) -> Synthesized:
-        out = tmp_path_factory.mktemp("cdk.out")
-        given = json.loads((ROOT / "cdk.json").read_text())["context"] | context
-        given |= {"layer": str(built / "layer"), "code": str(built / "functions")}
-        # Not what somebody keeps for stages of their own.
-        given.setdefault("stages", str(built))
-        # No credentials, no region, no proxy, no home with a configuration.
-        offline = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(out),
-            "CDK_OUTDIR": str(out),
-            "CDK_CONTEXT_JSON": json.dumps(given),
-            **QUIET,
-        }
-        done = subprocess.run(
-            [sys.executable, "-m", "infra.app"],
-            cwd=ROOT,
-            env=offline,
-            capture_output=True,
-            text=True,
-            timeout=SYNTH_LIMIT_S,
-            check=False,
-        )
-        assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
-        return Synthesized(out, done.stdout + done.stderr)
-
-    return run
+    return lambda **context: synthesis.synthesize(context)
 
 
 @pytest.fixture(scope="session")

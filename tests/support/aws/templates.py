@@ -54,7 +54,10 @@ class Synthesized:
 
     def linted(self) -> list[tuple[str, str]]:
         """What cfn-lint has to say: rules and messages."""
-        lint = [Path(sys.executable).with_name("cfn-lint"), str(self.file), "--format", "json"]
-        run = subprocess.run(lint, capture_output=True, text=True, timeout=120, check=False)
-        found = [(m["Rule"]["Id"], m["Message"]) for m in json.loads(run.stdout or "[]")]
+        kept = self.folder / "cfn-lint.json"
+        if not kept.exists():
+            lint = [Path(sys.executable).with_name("cfn-lint"), str(self.file), "--format", "json"]
+            run = subprocess.run(lint, capture_output=True, text=True, timeout=240, check=False)
+            kept.write_text(json.dumps(json.loads(run.stdout or "[]")))
+        found = [(m["Rule"]["Id"], m["Message"]) for m in json.loads(kept.read_text())]
         return [each for each in found if each[0] not in NOT_OURS]

@@ -1,0 +1,107 @@
+"""The app, synthesized as the CDK's command line does it: once for each content of the checkout.
+
+A synthesis takes 10 s and more of a calm machine. What it leaves is kept in `build/templates` under a hash of
+all that it is made from, for other workers of this run and for later runs."""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+from support.aws.templates import Synthesized
+
+ROOT = Path(__file__).parents[3]
+KEPT = ROOT / "build" / "templates"
+MADE_FROM = ("infra", "layers", "cdk.json", "requirements/test.lock", "tests/support/aws")
+MAX_AGE_S = 86_400.0
+QUIET = {
+    "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",
+    "JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION": "1",
+}
+MAX_SYNTHESIS_S = 240
+OUTPUT = "output.txt"
+"""What the app printed; written last, so that a folder that has it is whole."""
+
+
+def synthesize(context: Mapping[str, str]) -> Synthesized:
+    """The app with this context over that of cdk.json. Fails with what the app printed."""
+    named = json.dumps(context, sort_keys=True)
+    folder = KEPT / f"{content()}-{hashlib.sha256(named.encode()).hexdigest()[:16]}"
+    folder.mkdir(parents=True, exist_ok=True)
+    with _alone(folder):
+        if not (folder / OUTPUT).exists():
+            (folder / OUTPUT).write_text(_run(context, folder))
+            _forget_old()
+    return Synthesized(folder, (folder / OUTPUT).read_text())
+
+
+@cache
+def content() -> str:
+    """A hash of every file that a template is made from."""
+    digest = hashlib.sha256(sys.version.encode())
+    for path in sorted(_files()):
+        digest.update(f"{path.relative_to(ROOT)}\0".encode())
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:16]
+
+
+def _files() -> Iterator[Path]:
+    for name in MADE_FROM:
+        path = ROOT / name
+        found = path.rglob("*") if path.is_dir() else [path]
+        yield from (f for f in found if f.is_file() and "__pycache__" not in f.parts)
+
+
+def _run(context: Mapping[str, str], folder: Path) -> str:
+    built = KEPT / "built"
+    for name in ("layer", "functions"):
+        (built / name).mkdir(parents=True, exist_ok=True)
+        (built / name / "stands_for_the_build.py").touch()
+    given = json.loads((ROOT / "cdk.json").read_text())["context"] | dict(context)
+    given |= {"layer": str(built / "layer"), "code": str(built / "functions")}
+    # Not what somebody keeps for stages of their own.
+    given.setdefault("stages", str(built))
+    # No credentials, no region, no proxy, no home with a configuration.
+    offline = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(built),
+        "CDK_OUTDIR": str(folder),
+        "CDK_CONTEXT_JSON": json.dumps(given),
+        **QUIET,
+    }
+    run = subprocess.run(
+        [sys.executable, "-m", "infra.app"],
+        cwd=ROOT,
+        env=offline,
+        capture_output=True,
+        text=True,
+        timeout=MAX_SYNTHESIS_S,
+        check=False,
+    )
+    assert run.returncode == 0, (run.stdout + run.stderr)[-6000:]
+    return run.stdout + run.stderr
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One worker at a time makes what is in the folder; the others wait for it."""
+    with folder.with_suffix(".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _forget_old() -> None:
+    """Remove what other contents of the checkout left long ago."""
+    for folder in KEPT.glob("*-*"):
+        is_old = time.time() - folder.stat().st_mtime > MAX_AGE_S
+        if folder.is_dir() and is_old and not folder.name.startswith(content()):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.with_suffix(".lock").unlink(missing_ok=True)
