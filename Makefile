@@ -18,14 +18,15 @@ ENTRIES ?= 1000000
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help dev demo test torture bench eval check format lock clean \
+.PHONY: help dev demo test test-all torture bench eval check format lock clean \
         layer synth deploy destroy
 
 help:
 	@echo "make dev     set up and serve everything at http://127.0.0.1:8787"
 	@echo "make demo    set up, then one conversation from end to end, checked"
-	@echo "make test    set up and run all tests"
-	@echo "make torture kills, faults and load, for minutes"
+	@echo "make test    set up and run the tests that decide by themselves: minutes"
+	@echo "make test-all  these, and every test that starts the whole system: a quarter of an hour"
+	@echo "make torture whole kill matrices, faults and load: an hour"
 	@echo "make bench   imports, a turn on short and long threads, compaction, recall, a search among a million entries"
 	@echo "make eval    what memory keeps of the evaluation set; asks a real model if a key is set"
 	@echo "make layer   build what goes to Lambda: build/layer, build/functions"
@@ -43,11 +44,17 @@ dev: $(DEV_STAMP)
 demo: $(DEV_STAMP)
 	@$(BIN)/layover demo $(ARGS)
 
+# Files in the order of tests/support/tiers.py, those that take longest first.
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
 test: $(TEST_STAMP)
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+	@$(PYTEST) --tier test $(ARGS)
+
+test-all: $(TEST_STAMP)
+	@$(PYTEST) --tier all $(ARGS)
 
 torture: $(TEST_STAMP)
-	@$(BIN)/python -m pytest tests/torture -m torture $(ARGS)
+	@$(BIN)/python -m pytest --tier torture $(ARGS)
 
 bench: $(TEST_STAMP)
 	@$(BIN)/python tests/benchmarks/imports.py

@@ -22,10 +22,12 @@ MARKERS = {
 }
 """What `make test` leaves to `make test-all`."""
 TORTURE = "whole kill matrices, faults and load, for minutes"
-BY_FIXTURE = {"recorded": "recording", "system": "system", "served": "system"}
-"""Tests that use these do what the marker says."""
+BY_FIXTURE = {"recorded": "recording"}
+"""A test that uses it does what the marker says."""
 WALK = "tests/walk/"
-BY_FOLDER = {"tests/e2e/": "system", "tests/torture/": "kill"}
+FIRST = (WALK, "tests/infra/")
+"""What takes longest in one process: whoever comes last to it would keep everybody waiting."""
+BY_FOLDER = {"tests/e2e/": "system", "tests/integration/local/": "system", "tests/torture/": "kill"}
 
 _left_out = pytest.StashKey[Counter[str]]()
 
@@ -55,6 +57,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if dropped:
         config.hook.pytest_deselected(items=dropped)
         items[:] = [item for item in items if runs(tier, marker_of(item))]
+    items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
 
 
 def marker_of(item: pytest.Item) -> str:
