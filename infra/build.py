@@ -102,7 +102,7 @@ def _build_functions(target: Target, in_layer: Path) -> None:
     if wanted.exists():
         own = _libraries(target, wanted, beside=in_layer)
         shutil.copytree(own, target.functions, dirs_exist_ok=True)
-    ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
+    ignored = shutil.ignore_patterns("__pycache__", "*.pyc", "test_*.py")
     shutil.copytree(FUNCTIONS, target.functions, ignore=ignored, dirs_exist_ok=True)
     _compile(target, target.functions, None)
 
