@@ -1,4 +1,7 @@
-"""Fixtures of the contract tests: both tables, and both journals over them."""
+"""Fixtures of the contract tests: both tables, and both journals over them.
+
+Tests of the journal run in memory. `both_stores` is on what runs on DynamoDB as well: the table's own
+contract, which says that the two are equal, and what is about sizes, races or transactions."""
 
 from collections.abc import Callable
 
@@ -23,8 +26,17 @@ from support.worlds.threads import Stores
 __all__ = ["aws"]
 
 
-@pytest.fixture(params=["memory", pytest.param("dynamodb", marks=pytest.mark.emulator)])
-def stores(request: pytest.FixtureRequest) -> tuple[Table, Blobs]:
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """`journal_stores`: memory, and DynamoDB for the tests that say so."""
+    if "journal_stores" in metafunc.fixturenames:
+        both = metafunc.definition.get_closest_marker("both_stores")
+        dynamodb = pytest.param("dynamodb", marks=pytest.mark.emulator)
+        names = ["memory", dynamodb] if both else ["memory"]
+        metafunc.parametrize("journal_stores", names, indirect=True)
+
+
+@pytest.fixture
+def journal_stores(request: pytest.FixtureRequest) -> tuple[Table, Blobs]:
     if request.param == "memory":
         return MemoryTable(), MemoryBlobs()
     aws: LocalAws = request.getfixturevalue("aws")
@@ -50,13 +62,19 @@ async def branches(thread_stores: Stores, owner: str) -> Branches:
 
 
 @pytest.fixture
-def table(stores: tuple[Table, Blobs]) -> Table:
-    return stores[0]
+def table(journal_stores: tuple[Table, Blobs]) -> Table:
+    return journal_stores[0]
 
 
 @pytest.fixture
-def world(stores: tuple[Table, Blobs], owner: str) -> World:
-    return World(*stores, owner)
+def pk(owner: str) -> str:
+    """A partition that nobody else has."""
+    return f"U#{owner}"
+
+
+@pytest.fixture
+def world(journal_stores: tuple[Table, Blobs], owner: str) -> World:
+    return World(*journal_stores, owner)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What counters of users' days and the operator's switch promise, in memory and on DynamoDB."""
+"""What counters of users' days and the operator's switch promise."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -84,6 +84,7 @@ async def test_day_begins_at_midnight_utc(
     assert (await allowance.used(owner)).tokens == 7
 
 
+@pytest.mark.both_stores
 async def test_use_adds_up_over_writers(table: Table, clock: ManualClock, owner: str) -> None:
     writers = [TableAllowance(table, clock) for _ in range(4)]
     for writer in writers:

@@ -1,4 +1,4 @@
-"""Tickets, connections and lines, on both tables: what `ports.Connections` promises."""
+"""Tickets, connections and lines: what `ports.Connections` promises."""
 
 import asyncio
 import secrets
@@ -66,6 +66,7 @@ async def test_a_ticket_is_good_once(world: World, connections: TableConnections
     assert await connections.redeem(ticket.text, world.clock.now()) is None
 
 
+@pytest.mark.both_stores
 async def test_of_many_who_redeem_a_ticket_one_gets_it(
     world: World, connections: TableConnections
 ) -> None:
@@ -211,6 +212,7 @@ async def test_a_line_on_which_somebody_sends_is_not_begun_anew(
     assert again.sent == 7
 
 
+@pytest.mark.both_stores
 async def test_the_run_knows_who_follows_it(world: World, connections: TableConnections) -> None:
     line = await followed(world, connections)
     other = Line(world.owner, line.run_id, (await opened(world, connections)).id)
@@ -225,6 +227,7 @@ async def test_the_run_knows_who_follows_it(world: World, connections: TableConn
     assert (run.sockets, run.subscribed) == ({other.connection_id}, 2)
 
 
+@pytest.mark.both_stores
 async def test_what_is_there_is_not_forgotten(world: World, connections: TableConnections) -> None:
     line = await followed(world, connections)
     await connections.forget(line)
@@ -240,6 +243,7 @@ async def test_records_that_nobody_took_away_have_their_time_to_live(
     assert item["expires"] == int(connection.ends_at.timestamp())
 
 
+@pytest.mark.both_stores
 async def test_a_writer_meets_new_followers_in_its_next_fact_and_writes_it_once(
     world: World, connections: TableConnections
 ) -> None:

@@ -1,4 +1,4 @@
-"""Threads and their runs in the journal, in memory and on DynamoDB: accepting, queueing, ending."""
+"""Threads and their runs in the journal: accepting, queueing, ending."""
 
 from datetime import timedelta
 from typing import Any
@@ -172,6 +172,7 @@ async def test_enqueued_runs_stand_in_order_of_arrival(world: World) -> None:
     assert (waiting.status, waiting.execution) == (Status.QUEUED, None)
 
 
+@pytest.mark.both_stores
 async def test_interrupting_run_goes_before_the_queue_and_cancels_the_active_one(
     world: World,
 ) -> None:
@@ -238,6 +239,7 @@ async def test_key_that_was_used_answers_its_run_and_makes_none(world: World) ->
     assert (await world.head(head.id)).queue == ()
 
 
+@pytest.mark.both_stores
 async def test_interrupt_with_a_used_key_cancels_nothing(world: World) -> None:
     head = await world.thread()
     first = await world.accept(head.id, request=key(world))
@@ -330,6 +332,7 @@ async def test_unsaved_run_is_remembered_until_it_is_saved(world: World) -> None
     assert (await world.head(head.id)).unsaved == (first.snapshot.meta.id,)
 
 
+@pytest.mark.both_stores
 async def test_end_hands_the_thread_to_the_next_and_gives_its_input_parent_and_time(
     world: World,
 ) -> None:

@@ -1,4 +1,4 @@
-"""Bodies of any size, and what S3 makes of them. In memory and on DynamoDB."""
+"""Bodies of any size, and what S3 makes of them."""
 
 from collections.abc import Awaitable, Callable
 
@@ -11,6 +11,7 @@ from layover.values.run import DecisionKind, OnBusy, Status
 from support.worlds.journal import BIG, World, noise, open_by, settled
 
 
+@pytest.mark.both_stores
 async def test_three_megabytes_go_to_s3_and_come_back(world: World) -> None:
     text = noise(3_000_000)
     run_id = await world.started()
@@ -23,6 +24,7 @@ async def test_three_megabytes_go_to_s3_and_come_back(world: World) -> None:
     assert key.startswith(world.keys.blob("runs", run_id) + "/")
 
 
+@pytest.mark.both_stores
 async def test_large_input_payload_and_result_are_kept(world: World) -> None:
     head = await world.thread()
     run = world.new_run(head, text=noise(BIG))
@@ -39,6 +41,7 @@ async def test_large_input_payload_and_result_are_kept(world: World) -> None:
     assert (await world.call(call)).result == result
 
 
+@pytest.mark.both_stores
 async def test_decision_of_a_megabyte_is_kept(world: World) -> None:
     [call] = await world.waiting(await world.taken(), "c1")
     data = noise(1_000_000)
@@ -47,6 +50,7 @@ async def test_decision_of_a_megabyte_is_kept(world: World) -> None:
     assert decided.decision.data == data
 
 
+@pytest.mark.both_stores
 async def test_output_of_a_megabyte_ends_the_run(world: World) -> None:
     log = await world.taken()
     output = {"text": noise(1_000_000)}
@@ -54,6 +58,7 @@ async def test_output_of_a_megabyte_ends_the_run(world: World) -> None:
     assert (await world.run(log.snapshot.meta.id)).output == output
 
 
+@pytest.mark.both_stores
 async def test_large_input_leaves_room_for_the_outcome(world: World) -> None:
     """Input and outcome are one item: together they must not pass DynamoDB's 400 KB."""
     log = await world.taken_with(noise(SPILL_ABOVE * 7 // 4))
@@ -61,6 +66,7 @@ async def test_large_input_leaves_room_for_the_outcome(world: World) -> None:
     assert (await world.run(log.snapshot.meta.id)).status is Status.SUCCESS
 
 
+@pytest.mark.both_stores
 @pytest.mark.parametrize("size", [1_900, 2_100, 500_000, 600_000, 640_000, 700_000])
 async def test_bodies_around_the_edges_come_back(world: World, size: int) -> None:
     log = await world.taken()
@@ -73,6 +79,7 @@ async def test_bodies_around_the_edges_come_back(world: World, size: int) -> Non
     assert await world.said(log.snapshot.meta.id) == [text, text]
 
 
+@pytest.mark.both_stores
 async def test_body_that_moved_to_s3_moves_back_with_a_shorter_one(world: World) -> None:
     """A queued run's input is written again when it starts; a call's with each of its states."""
     head = await world.thread()

@@ -1,5 +1,5 @@
 """What comes from outside of a run: decisions, task tokens, the list of open approvals, a cancel, a new
-execution. In memory and on DynamoDB."""
+execution."""
 
 import asyncio
 from datetime import timedelta
@@ -75,6 +75,7 @@ async def test_run_that_ends_during_the_decision_takes_none(world: World) -> Non
     assert (await world.call(call)).decision is None
 
 
+@pytest.mark.both_stores
 async def test_decision_is_recorded_with_its_event_and_leaves_the_waiting(world: World) -> None:
     log = await world.taken()
     first, second = await world.waiting(log, "c1", "c2")
@@ -139,6 +140,7 @@ async def test_token_is_not_stored_once_the_run_is_over(world: World) -> None:
     assert await world.store_token(call, "late") is None
 
 
+@pytest.mark.both_stores
 async def test_stored_token_comes_with_the_decision(world: World) -> None:
     call = await one_waiting(world)
     stored = await world.store_token(call, "first")
@@ -170,6 +172,7 @@ async def test_token_that_is_stored_during_the_decision_is_woken(world: World) -
     assert decided.token == "token"
 
 
+@pytest.mark.both_stores
 async def test_parallel_decisions_of_different_calls_all_stand(world: World) -> None:
     names = [f"c{n}" for n in range(6)]
     calls = await world.waiting(await world.taken(), *names)

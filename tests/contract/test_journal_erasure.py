@@ -1,4 +1,4 @@
-"""What was deleted is gone, and what belongs to others is out of reach. In memory and on DynamoDB."""
+"""What was deleted is gone, and what belongs to others is out of reach."""
 
 from datetime import timedelta
 from typing import Any
@@ -11,6 +11,7 @@ from layover.values.run import Outcome, Status
 from support.worlds.journal import BIG, World, noise
 
 
+@pytest.mark.both_stores
 async def test_erased_runs_leave_nothing_behind_and_other_threads_alone(world: World) -> None:
     log, other = await world.taken_with(noise(BIG)), await world.taken()
     run_id, thread_id = log.snapshot.meta.id, log.snapshot.meta.thread_id
@@ -99,6 +100,7 @@ def outcome_of(world: World, meta: Any) -> Outcome:
     return world.outcome(meta, Status.CANCELLED)
 
 
+@pytest.mark.both_stores
 async def test_another_owner_sees_and_changes_nothing_with_any_method(
     world: World, stranger: World
 ) -> None:

@@ -1,4 +1,4 @@
-"""One gapless sequence of events, whoever writes. In memory and on DynamoDB."""
+"""One gapless sequence of events, whoever writes."""
 
 import asyncio
 
@@ -153,6 +153,7 @@ async def test_nothing_follows_the_last_event(world: World) -> None:
     assert [e.type for e in await world.events(log.snapshot.meta.id)] == ["finish"]
 
 
+@pytest.mark.both_stores
 async def test_racing_writers_share_one_sequence_without_gap_loss_or_repetition(
     world: World,
 ) -> None:
@@ -187,6 +188,7 @@ async def test_racing_writers_share_one_sequence_without_gap_loss_or_repetition(
     assert len(said) == 4 * 7 + 6
 
 
+@pytest.mark.both_stores
 async def test_parallel_facts_of_one_writer_keep_their_events_together(world: World) -> None:
     log = await world.taken()
     calls = await world.opened(log, *(f"c{n}" for n in range(5)))

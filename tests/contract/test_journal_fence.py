@@ -1,4 +1,4 @@
-"""The fence: who may still write of a run when others have taken it; in memory and on DynamoDB."""
+"""The fence: who may still write of a run when others have taken it."""
 
 from collections.abc import Awaitable, Callable
 
@@ -59,6 +59,7 @@ async def writes_nothing(world: World, fact: Fact, *writers: RunLog) -> None:
     assert await world.state(run_id) == before
 
 
+@pytest.mark.both_stores
 @pytest.mark.parametrize("fact", FACTS)
 async def test_writer_whose_epoch_is_gone_writes_nothing(world: World, fact: Fact) -> None:
     stale = await world.taken()
@@ -114,6 +115,7 @@ async def test_forced_writer_fences_everybody(world: World) -> None:
     await put_step(world, forced)
 
 
+@pytest.mark.both_stores
 async def test_writers_of_one_epoch_do_not_fence_each_other(world: World) -> None:
     log = await world.taken()
     waiting = await world.waiting(log, "c1", "c2")

@@ -29,6 +29,7 @@ async def test_thread_that_was_deleted_meanwhile_queues_nothing(world: World) ->
     assert (await world.head(head.id)).queue == ()
 
 
+@pytest.mark.both_stores
 async def test_many_who_read_the_same_head_all_get_into_the_queue(world: World) -> None:
     head = await world.thread(active_run="run_a")
     runs = [world.new_run(head) for _ in range(8)]
@@ -51,6 +52,7 @@ async def test_queue_without_its_last_run_is_empty(world: World) -> None:
     await world.queue(head.id)
 
 
+@pytest.mark.both_stores
 async def test_cancelled_interrupt_is_no_longer_counted_and_others_are(world: World) -> None:
     head = await world.thread()
     await world.accept(head.id)

@@ -1,4 +1,4 @@
-"""Runs in the hand of their writers: taking, steps and calls; in memory and on DynamoDB."""
+"""Runs in the hand of their writers: taking, steps and calls."""
 
 from datetime import timedelta
 
@@ -109,6 +109,7 @@ async def test_step_is_journaled_once(world: World) -> None:
     assert [s.message.text for s in snapshot.steps] == ["first"]
 
 
+@pytest.mark.both_stores
 async def test_next_writer_reads_what_was_journaled(world: World) -> None:
     log = await world.taken()
     now = world.clock.now()
@@ -160,6 +161,7 @@ async def test_odd_call_ids_and_sub_agents_steps_keep_their_places(world: World)
 # Open calls
 
 
+@pytest.mark.both_stores
 async def test_window_of_calls_opens_whole_or_not_at_all(world: World) -> None:
     log = await world.taken()
     calls = await world.journaled(log, "c1", "c2")
@@ -177,6 +179,7 @@ async def test_open_call_names_its_opener(world: World) -> None:
     assert (call.state, call.opener) == (CallState.OPEN, log.opener)
 
 
+@pytest.mark.both_stores
 async def test_forty_calls_open_in_one_transaction(world: World) -> None:
     log = await world.taken()
     calls = await world.opened(log, *(f"c{n}" for n in range(40)))
@@ -301,6 +304,7 @@ async def test_denied_call_is_settled_without_being_opened(world: World) -> None
     assert (run.waiting, run.decided) == (frozenset(), frozenset())
 
 
+@pytest.mark.both_stores
 async def test_waiting_again_is_a_new_attempt_without_token_and_decision(world: World) -> None:
     log = await world.taken()
     [call] = await world.waiting(log, "c1")
@@ -323,6 +327,7 @@ async def test_waiting_again_is_a_new_attempt_without_token_and_decision(world: 
         await resume.open_calls([decided])
 
 
+@pytest.mark.both_stores
 async def test_calls_are_cancelled_whatever_they_were(world: World) -> None:
     log = await world.taken()
     step = world.step(log, "c1", "c2", "c3")

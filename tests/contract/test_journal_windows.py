@@ -1,5 +1,4 @@
-"""A window of calls with large bodies is one write all the same: DynamoDB's transactions take 4 MB. In
-memory and on DynamoDB."""
+"""A window of calls with large bodies is one write all the same: DynamoDB's transactions take 4 MB."""
 
 import random
 from collections.abc import Sequence
@@ -10,6 +9,8 @@ from layover.ports import RunLog
 from layover.values.event import DataEvent
 from layover.values.run import MAX_WINDOW, CallRecord, CallState, DecisionKind, Status
 from support.worlds.journal import World, cancelled, open_by, planned
+
+pytestmark = pytest.mark.both_stores
 
 NOISE = random.Random(7).randbytes(260_000).hex()
 """300 KB compressed: one item holds it, a transaction at most fourteen of it."""

@@ -1,6 +1,8 @@
-"""What the journal's table promises, in memory and on DynamoDB."""
+"""What the journal's table promises of writes, in memory and on DynamoDB."""
 
 import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -26,15 +28,9 @@ from layover.adapters.journal.table import (
     same,
 )
 from layover.errors import RetryableError
+from support.worlds.table import ITEM, put
 
-ITEM: dict[str, Any] = {
-    "text": "a",
-    "n": 3,
-    "yes": True,
-    "list": ["x", "y"],
-    "bytes": b"\x00\xff",
-    "set": {"p", "q"},
-}
+pytestmark = pytest.mark.both_stores
 
 HOLDING = [
     Exists("pk"),
@@ -43,12 +39,15 @@ HOLDING = [
     Equals("text", "a"),
     Equals("n", 3),
     Equals("yes", True),
+    Equals("bytes", b"\x00\xff"),
     Equals("list", ["x", "y"]),
     Below("n", 4),
+    Below("n", 10),
     Below("text", "b"),
     Above("n", 2),
     Above("text", "A"),
     Differs("n", 4),
+    Differs("n", "3"),
     Differs("other", 1),
     Shorter("list", 3),
     Shorter("other", 1),
@@ -81,17 +80,110 @@ FAILING = [
     any_of(Missing("pk"), Equals("n", 4)),
 ]
 
+HOLDING_OF_NOTHING = [
+    Missing("pk"),
+    Missing("n"),
+    Differs("n", 1),
+    Shorter("list", 1),
+    same("n", None),
+    all_of(Missing("pk"), Differs("n", 1)),
+    any_of(Missing("pk"), Below("n", 1)),
+]
 
-@pytest.fixture
-def pk(owner: str) -> str:
-    return f"U#{owner}"
+VALUES: list[Any] = [
+    "",
+    "ü 🐈 \r\n\x00 end",
+    0,
+    -7,
+    10**37,
+    False,
+    b"",
+    bytes(range(256)),
+    [],
+    ["", "x", "x"],
+    {"", "ü"},
+]
+
+NOT_STORED: list[Any] = [1.5, {"a": "b"}, datetime(2026, 1, 1, tzinfo=UTC), object(), ["x", 1.5]]
+
+RESERVED = {"name": "n", "status": "s", "owner": "o", "token": "t", "size": 1, "count": 2}
+"""Words that expressions of DynamoDB do not take as names."""
+
+OVERLAPPING = [
+    Update("", "A", set={"a": None}, exclude={"a": "x"}),
+    Update("", "A", set={"a": 1}, add={"a": 1}),
+    Update("", "A", include={"a": "x"}, exclude={"a": "y"}),
+    Update("", "A", set={"a": ["x"]}, append={"a": "y"}),
+    Update("", "A", set={"sk": "B"}),
+]
 
 
-async def put(table: Table, pk: str, sk: str = "A", **fields: Any) -> None:
-    await table.write(Put(pk, sk, fields or ITEM))
+# What an item may hold
+
+
+@pytest.mark.parametrize("value", NOT_STORED, ids=lambda v: type(v).__name__)
+async def test_value_of_a_kind_that_dynamodb_has_not_is_refused(
+    table: Table, pk: str, value: Any
+) -> None:
+    for action in (Put(pk, "A", {"a": value}), Update(pk, "A", set={"a": value})):
+        with pytest.raises(TypeError):
+            await table.write(action)
+        with pytest.raises(TypeError):
+            await table.transact([action, Put(pk, "B", {"n": 1})], f"{pk}-1")
+    assert await table.query(pk, " ", "~") == []
+
+
+async def test_set_that_is_empty_is_refused(table: Table, pk: str) -> None:
+    for action in (
+        Put(pk, "A", {"set": set()}),
+        Update(pk, "A", set={"set": set()}),
+        Update(pk, "A", include={"set": frozenset()}),
+    ):
+        with pytest.raises(ValueError, match="without elements"):
+            await table.write(action)
+        with pytest.raises(ValueError, match="without elements"):
+            await table.transact([Put(pk, "B", {"n": 1}), action], f"{pk}-1")
+    assert await table.query(pk, " ", "~") == []
+
+
+@pytest.mark.parametrize("value", VALUES, ids=ascii)
+async def test_value_comes_back_as_it_was(table: Table, pk: str, value: Any) -> None:
+    await put(table, pk, "PUT", value=value)
+    await table.write(Update(pk, "UPDATED", set={"value": value}))
+    actions = [
+        Put(pk, "PUT-TOGETHER", {"value": value}),
+        Update(pk, "UPDATED-TOGETHER", set={"value": value}),
+    ]
+    await table.transact(actions, f"{pk}-1")
+    items = await table.query(pk, " ", "~")
+    assert len(items) == 4
+    for item in items:
+        assert item["value"] == value
+        assert type(item["value"]) is type(value)
+        assert await table.get(pk, item["sk"]) == item
+
+
+async def test_tuples_come_back_as_lists_and_frozen_sets_as_sets(table: Table, pk: str) -> None:
+    given = {"list": ("x", "y"), "set": frozenset({"p"})}
+    await table.write(Put(pk, "A", given))
+    await table.write(Update(pk, "B", set=given))
+    for item in await table.query(pk, "A", "B"):
+        assert (item["list"], type(item["set"])) == (["x", "y"], set)
 
 
 # One write
+
+
+@pytest.mark.parametrize("update", OVERLAPPING, ids=repr)
+async def test_update_that_changes_an_attribute_twice_or_a_key_is_refused(
+    table: Table, pk: str, update: Update
+) -> None:
+    action = replace(update, pk=pk)
+    with pytest.raises((ValueError, RetryableError)):
+        await table.write(action)
+    with pytest.raises((ValueError, RetryableError)):
+        await table.transact([Put(pk, "B", {"n": 1}), action], f"{pk}-1")
+    assert await table.query(pk, " ", "~") == []
 
 
 @pytest.mark.parametrize("condition", FAILING, ids=repr)
@@ -133,6 +225,30 @@ async def test_condition_on_an_item_that_is_not_there_fails_without_an_old_item(
         await table.write(moved)
     assert caught.value.old is None
     assert await table.get(pk, "A") is None
+
+
+@pytest.mark.parametrize("condition", HOLDING_OF_NOTHING, ids=repr)
+async def test_condition_may_hold_where_there_is_no_item(
+    table: Table, pk: str, condition: Condition
+) -> None:
+    assert await table.write(Put(pk, "A", {"n": 1}, when=condition)) is None
+    assert await table.write(Update(pk, "B", set={"n": 1}, when=condition)) is not None
+    assert await table.write(Delete(pk, "C", when=condition)) is None
+    await table.transact([Check(pk, "C", condition), Put(pk, "D", {"n": 1}, condition)], f"{pk}-1")
+    assert [i["sk"] for i in await table.query(pk, "A", "Z")] == ["A", "B", "D"]
+
+
+async def test_attributes_may_have_names_that_expressions_know_as_words(
+    table: Table, pk: str
+) -> None:
+    await put(table, pk, **RESERVED)
+    condition = all_of(*(Equals(name, value) for name, value in RESERVED.items()))
+    changes = Update(
+        pk, "A", set={"status": "x", "name": None}, add={"count": 1, "size": 1}, when=condition
+    )
+    await table.transact([changes], f"{pk}-1")
+    left = {"status": "x", "owner": "o", "token": "t", "size": 2, "count": 3}
+    assert await table.get(pk, "A") == {"pk": pk, "sk": "A", **left}
 
 
 async def test_put_and_delete_whose_condition_fails_change_nothing(table: Table, pk: str) -> None:
@@ -190,6 +306,12 @@ async def test_set_without_elements_is_not_there(table: Table, pk: str) -> None:
     }
 
 
+async def test_several_elements_are_put_into_a_set_at_once(table: Table, pk: str) -> None:
+    for elements in (frozenset({"p"}), frozenset({"p", "q", "r"})):
+        await table.write(Update(pk, "A", include={"set": elements}))
+    assert await table.get(pk, "A") == {"pk": pk, "sk": "A", "set": {"p", "q", "r"}}
+
+
 async def test_element_is_in_a_set_once(table: Table, pk: str) -> None:
     await put(table, pk, set={"p"})
     for _ in range(2):
@@ -207,15 +329,26 @@ async def test_deleted_item_is_given_back_once_and_may_be_deleted_again(
     assert await table.get(pk, "A") is None
 
 
-async def test_what_is_done_to_an_answer_does_not_reach_the_table(table: Table, pk: str) -> None:
-    given = {"list": ["x"], "set": {"p"}}
-    await table.write(Put(pk, "A", given))
-    got = await table.get(pk, "A")
-    assert got is not None
-    got["list"].append("y")
-    got["set"].add("q")
-    given["list"].append("z")  # type: ignore[attr-defined]
-    assert await table.get(pk, "A") == {"pk": pk, "sk": "A", "list": ["x"], "set": {"p"}}
+async def test_what_is_done_to_an_answer_or_to_what_was_given_does_not_reach_the_table(
+    table: Table, pk: str
+) -> None:
+    def given() -> dict[str, Any]:
+        return {"list": ["x"], "set": {"p"}}
+
+    written = [given() for _ in range(4)]
+    await table.write(Put(pk, "A", written[0]))
+    answer = await table.write(Update(pk, "B", set=written[1]))
+    await table.transact(
+        [Put(pk, "C", written[2]), Update(pk, "D", set=written[3])],
+        f"{pk}-1",
+    )
+    got = [await table.get(pk, sk) for sk in ("A", "B", "C", "D")]
+    for each in [*written, *got, *await table.query(pk, "A", "D"), answer]:
+        assert each is not None
+        each["list"].append("y")
+        each["set"].add("q")
+    for item in await table.query(pk, "A", "D"):
+        assert {"list": item["list"], "set": item["set"]} == given()
 
 
 # Transactions
@@ -253,6 +386,27 @@ async def test_transaction_does_all_of_it(table: Table, pk: str) -> None:
     )
     found = await table.query(pk, " ", "~")
     assert [(i["sk"], i["n"]) for i in found] == [("A", 2), ("C", 7)]
+
+
+async def test_update_does_in_a_transaction_what_it_does_alone(table: Table, pk: str) -> None:
+    fields = {"text": "a", "gone": "x", "n": 1, "set": {"p"}, "other": {"r", "s"}, "list": ["x"]}
+    for sk in ("A", "B"):
+        await put(table, pk, sk, **fields)
+    update = Update(
+        pk,
+        "A",
+        set={"text": "b", "gone": None, "never": None},
+        add={"n": 5, "more": -1},
+        include={"set": frozenset({"q", "r"}), "new": "n"},
+        exclude={"other": "r"},
+        append={"list": "x", "first": "y"},
+        when=all_of(Exists("pk"), Differs("n", 9)),
+    )
+    alone = await table.write(update)
+    await table.transact([replace(update, sk="B"), Check(pk, "C", Missing("pk"))], f"{pk}-1")
+    together = await table.get(pk, "B")
+    assert alone is not None
+    assert together == {**alone, "sk": "B"}
 
 
 async def test_transaction_repeated_with_its_token_happens_once(table: Table, pk: str) -> None:
@@ -335,73 +489,29 @@ async def test_counters_lose_nothing(table: Table, pk: str) -> None:
     assert await table.get(pk, "A") == {"pk": pk, "sk": "A", "n": 8}
 
 
-# Reading
-
-
-async def test_query_reads_a_range_of_one_partition_in_both_directions(
+async def test_one_of_racing_transactions_wins_and_the_others_see_its_item(
     table: Table, pk: str
 ) -> None:
-    for sk in ("A", "B", "C", "D"):
-        await put(table, pk, sk, n=1)
-    await put(table, f"{pk}-other", "B", n=1)
+    failures = []
 
-    async def found(*bounds: str, **options: Any) -> list[str]:
-        return [i["sk"] for i in await table.query(pk, *bounds, **options)]
+    async def claim(writer: int) -> bool:
+        mine = [
+            Put(pk, "A", {"by": writer}, when=Missing("pk")),
+            Update(pk, "B", append={"won": f"{writer}"}, when=Shorter("won", 1)),
+            Put(pk, f"C{writer}", {"by": writer}),
+        ]
+        try:
+            await table.transact(mine, f"{pk}-{writer}")
+        except TransactionFailed as failure:
+            failures.append(failure.failed)
+            return False
+        return True
 
-    assert await found("X", "Z") == []
-    assert await found("B", "C") == ["B", "C"]
-    assert await found("A", "D", limit=2) == ["A", "B"]
-    assert await found("A", "D", limit=2, forward=False) == ["D", "C"]
-
-
-async def test_query_without_limit_reads_beyond_one_page_of_dynamodb(table: Table, pk: str) -> None:
-    for n in range(5):
-        await put(table, pk, f"{n}", body=b"x" * 300_000)
-    assert [i["sk"] for i in await table.query(pk, "0", "9")] == ["0", "1", "2", "3", "4"]
-
-
-async def test_index_is_read_by_prefix_strictly_after_a_place(table: Table, pk: str) -> None:
-    for name in ("A#1", "A#2", "A#3", "B#1"):
-        await put(table, f"{pk}#{name}", "X", gsi1pk=pk, gsi1sk=name)
-    await put(table, f"{pk}#none", "X", n=1)
-
-    async def found(prefix: str, after: str | None = None, **options: Any) -> list[str]:
-        options = {"limit": 10, "forward": True, **options}
-        return [i["gsi1sk"] for i in await table.query_index(pk, prefix, after=after, **options)]
-
-    assert await found("C#") == []
-    assert await found("A#") == ["A#1", "A#2", "A#3"]
-    assert await found("A#", "A#1") == ["A#2", "A#3"]
-    assert await found("A#", "A#1", limit=1) == ["A#2"]
-    assert await found("A#", "A#3") == []
-    assert await found("A#", forward=False, limit=2) == ["A#3", "A#2"]
-    assert await found("A#", "A#2", forward=False) == ["A#1"]
-    assert await found("A#", "A#15") == ["A#2", "A#3"]
-
-
-@pytest.mark.parametrize("forward", [True, False])
-@pytest.mark.parametrize("after", ["0", "A", "B#1", "Z"])
-async def test_place_outside_of_the_prefix_never_leads_out_of_it(
-    table: Table, pk: str, after: str, forward: bool
-) -> None:
-    """Cursors come from callers, who may make them up."""
-    for name in ("A#1", "A#2", "B#1"):
-        await put(table, f"{pk}#{name}", "X", gsi1pk=pk, gsi1sk=name)
-    found = await table.query_index(pk, "A#", limit=9, forward=forward, after=after)
-    beyond = (after < "A#") == forward
-    assert sorted(i["gsi1sk"] for i in found) == (["A#1", "A#2"] if beyond else [])
-
-
-async def test_item_leaves_the_index_with_its_attributes(table: Table, pk: str) -> None:
-    await put(table, pk, gsi1pk=pk, gsi1sk="A#1")
-    await table.write(Update(pk, "A", set={"gsi1pk": None, "gsi1sk": None}))
-    assert await table.query_index(pk, "A#", limit=9, forward=True, after=None) == []
-
-
-async def test_due_answers_keys_up_to_a_time_oldest_first(table: Table, pk: str) -> None:
-    for n in (3, 1, 2):
-        await put(table, pk, f"{n}", gsi2pk=f"W{pk}", gsi2sk=f"2026-01-0{n}")
-    await put(table, pk, "none", n=1)
-    assert await table.due(f"W{pk}", "2026-01-02", 9) == [(pk, "1"), (pk, "2")]
-    assert await table.due(f"W{pk}", "2026-01-09", 2) == [(pk, "1"), (pk, "2")]
-    assert await table.due(f"W{pk}", "2025-12-31", 9) == []
+    won = await asyncio.gather(*(claim(n) for n in range(8)))
+    assert sum(won) == 1
+    winner = won.index(True)
+    first = {"pk": pk, "sk": "A", "by": winner}
+    second = {"pk": pk, "sk": "B", "won": [f"{winner}"]}
+    third = {"pk": pk, "sk": f"C{winner}", "by": winner}
+    assert await table.query(pk, " ", "~") == [first, second, third]
+    assert failures == [{0: first, 1: second}] * 7

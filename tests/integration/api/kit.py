@@ -1,18 +1,25 @@
 """The API's function on in-memory ports, fed with API Gateway events (HTTP API, payload 2.0)."""
 
 import asyncio
+import gzip
 import json
+from base64 import b64decode
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote
 
 from api.app import answer
 from layover.ports import Runtime
+from support.system.documented import Answer as Judged
+from support.system.documented import Documented
 from support.worlds.services import ANN, World
 
 T = TypeVar("T")
 USE = "openid layover/use"
+LARGE = 100_000
+"""Bytes of an answer that would take long to hold against the document."""
 
 
 class TestHost:
@@ -46,6 +53,15 @@ class Answer:
     @property
     def json(self) -> Any:
         return json.loads(self.body)
+
+    def judged(self) -> Judged:
+        """The same, as `Documented` reads it."""
+        raw = b64decode(self.body) if self.raw.get("isBase64Encoded") else self.body.encode()
+        if self.headers.get("content-encoding") == "gzip":
+            raw = gzip.decompress(raw)
+        is_json = self.headers.get("content-type", "").partition(";")[0].endswith("json")
+        read = json.loads(raw) if is_json else raw or None
+        return Judged(self.status, self.headers, read, 0.0)
 
     def problem(self, status: int, slug: str) -> dict[str, Any]:
         """The problem document, which has to be this one."""
@@ -92,8 +108,17 @@ def http_event(
     }
 
 
+@cache
+def documented() -> Documented:
+    """The API's own description, which every answer has to keep to."""
+    api = TestHost(World())
+    served = answer(http_event("GET", "/openapi.json", None, {}, None), None, api)
+    api.close()
+    return Documented(json.loads(served["body"]))
+
+
 class Api:
-    """A client of the function; `world` is behind it."""
+    """A client of the function; `world` is behind it. Answers are held against the OpenAPI document."""
 
     def __init__(self, world: World, host: TestHost) -> None:
         self.world = world
@@ -118,7 +143,10 @@ class Api:
         result = answer(event, None, self.host)
         assert json.loads(json.dumps(result)) == result
         lowered = {name.lower(): value for name, value in result["headers"].items()}
-        return Answer(result["statusCode"], lowered, result["body"], result)
+        answered = Answer(result["statusCode"], lowered, result["body"], result)
+        if len(answered.body) < LARGE:
+            documented().check(method, url.partition("?")[0], answered.judged())
+        return answered
 
     def get(self, url: str, **options: Any) -> Answer:
         return self.send("GET", url, **options)

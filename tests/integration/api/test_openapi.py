@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
 from integration.api.kit import Api
 
 CALLS = {
@@ -47,6 +49,13 @@ def references(value: Any) -> set[str]:
         own = {value["$ref"]} if "$ref" in value else set()
         return own.union(*(references(v) for v in value.values()))
     return set().union(*(references(v) for v in value)) if isinstance(value, list) else set()
+
+
+def test_the_document_is_valid_openapi_3_1(api: Api) -> None:
+    spec = api.get("/openapi.json", sub=None).json
+    assert list(OpenAPIV31SpecValidator(spec).iter_errors()) == []
+    ids = [o["operationId"] for o in operations(spec).values()]
+    assert len(set(ids)) == len(ids)
 
 
 def test_every_call_is_described_with_what_it_answers(api: Api) -> None:

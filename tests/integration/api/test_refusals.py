@@ -9,7 +9,7 @@ import pytest
 
 from integration.api.kit import Api
 from layover.ports import Runtime
-from support.worlds.services import BOB
+from layover.values.run import SuspensionKind
 
 
 @pytest.mark.parametrize(
@@ -28,17 +28,41 @@ def test_a_path_that_is_not_there_is_not_found(api: Api, path: str) -> None:
     api.get(path).problem(404, "not-found")
 
 
-def test_a_method_that_a_path_does_not_have_is_named_with_those_it_has(api: Api) -> None:
-    answer = api.send("PUT", "/threads")
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("PUT", "/threads", "GET, POST"),
+        ("DELETE", "/threads", "GET, POST"),
+        ("OPTIONS", "/threads", "GET, POST"),
+        ("POST", "/", "GET"),
+        ("POST", "/threads/x", "DELETE, GET, PATCH"),
+        ("DELETE", "/runs/x", "GET"),
+        ("GET", "/runs/x/cancel", "POST"),
+        ("GET", "/runs/x/tool-calls/y/approve", "POST"),
+    ],
+)
+def test_a_method_that_a_path_does_not_have_is_named_with_those_it_has(
+    api: Api, method: str, path: str, allowed: str
+) -> None:
+    answer = api.send(method, path)
     answer.problem(405, "method-not-allowed")
-    assert answer.headers["allow"] == "GET, POST"
+    assert answer.headers["allow"] == allowed
 
 
 @pytest.mark.parametrize(
-    "text", ["{", '{"agent": NaN}', '{"agent": -1e999}', "\ufeff{}", '{"a":' * 100_000]
+    "text",
+    ["{", "nope", "{} {}", '{"agent": NaN}', '{"agent": -1e999}', "\ufeff{}", '{"a":' * 100_000],
 )
 def test_a_body_that_is_no_json_is_malformed(api: Api, text: str) -> None:
-    api.post("/threads", text=text).problem(400, "malformed-body")
+    thread = api.post("/threads", {"agent": "support"}).json["id"]
+    for method, url in (
+        ("POST", "/threads"),
+        ("PATCH", f"/threads/{thread}"),
+        ("POST", f"/threads/{thread}/runs"),
+    ):
+        api.send(method, url, text=text).problem(400, "malformed-body")
+    assert api.get(f"/threads/{thread}/runs").json["items"] == []
+    assert len(api.get("/threads").json["items"]) == 1
 
 
 @pytest.mark.parametrize("text", [base64.b64encode(b'{"agent":"\xff"}').decode(), "###"])
@@ -48,7 +72,9 @@ def test_a_body_that_is_no_utf_8_is_malformed(api: Api, text: str) -> None:
 
 @pytest.mark.parametrize("text", ["[]", '[{"agent": "support"}]', '"support"', "1", "null", ""])
 def test_a_body_that_is_no_object_has_the_wrong_shape(api: Api, text: str) -> None:
-    assert api.post("/threads", text=text).problem(422, "invalid-request")["errors"]
+    thread = api.post("/threads", {"agent": "support"}).json["id"]
+    for url in ("/threads", f"/threads/{thread}/runs"):
+        assert api.post(url, text=text).problem(422, "invalid-request")["errors"]
 
 
 @pytest.mark.parametrize(
@@ -60,6 +86,10 @@ def test_a_body_that_is_no_object_has_the_wrong_shape(api: Api, text: str) -> No
         ({"agent": "support", "titel": "secret"}, ["body", "titel"]),
         ({"agent": "support", "metadata": ["secret"]}, ["body", "metadata"]),
         ({"agent": "support", "title": "secret" * 100}, ["body", "title"]),
+        ({"agent": "support", "title": ["secret"]}, ["body", "title"]),
+        ({"agent": "support", "owner": "secret"}, ["body", "owner"]),
+        ({"agent": "support\0"}, ["body", "agent"]),
+        ({"agent": "\udfff"}, ["body", "agent"]),
     ],
 )
 def test_wrong_fields_are_named_and_not_repeated(api: Api, body: Any, loc: list[str]) -> None:
@@ -68,6 +98,21 @@ def test_wrong_fields_are_named_and_not_repeated(api: Api, body: Any, loc: list[
     assert [e["loc"] for e in errors] == [loc]
     assert all(e.keys() == {"loc", "msg", "type"} for e in errors)
     assert "secret" not in answer.body
+    assert api.get("/threads").json["items"] == []
+
+
+@pytest.mark.parametrize("body", [{"title": 5}, {"metadata": "x"}, {"agent": "plain"}])
+def test_a_change_of_a_thread_that_cannot_be_changes_nothing(api: Api, body: Any) -> None:
+    thread = api.post("/threads", {"agent": "support"}).json["id"]
+    before = api.get(f"/threads/{thread}").json
+    api.send("PATCH", f"/threads/{thread}", body).problem(422, "invalid-request")
+    assert api.get(f"/threads/{thread}").json == before
+
+
+def test_metadata_that_are_too_large_are_refused(api: Api) -> None:
+    body = {"agent": "support", "metadata": {"a": "x" * 70_000}}
+    api.post("/threads", body).problem(413, "too-large")
+    assert api.get("/threads").json["items"] == []
 
 
 @pytest.mark.parametrize(
@@ -79,24 +124,38 @@ def test_wrong_fields_are_named_and_not_repeated(api: Api, body: Any, loc: list[
         {"input": 5},
         {"input": None},
         {"input": [{"type": "tool_call"}]},
+        {"input": [{"text": "x"}]},
         {"input": [{"type": "text"}]},
+        {"input": [{"type": "text", "text": 5}]},
+        {"input": [{"type": "file", "name": "x"}]},
         {"input": [{"type": "file", "url": "http://example.com/a.png"}]},
         {"input": [{"type": "file", "file_id": "file_1"}]},
         {"input": "x", "stream": "yes"},
         {"input": "x", "on_busy": "wait"},
         {"input": "x", "max_iterations": 0},
+        {"input": "x", "max_iterations": 1.5},
+        {"input": "x", "max_iterations": 10**30},
+        {"input": "x", "inptu": "y"},
         {"input": "x", "parent_id": 5},
+        {"input": "x", "parent_id": "msg\0"},
+        {"input": "x", "parent_id": "\ud800"},
         {"input": "x", "parent_id": "msg_elsewhere"},
     ],
 )
 def test_a_run_that_is_asked_for_wrongly_is_not_started(api: Api, body: Any) -> None:
     thread = api.post("/threads", {"agent": "support"}).json["id"]
+    before = api.get(f"/threads/{thread}").json
     assert api.post(f"/threads/{thread}/runs", body).problem(422, "invalid-request")["errors"]
     assert api.get(f"/threads/{thread}/runs").json["items"] == []
+    assert api.get(f"/threads/{thread}").json == before
 
 
 @pytest.mark.parametrize(
-    "query", ["limit=0", "limit=101", "limit=x", "limit=1&limit=2", "cursor=x"]
+    "query",
+    [
+        *("limit=0", "limit=101", "limit=x", "limit=1&limit=2"),
+        *("cursor=x", "cursor=nonsense", "cursor=%00", "cursor=" + "A" * 5000),
+    ],
 )
 def test_a_page_that_cannot_be_is_refused(api: Api, query: str) -> None:
     thread = api.post("/threads", {"agent": "support"}).json["id"]
@@ -108,7 +167,8 @@ def test_a_page_that_cannot_be_is_refused(api: Api, query: str) -> None:
 def test_a_wait_that_is_no_number_is_refused(api: Api) -> None:
     api.get("/runs/run_1?wait=long").problem(422, "invalid-request")
     api.get("/runs/run_1/events?wait=long").problem(422, "invalid-request")
-    api.get("/runs/run_1/events?after=-1").problem(422, "invalid-request")
+    for query in ("after=-1", "after=x", "limit=0"):
+        api.get(f"/runs/run_1/events?{query}").problem(422, "invalid-request")
 
 
 @pytest.mark.parametrize("key", ["", "k" * 256])
@@ -126,28 +186,6 @@ def test_too_large_an_input_and_too_large_a_body_are_refused(api: Api) -> None:
         answer.problem(413, "too-large")
     answer = api.post(f"/threads/{thread}/runs", {"input": "x" * 1_000_000})
     assert answer.status == 202
-
-
-def test_somebody_elses_things_are_not_found(api: Api) -> None:
-    run, _ = api.do(api.world.suspended())
-    for url in (
-        f"/threads/{run.thread_id}",
-        f"/threads/{run.thread_id}/messages",
-        f"/threads/{run.thread_id}/runs",
-        f"/runs/{run.id}",
-        f"/runs/{run.id}?wait=5",
-        f"/runs/{run.id}/events?wait=5",
-        f"/approvals?thread_id={run.thread_id}",
-    ):
-        api.get(url, sub=BOB).problem(404, "not-found")
-    for url in (f"/runs/{run.id}/cancel", f"/runs/{run.id}/tool-calls/c1/approve"):
-        api.post(url, sub=BOB).problem(404, "not-found")
-    api.post(f"/threads/{run.thread_id}/runs", {"input": "x"}, sub=BOB).problem(404, "not-found")
-    api.send("PATCH", f"/threads/{run.thread_id}", {"title": "x"}, sub=BOB).problem(
-        404, "not-found"
-    )
-    api.send("DELETE", f"/threads/{run.thread_id}", sub=BOB).problem(404, "not-found")
-    assert api.get("/threads", sub=BOB).json == {"items": [], "next_cursor": None}
 
 
 def test_a_busy_thread_answers_with_its_active_run(api: Api) -> None:
@@ -216,9 +254,21 @@ def test_an_attempt_that_does_not_wait_is_refused(api: Api) -> None:
     run, _ = api.do(api.world.suspended())
     url = f"/runs/{run.id}/tool-calls/c1"
     api.post(f"{url}/approve", {"attempt": 2}).problem(409, "decision-already-made")
-    api.post(f"{url}/approve", {"attempt": "1"}).problem(422, "invalid-request")
-    api.post(f"{url}/resume", {"data": {}}).problem(422, "decision-invalid")
-    api.post(f"{url}/resume", {}).problem(422, "invalid-request")
+    for verdict, body in (
+        ("approve", {"attempt": "1"}),
+        ("approve", {"args": []}),
+        ("approve", {"approved": True}),
+        ("approve", {"reason": 5}),
+        ("approve", []),
+        ("deny", {"args": {}}),
+        ("deny", {"reason": "x" * 10_001}),
+        ("resume", {}),
+    ):
+        api.post(f"{url}/{verdict}", body).problem(422, "invalid-request")
+    api.post(f"{url}/resume", {"data": {"approved": True}}).problem(422, "decision-invalid")
+    api.post(f"{url}/approve", text="{").problem(400, "malformed-body")
+    api.post(f"{url}/explode", {}).problem(404, "not-found")
+    api.post(f"/runs/{run.id}/tool-calls/c9/approve").problem(404, "not-found")
     answer = api.post(f"{url}/approve", {"args": {"amount": "secret"}})
     errors = answer.problem(422, "decision-invalid")["errors"]
     assert {tuple(e["loc"]) for e in errors} == {
@@ -226,8 +276,21 @@ def test_an_attempt_that_does_not_wait_is_refused(api: Api) -> None:
         ("body", "args", "amount"),
     }
     assert "secret" not in answer.body
+    assert api.get(f"/runs/{run.id}").json["pending"], "it still waits"
     assert api.post(f"{url}/approve", {"attempt": 1}).status == 202
     api.post(f"{url}/deny").problem(409, "decision-already-made")
+
+
+@pytest.mark.parametrize("data", [{}, {"slot": 5}, {"slot": None}, "10:00", [], None])
+def test_data_that_does_not_fit_leaves_the_call_waiting(api: Api, data: Any) -> None:
+    run, _ = api.do(api.world.suspended(SuspensionKind.INPUT))
+    url = f"/runs/{run.id}/tool-calls/c1"
+    before = api.get(f"/runs/{run.id}").json
+    api.post(f"{url}/resume", {"data": data}).problem(422, "decision-invalid")
+    for verdict in ("approve", "deny"):
+        api.post(f"{url}/{verdict}", {}).problem(422, "decision-invalid")
+    assert api.get(f"/runs/{run.id}").json == before
+    assert api.post(f"{url}/resume", {"data": {"slot": "10:00"}}).status == 202
 
 
 def test_whatever_does_not_fit_is_named(api: Api) -> None:

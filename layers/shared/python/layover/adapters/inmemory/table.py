@@ -63,7 +63,9 @@ class MemoryTable:
             (
                 i
                 for i in self._items.values()
-                if i.get("gsi1pk") == partition and str(i.get("gsi1sk", "")).startswith(prefix)
+                if i.get("gsi1pk") == partition
+                and "gsi1sk" in i
+                and str(i["gsi1sk"]).startswith(prefix)
             ),
             key=lambda i: str(i["gsi1sk"]),
             reverse=not forward,
@@ -78,7 +80,7 @@ class MemoryTable:
         found = sorted(
             (str(i["gsi2sk"]), str(i["pk"]), str(i["sk"]))
             for i in self._items.values()
-            if i.get("gsi2pk") == partition and str(i["gsi2sk"]) <= until
+            if i.get("gsi2pk") == partition and "gsi2sk" in i and str(i["gsi2sk"]) <= until
         )
         return [(pk, sk) for _, pk, sk in found[:limit]]
 
@@ -131,9 +133,32 @@ def _after(old: Item | None, action: Action) -> Item | None:
         case Delete():
             return None
         case Put():
-            return key | {k: copy.deepcopy(v) for k, v in action.item.items() if v is not None}
+            return key | {k: _stored(v) for k, v in action.item.items() if v is not None}
         case Update():
+            _refuse_overlap(action)
             return updated(key if old is None else old, action)
+
+
+def _stored(value: Any) -> Any:
+    """A copy, as DynamoDB would give it back. Raises TypeError and ValueError for what it has not."""
+    match value:
+        case bool() | str() | int() | bytes():
+            return value
+        case set() | frozenset():
+            if not value:
+                raise ValueError("a set without elements cannot be stored")
+            return set(value)
+        case list() | tuple():
+            return [_stored(v) for v in value]
+    raise TypeError(f"the journal does not store {type(value).__name__}")
+
+
+def _refuse_overlap(action: Update) -> None:
+    """DynamoDB takes each attribute once in an update, and never a key."""
+    clauses = (action.set, action.add, action.include, action.exclude, action.append)
+    names = ["pk", "sk", *(name for clause in clauses for name in clause)]
+    if len(set(names)) < len(names):
+        raise ValueError("an update changes each attribute once, and no key")
 
 
 def _refuse_too_large(items: Sequence[Item | None]) -> None:
@@ -163,15 +188,15 @@ def updated(old: Item, action: Update) -> Item:
         if value is None:
             item.pop(name, None)
         else:
-            item[name] = value
+            item[name] = _stored(value)
     for name, number in action.add.items():
         item[name] = item.get(name, 0) + number
     for name, last in action.append.items():
         item[name] = [*item.get(name, ()), last]
     for name, added in action.include.items():
-        item[name] = set(item.get(name, set())) | elements(added)
+        item[name] = item.get(name, set()) | _stored(elements(added))
     for name, element in action.exclude.items():
-        rest = set(item.get(name, set())) - {element}
+        rest = item.get(name, set()) - {element}
         item.pop(name, None)
         if rest:
             item[name] = rest

@@ -274,6 +274,8 @@ def _to_attribute(value: Any) -> dict[str, Any]:
         case bytes():
             return {"B": value}
         case set() | frozenset():
+            if not value:
+                raise ValueError("a set without elements cannot be stored")
             return {"SS": sorted(value)}
         case list() | tuple():
             return {"L": [_to_attribute(v) for v in value]}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 Item = dict[str, Any]
-"""Attributes: str, int, bool, bytes, set[str], list[str]."""
+"""Attributes: str, int, bool, bytes, list[str], and set[str] with at least one element."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Put:
 
 @dataclass(frozen=True)
 class Update:
-    """Change attributes. `set` with None removes."""
+    """Change attributes, each in one way. `set` with None removes."""
 
     pk: str
     sk: str

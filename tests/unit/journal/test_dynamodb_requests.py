@@ -1,0 +1,120 @@
+"""The requests that the journal's table makes of DynamoDB, and its answers that no emulator gives."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
+
+from layover.adapters.journal.dynamodb import DynamoTable
+from layover.adapters.journal.table import Missing, Put, TransactionFailed, Update
+from layover.errors import RetryableError
+
+if TYPE_CHECKING:
+    from types_boto3_dynamodb import DynamoDBClient
+
+PUT = Put("P", "A", {"n": 1}, when=Missing("pk"))
+OLD = {"pk": {"S": "P"}, "sk": {"S": "A"}}
+
+
+def error(code: str, *reasons: str) -> ClientError:
+    """An error of DynamoDB's; `reasons`: why each action of a transaction failed, in order."""
+    response: dict[str, Any] = {"Error": {"Code": code, "Message": ""}}
+    response["CancellationReasons"] = [
+        {"Code": reason, **({"Item": OLD} if reason == "ConditionalCheckFailed" else {})}
+        for reason in reasons
+    ]
+    return ClientError(response, "Operation")  # type: ignore[arg-type]
+
+
+class Client:
+    """Gives these answers, one after another, and keeps what it was asked."""
+
+    def __init__(self, *answers: dict[str, Any] | Exception) -> None:
+        self._answers = list(answers)
+        self.requests: list[dict[str, Any]] = []
+
+    def __getattr__(self, operation: str) -> Callable[..., dict[str, Any]]:
+        def call(**arguments: Any) -> dict[str, Any]:
+            self.requests.append({"operation": operation, **arguments})
+            answer = self._answers.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        return call
+
+
+def table_on(client: Client, pauses: list[float] | None = None) -> DynamoTable:
+    """The table; what it waits before it asks again goes to `pauses`."""
+    waited = pauses if pauses is not None else []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+
+    return DynamoTable(lambda: cast("DynamoDBClient", client), "layover", sleep)
+
+
+CONFLICTS: Sequence[ClientError] = (
+    error("TransactionCanceledException", "None", "TransactionConflict"),
+    error("TransactionConflictException"),
+    error("TransactionInProgressException"),
+)
+
+
+@pytest.mark.parametrize("conflict", CONFLICTS, ids=str)
+async def test_conflict_with_another_transaction_is_tried_again_with_the_same_token(
+    conflict: ClientError,
+) -> None:
+    client, pauses = Client(conflict, conflict, {}), list[float]()
+    await table_on(client, pauses).transact([PUT], "token-1")
+    assert [r["ClientRequestToken"] for r in client.requests] == ["token-1"] * 3
+    assert len(pauses) == 2
+
+
+async def test_conflict_of_a_single_write_is_tried_again() -> None:
+    client = Client(error("TransactionConflictException"), {"Attributes": {"n": {"N": "1"}}})
+    assert await table_on(client).write(Update("P", "A", set={"n": 1})) == {"n": 1}
+    assert len(client.requests) == 2
+
+
+async def test_conflict_that_does_not_end_is_worth_another_try_later() -> None:
+    client = Client(*[error("TransactionConflictException")] * 99)
+    with pytest.raises(RetryableError, match="other transactions"):
+        await table_on(client).transact([PUT], "token-1")
+    assert len(client.requests) < 99
+
+
+async def test_failed_condition_counts_more_than_a_conflict_beside_it() -> None:
+    reasons = ("TransactionConflict", "ConditionalCheckFailed", "None")
+    client = Client(error("TransactionCanceledException", *reasons))
+    with pytest.raises(TransactionFailed) as caught:
+        await table_on(client).transact([PUT], "token-1")
+    assert caught.value.failed == {1: {"pk": "P", "sk": "A"}}
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        error("ProvisionedThroughputExceededException"),
+        error("InternalServerError"),
+        EndpointConnectionError(endpoint_url="http://127.0.0.1:9"),
+    ],
+    ids=str,
+)
+async def test_fault_of_dynamodb_is_worth_another_try(fault: Exception) -> None:
+    client = Client(fault)
+    with pytest.raises(RetryableError, match="journal"):
+        await table_on(client).get("P", "A")
+    assert len(client.requests) == 1
+
+
+async def test_reads_are_consistent_but_for_the_indexes_which_cannot_be() -> None:
+    client = Client({}, *[{"Items": []}] * 3)
+    table = table_on(client)
+    await table.get("P", "A")
+    await table.query("P", " ", "~")
+    await table.query_index("O", "A#", limit=9, forward=True, after=None)
+    await table.due("W", "2026", 9)
+    assert [r.get("ConsistentRead", False) for r in client.requests] == [True, True, False, False]
+    assert [r.get("IndexName") for r in client.requests] == [None, None, "gsi1", "gsi2"]
