@@ -27,11 +27,13 @@ __all__ = ["aws"]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """`journal_stores`: memory, and DynamoDB for the tests that say so."""
+    """`journal_stores`: memory, and DynamoDB for the tests that say so: what the table itself promises is
+    proved in every tier, what repeats it through the journal in `make test-all`."""
     if "journal_stores" in metafunc.fixturenames:
         both = metafunc.definition.get_closest_marker("both_stores")
-        dynamodb = pytest.param("dynamodb", marks=pytest.mark.emulator)
-        names = ["memory", dynamodb] if both else ["memory"]
+        repeats = both is not None and not both.kwargs.get("in_every_tier")
+        marks = [pytest.mark.emulator] if repeats else []
+        names = ["memory", pytest.param("dynamodb", marks=marks)] if both else ["memory"]
         metafunc.parametrize("journal_stores", names, indirect=True)
 
 

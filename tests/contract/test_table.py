@@ -30,7 +30,7 @@ from layover.adapters.journal.table import (
 from layover.errors import RetryableError
 from support.worlds.table import ITEM, put
 
-pytestmark = pytest.mark.both_stores
+pytestmark = pytest.mark.both_stores(in_every_tier=True)
 
 HOLDING = [
     Exists("pk"),

@@ -7,7 +7,7 @@ import pytest
 from layover.adapters.journal.table import Delete, Put, Table, Update
 from support.worlds.table import ITEM, put
 
-pytestmark = pytest.mark.both_stores
+pytestmark = pytest.mark.both_stores(in_every_tier=True)
 
 
 async def test_query_reads_a_range_of_one_partition_in_both_directions(
