@@ -224,7 +224,7 @@ async def test_the_run_knows_who_follows_it(world: World, connections: TableConn
     await connections.unsubscribe(line)
     run = await world.journal.run(world.owner, line.run_id)
     assert run is not None
-    assert (run.sockets, run.subscribed) == ({other.connection_id}, 2)
+    assert (run.sockets, run.subscribed) == (frozenset({other.connection_id}), 2)
 
 
 @pytest.mark.both_stores

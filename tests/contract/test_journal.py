@@ -154,7 +154,7 @@ async def test_hundred_wait_and_the_next_is_refused(world: World) -> None:
 
 async def test_accepted_run_holds_the_thread_and_reads_back(world: World) -> None:
     head = await world.thread()
-    named = {"parent_given": True, "thread_given": False}
+    named: dict[str, Any] = {"parent_given": True, "thread_given": False}
     run = world.new_run(head, stream=True, max_iterations=3, **named)
     accepted = await world.journal.accept(run, head, REJECT, None)
     assert (accepted.run_id, accepted.started, accepted.replayed) == (run.id, True, False)

@@ -85,7 +85,7 @@ async def test_decision_is_recorded_with_its_event_and_leaves_the_waiting(world:
     assert decided.decision == world.decision(args={"amount": 1}, reason="ok")
     assert (decided.state, decided.attempt) == (CallState.WAITING, 1)
     run = await world.run(first.run_id)
-    assert (run.waiting, run.decided) == ({second.key}, {first.key})
+    assert (run.waiting, run.decided) == (frozenset({second.key}), frozenset({first.key}))
     assert run.updated_at == world.clock.now()
     assert await world.said(first.run_id) == ["decided"]
 

@@ -150,6 +150,10 @@ class Client:
         self.arrived = threading.Event()
         self.goes_on = threading.Event()
 
+    def repeat(self, operation: str) -> None:
+        """Send the next call of this operation twice."""
+        self.repeats = operation
+
     def __getattr__(self, operation: str) -> Any:
         def call(**arguments: Any) -> Any:
             send = getattr(self._client, operation)
@@ -182,7 +186,7 @@ async def test_batch_whose_answer_was_lost_is_not_told_twice(
     """boto3 repeats a put after a lost answer; the condition then fails on the writer's own item."""
     log = await odd_world.taken()
     log.emit(odd_world.data("a"))
-    client.repeats = "put_item"
+    client.repeat("put_item")
     await log.flush()
     assert client.repeats is None
     log.emit(odd_world.data("b"))
@@ -194,11 +198,11 @@ async def test_transaction_whose_answer_was_lost_happens_once(
     odd_world: World, client: Client
 ) -> None:
     log = await odd_world.taken()
-    client.repeats = "transact_write_items"
+    client.repeat("transact_write_items")
     await log.put_step(odd_world.step(log), odd_world.data("step"))
-    client.repeats = "transact_write_items"
+    client.repeat("transact_write_items")
     [call] = await odd_world.waiting(await odd_world.taken(), "c1")
-    client.repeats = "transact_write_items"
+    client.repeat("transact_write_items")
     await odd_world.decide(call)
     assert client.repeats is None
     assert await odd_world.said(log.snapshot.meta.id) == ["step"]

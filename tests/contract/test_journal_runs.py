@@ -267,7 +267,7 @@ async def test_waiting_call_reads_back_and_the_run_shows_as_suspended(world: Wor
     assert (call.state, call.attempt, call.undecided) == (CallState.WAITING, 1, True)
     assert (call.token, call.opener, call.suspension) == (None, None, suspension)
     run = await world.run(call.run_id)
-    assert (run.waiting, run.shown_status) == ({call.key}, Status.SUSPENDED)
+    assert (run.waiting, run.shown_status) == (frozenset({call.key}), Status.SUSPENDED)
 
 
 async def test_undecided_call_is_neither_opened_nor_closed(world: World) -> None:
@@ -320,7 +320,7 @@ async def test_waiting_again_is_a_new_attempt_without_token_and_decision(world: 
     assert (now.state, now.attempt, now.token, now.decision) == (CallState.WAITING, 2, None, None)
     assert (now.suspension, now.past) == (suspension, past)
     run = await world.run(call.run_id)
-    assert (run.waiting, run.decided) == ({call.key}, frozenset())
+    assert (run.waiting, run.decided) == (frozenset({call.key}), frozenset())
     # What looked at the first attempt finds it gone.
     assert await world.store_token(call, "late") is None
     with pytest.raises(Fenced):

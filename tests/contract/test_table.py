@@ -9,6 +9,7 @@ import pytest
 
 from layover.adapters.journal.table import (
     Above,
+    Action,
     Below,
     Check,
     Condition,
@@ -461,7 +462,7 @@ async def test_transaction_of_more_than_4_mb_is_refused_and_writes_nothing(
     """What is written and what an update leaves, together."""
     await put(table, pk, "A", text="a" * 350_000)
     before = await table.get(pk, "A")
-    changes = [Update(pk, "A", set={"n": 1}), Put(pk, "B", {"n": 1})]
+    changes: list[Action] = [Update(pk, "A", set={"n": 1}), Put(pk, "B", {"n": 1})]
     puts = [Put(pk, f"P{n:02d}", {"bytes": b"x" * 350_000}) for n in range(11)]
     with pytest.raises((ValueError, RetryableError)):
         await table.transact([*changes, *puts], f"{pk}-1")

@@ -60,7 +60,7 @@ class World:
     def meddled(self) -> "tuple[World, Meddled]":
         """The same world over a table that can be meddled with."""
         table = Meddled(self.table)
-        return World(table, self.blobs, self.owner, self.clock), table  # type: ignore[arg-type]
+        return World(table, self.blobs, self.owner, self.clock), table
 
     def tick(self, seconds: float = 1) -> None:
         """Time passes."""

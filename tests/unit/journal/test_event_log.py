@@ -158,10 +158,12 @@ async def test_end_that_comes_first_stops_the_others() -> None:
 async def test_events_that_tools_emit_from_threads_are_all_told() -> None:
     world = World(MemoryTable(), MemoryBlobs(), "ann")
     log = await world.taken()
-    threads = [
-        threading.Thread(target=lambda n=n: [log.emit(world.data([n, i])) for i in range(200)])
-        for n in range(3)
-    ]
+
+    def emit(n: int) -> None:
+        for i in range(200):
+            log.emit(world.data([n, i]))
+
+    threads = [threading.Thread(target=emit, args=(n,)) for n in range(3)]
     for thread in threads:
         thread.start()
     while any(thread.is_alive() for thread in threads):
