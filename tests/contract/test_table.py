@@ -107,7 +107,14 @@ VALUES: list[Any] = [
 
 NOT_STORED: list[Any] = [1.5, {"a": "b"}, datetime(2026, 1, 1, tzinfo=UTC), object(), ["x", 1.5]]
 
-RESERVED = {"name": "n", "status": "s", "owner": "o", "token": "t", "size": 1, "count": 2}
+RESERVED: dict[str, Any] = {
+    "name": "n",
+    "status": "s",
+    "owner": "o",
+    "token": "t",
+    "size": 1,
+    "count": 2,
+}
 """Words that expressions of DynamoDB do not take as names."""
 
 OVERLAPPING = [
@@ -151,7 +158,7 @@ async def test_set_that_is_empty_is_refused(table: Table, pk: str) -> None:
 async def test_value_comes_back_as_it_was(table: Table, pk: str, value: Any) -> None:
     await put(table, pk, "PUT", value=value)
     await table.write(Update(pk, "UPDATED", set={"value": value}))
-    actions = [
+    actions: list[Action] = [
         Put(pk, "PUT-TOGETHER", {"value": value}),
         Update(pk, "UPDATED-TOGETHER", set={"value": value}),
     ]
@@ -496,7 +503,7 @@ async def test_one_of_racing_transactions_wins_and_the_others_see_its_item(
     failures = []
 
     async def claim(writer: int) -> bool:
-        mine = [
+        mine: list[Action] = [
             Put(pk, "A", {"by": writer}, when=Missing("pk")),
             Update(pk, "B", append={"won": f"{writer}"}, when=Shorter("won", 1)),
             Put(pk, f"C{writer}", {"by": writer}),
