@@ -20,7 +20,7 @@ from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.ports import Blobs
 from support.aws.emulator import LocalAws, aws
 from support.worlds.compaction import A_TO_F, Branches
-from support.worlds.journal import World
+from support.worlds.journal import JournalBench
 from support.worlds.threads import Stores
 
 __all__ = ["aws"]
@@ -75,20 +75,20 @@ def pk(owner: str) -> str:
 
 
 @pytest.fixture
-def world(journal_stores: tuple[Table, Blobs], owner: str) -> World:
-    return World(*journal_stores, owner)
+def world(journal_stores: tuple[Table, Blobs], owner: str) -> JournalBench:
+    return JournalBench(*journal_stores, owner)
 
 
 @pytest.fixture
-def dynamo_world(aws: LocalAws, owner: str) -> World:
+def dynamo_world(aws: LocalAws, owner: str) -> JournalBench:
     """For what only real requests can race."""
-    return World(dynamo_table(aws), S3Blobs(lambda: aws.client("s3"), aws.bucket), owner)
+    return JournalBench(dynamo_table(aws), S3Blobs(lambda: aws.client("s3"), aws.bucket), owner)
 
 
 @pytest.fixture
-def stranger(world: World) -> World:
+def stranger(world: JournalBench) -> JournalBench:
     """Another owner, over the same table and blobs."""
-    return World(world.table, world.blobs, f"{world.owner}-stranger", world.clock)
+    return JournalBench(world.table, world.blobs, f"{world.owner}-stranger", world.clock)
 
 
 def dynamo_table(aws: LocalAws) -> DynamoTable:

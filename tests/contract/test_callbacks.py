@@ -46,10 +46,12 @@ async def eventually(check: Callable[[], Any]) -> Any:
 
 async def token_of(aws: LocalAws, execution: str) -> str:
     key = {"pk": {"S": "TOKENS"}, "sk": {"S": execution}}
-    stored = lambda: aws.client("dynamodb").get_item(  # noqa: E731
-        TableName=aws.table, Key=key, ConsistentRead=True
-    )
-    item = await eventually(lambda: stored().get("Item"))
+
+    def stored() -> Any:
+        client = aws.client("dynamodb")
+        return client.get_item(TableName=aws.table, Key=key, ConsistentRead=True).get("Item")
+
+    item = await eventually(stored)
     return str(item["task_token"]["S"])
 
 

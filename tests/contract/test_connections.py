@@ -11,17 +11,17 @@ from layover.adapters.journal.table import Item
 from layover.errors import NotFound
 from layover.keys import CONNECTION, META, Keys, connection_key, subscription_key, ticket_key
 from layover.values.socket import Claim, Connection, Held, Line, Ticket
-from support.worlds.journal import World
+from support.worlds.journal import JournalBench
 
 LIVES = timedelta(seconds=60)
 
 
 @pytest.fixture
-def connections(world: World) -> TableConnections:
+def connections(world: JournalBench) -> TableConnections:
     return TableConnections(world.table)
 
 
-def ticket_of(world: World, **fields: object) -> Ticket:
+def ticket_of(world: JournalBench, **fields: object) -> Ticket:
     text = f"{world.keys.hash}.{secrets.token_urlsafe(32)}"
     expires_at = world.clock.now() + LIVES
     return Ticket.model_validate(
@@ -29,7 +29,9 @@ def ticket_of(world: World, **fields: object) -> Ticket:
     )
 
 
-async def opened(world: World, connections: TableConnections, **fields: object) -> Connection:
+async def opened(
+    world: JournalBench, connections: TableConnections, **fields: object
+) -> Connection:
     made = Connection.model_validate(
         {
             "id": secrets.token_hex(6) + "=",
@@ -42,7 +44,7 @@ async def opened(world: World, connections: TableConnections, **fields: object) 
     return made
 
 
-async def followed(world: World, connections: TableConnections, after: int = 0) -> Line:
+async def followed(world: JournalBench, connections: TableConnections, after: int = 0) -> Line:
     """A running run and an open connection that follows it."""
     connection = await opened(world, connections)
     line = Line(world.owner, await world.started(), connection.id)
@@ -50,7 +52,7 @@ async def followed(world: World, connections: TableConnections, after: int = 0) 
     return line
 
 
-async def meta(world: World, line: Line) -> Item:
+async def meta(world: JournalBench, line: Line) -> Item:
     item = await world.table.get(world.keys.run(line.run_id), META)
     assert item is not None
     return item
@@ -59,7 +61,7 @@ async def meta(world: World, line: Line) -> Item:
 # Tickets
 
 
-async def test_a_ticket_is_good_once(world: World, connections: TableConnections) -> None:
+async def test_a_ticket_is_good_once(world: JournalBench, connections: TableConnections) -> None:
     ticket = ticket_of(world, token_expires_at=world.clock.now() + timedelta(hours=1))
     await connections.put_ticket(ticket)
     assert await connections.redeem(ticket.text, world.clock.now()) == ticket
@@ -68,7 +70,7 @@ async def test_a_ticket_is_good_once(world: World, connections: TableConnections
 
 @pytest.mark.both_stores
 async def test_of_many_who_redeem_a_ticket_one_gets_it(
-    world: World, connections: TableConnections
+    world: JournalBench, connections: TableConnections
 ) -> None:
     ticket = ticket_of(world)
     await connections.put_ticket(ticket)
@@ -78,7 +80,7 @@ async def test_of_many_who_redeem_a_ticket_one_gets_it(
 
 
 async def test_an_expired_ticket_is_no_good_though_it_is_still_there(
-    world: World, connections: TableConnections
+    world: JournalBench, connections: TableConnections
 ) -> None:
     ticket = ticket_of(world)
     await connections.put_ticket(ticket)
@@ -88,7 +90,7 @@ async def test_an_expired_ticket_is_no_good_though_it_is_still_there(
 
 
 async def test_a_ticket_is_kept_under_its_owner_and_only_as_a_hash(
-    world: World, connections: TableConnections
+    world: JournalBench, connections: TableConnections
 ) -> None:
     ticket = ticket_of(world)
     await connections.put_ticket(ticket)
@@ -105,7 +107,7 @@ async def test_a_ticket_is_kept_under_its_owner_and_only_as_a_hash(
 
 
 async def test_a_connection_is_found_until_it_is_closed(
-    world: World, connections: TableConnections
+    world: JournalBench, connections: TableConnections
 ) -> None:
     until = world.clock.now() + timedelta(minutes=5)
     connection = await opened(world, connections, token_expires_at=until)
@@ -116,7 +118,7 @@ async def test_a_connection_is_found_until_it_is_closed(
 
 
 async def test_a_connection_whose_token_expired_is_due_for_the_sweeper(
-    world: World, connections: TableConnections
+    world: JournalBench, connections: TableConnections
 ) -> None:
     until = world.clock.now() + timedelta(minutes=5)
     connection = await opened(world, connections, token_expires_at=until)
@@ -131,7 +133,7 @@ async def test_a_connection_whose_token_expired_is_due_for_the_sweeper(
 
 
 async def test_closing_a_connection_ends_all_that_it_follows(
-    world: World, connections: TableConnections
+    world: JournalBench, connections: TableConnections
 ) -> None:
     line = await followed(world, connections)
     second = Line(world.owner, await world.started(), line.connection_id)
@@ -146,7 +148,7 @@ async def test_closing_a_connection_ends_all_that_it_follows(
 
 
 async def test_nothing_follows_a_run_that_is_not_there(
-    world: World, connections: TableConnections, stranger: World
+    world: JournalBench, connections: TableConnections, stranger: JournalBench
 ) -> None:
     connection = await opened(world, connections)
     theirs = await stranger.started()
@@ -159,7 +161,7 @@ async def test_nothing_follows_a_run_that_is_not_there(
 
 
 async def test_a_connection_that_is_gone_follows_nothing(
-    world: World, connections: TableConnections
+    world: JournalBench, connections: TableConnections
 ) -> None:
     run_id = await world.started()
     line = Line(world.owner, run_id, "gone=")
@@ -169,7 +171,7 @@ async def test_a_connection_that_is_gone_follows_nothing(
     assert await world.table.get(connection_key("gone="), CONNECTION) is None
 
 
-async def test_one_at_a_time_may_send(world: World, connections: TableConnections) -> None:
+async def test_one_at_a_time_may_send(world: JournalBench, connections: TableConnections) -> None:
     line = await followed(world, connections, after=3)
     now = world.clock.now()
     found = await asyncio.gather(*(connections.claim(line, now) for _ in range(8)))
@@ -183,7 +185,7 @@ async def test_one_at_a_time_may_send(world: World, connections: TableConnection
 
 
 async def test_a_claim_that_was_taken_away_releases_nothing(
-    world: World, connections: TableConnections
+    world: JournalBench, connections: TableConnections
 ) -> None:
     line = await followed(world, connections)
     claim = await connections.claim(line, world.clock.now())
@@ -199,7 +201,7 @@ async def test_a_claim_that_was_taken_away_releases_nothing(
 
 
 async def test_a_line_on_which_somebody_sends_is_not_begun_anew(
-    world: World, connections: TableConnections
+    world: JournalBench, connections: TableConnections
 ) -> None:
     line = await followed(world, connections)
     claim = await connections.claim(line, world.clock.now())
@@ -213,7 +215,9 @@ async def test_a_line_on_which_somebody_sends_is_not_begun_anew(
 
 
 @pytest.mark.both_stores
-async def test_the_run_knows_who_follows_it(world: World, connections: TableConnections) -> None:
+async def test_the_run_knows_who_follows_it(
+    world: JournalBench, connections: TableConnections
+) -> None:
     line = await followed(world, connections)
     other = Line(world.owner, line.run_id, (await opened(world, connections)).id)
     assert await connections.subscribe(other, None, 0)
@@ -224,18 +228,20 @@ async def test_the_run_knows_who_follows_it(world: World, connections: TableConn
     await connections.unsubscribe(line)
     run = await world.journal.run(world.owner, line.run_id)
     assert run is not None
-    assert (run.sockets, run.subscribed) == ({other.connection_id}, 2)
+    assert (run.sockets, run.subscribed) == (frozenset({other.connection_id}), 2)
 
 
 @pytest.mark.both_stores
-async def test_what_is_there_is_not_forgotten(world: World, connections: TableConnections) -> None:
+async def test_what_is_there_is_not_forgotten(
+    world: JournalBench, connections: TableConnections
+) -> None:
     line = await followed(world, connections)
     await connections.forget(line)
     assert (await meta(world, line))["sockets"] == {line.connection_id}
 
 
 async def test_records_that_nobody_took_away_have_their_time_to_live(
-    world: World, connections: TableConnections
+    world: JournalBench, connections: TableConnections
 ) -> None:
     connection = await opened(world, connections)
     item = await world.table.get(connection_key(connection.id), CONNECTION)
@@ -245,7 +251,7 @@ async def test_records_that_nobody_took_away_have_their_time_to_live(
 
 @pytest.mark.both_stores
 async def test_a_writer_meets_new_followers_in_its_next_fact_and_writes_it_once(
-    world: World, connections: TableConnections
+    world: JournalBench, connections: TableConnections
 ) -> None:
     run_id = await world.started()
     log = await world.take(run_id)

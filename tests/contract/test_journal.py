@@ -10,39 +10,43 @@ from layover.errors import Conflict, Fenced, LimitReached, NotFound, ThreadBusy
 from layover.ports import RequestKey, StaleHead
 from layover.values.message import Message, Role
 from layover.values.run import MAX_QUEUE, FinishReason, OnBusy, Status
-from support.worlds.journal import World
+from support.worlds.journal import JournalBench
 
 ENQUEUE, INTERRUPT, REJECT = OnBusy.ENQUEUE, OnBusy.INTERRUPT, OnBusy.REJECT
 
 
-def key(world: World, name: str = "k", body: str = "hash", life_s: float = 60) -> RequestKey:
+def key(world: JournalBench, name: str = "k", body: str = "hash", life_s: float = 60) -> RequestKey:
     return RequestKey(name, body, world.clock.now() + timedelta(seconds=life_s))
 
 
 # Threads
 
 
-async def test_thread_that_is_not_there_cannot_be_read_changed_or_deleted(world: World) -> None:
+async def test_thread_that_is_not_there_cannot_be_read_changed_or_deleted(
+    world: JournalBench,
+) -> None:
     assert await world.journal.thread(world.owner, "t") is None
     assert await world.journal.edit_thread(world.owner, "t", title="x") is None
     assert await world.journal.mark_deleted(world.owner, "t") is None
     assert await world.journal.thread(world.owner, "t") is None
 
 
-async def test_thread_that_is_there_stays_as_it_is_when_it_is_made_again(world: World) -> None:
+async def test_thread_that_is_there_stays_as_it_is_when_it_is_made_again(
+    world: JournalBench,
+) -> None:
     head = await world.thread(title="first")
     await world.journal.put_thread(head.model_copy(update={"title": "second"}))
     assert await world.head(head.id) == head
 
 
-async def test_head_reads_back_as_it_was_put(world: World) -> None:
+async def test_head_reads_back_as_it_was_put(world: JournalBench) -> None:
     given: dict[str, Any] = {"title": "t", "metadata": {"a": [1, None]}, "leaf_id": "m"}
     given |= {"last_created_at": world.clock.now(), "active_run": "r", "queue": ("q1", "q2")}
     head = await world.thread(**given, interrupts=1, unsaved=("u",))
     assert await world.head(head.id) == head
 
 
-async def test_title_is_replaced_and_metadata_left_alone(world: World) -> None:
+async def test_title_is_replaced_and_metadata_left_alone(world: JournalBench) -> None:
     head = await world.thread(metadata={"a": 1})
     world.tick()
     edited = await world.journal.edit_thread(world.owner, head.id, title="new")
@@ -50,7 +54,9 @@ async def test_title_is_replaced_and_metadata_left_alone(world: World) -> None:
     assert edited == head.model_copy(update=changes) == await world.head(head.id)
 
 
-async def test_title_that_a_person_gave_is_not_overwritten_by_a_found_one(world: World) -> None:
+async def test_title_that_a_person_gave_is_not_overwritten_by_a_found_one(
+    world: JournalBench,
+) -> None:
     head = await world.thread(title="given")
     edit = world.journal.edit_thread
     assert await edit(world.owner, head.id, title="found", untitled_only=True) is None
@@ -61,7 +67,7 @@ async def test_title_that_a_person_gave_is_not_overwritten_by_a_found_one(world:
     assert edited.title == "found"
 
 
-async def test_deleted_thread_stays_as_a_tombstone_out_of_the_list(world: World) -> None:
+async def test_deleted_thread_stays_as_a_tombstone_out_of_the_list(world: JournalBench) -> None:
     head = await world.thread()
     assert await world.journal.mark_deleted(world.owner, head.id) == head
     assert (await world.head(head.id)).deleted
@@ -72,7 +78,7 @@ async def test_deleted_thread_stays_as_a_tombstone_out_of_the_list(world: World)
     assert again.deleted
 
 
-async def test_threads_are_listed_newest_change_first_page_by_page(world: World) -> None:
+async def test_threads_are_listed_newest_change_first_page_by_page(world: JournalBench) -> None:
     heads = []
     for _ in range(5):
         heads.append(await world.thread())
@@ -95,7 +101,7 @@ async def test_threads_are_listed_newest_change_first_page_by_page(world: World)
 # Accepting a run
 
 
-async def test_thread_that_is_not_there_takes_no_run(world: World) -> None:
+async def test_thread_that_is_not_there_takes_no_run(world: JournalBench) -> None:
     head = await world.thread()
     ghost = head.model_copy(update={"id": "ghost"})
     run = world.new_run(ghost)
@@ -104,7 +110,7 @@ async def test_thread_that_is_not_there_takes_no_run(world: World) -> None:
     assert await world.journal.run(world.owner, run.id) is None
 
 
-async def test_deleted_thread_takes_no_run(world: World) -> None:
+async def test_deleted_thread_takes_no_run(world: JournalBench) -> None:
     head = await world.thread()
     await world.journal.mark_deleted(world.owner, head.id)
     run = world.new_run(head)
@@ -113,7 +119,7 @@ async def test_deleted_thread_takes_no_run(world: World) -> None:
     assert await world.journal.run(world.owner, run.id) is None
 
 
-async def test_busy_thread_refuses_and_names_the_run_that_holds_it(world: World) -> None:
+async def test_busy_thread_refuses_and_names_the_run_that_holds_it(world: JournalBench) -> None:
     head = await world.thread()
     active = await world.accept(head.id)
     with pytest.raises(ThreadBusy) as caught:
@@ -122,7 +128,9 @@ async def test_busy_thread_refuses_and_names_the_run_that_holds_it(world: World)
 
 
 @pytest.mark.parametrize("on_busy", [REJECT, ENQUEUE, INTERRUPT])
-async def test_head_that_moved_since_it_was_read_is_refused(world: World, on_busy: OnBusy) -> None:
+async def test_head_that_moved_since_it_was_read_is_refused(
+    world: JournalBench, on_busy: OnBusy
+) -> None:
     old = await world.thread()
     await world.accept(old.id)
     run = world.new_run(old)
@@ -132,7 +140,7 @@ async def test_head_that_moved_since_it_was_read_is_refused(world: World, on_bus
     assert (await world.head(old.id)).queue == ()
 
 
-async def test_run_is_not_queued_behind_one_that_ended_meanwhile(world: World) -> None:
+async def test_run_is_not_queued_behind_one_that_ended_meanwhile(world: JournalBench) -> None:
     log = await world.taken()
     busy = await world.head(log.snapshot.meta.thread_id)
     await world.end(log)
@@ -142,7 +150,7 @@ async def test_run_is_not_queued_behind_one_that_ended_meanwhile(world: World) -
     assert (await world.accept(busy.id, ENQUEUE)).started
 
 
-async def test_hundred_wait_and_the_next_is_refused(world: World) -> None:
+async def test_hundred_wait_and_the_next_is_refused(world: JournalBench) -> None:
     queue = tuple(f"run_{n}" for n in range(MAX_QUEUE - 1))
     head = await world.thread(active_run="run_a", queue=queue)
     accepted = await world.accept(head.id, ENQUEUE)
@@ -152,9 +160,9 @@ async def test_hundred_wait_and_the_next_is_refused(world: World) -> None:
             await world.accept(head.id, on_busy)
 
 
-async def test_accepted_run_holds_the_thread_and_reads_back(world: World) -> None:
+async def test_accepted_run_holds_the_thread_and_reads_back(world: JournalBench) -> None:
     head = await world.thread()
-    named = {"parent_given": True, "thread_given": False}
+    named: dict[str, Any] = {"parent_given": True, "thread_given": False}
     run = world.new_run(head, stream=True, max_iterations=3, **named)
     accepted = await world.journal.accept(run, head, REJECT, None)
     assert (accepted.run_id, accepted.started, accepted.replayed) == (run.id, True, False)
@@ -163,7 +171,7 @@ async def test_accepted_run_holds_the_thread_and_reads_back(world: World) -> Non
     assert await world.run(run.id) == run.model_copy(update=placed)
 
 
-async def test_enqueued_runs_stand_in_order_of_arrival(world: World) -> None:
+async def test_enqueued_runs_stand_in_order_of_arrival(world: JournalBench) -> None:
     head = await world.thread()
     await world.accept(head.id)
     first, second = await world.queue(head.id), await world.queue(head.id)
@@ -174,7 +182,7 @@ async def test_enqueued_runs_stand_in_order_of_arrival(world: World) -> None:
 
 @pytest.mark.both_stores
 async def test_interrupting_run_goes_before_the_queue_and_cancels_the_active_one(
-    world: World,
+    world: JournalBench,
 ) -> None:
     head = await world.thread()
     active = (await world.accept(head.id)).run_id
@@ -188,7 +196,7 @@ async def test_interrupting_run_goes_before_the_queue_and_cancels_the_active_one
     assert not (await world.run(queued)).cancel
 
 
-async def test_tools_of_an_interrupted_run_have_two_seconds(world: World) -> None:
+async def test_tools_of_an_interrupted_run_have_two_seconds(world: JournalBench) -> None:
     head = await world.thread()
     log = await world.take((await world.accept(head.id)).run_id)
     await world.accept(head.id, INTERRUPT)
@@ -197,12 +205,14 @@ async def test_tools_of_an_interrupted_run_have_two_seconds(world: World) -> Non
     assert asked.tools_have == timedelta(seconds=2)
 
 
-async def test_interrupt_of_a_free_thread_starts(world: World) -> None:
+async def test_interrupt_of_a_free_thread_starts(world: JournalBench) -> None:
     accepted = await world.accept((await world.thread()).id, INTERRUPT)
     assert (accepted.started, accepted.interrupts) == (True, None)
 
 
-async def test_runs_of_a_thread_are_listed_newest_first(world: World, stranger: World) -> None:
+async def test_runs_of_a_thread_are_listed_newest_first(
+    world: JournalBench, stranger: JournalBench
+) -> None:
     head, other = await world.thread(), await world.thread()
     ids = [(await world.accept(head.id)).run_id]
     await world.accept(other.id)
@@ -219,7 +229,7 @@ async def test_runs_of_a_thread_are_listed_newest_first(world: World, stranger: 
 # Request keys
 
 
-async def test_key_with_another_body_is_refused(world: World) -> None:
+async def test_key_with_another_body_is_refused(world: JournalBench) -> None:
     head = await world.thread()
     await world.accept(head.id, request=key(world))
     other = key(world, body="other")
@@ -230,7 +240,7 @@ async def test_key_with_another_body_is_refused(world: World) -> None:
     assert (await world.head(head.id)).queue == ()
 
 
-async def test_key_that_was_used_answers_its_run_and_makes_none(world: World) -> None:
+async def test_key_that_was_used_answers_its_run_and_makes_none(world: JournalBench) -> None:
     head = await world.thread()
     first = await world.accept(head.id, request=key(world))
     again = await world.accept(head.id, ENQUEUE, key(world))
@@ -240,7 +250,7 @@ async def test_key_that_was_used_answers_its_run_and_makes_none(world: World) ->
 
 
 @pytest.mark.both_stores
-async def test_interrupt_with_a_used_key_cancels_nothing(world: World) -> None:
+async def test_interrupt_with_a_used_key_cancels_nothing(world: JournalBench) -> None:
     head = await world.thread()
     first = await world.accept(head.id, request=key(world))
     again = await world.accept(head.id, INTERRUPT, key(world))
@@ -248,7 +258,7 @@ async def test_interrupt_with_a_used_key_cancels_nothing(world: World) -> None:
     assert not (await world.run(first.run_id)).cancel
 
 
-async def test_used_key_wins_over_a_head_that_moved(world: World) -> None:
+async def test_used_key_wins_over_a_head_that_moved(world: JournalBench) -> None:
     """The answer to the first request was lost; its repetition carries the head of before."""
     old = await world.thread()
     first = await world.accept(old.id, request=key(world))
@@ -256,7 +266,7 @@ async def test_used_key_wins_over_a_head_that_moved(world: World) -> None:
     assert (again.run_id, again.replayed) == (first.run_id, True)
 
 
-async def test_expired_key_is_free_even_while_its_item_is_there(world: World) -> None:
+async def test_expired_key_is_free_even_while_its_item_is_there(world: JournalBench) -> None:
     head = await world.thread()
     request = key(world, life_s=10)
     first = await world.accept(head.id, request=request)
@@ -269,7 +279,7 @@ async def test_expired_key_is_free_even_while_its_item_is_there(world: World) ->
     assert (await world.head(head.id)).queue == (second.run_id,)
 
 
-async def test_refused_run_does_not_use_its_key_up(world: World) -> None:
+async def test_refused_run_does_not_use_its_key_up(world: JournalBench) -> None:
     old = await world.thread()
     await world.accept(old.id)
     with pytest.raises(StaleHead):
@@ -280,7 +290,7 @@ async def test_refused_run_does_not_use_its_key_up(world: World) -> None:
 # The end
 
 
-async def test_run_ends_once(world: World) -> None:
+async def test_run_ends_once(world: JournalBench) -> None:
     log = await world.taken()
     await world.end(log)
     with pytest.raises(Fenced):
@@ -288,7 +298,7 @@ async def test_run_ends_once(world: World) -> None:
     assert [e.type for e in await world.events(log.snapshot.meta.id)] == ["finish"]
 
 
-async def test_end_frees_the_thread_and_moves_its_leaf(world: World) -> None:
+async def test_end_frees_the_thread_and_moves_its_leaf(world: JournalBench) -> None:
     log = await world.taken()
     meta = log.snapshot.meta
     world.tick()
@@ -301,7 +311,7 @@ async def test_end_frees_the_thread_and_moves_its_leaf(world: World) -> None:
     assert (run.output, run.model) == ({"x": 1}, "openai/gpt-5-mini")
 
 
-async def test_failed_end_says_why_and_that_it_is_not_saved(world: World) -> None:
+async def test_failed_end_says_why_and_that_it_is_not_saved(world: JournalBench) -> None:
     log = await world.taken()
     meta = log.snapshot.meta
     await world.end(log, status=Status.FAILED, saved=False)
@@ -311,7 +321,9 @@ async def test_failed_end_says_why_and_that_it_is_not_saved(world: World) -> Non
     assert (await world.head(meta.thread_id)).unsaved == (meta.id,)
 
 
-async def test_saving_later_takes_the_mark_away_and_another_runs_mark_not(world: World) -> None:
+async def test_saving_later_takes_the_mark_away_and_another_runs_mark_not(
+    world: JournalBench,
+) -> None:
     log = await world.taken()
     meta = log.snapshot.meta
     await world.end(log, saved=False)
@@ -322,7 +334,7 @@ async def test_saving_later_takes_the_mark_away_and_another_runs_mark_not(world:
     assert (await world.run(meta.id)).saved
 
 
-async def test_unsaved_run_is_remembered_until_it_is_saved(world: World) -> None:
+async def test_unsaved_run_is_remembered_until_it_is_saved(world: JournalBench) -> None:
     """A run that ends cannot know whether the one before it, unsaved, has been saved since."""
     head = await world.thread()
     first = await world.take((await world.accept(head.id)).run_id)
@@ -334,7 +346,7 @@ async def test_unsaved_run_is_remembered_until_it_is_saved(world: World) -> None
 
 @pytest.mark.both_stores
 async def test_end_hands_the_thread_to_the_next_and_gives_its_input_parent_and_time(
-    world: World,
+    world: JournalBench,
 ) -> None:
     head = await world.thread()
     log = await world.take((await world.accept(head.id)).run_id)
@@ -349,7 +361,7 @@ async def test_end_hands_the_thread_to_the_next_and_gives_its_input_parent_and_t
     assert await world.end(await world.take(nexts[0])) == nexts[1]
 
 
-async def test_parent_that_the_caller_named_stays(world: World) -> None:
+async def test_parent_that_the_caller_named_stays(world: JournalBench) -> None:
     head = await world.thread()
     log = await world.take((await world.accept(head.id)).run_id)
     given = Message(
@@ -360,7 +372,7 @@ async def test_parent_that_the_caller_named_stays(world: World) -> None:
     assert (await world.run(queued)).input.parent_id == "fork"
 
 
-async def test_runs_in_the_queue_that_do_not_wait_are_passed_over(world: World) -> None:
+async def test_runs_in_the_queue_that_do_not_wait_are_passed_over(world: JournalBench) -> None:
     busy = await world.thread(active_run="run_a")
     over = await world.queue(busy.id)
     await world.drop(over)
@@ -371,7 +383,9 @@ async def test_runs_in_the_queue_that_do_not_wait_are_passed_over(world: World) 
     assert (await world.head(head.id)).queue == ()
 
 
-async def test_thread_is_free_where_everybody_in_the_queue_is_cancelled(world: World) -> None:
+async def test_thread_is_free_where_everybody_in_the_queue_is_cancelled(
+    world: JournalBench,
+) -> None:
     head = await world.thread(queue=("run_unknown",), interrupts=1)
     log = await world.take((await world.accept(head.id)).run_id)
     await world.drop(await world.queue(head.id))
@@ -380,7 +394,7 @@ async def test_thread_is_free_where_everybody_in_the_queue_is_cancelled(world: W
     assert (after.active_run, after.queue, after.interrupts) == (None, (), 0)
 
 
-async def test_interrupts_are_counted_down_as_they_start(world: World) -> None:
+async def test_interrupts_are_counted_down_as_they_start(world: JournalBench) -> None:
     head = await world.thread()
     log = await world.take((await world.accept(head.id)).run_id)
     queued = await world.queue(head.id)
@@ -391,7 +405,7 @@ async def test_interrupts_are_counted_down_as_they_start(world: World) -> None:
     assert (await world.head(head.id)).queue == (second, third, queued)
 
 
-async def test_end_on_a_deleted_thread_leaves_it_out_of_the_list(world: World) -> None:
+async def test_end_on_a_deleted_thread_leaves_it_out_of_the_list(world: JournalBench) -> None:
     log = await world.taken()
     thread_id = log.snapshot.meta.thread_id
     await world.journal.mark_deleted(world.owner, thread_id)
@@ -400,7 +414,9 @@ async def test_end_on_a_deleted_thread_leaves_it_out_of_the_list(world: World) -
     assert (await world.head(thread_id)).deleted
 
 
-async def test_thread_that_is_deleted_during_the_end_stays_out_of_the_list(world: World) -> None:
+async def test_thread_that_is_deleted_during_the_end_stays_out_of_the_list(
+    world: JournalBench,
+) -> None:
     meddled, table = world.meddled()
     log = await meddled.taken()
     thread_id = log.snapshot.meta.thread_id
@@ -411,7 +427,7 @@ async def test_thread_that_is_deleted_during_the_end_stays_out_of_the_list(world
     assert (head.deleted, head.active_run) == (True, None)
 
 
-async def test_run_that_is_queued_during_the_end_is_started(world: World) -> None:
+async def test_run_that_is_queued_during_the_end_is_started(world: JournalBench) -> None:
     meddled, table = world.meddled()
     log = await meddled.taken()
     thread_id = log.snapshot.meta.thread_id
@@ -423,7 +439,9 @@ async def test_run_that_is_queued_during_the_end_is_started(world: World) -> Non
     assert len(await world.events(log.snapshot.meta.id)) == 1
 
 
-async def test_queued_run_that_is_cancelled_during_the_end_is_passed_over(world: World) -> None:
+async def test_queued_run_that_is_cancelled_during_the_end_is_passed_over(
+    world: JournalBench,
+) -> None:
     meddled, table = world.meddled()
     log = await meddled.taken()
     queued = await world.queue(log.snapshot.meta.thread_id)
@@ -433,7 +451,7 @@ async def test_queued_run_that_is_cancelled_during_the_end_is_passed_over(world:
     assert (await world.head(log.snapshot.meta.thread_id)).queue == ()
 
 
-async def test_run_that_never_started_ends_alone(world: World) -> None:
+async def test_run_that_never_started_ends_alone(world: JournalBench) -> None:
     head = await world.thread()
     active = (await world.accept(head.id)).run_id
     queued = await world.queue(head.id)

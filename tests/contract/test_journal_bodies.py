@@ -8,11 +8,11 @@ from layover.adapters.journal.codec import SPILL_ABOVE
 from layover.errors import LayoverError
 from layover.keys import META, event_key
 from layover.values.run import DecisionKind, OnBusy, Status
-from support.worlds.journal import BIG, World, noise, open_by, settled
+from support.worlds.journal import BIG, JournalBench, noise, open_by, settled
 
 
 @pytest.mark.both_stores
-async def test_three_megabytes_go_to_s3_and_come_back(world: World) -> None:
+async def test_three_megabytes_go_to_s3_and_come_back(world: JournalBench) -> None:
     text = noise(3_000_000)
     run_id = await world.started()
     log = await world.take(run_id)
@@ -25,7 +25,7 @@ async def test_three_megabytes_go_to_s3_and_come_back(world: World) -> None:
 
 
 @pytest.mark.both_stores
-async def test_large_input_payload_and_result_are_kept(world: World) -> None:
+async def test_large_input_payload_and_result_are_kept(world: JournalBench) -> None:
     head = await world.thread()
     run = world.new_run(head, text=noise(BIG))
     await world.journal.accept(run, head, OnBusy.REJECT, None)
@@ -42,7 +42,7 @@ async def test_large_input_payload_and_result_are_kept(world: World) -> None:
 
 
 @pytest.mark.both_stores
-async def test_decision_of_a_megabyte_is_kept(world: World) -> None:
+async def test_decision_of_a_megabyte_is_kept(world: JournalBench) -> None:
     [call] = await world.waiting(await world.taken(), "c1")
     data = noise(1_000_000)
     decided = await world.decide(call, kind=DecisionKind.RESUMED, data=data)
@@ -51,7 +51,7 @@ async def test_decision_of_a_megabyte_is_kept(world: World) -> None:
 
 
 @pytest.mark.both_stores
-async def test_output_of_a_megabyte_ends_the_run(world: World) -> None:
+async def test_output_of_a_megabyte_ends_the_run(world: JournalBench) -> None:
     log = await world.taken()
     output = {"text": noise(1_000_000)}
     await world.end(log, output=output)
@@ -59,7 +59,7 @@ async def test_output_of_a_megabyte_ends_the_run(world: World) -> None:
 
 
 @pytest.mark.both_stores
-async def test_large_input_leaves_room_for_the_outcome(world: World) -> None:
+async def test_large_input_leaves_room_for_the_outcome(world: JournalBench) -> None:
     """Input and outcome are one item: together they must not pass DynamoDB's 400 KB."""
     log = await world.taken_with(noise(SPILL_ABOVE * 7 // 4))
     await world.end(log, output={"text": noise(100_000)})
@@ -68,7 +68,7 @@ async def test_large_input_leaves_room_for_the_outcome(world: World) -> None:
 
 @pytest.mark.both_stores
 @pytest.mark.parametrize("size", [1_900, 2_100, 500_000, 600_000, 640_000, 700_000])
-async def test_bodies_around_the_edges_come_back(world: World, size: int) -> None:
+async def test_bodies_around_the_edges_come_back(world: JournalBench, size: int) -> None:
     log = await world.taken()
     text = noise(size)
     await log.put_step(world.step(log, text=text), world.data(text))
@@ -80,7 +80,7 @@ async def test_bodies_around_the_edges_come_back(world: World, size: int) -> Non
 
 
 @pytest.mark.both_stores
-async def test_body_that_moved_to_s3_moves_back_with_a_shorter_one(world: World) -> None:
+async def test_body_that_moved_to_s3_moves_back_with_a_shorter_one(world: JournalBench) -> None:
     """A queued run's input is written again when it starts; a call's with each of its states."""
     head = await world.thread()
     log = await world.take((await world.accept(head.id)).run_id)
@@ -98,25 +98,25 @@ async def test_body_that_moved_to_s3_moves_back_with_a_shorter_one(world: World)
     assert "blob" not in item
 
 
-Tamper = Callable[[World, str, bytes], Awaitable[None]]
+Tamper = Callable[[JournalBench, str, bytes], Awaitable[None]]
 
 
-async def change(world: World, key: str, data: bytes) -> None:
+async def change(world: JournalBench, key: str, data: bytes) -> None:
     await world.blobs.put(key, data[:-1] + bytes([data[-1] ^ 1]), "application/zlib")
 
 
-async def cut(world: World, key: str, data: bytes) -> None:
+async def cut(world: JournalBench, key: str, data: bytes) -> None:
     await world.blobs.put(key, data[:-1], "application/zlib")
 
 
-async def lose(world: World, key: str, data: bytes) -> None:
+async def lose(world: JournalBench, key: str, data: bytes) -> None:
     await world.blobs.delete_prefix(key)
 
 
 @pytest.mark.parametrize("tamper", [change, cut, lose])
 @pytest.mark.parametrize("sk", [META, "STEP#0001", event_key(1)])
 async def test_body_that_was_changed_cut_or_lost_in_s3_is_refused(
-    world: World, tamper: Tamper, sk: str
+    world: JournalBench, tamper: Tamper, sk: str
 ) -> None:
     log = await world.taken_with(noise(BIG))
     run_id = log.snapshot.meta.id

@@ -9,13 +9,13 @@ import pytest
 from layover.errors import DecisionAlreadyMade, Fenced
 from layover.ports import CancelAsked
 from layover.values.run import CallRecord, CallState, DecisionKind, OpenApproval, Status
-from support.worlds.journal import World, cancelled, open_by, planned, settled
+from support.worlds.journal import JournalBench, cancelled, open_by, planned, settled
 
 EMPTY: list[str] = []
 A_DAY = timedelta(days=1)
 
 
-async def one_waiting(world: World) -> CallRecord:
+async def one_waiting(world: JournalBench) -> CallRecord:
     [call] = await world.waiting(await world.taken(), "c1")
     return call
 
@@ -23,7 +23,7 @@ async def one_waiting(world: World) -> CallRecord:
 # Deciding
 
 
-async def test_second_decision_is_refused_and_changes_nothing(world: World) -> None:
+async def test_second_decision_is_refused_and_changes_nothing(world: JournalBench) -> None:
     call = await one_waiting(world)
     first = await world.decide(call, kind=DecisionKind.DENIED, reason="no")
     before = await world.state(call.run_id)
@@ -33,7 +33,7 @@ async def test_second_decision_is_refused_and_changes_nothing(world: World) -> N
     assert (await world.call(call)).decision == first.decision
 
 
-async def test_decision_of_another_attempt_is_refused(world: World) -> None:
+async def test_decision_of_another_attempt_is_refused(world: JournalBench) -> None:
     call = await one_waiting(world)
     for attempt in (0, 2):
         with pytest.raises(DecisionAlreadyMade):
@@ -41,7 +41,7 @@ async def test_decision_of_another_attempt_is_refused(world: World) -> None:
     assert (await world.call(call)).undecided
 
 
-async def test_call_that_does_not_wait_takes_no_decision(world: World) -> None:
+async def test_call_that_does_not_wait_takes_no_decision(world: JournalBench) -> None:
     log = await world.taken()
     ready, other = await world.opened(log, "c1", "c2")
     await log.close_call(settled(ready))
@@ -54,7 +54,7 @@ async def test_call_that_does_not_wait_takes_no_decision(world: World) -> None:
     assert await world.said(ready.run_id) == EMPTY
 
 
-async def test_run_that_is_over_takes_no_decision(world: World) -> None:
+async def test_run_that_is_over_takes_no_decision(world: JournalBench) -> None:
     log = await world.taken()
     [call] = await world.waiting(log, "c1")
     await world.end(log, status=Status.CANCELLED)
@@ -64,7 +64,7 @@ async def test_run_that_is_over_takes_no_decision(world: World) -> None:
     assert await world.state(call.run_id) == before
 
 
-async def test_run_that_ends_during_the_decision_takes_none(world: World) -> None:
+async def test_run_that_ends_during_the_decision_takes_none(world: JournalBench) -> None:
     log = await world.taken()
     [call] = await world.waiting(log, "c1")
     meddled, table = world.meddled()
@@ -76,7 +76,9 @@ async def test_run_that_ends_during_the_decision_takes_none(world: World) -> Non
 
 
 @pytest.mark.both_stores
-async def test_decision_is_recorded_with_its_event_and_leaves_the_waiting(world: World) -> None:
+async def test_decision_is_recorded_with_its_event_and_leaves_the_waiting(
+    world: JournalBench,
+) -> None:
     log = await world.taken()
     first, second = await world.waiting(log, "c1", "c2")
     world.tick()
@@ -85,12 +87,14 @@ async def test_decision_is_recorded_with_its_event_and_leaves_the_waiting(world:
     assert decided.decision == world.decision(args={"amount": 1}, reason="ok")
     assert (decided.state, decided.attempt) == (CallState.WAITING, 1)
     run = await world.run(first.run_id)
-    assert (run.waiting, run.decided) == ({second.key}, {first.key})
+    assert (run.waiting, run.decided) == (frozenset({second.key}), frozenset({first.key}))
     assert run.updated_at == world.clock.now()
     assert await world.said(first.run_id) == ["decided"]
 
 
-async def test_decision_without_events_leaves_room_for_those_that_follow(world: World) -> None:
+async def test_decision_without_events_leaves_room_for_those_that_follow(
+    world: JournalBench,
+) -> None:
     log = await world.taken()
     [call] = await world.waiting(log, "c1")
     await world.journal.decide(world.owner, call.run_id, call.key, 1, world.decision())
@@ -99,7 +103,7 @@ async def test_decision_without_events_leaves_room_for_those_that_follow(world: 
     assert await world.said(call.run_id) == ["after"]
 
 
-async def test_decision_meets_events_that_were_written_meanwhile(world: World) -> None:
+async def test_decision_meets_events_that_were_written_meanwhile(world: JournalBench) -> None:
     log = await world.taken()
     [call] = await world.waiting(log, "c1")
     meddled, table = world.meddled()
@@ -118,14 +122,16 @@ async def test_decision_meets_events_that_were_written_meanwhile(world: World) -
 # Tokens
 
 
-async def test_token_of_a_decided_call_is_not_stored(world: World) -> None:
+async def test_token_of_a_decided_call_is_not_stored(world: JournalBench) -> None:
     call = await one_waiting(world)
     await world.decide(call)
     assert await world.store_token(call, "late") is None
     assert (await world.call(call)).token is None
 
 
-async def test_token_is_not_stored_for_another_attempt_call_or_execution(world: World) -> None:
+async def test_token_is_not_stored_for_another_attempt_call_or_execution(
+    world: JournalBench,
+) -> None:
     call = await one_waiting(world)
     for changed in ({"attempt": 2}, {"key": "STEP#0001#CALL#c9"}, {"run_id": "unknown"}):
         assert await world.store_token(call.model_copy(update=changed), "t") is None
@@ -133,7 +139,7 @@ async def test_token_is_not_stored_for_another_attempt_call_or_execution(world: 
     assert (await world.call(call)).token is None
 
 
-async def test_token_is_not_stored_once_the_run_is_over(world: World) -> None:
+async def test_token_is_not_stored_once_the_run_is_over(world: JournalBench) -> None:
     log = await world.taken()
     [call] = await world.waiting(log, "c1")
     await world.end(log)
@@ -141,7 +147,7 @@ async def test_token_is_not_stored_once_the_run_is_over(world: World) -> None:
 
 
 @pytest.mark.both_stores
-async def test_stored_token_comes_with_the_decision(world: World) -> None:
+async def test_stored_token_comes_with_the_decision(world: JournalBench) -> None:
     call = await one_waiting(world)
     stored = await world.store_token(call, "first")
     assert stored is not None
@@ -153,7 +159,7 @@ async def test_stored_token_comes_with_the_decision(world: World) -> None:
     assert decided.token == "second"
 
 
-async def test_decision_before_any_token_has_none_to_wake(world: World) -> None:
+async def test_decision_before_any_token_has_none_to_wake(world: JournalBench) -> None:
     call = await one_waiting(world)
     decided = await world.journal.decide(
         world.owner, call.run_id, call.key, 1, world.decision(), world.data()
@@ -161,7 +167,7 @@ async def test_decision_before_any_token_has_none_to_wake(world: World) -> None:
     assert decided.token is None
 
 
-async def test_token_that_is_stored_during_the_decision_is_woken(world: World) -> None:
+async def test_token_that_is_stored_during_the_decision_is_woken(world: JournalBench) -> None:
     """Whoever comes second sees the first: no wake-up is lost."""
     call = await one_waiting(world)
     meddled, table = world.meddled()
@@ -173,7 +179,7 @@ async def test_token_that_is_stored_during_the_decision_is_woken(world: World) -
 
 
 @pytest.mark.both_stores
-async def test_parallel_decisions_of_different_calls_all_stand(world: World) -> None:
+async def test_parallel_decisions_of_different_calls_all_stand(world: JournalBench) -> None:
     names = [f"c{n}" for n in range(6)]
     calls = await world.waiting(await world.taken(), *names)
     await asyncio.gather(*(world.decide(c, world.data(c.tool_call_id)) for c in calls))
@@ -185,7 +191,9 @@ async def test_parallel_decisions_of_different_calls_all_stand(world: World) -> 
 # Open approvals
 
 
-async def listed(world: World, size: int = 10, thread_id: str | None = None) -> list[OpenApproval]:
+async def listed(
+    world: JournalBench, size: int = 10, thread_id: str | None = None
+) -> list[OpenApproval]:
     found: list[OpenApproval] = []
     cursor = None
     while True:
@@ -196,11 +204,11 @@ async def listed(world: World, size: int = 10, thread_id: str | None = None) -> 
             return found
 
 
-async def names(world: World, size: int = 10, thread_id: str | None = None) -> list[str]:
+async def names(world: JournalBench, size: int = 10, thread_id: str | None = None) -> list[str]:
     return [a.tool_call_id for a in await listed(world, size, thread_id)]
 
 
-async def test_nothing_waits_where_nobody_asked(world: World) -> None:
+async def test_nothing_waits_where_nobody_asked(world: JournalBench) -> None:
     await world.opened(await world.taken(), "c1")
     assert await names(world) == EMPTY
     assert await names(world, thread_id="unknown") == EMPTY
@@ -208,7 +216,7 @@ async def test_nothing_waits_where_nobody_asked(world: World) -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 3, 10])
 async def test_open_approvals_are_listed_oldest_first_and_by_thread(
-    world: World, size: int
+    world: JournalBench, size: int
 ) -> None:
     logs = [await world.taken(), await world.taken()]
     for n in range(6):
@@ -222,7 +230,7 @@ async def test_open_approvals_are_listed_oldest_first_and_by_thread(
     assert await names(world, size, second) == ["c1", "c3", "c5"]
 
 
-async def test_open_approval_says_what_it_is_about(world: World) -> None:
+async def test_open_approval_says_what_it_is_about(world: JournalBench) -> None:
     log = await world.taken()
     [call] = await world.waiting(log, "c#/1")
     meta = log.snapshot.meta
@@ -234,7 +242,7 @@ async def test_open_approval_says_what_it_is_about(world: World) -> None:
 
 
 async def test_approval_leaves_the_list_when_it_is_decided_and_comes_back_when_it_waits_again(
-    world: World,
+    world: JournalBench,
 ) -> None:
     log = await world.taken()
     call, _ = await world.waiting(log, "c1", "c2")
@@ -250,7 +258,7 @@ async def test_approval_leaves_the_list_when_it_is_decided_and_comes_back_when_i
 
 
 async def test_settled_call_leaves_the_list_even_where_the_decision_lost_its_race(
-    world: World,
+    world: JournalBench,
 ) -> None:
     log = await world.taken()
     [call] = await world.waiting(log, "c1")
@@ -265,7 +273,9 @@ async def test_settled_call_leaves_the_list_even_where_the_decision_lost_its_rac
 # Cancelling, and the execution that follows
 
 
-async def test_a_cancel_leaves_a_call_that_was_settled_meanwhile_as_it_is(world: World) -> None:
+async def test_a_cancel_leaves_a_call_that_was_settled_meanwhile_as_it_is(
+    world: JournalBench,
+) -> None:
     """Its opener needs no epoch: what it says goes before what the end of the run says."""
     log = await world.taken()
     ran, runs = await world.opened(log, "c1", "c2")
@@ -280,7 +290,7 @@ async def test_a_cancel_leaves_a_call_that_was_settled_meanwhile_as_it_is(world:
     assert (await world.call(runs)).result == "Cancelled"
 
 
-async def test_cancel_flag_is_seen_by_the_holder(world: World) -> None:
+async def test_cancel_flag_is_seen_by_the_holder(world: JournalBench) -> None:
     log = await world.taken()
     assert not await log.cancel_requested()
     flagged = await world.journal.request_cancel(world.owner, log.snapshot.meta.id)
@@ -289,7 +299,7 @@ async def test_cancel_flag_is_seen_by_the_holder(world: World) -> None:
     assert await log.cancel_requested()
 
 
-async def test_holder_is_told_how_long_its_tools_may_go_on(world: World) -> None:
+async def test_holder_is_told_how_long_its_tools_may_go_on(world: JournalBench) -> None:
     log = await world.taken()
     await world.journal.request_cancel(
         world.owner, log.snapshot.meta.id, timedelta(milliseconds=1_500)
@@ -299,7 +309,7 @@ async def test_holder_is_told_how_long_its_tools_may_go_on(world: World) -> None
     assert asked == CancelAsked(timedelta(seconds=0.25), timedelta(seconds=1.5))
 
 
-async def test_run_that_is_over_takes_no_cancel_flag(world: World) -> None:
+async def test_run_that_is_over_takes_no_cancel_flag(world: JournalBench) -> None:
     log = await world.taken()
     await world.end(log)
     flagged = await world.journal.request_cancel(world.owner, log.snapshot.meta.id)
@@ -308,7 +318,9 @@ async def test_run_that_is_over_takes_no_cancel_flag(world: World) -> None:
     assert await world.journal.request_cancel(world.owner, "unknown") is None
 
 
-async def test_next_execution_drives_the_run_and_the_one_before_does_not(world: World) -> None:
+async def test_next_execution_drives_the_run_and_the_one_before_does_not(
+    world: JournalBench,
+) -> None:
     run_id = await world.started()
     assert await world.journal.succeed(world.owner, "unknown", None) is None
     assert await world.journal.succeed(world.owner, run_id, f"{run_id}-7") is None
@@ -325,7 +337,7 @@ async def test_next_execution_drives_the_run_and_the_one_before_does_not(world: 
 # The watch
 
 
-async def test_look_that_was_asked_for_meanwhile_is_not_put_off(world: World) -> None:
+async def test_look_that_was_asked_for_meanwhile_is_not_put_off(world: JournalBench) -> None:
     """A sweeper saw the run wait; then it is decided, and the token is never sent."""
     call = await one_waiting(world)
     seen = world.clock.now()
@@ -335,7 +347,7 @@ async def test_look_that_was_asked_for_meanwhile_is_not_put_off(world: World) ->
     assert call.run_id in await due(world)
 
 
-async def test_look_at_a_run_that_is_over_is_not_put_off(world: World) -> None:
+async def test_look_at_a_run_that_is_over_is_not_put_off(world: JournalBench) -> None:
     log = await world.taken()
     seen = world.clock.now()
     world.tick()
@@ -348,7 +360,7 @@ async def test_look_at_a_run_that_is_over_is_not_put_off(world: World) -> None:
     assert run_id not in await due(world)
 
 
-async def test_cancel_that_is_not_finished_is_looked_at_soon(world: World) -> None:
+async def test_cancel_that_is_not_finished_is_looked_at_soon(world: JournalBench) -> None:
     call = await one_waiting(world)
     now = world.clock.now()
     await world.journal.look_again(world.owner, call.run_id, now, now + A_DAY)
@@ -358,7 +370,7 @@ async def test_cancel_that_is_not_finished_is_looked_at_soon(world: World) -> No
     assert call.run_id in await due(world)
 
 
-async def test_run_is_looked_at_again_when_it_was_said(world: World) -> None:
+async def test_run_is_looked_at_again_when_it_was_said(world: JournalBench) -> None:
     call = await one_waiting(world)
     now = world.clock.now()
     await world.journal.look_again(world.owner, call.run_id, now, now + A_DAY)
@@ -367,7 +379,7 @@ async def test_run_is_looked_at_again_when_it_was_said(world: World) -> None:
     assert call.run_id in await due(world)
 
 
-async def due(world: World) -> list[str | None]:
+async def due(world: JournalBench) -> list[str | None]:
     """Runs of this owner that the sweeper has to look at."""
     found = await world.journal.due(world.clock.now(), 10_000)
     return [w.run_id for w in found if w.owner == world.owner]

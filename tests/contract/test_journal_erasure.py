@@ -8,11 +8,13 @@ import pytest
 from layover.errors import LayoverError
 from layover.keys import HEAD
 from layover.values.run import Outcome, Status
-from support.worlds.journal import BIG, World, noise
+from support.worlds.journal import BIG, JournalBench, noise
 
 
 @pytest.mark.both_stores
-async def test_erased_runs_leave_nothing_behind_and_other_threads_alone(world: World) -> None:
+async def test_erased_runs_leave_nothing_behind_and_other_threads_alone(
+    world: JournalBench,
+) -> None:
     log, other = await world.taken_with(noise(BIG)), await world.taken()
     run_id, thread_id = log.snapshot.meta.id, log.snapshot.meta.thread_id
     for n in range(30):
@@ -32,7 +34,9 @@ async def test_erased_runs_leave_nothing_behind_and_other_threads_alone(world: W
     assert (await world.head(thread_id)).deleted
 
 
-async def test_what_a_writer_leaves_after_its_run_was_erased_is_erased_later(world: World) -> None:
+async def test_what_a_writer_leaves_after_its_run_was_erased_is_erased_later(
+    world: JournalBench,
+) -> None:
     log, other = await world.taken(), await world.taken()
     run_id, thread_id = log.snapshot.meta.id, log.snapshot.meta.thread_id
     log.emit(world.data("before"))
@@ -54,7 +58,7 @@ async def test_what_a_writer_leaves_after_its_run_was_erased_is_erased_later(wor
     assert [item["sk"] for item in beside] == [HEAD]
 
 
-async def test_an_emptied_thread_is_due_once_more_and_not_before(world: World) -> None:
+async def test_an_emptied_thread_is_due_once_more_and_not_before(world: JournalBench) -> None:
     thread_id = (await world.taken()).snapshot.meta.thread_id
     now, late = world.clock.now(), timedelta(minutes=16)
 
@@ -75,7 +79,9 @@ async def test_an_emptied_thread_is_due_once_more_and_not_before(world: World) -
     assert not await due(late * 3)
 
 
-async def test_a_deletion_is_due_again_when_it_was_asked_for_until_it_is_done(world: World) -> None:
+async def test_a_deletion_is_due_again_when_it_was_asked_for_until_it_is_done(
+    world: JournalBench,
+) -> None:
     thread_id = (await world.taken()).snapshot.meta.thread_id
     now = world.clock.now()
 
@@ -96,13 +102,13 @@ async def test_a_deletion_is_due_again_when_it_was_asked_for_until_it_is_done(wo
     assert not await due(minute)
 
 
-def outcome_of(world: World, meta: Any) -> Outcome:
+def outcome_of(world: JournalBench, meta: Any) -> Outcome:
     return world.outcome(meta, Status.CANCELLED)
 
 
 @pytest.mark.both_stores
 async def test_another_owner_sees_and_changes_nothing_with_any_method(
-    world: World, stranger: World
+    world: JournalBench, stranger: JournalBench
 ) -> None:
     log = await world.taken()
     [call] = await world.waiting(log, "c1")

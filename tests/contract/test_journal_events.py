@@ -6,16 +6,16 @@ import pytest
 
 from layover.errors import Fenced
 from layover.values.event import EventPage
-from support.worlds.journal import World, open_by, settled
+from support.worlds.journal import JournalBench, open_by, settled
 
 # Reading
 
 
-async def page(world: World, run_id: str, after: int, limit: int = 100) -> EventPage:
+async def page(world: JournalBench, run_id: str, after: int, limit: int = 100) -> EventPage:
     return await world.journal.events(world.owner, run_id, after, limit)
 
 
-async def test_run_without_events_has_an_empty_page(world: World) -> None:
+async def test_run_without_events_has_an_empty_page(world: JournalBench) -> None:
     run_id = await world.started()
     for name in (run_id, "unknown"):
         for after in (0, 7):
@@ -23,7 +23,7 @@ async def test_run_without_events_has_an_empty_page(world: World) -> None:
             assert (found.items, found.last_seq, found.done) == ((), after, False)
 
 
-async def test_events_are_read_from_any_place(world: World) -> None:
+async def test_events_are_read_from_any_place(world: JournalBench) -> None:
     log = await world.taken()
     run_id = log.snapshot.meta.id
     for batch in (("a",), ("b", "c", "d"), ("e", "f")):
@@ -40,7 +40,9 @@ async def test_events_are_read_from_any_place(world: World) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 100])
-async def test_closed_log_is_done_at_its_end_and_not_before(world: World, limit: int) -> None:
+async def test_closed_log_is_done_at_its_end_and_not_before(
+    world: JournalBench, limit: int
+) -> None:
     log = await world.taken()
     log.emit(world.data(), world.data())
     await log.flush()
@@ -51,7 +53,7 @@ async def test_closed_log_is_done_at_its_end_and_not_before(world: World, limit:
         assert found.done == (after + limit >= 4)
 
 
-async def test_end_without_events_closes_the_log_too(world: World) -> None:
+async def test_end_without_events_closes_the_log_too(world: JournalBench) -> None:
     log = await world.taken()
     log.emit(world.data("a"))
     await log.flush()
@@ -60,7 +62,9 @@ async def test_end_without_events_closes_the_log_too(world: World) -> None:
         assert (await page(world, log.snapshot.meta.id, after)).done
 
 
-async def test_more_batches_than_are_read_at_once_come_in_several_pages(world: World) -> None:
+async def test_more_batches_than_are_read_at_once_come_in_several_pages(
+    world: JournalBench,
+) -> None:
     log = await world.taken()
     for n in range(55):
         log.emit(world.data(n))
@@ -71,7 +75,7 @@ async def test_more_batches_than_are_read_at_once_come_in_several_pages(world: W
     assert await world.said(log.snapshot.meta.id) == list(range(55))
 
 
-async def test_whether_a_run_has_begun(world: World) -> None:
+async def test_whether_a_run_has_begun(world: JournalBench) -> None:
     log = await world.taken()
     assert not await log.begun()
     log.emit(world.data())
@@ -84,7 +88,7 @@ async def test_whether_a_run_has_begun(world: World) -> None:
 # Writing
 
 
-async def test_nothing_emitted_is_nothing_written(world: World) -> None:
+async def test_nothing_emitted_is_nothing_written(world: JournalBench) -> None:
     log = await world.taken()
     before = await world.state(log.snapshot.meta.id)
     await log.flush()
@@ -92,7 +96,7 @@ async def test_nothing_emitted_is_nothing_written(world: World) -> None:
 
 
 async def test_events_of_a_fact_that_failed_are_not_told_and_those_emitted_before_are_kept(
-    world: World,
+    world: JournalBench,
 ) -> None:
     log = await world.taken()
     await world.journaled(log)
@@ -105,7 +109,7 @@ async def test_events_of_a_fact_that_failed_are_not_told_and_those_emitted_befor
     assert await world.said(log.snapshot.meta.id) == ["delta"]
 
 
-async def test_what_was_emitted_comes_before_the_facts_events(world: World) -> None:
+async def test_what_was_emitted_comes_before_the_facts_events(world: JournalBench) -> None:
     log = await world.taken()
     log.emit(world.data("a"), world.data("b"))
     await log.put_step(world.step(log), world.data("c"))
@@ -116,7 +120,7 @@ async def test_what_was_emitted_comes_before_the_facts_events(world: World) -> N
     assert await world.said(log.snapshot.meta.id) == ["a", "b", "c", "d"]
 
 
-async def test_writer_that_fell_behind_renumbers(world: World) -> None:
+async def test_writer_that_fell_behind_renumbers(world: JournalBench) -> None:
     log = await world.taken()
     joined = await world.join(log.snapshot.meta.id)
     for n in range(3):
@@ -128,7 +132,7 @@ async def test_writer_that_fell_behind_renumbers(world: World) -> None:
     assert len(said) == 12
 
 
-async def test_writer_that_fell_behind_and_lost_the_run_stops(world: World) -> None:
+async def test_writer_that_fell_behind_and_lost_the_run_stops(world: JournalBench) -> None:
     log = await world.taken()
     run_id = log.snapshot.meta.id
     new = await world.take(run_id)
@@ -140,7 +144,7 @@ async def test_writer_that_fell_behind_and_lost_the_run_stops(world: World) -> N
     assert await world.said(run_id) == ["new"]
 
 
-async def test_nothing_follows_the_last_event(world: World) -> None:
+async def test_nothing_follows_the_last_event(world: JournalBench) -> None:
     log = await world.taken()
     joined = await world.join(log.snapshot.meta.id)
     await world.end(log)
@@ -155,7 +159,7 @@ async def test_nothing_follows_the_last_event(world: World) -> None:
 
 @pytest.mark.both_stores
 async def test_racing_writers_share_one_sequence_without_gap_loss_or_repetition(
-    world: World,
+    world: JournalBench,
 ) -> None:
     """A turn and resumes that emit, flush and journal facts, while decisions come from outside."""
     log = await world.taken()
@@ -189,7 +193,7 @@ async def test_racing_writers_share_one_sequence_without_gap_loss_or_repetition(
 
 
 @pytest.mark.both_stores
-async def test_parallel_facts_of_one_writer_keep_their_events_together(world: World) -> None:
+async def test_parallel_facts_of_one_writer_keep_their_events_together(world: JournalBench) -> None:
     log = await world.taken()
     calls = await world.opened(log, *(f"c{n}" for n in range(5)))
     await asyncio.gather(

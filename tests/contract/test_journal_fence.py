@@ -7,41 +7,41 @@ import pytest
 from layover.errors import Fenced
 from layover.ports import RunLog
 from layover.values.run import CallState
-from support.worlds.journal import World, cancelled, open_by, planned, settled
+from support.worlds.journal import JournalBench, cancelled, open_by, planned, settled
 
-Fact = Callable[[World, RunLog], Awaitable[object]]
+Fact = Callable[[JournalBench, RunLog], Awaitable[object]]
 
 
-async def put_step(world: World, log: RunLog) -> None:
+async def put_step(world: JournalBench, log: RunLog) -> None:
     await log.put_step(world.step(log, index=9), world.data())
 
 
-async def end_step(world: World, log: RunLog) -> None:
+async def end_step(world: JournalBench, log: RunLog) -> None:
     await log.end_step(1, world.data())
 
 
-async def open_calls(world: World, log: RunLog) -> None:
+async def open_calls(world: JournalBench, log: RunLog) -> None:
     await log.open_calls([planned(log, world.step(log), "late")])
 
 
-async def suspend_call(world: World, log: RunLog) -> None:
+async def suspend_call(world: JournalBench, log: RunLog) -> None:
     call = planned(log, world.step(log), "late", suspension=world.suspension())
     await log.suspend_calls([call])
 
 
-async def close_planned(world: World, log: RunLog) -> None:
+async def close_planned(world: JournalBench, log: RunLog) -> None:
     await log.close_call(settled(planned(log, world.step(log), "late")))
 
 
-async def cancel_calls(world: World, log: RunLog) -> None:
+async def cancel_calls(world: JournalBench, log: RunLog) -> None:
     await log.cancel_calls(cancelled([planned(log, world.step(log), "late")]))
 
 
-async def end(world: World, log: RunLog) -> None:
+async def end(world: JournalBench, log: RunLog) -> None:
     await world.end(log)
 
 
-async def cancel_requested(world: World, log: RunLog) -> None:
+async def cancel_requested(world: JournalBench, log: RunLog) -> None:
     await log.cancel_requested()
 
 
@@ -49,7 +49,7 @@ FACTS: list[Fact] = [put_step, end_step, open_calls, suspend_call, close_planned
 FACTS += [cancel_calls, end, cancel_requested]
 
 
-async def writes_nothing(world: World, fact: Fact, *writers: RunLog) -> None:
+async def writes_nothing(world: JournalBench, fact: Fact, *writers: RunLog) -> None:
     """Each of these writers of a run is refused, and nothing of the run is changed."""
     run_id = writers[0].snapshot.meta.id
     before = await world.state(run_id)
@@ -61,7 +61,7 @@ async def writes_nothing(world: World, fact: Fact, *writers: RunLog) -> None:
 
 @pytest.mark.both_stores
 @pytest.mark.parametrize("fact", FACTS)
-async def test_writer_whose_epoch_is_gone_writes_nothing(world: World, fact: Fact) -> None:
+async def test_writer_whose_epoch_is_gone_writes_nothing(world: JournalBench, fact: Fact) -> None:
     stale = await world.taken()
     run_id = stale.snapshot.meta.id
     await world.journaled(stale, "late")
@@ -70,7 +70,7 @@ async def test_writer_whose_epoch_is_gone_writes_nothing(world: World, fact: Fac
 
 
 @pytest.mark.parametrize("fact", FACTS)
-async def test_nothing_is_written_to_a_run_that_is_over(world: World, fact: Fact) -> None:
+async def test_nothing_is_written_to_a_run_that_is_over(world: JournalBench, fact: Fact) -> None:
     log = await world.taken()
     run_id = log.snapshot.meta.id
     await world.journaled(log, "late")
@@ -79,7 +79,7 @@ async def test_nothing_is_written_to_a_run_that_is_over(world: World, fact: Fact
     await writes_nothing(world, fact, log, joined)
 
 
-async def test_call_that_its_opener_left_is_not_closed_after_the_end(world: World) -> None:
+async def test_call_that_its_opener_left_is_not_closed_after_the_end(world: JournalBench) -> None:
     log = await world.taken()
     [call] = await world.opened(log, "c1")
     await world.end(log)
@@ -93,7 +93,7 @@ async def test_call_that_its_opener_left_is_not_closed_after_the_end(world: Worl
 
 @pytest.mark.parametrize("fact", FACTS)
 async def test_next_execution_fences_who_writes_for_the_one_before(
-    world: World, fact: Fact
+    world: JournalBench, fact: Fact
 ) -> None:
     """Also before it takes the run: what is opened until then it would take for interrupted."""
     log = await world.taken()
@@ -104,7 +104,7 @@ async def test_next_execution_fences_who_writes_for_the_one_before(
     await writes_nothing(world, fact, log, joined)
 
 
-async def test_forced_writer_fences_everybody(world: World) -> None:
+async def test_forced_writer_fences_everybody(world: JournalBench) -> None:
     log = await world.taken()
     joined = await world.join(log.snapshot.meta.id)
     forced = await world.journal.force(world.owner, log.snapshot.meta.id)
@@ -116,7 +116,7 @@ async def test_forced_writer_fences_everybody(world: World) -> None:
 
 
 @pytest.mark.both_stores
-async def test_writers_of_one_epoch_do_not_fence_each_other(world: World) -> None:
+async def test_writers_of_one_epoch_do_not_fence_each_other(world: JournalBench) -> None:
     log = await world.taken()
     waiting = await world.waiting(log, "c1", "c2")
     decided = [await world.decide(call) for call in waiting]

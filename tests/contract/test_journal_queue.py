@@ -7,12 +7,14 @@ import pytest
 from layover.errors import NotFound
 from layover.ports import StaleHead
 from layover.values.run import MAX_QUEUE, OnBusy
-from support.worlds.journal import World
+from support.worlds.journal import JournalBench
 
 ENQUEUE, INTERRUPT = OnBusy.ENQUEUE, OnBusy.INTERRUPT
 
 
-async def test_place_that_was_free_when_the_head_was_read_is_not_taken_twice(world: World) -> None:
+async def test_place_that_was_free_when_the_head_was_read_is_not_taken_twice(
+    world: JournalBench,
+) -> None:
     queue = tuple(f"waiting_{n}" for n in range(MAX_QUEUE - 1))
     head = await world.thread(active_run="run_a", queue=queue)
     await world.queue(head.id)
@@ -21,7 +23,7 @@ async def test_place_that_was_free_when_the_head_was_read_is_not_taken_twice(wor
     assert len((await world.head(head.id)).queue) == MAX_QUEUE
 
 
-async def test_thread_that_was_deleted_meanwhile_queues_nothing(world: World) -> None:
+async def test_thread_that_was_deleted_meanwhile_queues_nothing(world: JournalBench) -> None:
     head = await world.thread(active_run="run_a")
     await world.journal.mark_deleted(world.owner, head.id)
     with pytest.raises(NotFound):
@@ -30,14 +32,14 @@ async def test_thread_that_was_deleted_meanwhile_queues_nothing(world: World) ->
 
 
 @pytest.mark.both_stores
-async def test_many_who_read_the_same_head_all_get_into_the_queue(world: World) -> None:
+async def test_many_who_read_the_same_head_all_get_into_the_queue(world: JournalBench) -> None:
     head = await world.thread(active_run="run_a")
     runs = [world.new_run(head) for _ in range(8)]
     await asyncio.gather(*(world.journal.accept(r, head, ENQUEUE, None) for r in runs))
     assert sorted((await world.head(head.id)).queue) == sorted(r.id for r in runs)
 
 
-async def test_cancelled_run_gives_its_place_in_the_queue_away(world: World) -> None:
+async def test_cancelled_run_gives_its_place_in_the_queue_away(world: JournalBench) -> None:
     queue = tuple(f"waiting_{n}" for n in range(MAX_QUEUE - 1))
     head = await world.thread(active_run="run_a", queue=queue)
     assert await world.drop(await world.queue(head.id))
@@ -45,7 +47,7 @@ async def test_cancelled_run_gives_its_place_in_the_queue_away(world: World) -> 
     await world.queue(head.id)
 
 
-async def test_queue_without_its_last_run_is_empty(world: World) -> None:
+async def test_queue_without_its_last_run_is_empty(world: JournalBench) -> None:
     head = await world.thread(active_run="run_a")
     await world.drop(await world.queue(head.id))
     assert (await world.head(head.id)).queue == ()
@@ -53,7 +55,7 @@ async def test_queue_without_its_last_run_is_empty(world: World) -> None:
 
 
 @pytest.mark.both_stores
-async def test_cancelled_interrupt_is_no_longer_counted_and_others_are(world: World) -> None:
+async def test_cancelled_interrupt_is_no_longer_counted_and_others_are(world: JournalBench) -> None:
     head = await world.thread()
     await world.accept(head.id)
     later = await world.queue(head.id)
@@ -65,7 +67,7 @@ async def test_cancelled_interrupt_is_no_longer_counted_and_others_are(world: Wo
     assert (after.queue, after.interrupts) == ((second,), 1)
 
 
-async def test_run_that_is_queued_while_another_leaves_keeps_its_place(world: World) -> None:
+async def test_run_that_is_queued_while_another_leaves_keeps_its_place(world: JournalBench) -> None:
     meddled, table = world.meddled()
     head = await world.thread(active_run="run_a")
     gone = await world.queue(head.id)
@@ -75,7 +77,7 @@ async def test_run_that_is_queued_while_another_leaves_keeps_its_place(world: Wo
     assert left != gone
 
 
-async def test_run_that_starts_while_it_is_cancelled_is_not_dropped(world: World) -> None:
+async def test_run_that_starts_while_it_is_cancelled_is_not_dropped(world: JournalBench) -> None:
     meddled, table = world.meddled()
     log = await world.taken()
     queued = await world.queue(log.snapshot.meta.thread_id)

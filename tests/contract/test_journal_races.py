@@ -13,17 +13,17 @@ from layover.errors import DecisionAlreadyMade, ThreadBusy
 from layover.ports import Accepted, StaleHead
 from layover.values.run import OnBusy, Status
 from support.aws.emulator import LocalAws
-from support.worlds.journal import World
+from support.worlds.journal import JournalBench
 
 WRITERS = 8
 
 
-def race(world: World, one: Callable[[World, int], Any]) -> list[Any]:
+def race(world: JournalBench, one: Callable[[JournalBench, int], Any]) -> list[Any]:
     """Each writer in a thread and an event loop of its own, all let go at once."""
     gate = threading.Barrier(WRITERS)
 
     async def prepared(n: int) -> Any:
-        mine = World(world.table, world.blobs, world.owner, world.clock)
+        mine = JournalBench(world.table, world.blobs, world.owner, world.clock)
         gate.wait(10)
         return await one(mine, n)
 
@@ -32,11 +32,11 @@ def race(world: World, one: Callable[[World, int], Any]) -> list[Any]:
         return [each.result(timeout=30) for each in running]
 
 
-async def test_one_of_eight_decisions_wins(dynamo_world: World) -> None:
+async def test_one_of_eight_decisions_wins(dynamo_world: JournalBench) -> None:
     world = dynamo_world
     [call] = await world.waiting(await world.taken(), "c1")
 
-    async def decide(mine: World, n: int) -> bool:
+    async def decide(mine: JournalBench, n: int) -> bool:
         try:
             await mine.decide(call, mine.data(n), reason=f"{n}")
         except DecisionAlreadyMade:
@@ -51,11 +51,11 @@ async def test_one_of_eight_decisions_wins(dynamo_world: World) -> None:
     assert await world.said(call.run_id) == [won.index(True)]
 
 
-async def test_one_of_eight_runs_starts(dynamo_world: World) -> None:
+async def test_one_of_eight_runs_starts(dynamo_world: JournalBench) -> None:
     world = dynamo_world
     head = await world.thread()
 
-    async def accept(mine: World, n: int) -> str:
+    async def accept(mine: JournalBench, n: int) -> str:
         try:
             await mine.journal.accept(mine.new_run(head), head, OnBusy.REJECT, None)
         except StaleHead:
@@ -69,11 +69,11 @@ async def test_one_of_eight_runs_starts(dynamo_world: World) -> None:
     assert len((await world.journal.runs(world.owner, head.id, 99, None)).items) == 1
 
 
-async def test_eight_enqueued_runs_lose_nobody(dynamo_world: World) -> None:
+async def test_eight_enqueued_runs_lose_nobody(dynamo_world: JournalBench) -> None:
     world = dynamo_world
     head = await world.thread()
 
-    async def accept(mine: World, n: int) -> Accepted:
+    async def accept(mine: JournalBench, n: int) -> Accepted:
         while True:
             try:
                 return await mine.accept(head.id, OnBusy.ENQUEUE)
@@ -87,11 +87,11 @@ async def test_eight_enqueued_runs_lose_nobody(dynamo_world: World) -> None:
     assert {active, *after.queue} == {a.run_id for a in answers}
 
 
-async def test_eight_takers_have_an_epoch_each(dynamo_world: World) -> None:
+async def test_eight_takers_have_an_epoch_each(dynamo_world: JournalBench) -> None:
     world = dynamo_world
     run_id = await world.started()
 
-    async def take(mine: World, n: int) -> int | None:
+    async def take(mine: JournalBench, n: int) -> int | None:
         log = await mine.journal.force(mine.owner, run_id)
         return log.snapshot.meta.epoch if log else None
 
@@ -99,11 +99,11 @@ async def test_eight_takers_have_an_epoch_each(dynamo_world: World) -> None:
     assert sorted(epochs) == list(range(1, WRITERS + 1))
 
 
-async def test_eight_writers_in_threads_share_one_sequence(dynamo_world: World) -> None:
+async def test_eight_writers_in_threads_share_one_sequence(dynamo_world: JournalBench) -> None:
     world = dynamo_world
     log = await world.taken()
 
-    async def speak(mine: World, n: int) -> None:
+    async def speak(mine: JournalBench, n: int) -> None:
         writer = await mine.join(log.snapshot.meta.id)
         for i in range(3):
             writer.emit(mine.data([n, i]))
@@ -116,12 +116,12 @@ async def test_eight_writers_in_threads_share_one_sequence(dynamo_world: World) 
     assert len(said) == WRITERS * 3
 
 
-async def test_one_of_eight_ends_counts(dynamo_world: World) -> None:
+async def test_one_of_eight_ends_counts(dynamo_world: JournalBench) -> None:
     world = dynamo_world
     log = await world.taken()
     queued = await world.queue(log.snapshot.meta.thread_id)
 
-    async def end(mine: World, n: int) -> str | None:
+    async def end(mine: JournalBench, n: int) -> str | None:
         writer = await mine.journal.force(mine.owner, log.snapshot.meta.id)
         if writer is None:
             return "over"
@@ -150,6 +150,10 @@ class Client:
         self.arrived = threading.Event()
         self.goes_on = threading.Event()
 
+    def repeat(self, operation: str) -> None:
+        """Send the next call of this operation twice."""
+        self.repeats = operation
+
     def __getattr__(self, operation: str) -> Any:
         def call(**arguments: Any) -> Any:
             send = getattr(self._client, operation)
@@ -171,18 +175,18 @@ def client(aws: LocalAws) -> Client:
 
 
 @pytest.fixture
-def odd_world(aws: LocalAws, client: Client, dynamo_world: World) -> World:
+def odd_world(aws: LocalAws, client: Client, dynamo_world: JournalBench) -> JournalBench:
     table = DynamoTable(lambda: client, aws.table)  # type: ignore[arg-type, return-value]
-    return World(table, dynamo_world.blobs, dynamo_world.owner, dynamo_world.clock)
+    return JournalBench(table, dynamo_world.blobs, dynamo_world.owner, dynamo_world.clock)
 
 
 async def test_batch_whose_answer_was_lost_is_not_told_twice(
-    odd_world: World, client: Client
+    odd_world: JournalBench, client: Client
 ) -> None:
     """boto3 repeats a put after a lost answer; the condition then fails on the writer's own item."""
     log = await odd_world.taken()
     log.emit(odd_world.data("a"))
-    client.repeats = "put_item"
+    client.repeat("put_item")
     await log.flush()
     assert client.repeats is None
     log.emit(odd_world.data("b"))
@@ -191,14 +195,14 @@ async def test_batch_whose_answer_was_lost_is_not_told_twice(
 
 
 async def test_transaction_whose_answer_was_lost_happens_once(
-    odd_world: World, client: Client
+    odd_world: JournalBench, client: Client
 ) -> None:
     log = await odd_world.taken()
-    client.repeats = "transact_write_items"
+    client.repeat("transact_write_items")
     await log.put_step(odd_world.step(log), odd_world.data("step"))
-    client.repeats = "transact_write_items"
+    client.repeat("transact_write_items")
     [call] = await odd_world.waiting(await odd_world.taken(), "c1")
-    client.repeats = "transact_write_items"
+    client.repeat("transact_write_items")
     await odd_world.decide(call)
     assert client.repeats is None
     assert await odd_world.said(log.snapshot.meta.id) == ["step"]
@@ -206,7 +210,7 @@ async def test_transaction_whose_answer_was_lost_happens_once(
 
 @pytest.mark.parametrize("operation", ["put_item", "transact_write_items"])
 async def test_events_of_a_cancelled_write_are_told_once(
-    odd_world: World, client: Client, operation: str
+    odd_world: JournalBench, client: Client, operation: str
 ) -> None:
     """The request goes on in its thread; what it carried must not be written again."""
     log = await odd_world.taken()

@@ -17,13 +17,13 @@ from layover.values.run import (
     RunSnapshot,
     Status,
 )
-from support.worlds.journal import World, cancelled, open_by, planned, settled
+from support.worlds.journal import JournalBench, cancelled, open_by, planned, settled
 
 # Taking
 
 
 async def test_run_that_is_unknown_or_driven_by_another_execution_is_not_taken(
-    world: World,
+    world: JournalBench,
 ) -> None:
     run_id = await world.started()
     before = await world.state(run_id)
@@ -34,7 +34,7 @@ async def test_run_that_is_unknown_or_driven_by_another_execution_is_not_taken(
     assert await world.state(run_id) == before
 
 
-async def test_queued_run_is_not_taken(world: World) -> None:
+async def test_queued_run_is_not_taken(world: JournalBench) -> None:
     head = await world.thread()
     await world.accept(head.id)
     queued = await world.queue(head.id)
@@ -43,7 +43,7 @@ async def test_queued_run_is_not_taken(world: World) -> None:
     assert await world.journal.force(world.owner, queued) is None
 
 
-async def test_run_that_is_over_is_not_taken(world: World) -> None:
+async def test_run_that_is_over_is_not_taken(world: JournalBench) -> None:
     log = await world.taken()
     run_id = log.snapshot.meta.id
     await world.end(log)
@@ -52,7 +52,7 @@ async def test_run_that_is_over_is_not_taken(world: World) -> None:
     assert await world.journal.force(world.owner, run_id) is None
 
 
-async def test_sixth_attempt_without_a_step_is_refused(world: World) -> None:
+async def test_sixth_attempt_without_a_step_is_refused(world: JournalBench) -> None:
     run_id = await world.started()
     for _ in range(MAX_ATTEMPTS):
         await world.take(run_id)
@@ -65,7 +65,7 @@ async def test_sixth_attempt_without_a_step_is_refused(world: World) -> None:
     await world.end(log, status=Status.FAILED)
 
 
-async def test_taking_raises_epoch_and_attempts_and_joining_neither(world: World) -> None:
+async def test_taking_raises_epoch_and_attempts_and_joining_neither(world: JournalBench) -> None:
     run_id = await world.started()
     for n in (1, 2):
         meta = (await world.take(run_id)).snapshot.meta
@@ -74,7 +74,7 @@ async def test_taking_raises_epoch_and_attempts_and_joining_neither(world: World
     assert (meta.epoch, meta.attempts) == (2, 2)
 
 
-async def test_progress_lets_the_attempts_begin_again(world: World) -> None:
+async def test_progress_lets_the_attempts_begin_again(world: JournalBench) -> None:
     log = await world.taken()
     run_id = log.snapshot.meta.id
     for progress in (
@@ -88,7 +88,7 @@ async def test_progress_lets_the_attempts_begin_again(world: World) -> None:
         assert (await world.run(run_id)).attempts == 0
 
 
-async def test_opening_a_call_is_no_progress(world: World) -> None:
+async def test_opening_a_call_is_no_progress(world: JournalBench) -> None:
     log = await world.taken()
     await world.journaled(log, "c1")
     log = await world.take(log.snapshot.meta.id)
@@ -99,7 +99,7 @@ async def test_opening_a_call_is_no_progress(world: World) -> None:
 # Steps
 
 
-async def test_step_is_journaled_once(world: World) -> None:
+async def test_step_is_journaled_once(world: JournalBench) -> None:
     log = await world.taken()
     await log.put_step(world.step(log, text="first"))
     joined = await world.join(log.snapshot.meta.id)
@@ -110,7 +110,7 @@ async def test_step_is_journaled_once(world: World) -> None:
 
 
 @pytest.mark.both_stores
-async def test_next_writer_reads_what_was_journaled(world: World) -> None:
+async def test_next_writer_reads_what_was_journaled(world: JournalBench) -> None:
     log = await world.taken()
     now = world.clock.now()
     key = NoteKey(kind="profile", scope="resource", key="helper")
@@ -139,7 +139,7 @@ async def test_next_writer_reads_what_was_journaled(world: World) -> None:
     assert snapshot == await snapshot_of(world, log)
 
 
-async def test_end_of_a_step_is_recorded_with_its_event(world: World) -> None:
+async def test_end_of_a_step_is_recorded_with_its_event(world: JournalBench) -> None:
     log = await world.taken()
     await world.journaled(log)
     await log.end_step(1, world.data("ended"))
@@ -147,7 +147,7 @@ async def test_end_of_a_step_is_recorded_with_its_event(world: World) -> None:
     assert await world.said(log.snapshot.meta.id) == ["ended"]
 
 
-async def test_odd_call_ids_and_sub_agents_steps_keep_their_places(world: World) -> None:
+async def test_odd_call_ids_and_sub_agents_steps_keep_their_places(world: JournalBench) -> None:
     log = await world.taken()
     odd = ["a/b", "a#CALL#b", "ü ~", "a"]
     calls = await world.opened(log, *odd)
@@ -162,7 +162,7 @@ async def test_odd_call_ids_and_sub_agents_steps_keep_their_places(world: World)
 
 
 @pytest.mark.both_stores
-async def test_window_of_calls_opens_whole_or_not_at_all(world: World) -> None:
+async def test_window_of_calls_opens_whole_or_not_at_all(world: JournalBench) -> None:
     log = await world.taken()
     calls = await world.journaled(log, "c1", "c2")
     joined = await world.join(log.snapshot.meta.id)
@@ -172,7 +172,7 @@ async def test_window_of_calls_opens_whole_or_not_at_all(world: World) -> None:
     assert await world.journal.call(world.owner, calls[0].run_id, calls[0].key) is None
 
 
-async def test_open_call_names_its_opener(world: World) -> None:
+async def test_open_call_names_its_opener(world: JournalBench) -> None:
     log = await world.taken()
     [call] = await world.opened(log, "c1")
     assert await world.call(call) == call
@@ -180,7 +180,7 @@ async def test_open_call_names_its_opener(world: World) -> None:
 
 
 @pytest.mark.both_stores
-async def test_forty_calls_open_in_one_transaction(world: World) -> None:
+async def test_forty_calls_open_in_one_transaction(world: JournalBench) -> None:
     log = await world.taken()
     calls = await world.opened(log, *(f"c{n}" for n in range(40)))
     snapshot = await snapshot_of(world, log)
@@ -190,7 +190,7 @@ async def test_forty_calls_open_in_one_transaction(world: World) -> None:
     assert {c.state for c in snapshot.calls} == {CallState.SETTLED}
 
 
-async def test_opener_closes_its_call_after_the_epoch_moved(world: World) -> None:
+async def test_opener_closes_its_call_after_the_epoch_moved(world: JournalBench) -> None:
     """It ran, and nobody else may close it: the result is kept."""
     log = await world.taken()
     first, second = await world.opened(log, "c1", "c2")
@@ -203,7 +203,9 @@ async def test_opener_closes_its_call_after_the_epoch_moved(world: World) -> Non
     assert (await world.call(second)).result == "done"
 
 
-async def test_call_is_closed_by_nobody_but_its_opener_under_an_old_epoch(world: World) -> None:
+async def test_call_is_closed_by_nobody_but_its_opener_under_an_old_epoch(
+    world: JournalBench,
+) -> None:
     log = await world.taken()
     [call] = await world.opened(log, "c1")
     sibling = await world.join(call.run_id)
@@ -215,7 +217,7 @@ async def test_call_is_closed_by_nobody_but_its_opener_under_an_old_epoch(world:
     assert (await world.call(call)).state is CallState.OPEN
 
 
-async def test_call_is_closed_once(world: World) -> None:
+async def test_call_is_closed_once(world: JournalBench) -> None:
     log = await world.taken()
     [call] = await world.opened(log, "c1")
     await log.close_call(settled(call, "first"))
@@ -224,7 +226,9 @@ async def test_call_is_closed_once(world: World) -> None:
     assert (await world.call(call)).result == "first"
 
 
-async def test_next_attempt_settles_or_reopens_a_call_that_was_left_open(world: World) -> None:
+async def test_next_attempt_settles_or_reopens_a_call_that_was_left_open(
+    world: JournalBench,
+) -> None:
     log = await world.taken()
     left, again = await world.opened(log, "c1", "c2")
     turn = await world.take(left.run_id)
@@ -237,7 +241,7 @@ async def test_next_attempt_settles_or_reopens_a_call_that_was_left_open(world: 
     assert (await world.call(again)).opener == turn.opener
 
 
-async def test_last_call_of_a_step_ends_it_in_the_same_write(world: World) -> None:
+async def test_last_call_of_a_step_ends_it_in_the_same_write(world: JournalBench) -> None:
     log = await world.taken()
     [call] = await world.opened(log, "c1")
     await log.close_call(settled(call), world.data("turn-end"), ended_step=1)
@@ -247,19 +251,19 @@ async def test_last_call_of_a_step_ends_it_in_the_same_write(world: World) -> No
 # Waiting calls
 
 
-async def suspend(world: World, log: RunLog, call_id: str) -> None:
+async def suspend(world: JournalBench, log: RunLog, call_id: str) -> None:
     call = planned(log, world.step(log), call_id, suspension=world.suspension())
     await log.suspend_calls([call])
 
 
-async def test_call_without_a_suspension_cannot_wait(world: World) -> None:
+async def test_call_without_a_suspension_cannot_wait(world: JournalBench) -> None:
     log = await world.taken()
     [call] = await world.journaled(log, "c1")
     with pytest.raises(ValueError, match="suspension"):
         await log.suspend_calls([call])
 
 
-async def test_waiting_call_reads_back_and_the_run_shows_as_suspended(world: World) -> None:
+async def test_waiting_call_reads_back_and_the_run_shows_as_suspended(world: JournalBench) -> None:
     log = await world.taken()
     expires = world.clock.now() + timedelta(days=2)
     suspension = world.suspension(expires_at=expires, payload={"x": 1})
@@ -267,10 +271,10 @@ async def test_waiting_call_reads_back_and_the_run_shows_as_suspended(world: Wor
     assert (call.state, call.attempt, call.undecided) == (CallState.WAITING, 1, True)
     assert (call.token, call.opener, call.suspension) == (None, None, suspension)
     run = await world.run(call.run_id)
-    assert (run.waiting, run.shown_status) == ({call.key}, Status.SUSPENDED)
+    assert (run.waiting, run.shown_status) == (frozenset({call.key}), Status.SUSPENDED)
 
 
-async def test_undecided_call_is_neither_opened_nor_closed(world: World) -> None:
+async def test_undecided_call_is_neither_opened_nor_closed(world: JournalBench) -> None:
     log = await world.taken()
     [call] = await world.waiting(log, "c1")
     with pytest.raises(Fenced):
@@ -280,7 +284,7 @@ async def test_undecided_call_is_neither_opened_nor_closed(world: World) -> None
     assert await world.call(call) == call
 
 
-async def test_decided_call_is_opened_once(world: World) -> None:
+async def test_decided_call_is_opened_once(world: JournalBench) -> None:
     log = await world.taken()
     [call] = await world.waiting(log, "c1")
     decided = await world.decide(call)
@@ -292,7 +296,7 @@ async def test_decided_call_is_opened_once(world: World) -> None:
     assert (await world.call(call)).decision == decided.decision
 
 
-async def test_denied_call_is_settled_without_being_opened(world: World) -> None:
+async def test_denied_call_is_settled_without_being_opened(world: JournalBench) -> None:
     log = await world.taken()
     [call] = await world.waiting(log, "c1")
     decided = await world.decide(call, kind=DecisionKind.DENIED, reason="no")
@@ -305,7 +309,9 @@ async def test_denied_call_is_settled_without_being_opened(world: World) -> None
 
 
 @pytest.mark.both_stores
-async def test_waiting_again_is_a_new_attempt_without_token_and_decision(world: World) -> None:
+async def test_waiting_again_is_a_new_attempt_without_token_and_decision(
+    world: JournalBench,
+) -> None:
     log = await world.taken()
     [call] = await world.waiting(log, "c1")
     await world.store_token(call, "token")
@@ -320,7 +326,7 @@ async def test_waiting_again_is_a_new_attempt_without_token_and_decision(world: 
     assert (now.state, now.attempt, now.token, now.decision) == (CallState.WAITING, 2, None, None)
     assert (now.suspension, now.past) == (suspension, past)
     run = await world.run(call.run_id)
-    assert (run.waiting, run.decided) == ({call.key}, frozenset())
+    assert (run.waiting, run.decided) == (frozenset({call.key}), frozenset())
     # What looked at the first attempt finds it gone.
     assert await world.store_token(call, "late") is None
     with pytest.raises(Fenced):
@@ -328,7 +334,7 @@ async def test_waiting_again_is_a_new_attempt_without_token_and_decision(world: 
 
 
 @pytest.mark.both_stores
-async def test_calls_are_cancelled_whatever_they_were(world: World) -> None:
+async def test_calls_are_cancelled_whatever_they_were(world: JournalBench) -> None:
     log = await world.taken()
     step = world.step(log, "c1", "c2", "c3")
     await log.put_step(step)
@@ -346,7 +352,7 @@ async def test_calls_are_cancelled_whatever_they_were(world: World) -> None:
     assert (await world.journal.approvals(world.owner, None, 9, None)).items == ()
 
 
-async def snapshot_of(world: World, log: RunLog) -> RunSnapshot:
+async def snapshot_of(world: JournalBench, log: RunLog) -> RunSnapshot:
     snapshot = await world.journal.snapshot(world.owner, log.snapshot.meta.id)
     assert snapshot is not None
     return snapshot

@@ -1,9 +1,11 @@
 """What the journal keeps of a run that waits for its compaction."""
 
-from support.worlds.journal import World
+from support.worlds.journal import JournalBench
 
 
-async def test_a_run_says_before_which_steps_it_waited_last_and_before_that(world: World) -> None:
+async def test_a_run_says_before_which_steps_it_waited_last_and_before_that(
+    world: JournalBench,
+) -> None:
     log = await world.taken()
     await log.wait_for_compaction(2)
     once = await world.run(log.snapshot.meta.id)

@@ -8,7 +8,7 @@ import pytest
 from layover.ports import RunLog
 from layover.values.event import DataEvent
 from layover.values.run import MAX_WINDOW, CallRecord, CallState, DecisionKind, Status
-from support.worlds.journal import World, cancelled, open_by, planned
+from support.worlds.journal import JournalBench, cancelled, open_by, planned
 
 pytestmark = pytest.mark.both_stores
 
@@ -20,7 +20,7 @@ DECIDED = NOISE[:50_000]
 """29 KB compressed: it fits beside a body."""
 
 
-async def window(world: World, log: RunLog, size: int = MAX_WINDOW) -> list[CallRecord]:
+async def window(world: JournalBench, log: RunLog, size: int = MAX_WINDOW) -> list[CallRecord]:
     """Calls of one step, planned, with 300 KB of arguments each."""
     step = world.step(log, *(f"c{n}" for n in range(size)))
     await log.put_step(step)
@@ -31,7 +31,7 @@ async def window(world: World, log: RunLog, size: int = MAX_WINDOW) -> list[Call
 
 
 def with_suspension(
-    world: World, calls: Sequence[CallRecord], payload: str = NOISE
+    world: JournalBench, calls: Sequence[CallRecord], payload: str = NOISE
 ) -> list[CallRecord]:
     """Calls that wait from now on."""
     return [
@@ -40,23 +40,23 @@ def with_suspension(
     ]
 
 
-async def journaled(world: World, log: RunLog) -> Sequence[CallRecord]:
+async def journaled(world: JournalBench, log: RunLog) -> Sequence[CallRecord]:
     snapshot = await world.journal.snapshot(world.owner, log.snapshot.meta.id)
     assert snapshot is not None
     return snapshot.calls
 
 
-async def keys(world: World, log: RunLog) -> list[str]:
+async def keys(world: JournalBench, log: RunLog) -> list[str]:
     """What the run has in S3."""
     return await world.blobs.keys(world.keys.blob("runs", log.snapshot.meta.id) + "/")
 
 
-def told(world: World) -> DataEvent:
+def told(world: JournalBench) -> DataEvent:
     """An event of 300 KB."""
     return world.data(NOISE)
 
 
-async def test_window_of_large_calls_is_opened_in_one_write(world: World) -> None:
+async def test_window_of_large_calls_is_opened_in_one_write(world: JournalBench) -> None:
     log = await world.taken_with(NOISE)
     calls = await window(world, log)
     await log.open_calls(calls, told(world))
@@ -66,7 +66,7 @@ async def test_window_of_large_calls_is_opened_in_one_write(world: World) -> Non
     assert await world.said(log.snapshot.meta.id) == [NOISE]
 
 
-async def test_window_of_large_calls_is_suspended_in_one_write(world: World) -> None:
+async def test_window_of_large_calls_is_suspended_in_one_write(world: JournalBench) -> None:
     log = await world.taken_with(NOISE)
     calls = with_suspension(world, await window(world, log))
     await log.suspend_calls(calls, told(world))
@@ -77,7 +77,7 @@ async def test_window_of_large_calls_is_suspended_in_one_write(world: World) -> 
 
 @pytest.mark.parametrize(("payload", "decided"), [(NOISE, 3), (SHARE, MAX_WINDOW)])
 async def test_window_of_large_calls_is_cancelled_in_one_write(
-    world: World, payload: str, decided: int
+    world: JournalBench, payload: str, decided: int
 ) -> None:
     """Each fits an item, and came alone; some were decided meanwhile."""
     log = await world.taken_with(NOISE)
@@ -101,7 +101,7 @@ def open_as_settled(log: RunLog, call: CallRecord) -> CallRecord:
     return open_by(log, call).model_copy(update={"state": CallState.SETTLED})
 
 
-async def test_window_of_small_calls_puts_nothing_in_s3(world: World) -> None:
+async def test_window_of_small_calls_puts_nothing_in_s3(world: JournalBench) -> None:
     log = await world.taken()
     step = world.step(log, *(f"c{n}" for n in range(MAX_WINDOW)))
     await log.put_step(step)
@@ -112,7 +112,7 @@ async def test_window_of_small_calls_puts_nothing_in_s3(world: World) -> None:
     assert await keys(world, log) == []
 
 
-async def test_few_large_calls_put_nothing_in_s3(world: World) -> None:
+async def test_few_large_calls_put_nothing_in_s3(world: JournalBench) -> None:
     """As many as fit a transaction, whatever their size."""
     log = await world.taken()
     calls = await window(world, log, size=7)

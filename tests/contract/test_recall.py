@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -100,7 +101,7 @@ class Talk(Conversation):
         text: str,
         window: int = 20,
         options: Mapping[str, int] | None = None,
-        **fields: object,
+        **fields: Any,
     ) -> TurnContext:
         query = self.query(input, window)
         asked = await self.asked(text, **fields)

@@ -20,11 +20,10 @@ from layover.memory.entries import hash_of
 from layover.ports import Runtime
 from layover.ports.entries import Owners
 from layover.services.reembed import reembed
-from layover.testing import ScriptedModel
 from layover.values.context import Extraction
 from layover.values.memory_entry import EntryQuery, NewEntry
-from layover.wiring import in_memory_runtime
 from support.postgres.server import TestPostgres, fresh_owner
+from support.worlds.builder import build_runtime
 from support.worlds.threads import START, Conversation, Stores
 
 OLD, NEW = HashingEmbedder(64), HashingEmbedder(128)
@@ -41,16 +40,19 @@ class Some(Owners):
         return tuple(sorted(n for n in self.names if n > after))[:limit]
 
 
-class World:
+class OldVectors:
+    """Two owners whose entries and messages have vectors of the old embedder."""
+
     def __init__(self, stores: Stores) -> None:
         self.stores = stores
         self.ann, self.bob = fresh_owner(), fresh_owner()
         self.owners = Some([self.ann, self.bob])
 
     def runtime(self, embedder: Any, *agents: Agent) -> Runtime:
-        made = in_memory_runtime(*(agents or (AGENT,)), model=ScriptedModel([]))
         memory, threads = self.stores.memory, self.stores.threads
-        return replace(made, memory=memory, threads=threads, embedder=embedder)
+        return build_runtime(
+            *(agents or (AGENT,)), memory=memory, threads=threads, embedder=embedder
+        )
 
     async def teach(self, owner: str, number: int = 3, agent: str = "support") -> None:
         """As many entries and messages, each with a vector of the old embedder."""
@@ -100,22 +102,22 @@ class World:
 
 
 @pytest.fixture(params=["memory", "postgres"])
-def world(request: pytest.FixtureRequest) -> World:
+def world(request: pytest.FixtureRequest) -> OldVectors:
     if request.param == "memory":
         threads = InMemoryThreads()
-        return World(Stores(threads, InMemoryMemory(threads)))
+        return OldVectors(Stores(threads, InMemoryMemory(threads)))
     database: Database = request.getfixturevalue("database")
-    return World(Stores(PostgresThreads(database), PostgresMemory(database)))
+    return OldVectors(Stores(PostgresThreads(database), PostgresMemory(database)))
 
 
-async def test_without_an_embedder_there_is_nothing_to_do(world: World) -> None:
+async def test_without_an_embedder_there_is_nothing_to_do(world: OldVectors) -> None:
     with pytest.raises(ConfigurationError, match="LAYOVER_EMBEDDER_MODEL"):
         await reembed(world.runtime(None), world.owners)
     with pytest.raises(ConfigurationError, match="no agent 'nobody'"):
         await reembed(world.runtime(NEW), world.owners, "nobody")
 
 
-async def test_every_old_vector_is_replaced_and_a_second_time_none(world: World) -> None:
+async def test_every_old_vector_is_replaced_and_a_second_time_none(world: OldVectors) -> None:
     await world.teach(world.ann, 5)
     await world.teach(world.bob, 2)
     assert (await world.stale(world.ann), await world.stale(world.bob)) == (10, 4)
@@ -126,7 +128,7 @@ async def test_every_old_vector_is_replaced_and_a_second_time_none(world: World)
     assert (again.entries, again.messages) == (0, 0)
 
 
-async def test_what_was_found_by_words_alone_is_found_by_its_new_vector(world: World) -> None:
+async def test_what_was_found_by_words_alone_is_found_by_its_new_vector(world: OldVectors) -> None:
     await world.teach(world.ann)
     (vector,) = [recall.usable(v) for v in (await NEW.embed(["support entry 1"])).vectors]
     assert vector is not None
@@ -137,7 +139,7 @@ async def test_what_was_found_by_words_alone_is_found_by_its_new_vector(world: W
     assert found.content == "support entry 1"
 
 
-async def test_what_is_stopped_goes_on_where_it_was(world: World) -> None:
+async def test_what_is_stopped_goes_on_where_it_was(world: OldVectors) -> None:
     await world.teach(world.ann, 6)
 
     class Dying(HashingEmbedder):
@@ -154,7 +156,7 @@ async def test_what_is_stopped_goes_on_where_it_was(world: World) -> None:
     assert await world.stale(world.ann) == 0
 
 
-async def test_only_the_named_agents_vectors_are_replaced(world: World) -> None:
+async def test_only_the_named_agents_vectors_are_replaced(world: OldVectors) -> None:
     sales = Agent("sales", memory=AGENT.memory)
     await world.teach(world.ann)
     await world.teach(world.ann, agent="sales")
@@ -163,7 +165,7 @@ async def test_only_the_named_agents_vectors_are_replaced(world: World) -> None:
     assert await world.stale(world.ann, agent="sales") == 0
 
 
-async def test_an_agents_own_embedder_makes_its_entries_vectors(world: World) -> None:
+async def test_an_agents_own_embedder_makes_its_entries_vectors(world: OldVectors) -> None:
     own = HashingEmbedder(32)
     agent = Agent("support", memory=Memory(episodic=EpisodicMemory(embedder=own)))
     await world.teach(world.ann)
@@ -173,7 +175,7 @@ async def test_an_agents_own_embedder_makes_its_entries_vectors(world: World) ->
     assert entries == ()
 
 
-async def test_texts_without_a_usable_vector_are_told_and_end_nothing(world: World) -> None:
+async def test_texts_without_a_usable_vector_are_told_and_end_nothing(world: OldVectors) -> None:
     class Silent(HashingEmbedder):
         async def embed(self, texts: Any) -> Any:
             found = await super().embed(texts)
@@ -201,7 +203,7 @@ class Choosy(HashingEmbedder):
 
 
 async def test_a_text_that_the_embedder_refuses_keeps_no_other_from_its_vector(
-    world: World,
+    world: OldVectors,
 ) -> None:
     await world.teach(world.ann, 5)
     await world.teach(world.bob, 2)
@@ -213,7 +215,9 @@ async def test_a_text_that_the_embedder_refuses_keeps_no_other_from_its_vector(
 
 
 @pytest.mark.parametrize("status", [400, 401])
-async def test_an_embedder_that_refuses_every_text_is_asked_once(world: World, status: int) -> None:
+async def test_an_embedder_that_refuses_every_text_is_asked_once(
+    world: OldVectors, status: int
+) -> None:
     await world.teach(world.ann)
     embedder = Choosy("", status)
     with pytest.raises(ModelError, match="too long"):
@@ -222,7 +226,7 @@ async def test_an_embedder_that_refuses_every_text_is_asked_once(world: World, s
 
 
 async def test_an_entrys_vector_of_another_length_is_not_compared_though_the_label_is_the_same(
-    world: World,
+    world: OldVectors,
 ) -> None:
     await world.teach(world.ann)
     memory, vector = world.stores.memory, (1.0, *[0.0] * 31)
@@ -243,7 +247,7 @@ async def test_an_entrys_vector_of_another_length_is_not_compared_though_the_lab
 
 
 async def test_vectors_of_another_length_are_replaced_though_the_label_is_the_same(
-    world: World,
+    world: OldVectors,
 ) -> None:
     class Shorter(HashingEmbedder):
         def __init__(self) -> None:

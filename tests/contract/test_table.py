@@ -9,6 +9,7 @@ import pytest
 
 from layover.adapters.journal.table import (
     Above,
+    Action,
     Below,
     Check,
     Condition,
@@ -106,7 +107,14 @@ VALUES: list[Any] = [
 
 NOT_STORED: list[Any] = [1.5, {"a": "b"}, datetime(2026, 1, 1, tzinfo=UTC), object(), ["x", 1.5]]
 
-RESERVED = {"name": "n", "status": "s", "owner": "o", "token": "t", "size": 1, "count": 2}
+RESERVED: dict[str, Any] = {
+    "name": "n",
+    "status": "s",
+    "owner": "o",
+    "token": "t",
+    "size": 1,
+    "count": 2,
+}
 """Words that expressions of DynamoDB do not take as names."""
 
 OVERLAPPING = [
@@ -150,7 +158,7 @@ async def test_set_that_is_empty_is_refused(table: Table, pk: str) -> None:
 async def test_value_comes_back_as_it_was(table: Table, pk: str, value: Any) -> None:
     await put(table, pk, "PUT", value=value)
     await table.write(Update(pk, "UPDATED", set={"value": value}))
-    actions = [
+    actions: list[Action] = [
         Put(pk, "PUT-TOGETHER", {"value": value}),
         Update(pk, "UPDATED-TOGETHER", set={"value": value}),
     ]
@@ -461,7 +469,7 @@ async def test_transaction_of_more_than_4_mb_is_refused_and_writes_nothing(
     """What is written and what an update leaves, together."""
     await put(table, pk, "A", text="a" * 350_000)
     before = await table.get(pk, "A")
-    changes = [Update(pk, "A", set={"n": 1}), Put(pk, "B", {"n": 1})]
+    changes: list[Action] = [Update(pk, "A", set={"n": 1}), Put(pk, "B", {"n": 1})]
     puts = [Put(pk, f"P{n:02d}", {"bytes": b"x" * 350_000}) for n in range(11)]
     with pytest.raises((ValueError, RetryableError)):
         await table.transact([*changes, *puts], f"{pk}-1")
@@ -495,7 +503,7 @@ async def test_one_of_racing_transactions_wins_and_the_others_see_its_item(
     failures = []
 
     async def claim(writer: int) -> bool:
-        mine = [
+        mine: list[Action] = [
             Put(pk, "A", {"by": writer}, when=Missing("pk")),
             Update(pk, "B", append={"won": f"{writer}"}, when=Shorter("won", 1)),
             Put(pk, f"C{writer}", {"by": writer}),

@@ -68,7 +68,7 @@ async def test_an_unknown_leaf_has_no_page(talk: Conversation) -> None:
         "é",
         "bm8",
         base64.urlsafe_b64encode(b"[" * 5000).decode(),
-        *(base64.urlsafe_b64encode(json.dumps(c).encode()).decode() for c in ([], {}, {"d": "1"})),
+        *(base64.urlsafe_b64encode(c.encode()).decode() for c in ("[]", "{}", '{"d": "1"}')),
         *(base64.urlsafe_b64encode(json.dumps({"d": d}).encode()).decode() for d in (-2, 2**40)),
     ],
 )

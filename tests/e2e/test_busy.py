@@ -31,7 +31,7 @@ def test_of_many_runs_at_once_one_is_accepted(ann: Caller, brain: Brain) -> None
         hold = threading.Event()
         text = brain.plan(say("only", hold=hold))
         path = f"/threads/{thread}/runs"
-        answers = at_once(*[lambda p=path, t=text: ann.call("POST", p, {"input": t})] * 4)  # type: ignore[misc]
+        answers = at_once(*[lambda p=path, t=text: ann.call("POST", p, {"input": t})] * 4)
         hold.set()
         assert sorted(a.status for a in answers) == [202, 409, 409, 409]
         (accepted,) = [a.body["id"] for a in answers if a.status == 202]

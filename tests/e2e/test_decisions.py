@@ -113,9 +113,7 @@ def test_parallel_calls_decided_at_once_settle_once_each(
     text = brain.plan(asked, say("all four"))
     run = ann.suspended(ann.ask(ann.thread("wide"), text)["id"], 4)
     assert [p["tool_call_id"] for p in run["pending"]] == keys
-    answers = at_once(
-        *(lambda k=k: ann.decide(run["id"], k, "approve") for k in keys)  # type: ignore[misc]
-    )
+    answers = at_once(*(lambda k=k: ann.decide(run["id"], k, "approve") for k in keys))
     assert [a.status for a in answers] == [202] * 4
     over = ann.over(run["id"])
     assert over["text"] == "all four"

@@ -127,7 +127,7 @@ def test_many_users_at_once_all_get_their_answers(system: System, brain: Brain) 
         run = users[index].start(users[index].thread("plain"), texts[index])
         return str(users[index].over(run["id"], 60)["text"])
 
-    answers = at_once(*(lambda i=i: talk(i) for i in range(MANY)))  # type: ignore[misc]
+    answers = at_once(*(lambda i=i: talk(i) for i in range(MANY)))
     assert answers == [f"answer {i}" for i in range(MANY)]
 
 
@@ -143,9 +143,13 @@ def test_waiting_callers_do_not_keep_others_out(system: System, brain: Brain) ->
         system.kill("api")
         with ThreadPoolExecutor(6) as pool:
             waiters = [pool.submit(ann.run, stuck["id"], 25) for _ in range(6)]
-            gave_up = lambda: any(waiter.done() for waiter in waiters)  # noqa: E731
-            busy = lambda: sum(e["busy"] for e in system.environments("api"))  # noqa: E731
-            eventually(lambda: gave_up() or busy() >= 6, within=60)
+            eventually(
+                lambda: (
+                    any(waiter.done() for waiter in waiters)
+                    or sum(e["busy"] for e in system.environments("api")) >= 6
+                ),
+                within=60,
+            )
             answer = system.caller().call("GET", "/healthz")
             status = ann.run(stuck["id"])["status"]
             hold.set()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.providers.openai import call, calls, fail, say
+from support.providers.openai import Answer, call, calls, fail, say
 from support.system.system import Brain, Caller, Json, System, eventually
 
 MOVED = "you should know that I moved to Bern last month"
@@ -20,12 +20,17 @@ FACTS = {
 }
 
 
+def always(answer: Answer) -> Callable[[Any], Answer]:
+    """Answer every request with this."""
+    return lambda _: answer
+
+
 @pytest.fixture(autouse=True)
 def learner(brain: Brain) -> Iterator[None]:
     """A model that takes every turn to be about Bern: only who said so may be believed."""
     for task, facts in FACTS.items():
         answer = say(json.dumps({"facts": facts}))
-        brain.provider.respond_with(lambda _, answer=answer: answer, task=task)
+        brain.provider.respond_with(always(answer), task=task)
     yield
     for task in (*FACTS, "title"):
         brain.provider.respond_with(lambda _: say(""), task=task)
@@ -352,7 +357,9 @@ def test_a_deleted_thread_is_forgotten(brain: Brain, system: System, ann: Caller
 
 
 def test_a_greeting_names_no_thread_and_a_later_question_does(keeper: Chat) -> None:
-    title = lambda: keeper.user.get(f"/threads/{keeper.thread}")["title"]  # noqa: E731
+    def title() -> Any:
+        return keeper.user.get(f"/threads/{keeper.thread}")["title"]
+
     words = "Late parcels and more " * 9
     answer = say(f"<think>hm</think>\n# **{words.strip()}**")
     keeper.brain.provider.respond_with(lambda _: answer, task="title")

@@ -52,7 +52,7 @@ class Script:
 
 
 @dataclass
-class World:
+class SideEffects:
     """The side effects of a script's tools."""
 
     ran: list[str] = field(default_factory=list)
@@ -125,8 +125,8 @@ class Driver:
 
     def __init__(self, script: Script) -> None:
         self.script = script
-        self.world = World()
-        self.bench = Bench(self.world.agent(script.concurrency), answers(*_replies(script)))
+        self.effects = SideEffects()
+        self.bench = Bench(self.effects.agent(script.concurrency), answers(*_replies(script)))
         self.cuts = list(zip(script.cuts, script.after, strict=False))
         self.rounds = 0
         self.decided = 0
@@ -227,7 +227,7 @@ async def _play(script: Script) -> None:
     if not head.unsaved:
         _check_messages(run, await bench.stored())
     for kind in NEVER_TWICE:
-        effects = [r for r in driver.world.ran if r.startswith(kind)]
+        effects = [r for r in driver.effects.ran if r.startswith(kind)]
         assert len(effects) == len(set(effects)), f"{kind} ran twice: {effects}"
     waiting = await bench.plain.journal.approvals(ANN, None, 100, None)
     assert waiting.items == (), "nothing waits for a run that is over"

@@ -83,7 +83,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """A worker says what it left out; each leaves out the same."""
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
-        output["left_out"] = dict(session.config.stash[_left_out])
+        left_out = session.config.stash[_left_out]
+        output["left_out"] = dict(left_out)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -95,7 +96,8 @@ def pytest_testnodedown(node: Any) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say what was left out, and which command runs it."""
-    for line in lines(terminalreporter.config.stash[_left_out]):
+    left_out = terminalreporter.config.stash[_left_out]
+    for line in lines(left_out):
         terminalreporter.write_line(line)
 
 

@@ -151,7 +151,7 @@ def test_runs_outlive_faults_at_random(faulty: Faulty) -> None:
     baseline = undisturbed(faulty, WINDING)
     seed = random.randrange(10**6)
     dice = random.Random(seed)
-    kinds = [
+    kinds: list[Refused | Lost | Failed] = [
         Refused(),
         Lost(),
         Failed(500, "InternalServerError"),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from layover.wiring import Environment
+from layover.values.environment import Environment
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()

@@ -1,7 +1,7 @@
 """Passwords of the database, and the model provider's key: where they come from on AWS."""
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
 import boto3
@@ -28,7 +28,7 @@ def session(**more: Any) -> boto3.session.Session:
     return boto3.session.Session(**(known | more))
 
 
-def client(service: str) -> Any:
+def client(service: Literal["rds", "secretsmanager", "ssm"]) -> Any:
     return session().client(service)
 
 

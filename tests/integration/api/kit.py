@@ -14,7 +14,7 @@ from api.app import answer
 from layover.ports import Runtime
 from support.system.documented import Answer as Judged
 from support.system.documented import Documented
-from support.worlds.services import ANN, World
+from support.worlds.services import ANN, ServiceBench
 
 T = TypeVar("T")
 USE = "openid layover/use"
@@ -27,7 +27,7 @@ class TestHost:
 
     __test__ = False
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: ServiceBench) -> None:
         self._world = world
         self._runner = asyncio.Runner()
 
@@ -111,7 +111,7 @@ def http_event(
 @cache
 def documented() -> Documented:
     """The API's own description, which every answer has to keep to."""
-    api = TestHost(World())
+    api = TestHost(ServiceBench())
     served = answer(http_event("GET", "/openapi.json", None, {}, None), None, api)
     api.close()
     return Documented(json.loads(served["body"]))
@@ -120,7 +120,7 @@ def documented() -> Documented:
 class Api:
     """A client of the function; `world` is behind it. Answers are held against the OpenAPI document."""
 
-    def __init__(self, world: World, host: TestHost) -> None:
+    def __init__(self, world: ServiceBench, host: TestHost) -> None:
         self.world = world
         self.host = host
 

@@ -10,7 +10,7 @@ from integration.api.kit import Api, TestHost
 from layover.errors import DatabaseWaking, RetryableError
 from layover.ports import DayUse, NoAllowance, Runtime
 from layover.values.settings import Settings
-from support.worlds.services import World
+from support.worlds.services import ServiceBench
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ class LimitedHost(TestHost):
 
 @pytest.fixture
 def limited() -> Iterator[Api]:
-    host = LimitedHost(World())
+    host = LimitedHost(ServiceBench())
     yield Api(host._world, host)
     host.close()
 

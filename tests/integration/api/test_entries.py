@@ -76,7 +76,10 @@ class Endless:
         return getattr(self._memory, name)
 
     async def find_entries(self, owner: str, query: EntryQuery) -> FoundEntries:
-        return await self._memory.find_entries(owner, query.model_copy(update={"skip": 0}))
+        found: FoundEntries = await self._memory.find_entries(
+            owner, query.model_copy(update={"skip": 0})
+        )
+        return found
 
 
 def test_nobody_reads_without_a_token(api: Api) -> None:
@@ -160,10 +163,10 @@ def test_the_last_page_that_a_search_answers_names_no_next_one(api: Api) -> None
     learn(api, "disk 1", "disk 2")
     api.world.runtime = replace(api.world.runtime, memory=Endless(api.world.runtime.memory))
     url = f"{ENTRIES}&limit=1&query=disk&cursor="
-    page = api.get(url + seal("found-entries", "9999")).json
+    page = api.get(f"{url}{seal('found-entries', '9999')}").json
     last = api.get(url + page["next_cursor"]).json
     assert (len(last["items"]), last["next_cursor"]) == (1, None)
-    assert api.get(url + seal("found-entries", "10001")).status == 422
+    assert api.get(f"{url}{seal('found-entries', '10001')}").status == 422
 
 
 def test_a_query_finds_the_best_with_its_scores(api: Api) -> None:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from integration.api.kit import Api
+from integration.api.kit import Answer, Api
 from layover.engine.belongings import Belongings
 from layover.values.message import FilePart
 from layover.values.run import CallRecord
-from support.worlds.services import BOB
+from support.worlds.services import ANN, BOB
 
 PNG = b"\x89PNG" + bytes(100)
 
@@ -36,9 +36,9 @@ def thread(api: Api) -> str:
     return str(api.post("/threads", {"agent": "support"}).json["id"])
 
 
-def ask(api: Api, thread_id: str, file_id: str, **options: object) -> object:
+def ask(api: Api, thread_id: str, file_id: str, sub: str = ANN) -> Answer:
     body = {"input": [{"type": "text", "text": "look"}, {"type": "file", "file_id": file_id}]}
-    return api.post(f"/threads/{thread_id}/runs", body, **options)  # type: ignore[arg-type]
+    return api.post(f"/threads/{thread_id}/runs", body, sub=sub)
 
 
 def blobs(api: Api) -> list[str]:
@@ -67,14 +67,15 @@ def test_a_file_that_cannot_be_is_refused(api: Api, field: str, value: object) -
 
 @pytest.mark.parametrize(("mime_type", "most"), [("image/png", 5), ("application/pdf", 20)])
 def test_a_file_has_a_largest_size_by_type(api: Api, mime_type: str, most: int) -> None:
-    body = {"name": "a", "mime_type": mime_type, "size": most * 1024 * 1024}
+    size = most * 1024 * 1024
+    body = {"name": "a", "mime_type": mime_type, "size": size}
     assert api.post("/files", body).status == 201
-    api.post("/files", {**body, "size": body["size"] + 1}).problem(413, "too-large")
+    api.post("/files", {**body, "size": size + 1}).problem(413, "too-large")
 
 
 @pytest.mark.parametrize("file_id", ["file_x", "", "x" * 3000, "../a", "a/b", "ü"])
 def test_a_file_that_nobody_announced_is_in_no_message(api: Api, file_id: str) -> None:
-    ask(api, thread(api), file_id).problem(422, "invalid-request")  # type: ignore[attr-defined]
+    ask(api, thread(api), file_id).problem(422, "invalid-request")
 
 
 def test_a_file_without_its_bytes_is_in_no_message(api: Api) -> None:
@@ -82,17 +83,17 @@ def test_a_file_without_its_bytes_is_in_no_message(api: Api) -> None:
     for data in (None, PNG[1:]):
         if data is not None:
             upload(api, file_id, data)
-        problem = ask(api, thread_id, file_id).problem(422, "invalid-request")  # type: ignore[attr-defined]
+        problem = ask(api, thread_id, file_id).problem(422, "invalid-request")
         assert problem["errors"][0]["loc"] == ["body", "input", 1, "file_id"]
     upload(api, file_id)
-    assert ask(api, thread_id, file_id).status == 202  # type: ignore[attr-defined]
+    assert ask(api, thread_id, file_id).status == 202
 
 
 def test_somebody_elses_file_is_not_there(api: Api) -> None:
     file_id = announce(api)
     upload(api, file_id)
     theirs = str(api.post("/threads", {"agent": "support"}, sub=BOB).json["id"])
-    ask(api, theirs, file_id, sub=BOB).problem(422, "invalid-request")  # type: ignore[attr-defined]
+    ask(api, theirs, file_id, sub=BOB).problem(422, "invalid-request")
     api.get(f"/files/{file_id}", sub=BOB).problem(404, "not-found")
 
 
@@ -104,7 +105,7 @@ def test_a_file_of_no_bytes_yet_has_no_link(api: Api) -> None:
 def test_a_message_names_its_file(api: Api) -> None:
     file_id, thread_id = announce(api), thread(api)
     upload(api, file_id)
-    run = ask(api, thread_id, file_id).json  # type: ignore[attr-defined]
+    run = ask(api, thread_id, file_id).json
     stored = api.do(api.world.journal.run("ann", run["id"]))
     assert stored is not None
     part = {"type": "file", "file_id": file_id, "url": None, "name": "a.png"}
@@ -117,7 +118,7 @@ def test_a_file_needs_no_database(api: Api) -> None:
     api.world.threads.asleep = True
     file_id = announce(api)
     upload(api, file_id)
-    assert ask(api, thread_id, file_id).status == 202  # type: ignore[attr-defined]
+    assert ask(api, thread_id, file_id).status == 202
     assert api.get(f"/files/{file_id}").status == 302
 
 
@@ -159,7 +160,7 @@ def test_a_deleted_threads_file_is_gone_before_it_is_erased(api: Api) -> None:
     ask(api, first, file_id)
     api.do(api.world.journal.mark_deleted("ann", first))
     api.get(f"/files/{file_id}").problem(404, "not-found")
-    ask(api, thread(api), file_id).problem(422, "invalid-request")  # type: ignore[attr-defined]
+    ask(api, thread(api), file_id).problem(422, "invalid-request")
 
 
 def test_the_whole_of_a_cut_result_is_its_owners(api: Api) -> None:

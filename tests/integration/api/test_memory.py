@@ -41,7 +41,7 @@ def stored_thread(api: Api) -> str:
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
 def test_a_sleeping_database_is_told_and_waked(api: Api, method: str) -> None:
     api.world.runtime = replace(api.world.runtime, memory=Asleep())
-    body = {"profile": {}} if method == "PUT" else None
+    body: Any = {"profile": {}} if method == "PUT" else None
     problem = api.send(method, PROFILE, body)
     problem.problem(503, "database-waking")
     assert problem.headers["retry-after"] == "5"
@@ -90,7 +90,7 @@ def test_a_profile_is_bounded(api: Api) -> None:
 
 
 def test_a_profile_that_is_not_there_is_empty(api: Api) -> None:
-    empty = {"agent": "support", "profile": {}, "updated_at": None}
+    empty: Any = {"agent": "support", "profile": {}, "updated_at": None}
     assert api.get(PROFILE).json == empty
     assert api.send("DELETE", PROFILE).status == 204
     assert api.get(PROFILE).json == empty

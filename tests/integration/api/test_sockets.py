@@ -9,16 +9,16 @@ import pytest
 from api.app import answer
 from integration.api.kit import Api, TestHost, http_event
 from support.worlds.services import ANN
-from support.worlds.sockets import SocketWorld
+from support.worlds.sockets import SocketBench
 
 
 @pytest.fixture
-def world() -> SocketWorld:
-    return SocketWorld()
+def world() -> SocketBench:
+    return SocketBench()
 
 
 @pytest.fixture
-def sockets(world: SocketWorld) -> Iterator[Api]:
+def sockets(world: SocketBench) -> Iterator[Api]:
     """The function, where sockets are served."""
     host = TestHost(world)
     yield Api(world, host)
@@ -33,7 +33,7 @@ def test_where_nothing_serves_sockets_there_is_no_ticket(api: Api) -> None:
     api.post("/socket-tickets").problem(404, "not-found")
 
 
-def test_a_ticket_has_its_text_its_url_and_its_end(sockets: Api, world: SocketWorld) -> None:
+def test_a_ticket_has_its_text_its_url_and_its_end(sockets: Api, world: SocketBench) -> None:
     answered = sockets.post("/socket-tickets")
     assert answered.status == 201
     assert answered.headers["cache-control"] == "no-store"
@@ -45,7 +45,7 @@ def test_a_ticket_has_its_text_its_url_and_its_end(sockets: Api, world: SocketWo
 
 @pytest.mark.parametrize("exp", ["1767229200", "1.7672292E9", 1767229200])
 def test_the_connection_ends_with_the_callers_token(
-    sockets: Api, world: SocketWorld, exp: object
+    sockets: Api, world: SocketBench, exp: object
 ) -> None:
     event = http_event("POST", "/socket-tickets", None, {}, ANN)
     event["requestContext"]["authorizer"]["jwt"]["claims"]["exp"] = exp

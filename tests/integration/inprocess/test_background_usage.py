@@ -1,7 +1,6 @@
 """What follows a run is paid for, too: a row of usage for each task (BEHAVIOUR 14)."""
 
 import json
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -19,7 +18,7 @@ FACTS = json.dumps({"facts": []})
 PAID = Usage(input_tokens=100, output_tokens=10)
 
 
-class World(Bench):
+class CostBench(Bench):
     """An agent that remembers everything; a token costs a thousandth of a dollar."""
 
     def __init__(self, **background: Any) -> None:
@@ -28,14 +27,10 @@ class World(Bench):
         memory = Memory(
             profile=True, session=True, semantic_recall=SemanticRecall(scope="resource")
         )
-        super().__init__(Agent("helper", memory=memory), model)
         self.embedder = HashingEmbedder()
         self.embedder.billed = True
-        self.runtime = self._paid(self.runtime)
-        self.plain = self._paid(self.plain)
-
-    def _paid(self, runtime: Any) -> Any:
-        return replace(runtime, price=_price, embedder=self.embedder)
+        agent = Agent("helper", memory=memory)
+        super().__init__(agent, model, price=_price, embedder=self.embedder)
 
     async def learn(self, text: str = SAID) -> str:
         """A run with all that follows it; its id."""
@@ -57,23 +52,23 @@ def _price(model: str, usage: Usage) -> Decimal:
 
 
 async def test_a_task_that_failed_costs_nothing() -> None:
-    world = World(title=[fail("down")], session=[fail("down")])
+    world = CostBench(title=[fail("down")], session=[fail("down")])
     assert world.background(await world.learn()).keys() == {"recall", "embedding", "profile"}
 
 
 async def test_an_embedder_that_failed_costs_nothing() -> None:
-    world = World()
+    world = CostBench()
     world.embedder.fault = ValueError()
     assert world.background(await world.learn()).keys() == {"title", "profile", "session"}
 
 
 async def test_an_answer_of_no_use_costs_what_it_costs() -> None:
-    world = World(profile=[say("garbage", usage=PAID)])
+    world = CostBench(profile=[say("garbage", usage=PAID)])
     assert world.background(await world.learn())["profile"] == 100
 
 
 async def test_each_task_has_its_row() -> None:
-    world = World()
+    world = CostBench()
     run_id = await world.learn()
     words = len(SAID.split())
     assert world.background(run_id) == {
@@ -86,7 +81,7 @@ async def test_each_task_has_its_row() -> None:
 
 
 async def test_background_work_is_priced_and_no_part_of_the_runs_usage() -> None:
-    world = World()
+    world = CostBench()
     run_id = await world.learn()
     _, title = world.threads.spent[ANN, run_id, "title"]
     assert (title.agent, title.usage.cost_usd) == ("helper", Decimal("0.11"))
@@ -95,7 +90,7 @@ async def test_background_work_is_priced_and_no_part_of_the_runs_usage() -> None
 
 
 async def test_a_run_that_is_extracted_again_costs_what_it_cost_first() -> None:
-    world = World(profile=[say(FACTS, usage=PAID), say(FACTS, usage=Usage(input_tokens=999))])
+    world = CostBench(profile=[say(FACTS, usage=PAID), say(FACTS, usage=Usage(input_tokens=999))])
     run_id = await world.learn()
     await extract(world.plain, world.payload(run_id))
     assert world.background(run_id)["profile"] == 100

@@ -40,7 +40,7 @@ def summed_up(prompt: Prompt) -> Reply:
 Answers = Callable[[Prompt], Reply]
 
 
-class World:
+class Reader:
     """A reader, its memory models and what was counted."""
 
     def __init__(
@@ -63,12 +63,9 @@ class World:
             "reader", instructions=instructions, tools=[read], memory=memory, max_iterations=99
         )
         background = {"observer": observer, "reflector": reflector, "summary": summed_up}
-        self.bench = Bench(agent, ScriptedModel(self._turn, background=background))
-        for name in ("plain", "runtime"):
-            runtime = replace(getattr(self.bench, name), metrics=self.metrics)
-            if window is not None:
-                runtime = replace(runtime, window=lambda model: window)
-            setattr(self.bench, name, runtime)
+        model = ScriptedModel(self._turn, background=background)
+        ports: dict[str, Any] = {} if window is None else {"window": lambda model: window}
+        self.bench = Bench(agent, model, metrics=self.metrics, **ports)
         if ahead:
             self.bench.observe_ahead()
 
@@ -117,7 +114,7 @@ async def test_a_compaction_that_ends_with_the_runs_input_takes_the_history_out_
     None
 ):
     thresholds = ObservationalMemory(message_tokens=3_000, observation_tokens=1_000)
-    world = World(thresholds)
+    world = Reader(thresholds)
     for n in range(5):
         await world.go(f"OLD {n} " + A_TOKEN * 100)
         await world.bench.remember()
@@ -132,7 +129,7 @@ async def test_a_compaction_that_ends_with_the_runs_input_takes_the_history_out_
 async def test_a_summary_that_ends_with_the_runs_input_takes_the_history_out_of_the_prompt() -> (
     None
 ):
-    world = World(RollingSummary(max_window=12_000, tail=2))
+    world = Reader(RollingSummary(max_window=12_000, tail=2))
     for n in range(2):
         await world.go(f"OLD {n} " + A_TOKEN * 100)
     await world.go("NEW " + A_TOKEN * 500, 2_000, 5, 5)
@@ -146,7 +143,7 @@ async def test_a_summary_that_ends_with_the_runs_input_takes_the_history_out_of_
 async def test_a_large_input_makes_no_step_wait_and_no_slice_is_observed_in_vain(
     tokens: int,
 ) -> None:
-    world = World(ObservationalMemory(message_tokens=3_000))
+    world = Reader(ObservationalMemory(message_tokens=3_000))
     await world.go(A_TOKEN * tokens, *[500] * 12)
     assert world.waits == 0
     kept = world.counted(Metric.OBSERVATIONS_MADE)
@@ -158,13 +155,13 @@ async def test_a_large_input_makes_no_step_wait_and_no_slice_is_observed_in_vain
     "mode", [ObservationalMemory(message_tokens=3_000), RollingSummary(max_window=13_750)]
 )
 async def test_nobody_waits_for_a_compaction_that_could_take_the_input_alone(mode: Any) -> None:
-    world = World(mode, ahead=False)
+    world = Reader(mode, ahead=False)
     await world.go(A_TOKEN * 6_000, 100)
     assert world.waits == 0
 
 
 async def test_a_memory_model_of_no_use_is_waited_for_once_in_a_while_alone() -> None:
-    world = World(ObservationalMemory(message_tokens=3_000), lambda prompt: say("no"), ahead=False)
+    world = Reader(ObservationalMemory(message_tokens=3_000), lambda prompt: say("no"), ahead=False)
     await world.go("read", *[1_000] * 12)
     assert 1 <= world.waits <= 12_000 // 3_000
     assert world.asked("observer") == 2 * world.waits
@@ -172,7 +169,7 @@ async def test_a_memory_model_of_no_use_is_waited_for_once_in_a_while_alone() ->
 
 async def test_a_memory_model_that_works_again_is_taken_up_in_the_same_run() -> None:
     answers = iter([say("no"), say("no")])
-    world = World(
+    world = Reader(
         ObservationalMemory(message_tokens=3_000),
         lambda prompt: next(answers, None) or noted(prompt),
         ahead=False,
@@ -182,7 +179,7 @@ async def test_a_memory_model_that_works_again_is_taken_up_in_the_same_run() -> 
     assert estimated_tokens(world.prompts[-1]) < 3_600
 
 
-async def compacted(world: World, run: Run, op: str, asked: str, **meta: Any) -> None:
+async def compacted(world: Reader, run: Run, op: str, asked: str, **meta: Any) -> None:
     """Compact for a run as if it had had slices observed ahead that never came. They are waited for in
     seconds: nobody does here."""
     found = await world.bench.plain.journal.snapshot(ANN, run.id)
@@ -199,14 +196,14 @@ async def compacted(world: World, run: Run, op: str, asked: str, **meta: Any) ->
 async def test_a_slice_that_the_run_waited_for_in_vain_is_made_at_once(
     op: str, waited: str
 ) -> None:
-    world = World(ObservationalMemory(message_tokens=3_000), ahead=False)
+    world = Reader(ObservationalMemory(message_tokens=3_000), ahead=False)
     run = await world.go("read", *[500] * 4)
     await compacted(world, run, op, run.messages[0].id, **{waited: 2})
     assert world.asked("observer") > 0
 
 
 async def test_where_nothing_may_leave_the_prompt_no_slice_is_waited_for() -> None:
-    world = World(ObservationalMemory(message_tokens=3_000), ahead=False)
+    world = Reader(ObservationalMemory(message_tokens=3_000), ahead=False)
     run = await world.go("hello")
     await compacted(world, run, NOW, run.input.id)
     assert world.asked("observer") == 0
@@ -216,7 +213,7 @@ async def test_a_reflector_that_has_nothing_to_condense_is_asked_again_only_abou
     None
 ):
     nothing = json.dumps({"drop": [], "merge": []})
-    world = World(
+    world = Reader(
         ObservationalMemory(message_tokens=3_000, observation_tokens=300),
         lambda prompt: say("* INFO (00:00) " + A_TOKEN * 240),
         lambda prompt: say(nothing),
@@ -230,7 +227,7 @@ async def test_a_reflector_that_has_nothing_to_condense_is_asked_again_only_abou
 async def test_instructions_that_fill_the_window_leave_room_for_compaction_before_turns_go() -> (
     None
 ):
-    world = World(
+    world = Reader(
         ObservationalMemory(message_tokens=9_000),
         ahead=False,
         instructions=A_TOKEN * 7_000,
@@ -245,7 +242,7 @@ async def test_instructions_that_fill_the_window_leave_room_for_compaction_befor
 
 
 async def test_a_window_that_the_provider_finds_full_earlier_is_waited_for_in_time() -> None:
-    world = World(ObservationalMemory(message_tokens=9_000), ahead=False, window=20_000)
+    world = Reader(ObservationalMemory(message_tokens=9_000), ahead=False, window=20_000)
     world.times = 2
     await world.go("read", *[1_000] * 12)
     assert world.waits > 0
@@ -256,6 +253,6 @@ async def test_a_window_that_the_provider_finds_full_earlier_is_waited_for_in_ti
 
 @pytest.mark.parametrize("ahead", [True, False])
 async def test_tokens_that_left_the_prompt_are_counted_once(ahead: bool) -> None:
-    world = World(ObservationalMemory(message_tokens=3_000), ahead=ahead)
+    world = Reader(ObservationalMemory(message_tokens=3_000), ahead=ahead)
     await world.go("read", *[1_000] * 8)
     assert 4_000 < world.counted(Metric.TOKENS_COMPACTED) < 8_000

@@ -15,7 +15,7 @@ from layover.services.entries import list_entries
 from layover.testing import HashingEmbedder
 from layover.values.prompt import Embedded
 from layover.values.usage import Usage
-from support.worlds.episodic import IMPORT, World, taught
+from support.worlds.episodic import IMPORT, LearningBench, taught
 from support.worlds.runs import ANN
 
 
@@ -35,7 +35,7 @@ class Hanging(HashingEmbedder):
 
 
 async def test_an_embedder_that_answers_wrongly_costs_no_run_and_words_still_find() -> None:
-    world = World(taught(IMPORT), embedder=Empty())
+    world = LearningBench(taught(IMPORT), embedder=Empty())
     assert await world.learn() == {"status": "extracted"}
     line = "- The nightly import of shop-7 fails with E1102. (today)"
     assert await world.sees("what about the import of shop-7?") == [line]
@@ -43,7 +43,7 @@ async def test_an_embedder_that_answers_wrongly_costs_no_run_and_words_still_fin
 
 async def test_without_an_embedder_there_is_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "layover"):
-        world = World(taught(IMPORT), taught())
+        world = LearningBench(taught(IMPORT), taught())
         world.agent = Agent("lonely", memory=world.agent.memory)
         world.agents = {"lonely": world.agent}
         await world.learn()
@@ -57,13 +57,13 @@ async def test_without_an_embedder_there_is_one_warning(caplog: pytest.LogCaptur
 async def test_a_failing_embedder_costs_no_run_and_words_still_find(fault: Exception) -> None:
     embedder = HashingEmbedder()
     embedder.fault = fault
-    world = World(taught(IMPORT), embedder=embedder)
+    world = LearningBench(taught(IMPORT), embedder=embedder)
     assert await world.learn() == {"status": "extracted"}
     assert len(await world.sees("what about the import of shop-7?")) == 1
 
 
 async def test_an_embedder_that_hangs_costs_a_turn_two_seconds_at_most() -> None:
-    world = World(taught(IMPORT))
+    world = LearningBench(taught(IMPORT))
     await world.learn()
     world.runtime = replace(world.runtime, embedder=Hanging())
     async with asyncio.timeout(10):
@@ -72,7 +72,7 @@ async def test_an_embedder_that_hangs_costs_a_turn_two_seconds_at_most() -> None
 
 async def test_an_agents_own_embedder_is_used() -> None:
     own, common = HashingEmbedder(64), HashingEmbedder()
-    world = World(taught(IMPORT), embedder=common)
+    world = LearningBench(taught(IMPORT), embedder=common)
     world.agent = Agent("own", memory=Memory(titles=False, episodic=EpisodicMemory(embedder=own)))
     world.agents = {"own": world.agent}
     await world.learn()
@@ -82,7 +82,7 @@ async def test_an_agents_own_embedder_is_used() -> None:
 
 async def test_an_agents_own_model_names_its_embedder() -> None:
     named = HashingEmbedder(64)
-    world = World(taught(IMPORT), embedding_model="hashing/64")
+    world = LearningBench(taught(IMPORT), embedding_model="hashing/64")
     asked: list[str] = []
 
     def embedder_named(name: str) -> HashingEmbedder:
@@ -97,7 +97,9 @@ async def test_an_agents_own_model_names_its_embedder() -> None:
 
 async def test_recall_and_episodic_memory_embed_a_query_once() -> None:
     embedder = HashingEmbedder()
-    world = World(taught(IMPORT), embedder=embedder, memory={"semantic_recall": SemanticRecall()})
+    world = LearningBench(
+        taught(IMPORT), embedder=embedder, memory={"semantic_recall": SemanticRecall()}
+    )
     await world.learn()
     before = embedder.asked
     assert len(await world.sees("what about the import of shop-7?")) == 1
@@ -107,7 +109,7 @@ async def test_recall_and_episodic_memory_embed_a_query_once() -> None:
 async def test_what_learning_costs_is_background_usage() -> None:
     embedder = HashingEmbedder()
     embedder.billed = True
-    world = World(taught(IMPORT), embedder=embedder)
+    world = LearningBench(taught(IMPORT), embedder=embedder)
     await world.learn()
     spent = {step: kind for (_, _, step), (kind, _) in world.threads.spent.items()}
     background = {step for step, kind in spent.items() if kind == "background"}
@@ -130,7 +132,7 @@ async def test_embedding_a_search_counts_for_its_users_day(by: str) -> None:
     embedder, noted = HashingEmbedder(), Noted()
     embedder.billed = True
     script = [call("recall_memory", query=query), say("I see")]
-    world = World(script=script, embedder=embedder)
+    world = LearningBench(script=script, embedder=embedder)
     world.runtime = replace(world.runtime, allowance=noted)
     world.plain = replace(world.plain, allowance=noted)
     if by == "tool":

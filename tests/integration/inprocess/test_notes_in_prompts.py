@@ -20,7 +20,7 @@ class Notes(BaseModel):
     city: str | None = None
 
 
-def agent(*script: object, memory: Memory) -> tuple[Agent, ScriptedModel]:
+def agent(*script: Any, memory: Memory) -> tuple[Agent, ScriptedModel]:
     model = ScriptedModel(list(script))
     made = Agent("helper", instructions="Help.", memory=memory)
     made.runtime = in_memory_runtime(made, model=model)
@@ -97,7 +97,7 @@ async def test_notes_of_one_user_are_not_shown_to_another() -> None:
 
 async def test_the_plan_stands_before_the_input_as_data() -> None:
     steps = [{"step": "look <b>", "status": "done"}, {"step": "book", "status": "pending"}]
-    plan = {"goal": "a trip", "phase": "search", "iterations": 1, "steps": steps}
+    plan: dict[str, Any] = {"goal": "a trip", "phase": "search", "iterations": 1, "steps": steps}
     helper, model = agent(call("plan", **plan), say("ok"), say("go"), memory=Memory(plan=True))
     made = await helper.generate("plan a trip", thread_id="t")
     assert "plan" in [t.name for t in model.prompts[0].tools]

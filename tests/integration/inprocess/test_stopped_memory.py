@@ -22,7 +22,7 @@ class Stopped(NoAllowance):
         return True
 
 
-class World(Bench):
+class MemoryBench(Bench):
     """An agent that keeps everything it can."""
 
     def __init__(self) -> None:
@@ -40,11 +40,9 @@ class World(Bench):
             compaction=ObservationalMemory(message_tokens=100),
             last_messages=1,
         )
-        super().__init__(Agent("helper", memory=memory), model)
         self.tasks: list[str] = []
         self.embedder = HashingEmbedder()
-        self.plain = replace(self.plain, embedder=self.embedder)
-        self.runtime = replace(self.runtime, embedder=self.embedder)
+        super().__init__(Agent("helper", memory=memory), model, embedder=self.embedder)
 
     def asked(self, task: str) -> Any:
         """A background task's model."""
@@ -65,7 +63,7 @@ class World(Bench):
 
 
 async def test_no_model_is_asked_while_the_system_is_stopped() -> None:
-    world = World()
+    world = MemoryBench()
     answers = await world.after(stopped=True)
     assert [answer["status"] for answer in answers] == ["nothing", "nothing"]
     assert world.tasks == []
@@ -73,7 +71,7 @@ async def test_no_model_is_asked_while_the_system_is_stopped() -> None:
 
 
 async def test_models_are_asked_while_it_is_not() -> None:
-    world = World()
+    world = MemoryBench()
     answers = await world.after(stopped=False)
     assert [answer["status"] for answer in answers] == ["extracted", "compacted"]
     assert {"title", "profile", "observer"} <= set(world.tasks)
@@ -81,7 +79,7 @@ async def test_models_are_asked_while_it_is_not() -> None:
 
 
 async def test_words_are_kept_for_recall_all_the_same() -> None:
-    world = World()
+    world = MemoryBench()
     await world.after(stopped=True)
     thread = world.threads.find(ANN, "t1")
     assert thread is not None

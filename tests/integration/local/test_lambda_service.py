@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -116,7 +117,7 @@ async def test_environment_killed_while_idle_costs_no_event(served: Served) -> N
     for _ in range(3):
         pid = await pid_of_turn(served)
         os.kill(pid, signal.SIGKILL)
-        await eventually(lambda pid=pid: pid not in pids(environments(served)))
+        await eventually(partial(gone, served, pid))
         assert (await turn(served)).function_error is None
 
 
@@ -313,6 +314,10 @@ async def test_invoke_api_names_an_unknown_function_like_lambda(served: Served) 
 def environments(served: Served) -> list[dict[str, object]]:
     every = served.runner.functions.environments()
     return [each for each in every if each["function"] in ("turn", "broken")]
+
+
+def gone(served: Served, pid: object) -> bool:
+    return pid not in pids(environments(served))
 
 
 def pids(listed: list[dict[str, object]]) -> set[object]:

@@ -48,7 +48,7 @@ def ask(server: Postgres, query: str = "SELECT 1") -> object:
     """The first value; None while nothing answers."""
     try:
         with psycopg.connect(server.dsn("postgres"), connect_timeout=10) as connection:
-            row = connection.execute(query).fetchone()  # type: ignore[call-overload]
+            row = connection.execute(query).fetchone()
     except psycopg.OperationalError:
         return None
     return row[0] if row else None

@@ -95,7 +95,7 @@ async def services_of(process: asyncio.subprocess.Process) -> dict[str, str]:
 
 def scalar(dsn: str, query: str) -> object:
     with psycopg.connect(dsn) as connection:
-        row = connection.execute(query).fetchone()  # type: ignore[call-overload]
+        row = connection.execute(query).fetchone()
     return row[0] if row else None
 
 

@@ -80,7 +80,7 @@ async def test_task_failure_needs_neither_error_nor_cause(
     fail = served.client("stepfunctions").send_task_failure
     for key in ("c1", "c2"):
         name = await token(served, run_id, key)
-        await asyncio.to_thread(lambda name=name: fail(taskToken=name, **failure))
+        await asyncio.to_thread(fail, taskToken=name, **failure)
     assert await end_of(served, arn) == "SUCCEEDED"
     for output in outputs(served, run_id):
         assert (output["Error"], output.get("Cause")) == (arrives, None)
@@ -95,7 +95,7 @@ async def test_what_a_task_is_answered_with_is_told_from_an_error(
     send = served.client("stepfunctions").send_task_success
     for key in ("c1", "c2"):
         name, text = await token(served, run_id, key), json.dumps(output)
-        await asyncio.to_thread(lambda name=name, text=text: send(taskToken=name, output=text))
+        await asyncio.to_thread(send, taskToken=name, output=text)
     assert await end_of(served, arn) == "SUCCEEDED"
     assert outputs(served, run_id) == [{"answer": output}] * 2
 
@@ -108,7 +108,7 @@ async def test_task_output_that_is_no_json_is_refused(served: Served) -> None:
         await asyncio.to_thread(states.send_task_success, taskToken=first, output="{no")
     for key in ("c1", "c2"):
         answer = {"taskToken": await token(served, "garbled", key), "output": "{}"}
-        await asyncio.to_thread(lambda answer=answer: states.send_task_success(**answer))
+        await asyncio.to_thread(states.send_task_success, **answer)
     assert await end_of(served, arn) == "SUCCEEDED"
 
 
@@ -178,9 +178,7 @@ async def test_stopped_execution_keeps_no_thread_and_stays_stopped(served: Serve
     assert "resume" not in served.lines("abandoned")
     for late in waiting:
         with pytest.raises(states.exceptions.ClientError):
-            await asyncio.to_thread(
-                lambda late=late: states.send_task_success(taskToken=late, output="{}")
-            )
+            await asyncio.to_thread(states.send_task_success, taskToken=late, output="{}")
 
 
 @pytest.mark.usefixtures("restless")
@@ -227,7 +225,7 @@ async def test_run_walks_turn_await_resume_turn_and_remember(served: Served) -> 
     send = served.client("stepfunctions").send_task_success
     for key in ("c1", "c2"):
         name = await token(served, "whole", key)
-        await asyncio.to_thread(lambda name=name: send(taskToken=name, output='{"x":1}'))
+        await asyncio.to_thread(send, taskToken=name, output='{"x":1}')
     assert await end_of(served, arn) == "SUCCEEDED"
     lines = served.lines("whole")
     assert lines[0] == "turn"

@@ -284,7 +284,8 @@ def test_loop_that_ends_with_an_event_under_way_refuses_it(
 
     async def for_ever(name: str, payload: bytes) -> InvokeResult:
         begun.set()
-        return await asyncio.get_running_loop().create_future()
+        never: asyncio.Future[InvokeResult] = asyncio.get_running_loop().create_future()
+        return await never
 
     monkeypatch.setattr(functions, "invoke", for_ever)
     services = WsgiServer(Services(functions, cast(Any, None)))
@@ -317,7 +318,7 @@ def test_work_that_a_loop_took_and_never_began_is_refused(pool: ThreadPoolExecut
         taken.set()
         return handle
 
-    loop.call_soon_threadsafe = take  # type: ignore[method-assign]
+    loop.call_soon_threadsafe = take  # type: ignore[method-assign, assignment]
     call = pool.submit(result_in, loop, answered())
     assert taken.wait(20)
     loop.close()

@@ -79,7 +79,13 @@ async def test_a_span_reads_only_its_own_messages(connection: AsyncConnection[An
 
 
 async def test_a_write_reads_no_more(connection: AsyncConnection[Any]) -> None:
-    made = {"through_id": LEAF, "id": "i", "at": "2026-01-01", "observations": "[]", "usage": "[]"}
+    made: dict[str, Any] = {
+        "through_id": LEAF,
+        "id": "i",
+        "at": "2026-01-01",
+        "observations": "[]",
+        "usage": "[]",
+    }
     made |= {"token_count": 1, "summary": None, "prompt_version": "v", "model": "m"}
     values = {**ASKED, **made, "kind": "observations", "after_id": "m19979"}
     queries = load("compaction.sql")

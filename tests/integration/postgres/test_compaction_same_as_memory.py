@@ -122,6 +122,10 @@ async def _grow(pair: Pair, leaf: str, _: str, bent: int) -> None:
     await pair.grow(leaf, bent + 1)
 
 
+def _span(after: str, through: str) -> Asked:
+    return lambda talk: talk.memory.span(talk.owner, talk.id, after, through)
+
+
 def _listed(leaf: str) -> Asked:
     return lambda talk: talk.memory.observations(talk.owner, talk.id, leaf)
 
@@ -156,4 +160,4 @@ async def test_any_script_of_compaction_does_the_same(
         await pair.compacted(leaf, "summary")
         await pair.same(_listed(leaf))
         after = pair.ids[0]
-        await pair.same(lambda talk, a=after, b=leaf: talk.memory.span(talk.owner, talk.id, a, b))
+        await pair.same(_span(after, leaf))

@@ -52,9 +52,9 @@ def install() -> None:
     aws.session().events.register("before-parameter-build", _call)
 
 
-def _watch(kind: type, variables: dict[str, str | None]) -> None:
+def _watch(kind: Any, variables: dict[str, str | None]) -> None:
     read = kind.__getattribute__
-    fields = frozenset(kind.model_fields)  # type: ignore[attr-defined]
+    fields = frozenset(kind.model_fields)
 
     def recorded(self: Any, name: str) -> Any:
         if name in fields or name == "__dict__":
@@ -65,7 +65,7 @@ def _watch(kind: type, variables: dict[str, str | None]) -> None:
                     _note_variable(variables.get(COPIED.get(each, each)))
         return read(self, name)
 
-    kind.__getattribute__ = recorded  # type: ignore[assignment, method-assign]
+    kind.__getattribute__ = recorded
 
 
 def _note_variable(name: str | None) -> None:

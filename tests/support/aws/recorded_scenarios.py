@@ -145,8 +145,8 @@ def kept(system: Recorded, brain: Brain) -> None:
     run = ann.ask(thread, brain.plan(*steps, say("kept")))
     decide(ann, run)
     assert ann.over(run["id"], LIMIT_S)["status"] == "success"
-    steps = (call("keep", key="k1"), call("pile", key="d"), call("keep_more", key="k2"))
-    run = ann.ask(thread, brain.plan(*steps, say("all kept")))
+    piled = (call("keep", key="k1"), call("pile", key="d"), call("keep_more", key="k2"))
+    run = ann.ask(thread, brain.plan(*piled, say("all kept")))
     decide(ann, run)
     assert ann.over(run["id"], LIMIT_S)["status"] == "success"
     assert any(len(json.dumps(e)) > PLENTY for e in ann.events(run["id"]))

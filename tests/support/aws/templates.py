@@ -56,7 +56,12 @@ class Synthesized:
         """What cfn-lint has to say: rules and messages."""
         kept = self.folder / "cfn-lint.json"
         if not kept.exists():
-            lint = [Path(sys.executable).with_name("cfn-lint"), str(self.file), "--format", "json"]
+            lint = [
+                str(Path(sys.executable).with_name("cfn-lint")),
+                str(self.file),
+                "--format",
+                "json",
+            ]
             run = subprocess.run(lint, capture_output=True, text=True, timeout=240, check=False)
             kept.write_text(json.dumps(json.loads(run.stdout or "[]")))
         found = [(m["Rule"]["Id"], m["Message"]) for m in json.loads(kept.read_text())]

@@ -71,8 +71,13 @@ def try_point(
                 killed = any(line.died == point for line in system.trace(client.name))
                 return replace(outcome, killed=killed, problem=about[:1500])
         if story.killed_at(point):
-            facts = {"recovery_s": story.recovery_s(point), "pause_s": story.longest_pause_s}
-            return replace(outcome, killed=True, seconds=story.seconds, **facts)
+            return replace(
+                outcome,
+                killed=True,
+                seconds=story.seconds,
+                recovery_s=story.recovery_s(point),
+                pause_s=story.longest_pause_s,
+            )
     if by_the_clock(point, stories):
         return replace(outcome, missed=True)
     return replace(outcome, problem="no run came by this point")

@@ -243,4 +243,4 @@ def _name_requests() -> None:
         _last_owner = ""
         return answer(event, *rest)
 
-    api.app.answer = named
+    vars(api.app)["answer"] = named

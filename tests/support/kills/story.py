@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from support.providers.openai import Reply
-from support.system.system import Json
+from support.system.system import Json, Planned
 
 if TYPE_CHECKING:
     from support.kills.torture import Client
@@ -64,7 +63,7 @@ class Scenario:
     `FUNCTION POINT`, empty for all but `BY_THE_CLOCK`. `ends`: success, failed, cancelled, erased."""
 
     name: str
-    steps: tuple[Reply, ...]
+    steps: tuple[Planned, ...]
     text: str
     stream: bool = False
     agent: str = "torture"

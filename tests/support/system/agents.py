@@ -155,8 +155,8 @@ async def remember(ctx: ToolContext, key: str) -> list[str]:
     return [message["content"] for message in await node.history()]
 
 
-FILES = [dump, draw, remember]
-TOOLS = [look_up, breaks, tells, refund, book, urgent, slow, slow_again, slow_refund]
+FILES: list[Any] = [dump, draw, remember]
+TOOLS: list[Any] = [look_up, breaks, tells, refund, book, urgent, slow, slow_again, slow_refund]
 
 support = Agent(name="support", model="openai/fake-1", instructions="You help.", tools=TOOLS)
 wide = Agent(

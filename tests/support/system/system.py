@@ -22,13 +22,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import httpx2
 import psutil
 
 from support.providers.openai import FakeOpenAI, Reply, fail
-from support.system.documented import Answer, Documented, Json
+from support.system.documented import Answer, Documented
+from support.system.documented import Json as Json
 
 TESTS = Path(__file__).parents[2]
 LAYOVER = Path(sys.executable).parent / "layover"
@@ -298,7 +299,7 @@ class System:
     lines: list[str] = field(default_factory=list)
     _callers: list[Caller] = field(default_factory=list)
 
-    def __enter__(self) -> "System":
+    def __enter__(self) -> Self:
         self.start()
         return self
 
@@ -376,8 +377,9 @@ class System:
     def _is_ready(self) -> bool:
         until = time.monotonic() + START_LIMIT_S
         with contextlib.suppress(queue.Empty):
-            left = lambda: max(0.1, until - time.monotonic())  # noqa: E731
-            while (line := self._output.get(timeout=left())) is not None:
+            while (
+                line := self._output.get(timeout=max(0.1, until - time.monotonic()))
+            ) is not None:
                 if line.startswith("ready "):
                     self.url = line.split()[1]
                     return True

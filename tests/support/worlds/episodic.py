@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from layover import Agent, EpisodicMemory, Memory
@@ -27,7 +26,7 @@ def taught(*items: Any) -> Any:
     return say(json.dumps({"entries": items}))
 
 
-class World(Bench):
+class LearningBench(Bench):
     """An agent that learns, with the extractor's answers."""
 
     def __init__(
@@ -44,11 +43,9 @@ class World(Bench):
         model = ScriptedModel(
             script or (lambda prompt: say("fine")), background={"extractor": answers}
         )
-        super().__init__(Agent("helper", memory=remembers, tools=list(tools)), model, power=power)
+        agent = Agent("helper", memory=remembers, tools=list(tools))
         self.metrics = MemoryMetrics()
-        more = {"embedder": embedder, "metrics": self.metrics}
-        self.plain = replace(self.plain, **more)
-        self.runtime = replace(self.runtime, **more)
+        super().__init__(agent, model, power=power, embedder=embedder, metrics=self.metrics)
 
     async def learn(self, text: str = SAID, thread: str = "t1") -> dict[str, str]:
         run = await self.go(text, thread=thread)

@@ -1,4 +1,4 @@
-"""A world of one owner for tests of the journal: threads, runs, writers, and what they journaled."""
+"""A bench of one owner for tests of the journal: threads, runs, writers, and what they journaled."""
 
 import itertools
 import random
@@ -45,7 +45,7 @@ def noise(size: int) -> str:
 
 
 @dataclass
-class World:
+class JournalBench:
     """A journal, and an owner that nobody else has."""
 
     table: Table
@@ -57,10 +57,10 @@ class World:
         self.journal = TableJournal(self.table, self.blobs, self.clock)
         self.keys = Keys(self.owner)
 
-    def meddled(self) -> "tuple[World, Meddled]":
+    def meddled(self) -> "tuple[JournalBench, Meddled]":
         """The same world over a table that can be meddled with."""
         table = Meddled(self.table)
-        return World(table, self.blobs, self.owner, self.clock), table  # type: ignore[arg-type]
+        return JournalBench(table, self.blobs, self.owner, self.clock), table
 
     def tick(self, seconds: float = 1) -> None:
         """Time passes."""

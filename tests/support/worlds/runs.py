@@ -3,22 +3,20 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel
 
 from layover import Agent, ToolContext, tool
 from layover.adapters.inmemory.blobs import MemoryBlobs
 from layover.adapters.inmemory.callbacks import MemoryCallbacks
-from layover.adapters.inmemory.memory import InMemoryMemory
 from layover.adapters.inmemory.model import ScriptedModel
 from layover.adapters.inmemory.table import MemoryTable
 from layover.adapters.inmemory.threads import InMemoryThreads
 from layover.adapters.journal.journal import TableJournal
 from layover.clock import ManualClock
 from layover.errors import DecisionAlreadyMade, RetryableError
-from layover.ids import RandomIds
-from layover.ports import ChatModel, Clock, Deadline, Runtime
+from layover.ports import ChatModel, Clock, Deadline, Runtime, ThreadStore
 from layover.services import approvals
 from layover.services.compact import AHEAD, NOW, compact
 from layover.services.deadlines import NoDeadline
@@ -42,6 +40,7 @@ from layover.values.prompt import Prompt, Reply
 from layover.values.run import Run, RunMeta, Status
 from layover.values.settings import Settings
 from layover.values.thread import ThreadHead
+from support.worlds.builder import build_runtime
 
 ANN = "ann"
 
@@ -144,7 +143,9 @@ class Bench:
         power: Power | None = None,
         settings: Settings | None = None,
         blobs: MemoryBlobs | None = None,
+        **ports: Any,
     ) -> None:
+        """`ports`: more fields of the runtime, for example an embedder."""
         self.agent = agent
         self.agents: dict[str, Agent] = {agent.name: agent}
         self.model: Any = ScriptedModel(model) if isinstance(model, Sequence) else model
@@ -154,29 +155,25 @@ class Bench:
         self.callbacks = MemoryCallbacks()
         self._table = MemoryTable()
         self._blobs = blobs or MemoryBlobs()
-        self.plain = self._runtime(self._table, self.threads, self.model, settings)
-        """Ports that never lose power, for looking at what there is."""
-        powered = Powered(self.threads, self.power)
-        self.runtime = self._runtime(
-            Powered(self._table, self.power), powered, Powered(self.model, self.power), settings
-        )
-
-    def _runtime(self, table: Any, threads: Any, model: Any, settings: Settings | None) -> Runtime:
-        return Runtime(
-            journal=TableJournal(table, self._blobs, self.clock),
-            threads=threads,
-            memory=InMemoryMemory(self.threads),
+        self.plain = build_runtime(
+            journal=TableJournal(self._table, self._blobs, self.clock),
+            threads=self.threads,
             blobs=self._blobs,
-            model=model,
+            model=self.model,
             callbacks=self.callbacks,
             clock=self.clock,
-            ids=RandomIds(),
             settings=settings or Settings(),
-            agents=self._agents,
+            agents=lambda: self.agents,
+            **ports,
         )
-
-    def _agents(self) -> dict[str, Agent]:
-        return self.agents
+        """Ports that never lose power, for looking at what there is."""
+        powered: Any = Powered(self._table, self.power)
+        self.runtime = replace(
+            self.plain,
+            journal=TableJournal(powered, self._blobs, self.clock),
+            threads=cast(ThreadStore, Powered(self.threads, self.power)),
+            model=cast(ChatModel, Powered(self.model, self.power)),
+        )
 
     async def start(self, text: str = "hello", thread: str = "t1", **options: Any) -> str:
         """Accept a run; its id."""

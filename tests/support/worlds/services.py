@@ -1,19 +1,18 @@
-"""A small world for tests of services and of the API: in-memory ports, and a hand that drives runs."""
+"""A bench for tests of services and of the API: in-memory ports, and a hand that drives runs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
 from layover import Agent, keys, tool
 from layover.adapters.inmemory.blobs import MemoryBlobs
 from layover.adapters.inmemory.journal import in_memory_journal
-from layover.adapters.inmemory.memory import InMemoryMemory
 from layover.adapters.inmemory.threads import InMemoryThreads
 from layover.clock import MICROSECOND, ManualClock
 from layover.errors import DatabaseWaking, RetryableError
 from layover.ids import SequentialIds
-from layover.ports import ChatModel, RunLog, Runtime
+from layover.ports import RunLog, Runtime
 from layover.services import threads as thread_service
 from layover.services.runs import Pace
 from layover.services.start_run import StartRun, start_run
@@ -33,9 +32,9 @@ from layover.values.run import (
     SuspensionKind,
     ToolMessageSlot,
 )
-from layover.values.settings import Settings
 from layover.values.thread import Thread, ThreadHead
 from layover.values.usage import Usage
+from support.worlds.builder import build_runtime
 
 ANN = "ann"
 BOB = "bob"
@@ -144,7 +143,7 @@ class ManualPace:
         self.slept.append(seconds)
 
 
-class World:
+class ServiceBench:
     """In-memory ports and shortcuts; everything belongs to ANN unless said otherwise."""
 
     def __init__(self) -> None:
@@ -161,16 +160,12 @@ class World:
         self.runtime = self._runtime()
 
     def _runtime(self) -> Runtime:
-        return Runtime(
+        return build_runtime(
             journal=self.journal,
             threads=self.threads,
-            memory=InMemoryMemory(self.threads),
-            blobs=MemoryBlobs(),
-            model=cast(ChatModel, None),
             callbacks=self.callbacks,
             clock=self.clock,
             ids=SequentialIds(),
-            settings=Settings(),
             agents=lambda: self.agents,
         )
 

@@ -1,4 +1,4 @@
-"""A world of services whose runs can be followed by socket."""
+"""A bench of services whose runs can be followed by socket."""
 
 import json
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ from layover.services.push import Pusher, Pushing
 from layover.values.event import DataEvent, Event
 from layover.values.run import FinishReason, Outcome, Status
 from layover.values.socket import Connection, Line
-from support.worlds.services import ANN, World
+from support.worlds.services import ANN, ServiceBench
 
 
 class Sink:
@@ -31,8 +31,8 @@ class Sink:
         self.to.told(owner, run_id, connections)
 
 
-class SocketWorld(World):
-    """`World` with sockets; connections `c1` and `c2` are open."""
+class SocketBench(ServiceBench):
+    """`ServiceBench` with sockets; connections `c1` and `c2` are open."""
 
     def __init__(
         self,

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from layover.context.tokens import OVERHEAD, estimate, message_tokens
+from layover.context.tokens import estimate, message_tokens
 from layover.values.message import (
     DataPart,
     Message,
@@ -15,6 +15,7 @@ from layover.values.message import (
     ToolCallPart,
     ToolResultPart,
 )
+from layover.values.tokens import OVERHEAD
 
 
 def message(role: Role, *parts: Part, model_output: str | None = None) -> Message:

@@ -31,7 +31,7 @@ class Choice(BaseModel):
 
 
 @dataclass
-class World:
+class SideEffects:
     """An agent whose tools have side effects, and the switch that ends its process."""
 
     power: Power
@@ -109,9 +109,9 @@ WAITING = [
 STORIES = {"plain": (plain, PLAIN), "waiting": (waiting, WAITING)}
 
 
-async def tell(story: str, power: Power) -> tuple[World, Bench, str]:
+async def tell(story: str, power: Power) -> tuple[SideEffects, Bench, str]:
     act, script = STORIES[story]
-    world = World(power)
+    world = SideEffects(power)
     bench = Bench(world.agent(), answers(*script), power=power)
     return world, bench, await act(bench)
 
@@ -164,7 +164,9 @@ class Twice(Power):
             self.cut_at = self.calls + self._later
 
 
-async def check(k: int, calm: World, world: World, bench: Bench, run: Run, expected: Run) -> None:
+async def check(
+    k: int, calm: SideEffects, world: SideEffects, bench: Bench, run: Run, expected: Run
+) -> None:
     where = f"crash {k}"
     assert (run.status, run.text) == (Status.SUCCESS, expected.text), where
     doubts = compare(where, told(run.messages), told(expected.messages))
@@ -190,7 +192,7 @@ def compare(where: str, found: list[Any], expected: list[Any]) -> set[str]:
     return doubts
 
 
-def check_effects(where: str, calm: World, world: World, doubts: set[str]) -> None:
+def check_effects(where: str, calm: SideEffects, world: SideEffects, doubts: set[str]) -> None:
     """What was journaled ran once; what is in doubt at most once; what is idempotent under one key."""
     assert len(doubts) <= 2, where
     known = {"sent": "send", "paid": "pay", "booked": "book"}

@@ -135,7 +135,7 @@ def test_a_database_that_does_not_answer_holds_no_cancel_up() -> None:
         async def asleep(_: Any) -> None:
             await asyncio.Event().wait()
 
-        stage.bench.threads.save_turn = asleep  # type: ignore[method-assign]
+        stage.bench.threads.save_turn = asleep  # type: ignore[method-assign, assignment]
         asked = time()
         meta = await cancel(stage.bench.plain, ANN, run.id)
         assert (meta.status, meta.saved) == (Status.CANCELLED, False)

@@ -1,6 +1,7 @@
 """The loop of a run: order of events, limits, failures, structured output, attempts."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -92,8 +93,7 @@ async def test_agents_that_cannot_be_imported_fail_the_run_with_what_is_wrong() 
     def broken_module() -> Any:
         raise DefinitionError("the agents' module 'x' cannot be imported: SyntaxError")
 
-    bench._agents = broken_module  # type: ignore[method-assign]
-    bench.runtime = bench._runtime(bench._table, bench.threads, bench.model, None)
+    bench.runtime = replace(bench.runtime, agents=broken_module)
     assert await bench.drive(run_id) == "over"
     run = await bench.run(run_id)
     assert run.error is not None

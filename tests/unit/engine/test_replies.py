@@ -181,7 +181,7 @@ async def test_a_reply_that_begins_again_keeps_no_id_of_the_broken_one() -> None
     class Breaking:
         """A stream that breaks in a call, and then makes another one."""
 
-        async def complete(self, prompt: Prompt, on_delta: Any) -> Reply:
+        async def complete(self, prompt: Prompt, on_delta: Any = None) -> Reply:
             if len(prompt.messages) > 1:
                 return say("done")
             on_delta(Delta(kind="tool-call", text="{", tool_call_id="a", tool_name="look"))

@@ -90,11 +90,16 @@ async def judge(bench: Bench, run: Run) -> None:
 def test_a_cancel_keeps_and_tells_once_what_is_being_journaled(
     name: str, fact: Fact, result: Any
 ) -> None:
-    args: dict[str, Any] = {"look": {"n": 1}, "pay": {"amount": 1}, "book": {"day": "mo"}}[name]
+    given: dict[str, dict[str, Any]] = {
+        "look": {"n": 1},
+        "pay": {"amount": 1},
+        "book": {"day": "mo"},
+    }
+    args = given[name]
 
     async def scene() -> None:
         ledger = Ledger()
-        tools = [ledger.look, ledger.pay, ledger.book]
+        tools: list[Any] = [ledger.look, ledger.pay, ledger.book]
         agent = Agent("helper", model="m", tools=tools)
         bench = Bench(agent, [call(name, **args), say("next")], clock=LoopClock())
         run = await stopped(bench, slowed(bench, fact))

@@ -14,7 +14,7 @@ from layover.adapters.inmemory.table import MemoryTable
 from layover.adapters.journal.events import LONGEST_BATCH
 from layover.errors import Fenced, RetryableError
 from layover.ports import RunLog
-from support.worlds.journal import Meddled, World, planned, settled
+from support.worlds.journal import JournalBench, Meddled, planned, settled
 
 Act = tuple[int, str, int]
 ACTS = st.tuples(
@@ -29,7 +29,7 @@ def test_any_interleaving_is_gapless_and_in_order(acts: list[Act]) -> None:
 
 
 async def _interleave(acts: list[Act]) -> None:
-    world = World(MemoryTable(), MemoryBlobs(), "ann")
+    world = JournalBench(MemoryTable(), MemoryBlobs(), "ann")
     turn = await world.taken()
     names = [f"c{n}" for n in range(len(acts))]
     waiting = await world.waiting(turn, *names) if acts else []
@@ -59,7 +59,7 @@ async def _interleave(acts: list[Act]) -> None:
     assert [[x for x in said if x[0] == n] for n in range(4)] == told
 
 
-async def _fact(world: World, log: RunLog, n: int, events: list[Any]) -> None:
+async def _fact(world: JournalBench, log: RunLog, n: int, events: list[Any]) -> None:
     call = planned(log, world.step(log), f"fact{n}")
     await log.close_call(settled(call), *events)
 
@@ -68,7 +68,7 @@ async def _fact(world: World, log: RunLog, n: int, events: list[Any]) -> None:
 @settings(max_examples=60, deadline=None)
 def test_any_page_of_any_log_is_what_follows(after: int, limit: int, batches: list[int]) -> None:
     async def check() -> None:
-        world = World(MemoryTable(), MemoryBlobs(), "ann")
+        world = JournalBench(MemoryTable(), MemoryBlobs(), "ann")
         log = await world.taken()
         for size in batches:
             log.emit(*(world.data() for _ in range(size)))
@@ -83,7 +83,7 @@ def test_any_page_of_any_log_is_what_follows(after: int, limit: int, batches: li
 
 @pytest.mark.parametrize("fact", [True, False])
 async def test_many_events_at_once_are_several_batches_in_order(fact: bool) -> None:
-    world = World(MemoryTable(), MemoryBlobs(), "ann")
+    world = JournalBench(MemoryTable(), MemoryBlobs(), "ann")
     log = await world.taken()
     run_id = log.snapshot.meta.id
     log.emit(*(world.data(n) for n in range(2 * LONGEST_BATCH + 7)))
@@ -101,7 +101,7 @@ async def test_many_events_at_once_are_several_batches_in_order(fact: bool) -> N
 
 @pytest.mark.parametrize("puts", range(3))
 async def test_events_that_could_not_be_written_are_written_later_and_once(puts: int) -> None:
-    world = World(MemoryTable(), MemoryBlobs(), "ann")
+    world = JournalBench(MemoryTable(), MemoryBlobs(), "ann")
     run_id = (await world.taken()).snapshot.meta.id
     meddled, table = world.meddled()
     log = await meddled.join(run_id)
@@ -122,7 +122,7 @@ async def test_events_that_could_not_be_written_are_written_later_and_once(puts:
 
 
 async def test_writer_that_loses_its_number_again_and_again_gets_through() -> None:
-    world = World(MemoryTable(), MemoryBlobs(), "ann")
+    world = JournalBench(MemoryTable(), MemoryBlobs(), "ann")
     log = await world.taken()
     meddled, table = world.meddled()
     slow = await meddled.join(log.snapshot.meta.id)
@@ -139,7 +139,7 @@ async def test_writer_that_loses_its_number_again_and_again_gets_through() -> No
 
 
 async def test_end_that_comes_first_stops_the_others() -> None:
-    world = World(MemoryTable(), MemoryBlobs(), "ann")
+    world = JournalBench(MemoryTable(), MemoryBlobs(), "ann")
     log = await world.taken()
     meddled, table = world.meddled()
     slow = await meddled.join(log.snapshot.meta.id)
@@ -156,12 +156,14 @@ async def test_end_that_comes_first_stops_the_others() -> None:
 
 
 async def test_events_that_tools_emit_from_threads_are_all_told() -> None:
-    world = World(MemoryTable(), MemoryBlobs(), "ann")
+    world = JournalBench(MemoryTable(), MemoryBlobs(), "ann")
     log = await world.taken()
-    threads = [
-        threading.Thread(target=lambda n=n: [log.emit(world.data([n, i])) for i in range(200)])
-        for n in range(3)
-    ]
+
+    def emit(n: int) -> None:
+        for i in range(200):
+            log.emit(world.data([n, i]))
+
+    threads = [threading.Thread(target=emit, args=(n,)) for n in range(3)]
     for thread in threads:
         thread.start()
     while any(thread.is_alive() for thread in threads):

@@ -277,8 +277,8 @@ def test_a_contradicted_entry_is_superseded_and_drops_nothing() -> None:
     assert kept == ["the limit is 60 s -> ['id of the limit is 30 s']"]
 
 
-LATER = {"created_at": AT + timedelta(minutes=1)}
-DOUBTED = {"verified": False}
+LATER: dict[str, Any] = {"created_at": AT + timedelta(minutes=1)}
+DOUBTED: dict[str, Any] = {"verified": False}
 
 
 @pytest.mark.parametrize(

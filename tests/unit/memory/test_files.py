@@ -15,7 +15,7 @@ from layover.services import files, threads
 from layover.services.start_run import StartRun, start_run
 from layover.values.file import FileFacts
 from layover.values.message import FilePart
-from support.worlds.services import ANN, World
+from support.worlds.services import ANN, ServiceBench
 
 NOW = SystemClock().now()
 DATA = b"1,2"
@@ -101,7 +101,7 @@ async def test_an_erasing_that_died_half_way_is_finished_by_the_next() -> None:
     assert await blobs.keys("u/") == []
 
 
-async def uploaded(world: World, file_id: str) -> FilePart:
+async def uploaded(world: ServiceBench, file_id: str) -> FilePart:
     """A file of ANN's that no thread has yet."""
     facts = FileFacts(id=file_id, name="a.csv", mime_type="text/csv", size=3, created_at=NOW)
     await Files(world.runtime.blobs, ANN).announce(facts)
@@ -111,7 +111,7 @@ async def uploaded(world: World, file_id: str) -> FilePart:
 
 
 async def test_a_thread_that_is_deleted_while_it_takes_a_file_leaves_none() -> None:
-    world, blobs = World(), Meanwhile()
+    world, blobs = ServiceBench(), Meanwhile()
     world.runtime = replace(world.runtime, blobs=blobs)
     thread = await world.thread()
     part = await uploaded(world, "f")
@@ -122,7 +122,7 @@ async def test_a_thread_that_is_deleted_while_it_takes_a_file_leaves_none() -> N
 
 
 async def test_a_deleted_thread_keeps_no_file_of_a_refused_input() -> None:
-    world, blobs = World(), Meanwhile()
+    world, blobs = ServiceBench(), Meanwhile()
     world.runtime = replace(world.runtime, blobs=blobs)
     thread = await world.thread()
     part = await uploaded(world, "f")

@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -297,7 +298,7 @@ async def test_what_nobody_read_for_too_long_is_written_over() -> None:
 
 async def test_what_is_read_is_used() -> None:
     made, log = await old()
-    for read in (log.history, lambda: log.branch(["m"]), log.history):
+    for read in (log.history, partial(log.branch, ["m"]), log.history):
         made.clock.advance(timedelta(days=6))
         assert texts(await read()) == ["old"]
 

@@ -162,7 +162,9 @@ async def test_credentials_of_a_role_are_asked_for_each_request(
     server.script([say("one"), say("two")])
     chat = connect(lambda: kept)
     await chat.complete(PLAIN)
-    kept.get_credentials().token = "next"
+    credentials = kept.get_credentials()
+    assert credentials is not None
+    credentials.token = "next"
     await chat.complete(PLAIN)
     sent = [r.headers["x-amz-security-token"] for r in server.requests]
     assert sent == [TOKEN, "next"]

@@ -4,7 +4,7 @@ import base64
 import json
 import math
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, MutableMapping
 from datetime import date
 from typing import Any
 
@@ -207,12 +207,12 @@ async def test_a_senseless_request_is_refused(
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/embeddings"])
 async def test_client_that_leaves_in_mid_body_is_no_error_of_ours(path: str) -> None:
     arriving = [{"type": "http.request", "body": b'{"mess', "more_body": True}]
-    sent: list[dict[str, Any]] = []
+    sent: list[MutableMapping[str, Any]] = []
 
     async def receive() -> dict[str, Any]:
         return arriving.pop() if arriving else {"type": "http.disconnect"}
 
-    async def send(message: dict[str, Any]) -> None:
+    async def send(message: MutableMapping[str, Any]) -> None:
         sent.append(message)
 
     scope = {"type": "http", "method": "POST", "path": path, "headers": [], "query_string": b""}

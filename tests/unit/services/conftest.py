@@ -2,10 +2,10 @@
 
 import pytest
 
-from support.worlds.services import World
+from support.worlds.services import ServiceBench
 
 
 @pytest.fixture
-def world() -> World:
+def world() -> ServiceBench:
     """In-memory ports."""
-    return World()
+    return ServiceBench()

@@ -9,22 +9,22 @@ from layover.errors import DecisionAlreadyMade, DecisionInvalid, NotFound
 from layover.services import approvals, runs, threads
 from layover.services.approvals import Decide, Verdict
 from layover.values.run import DecisionKind, Run, Status, SuspensionKind
-from support.worlds.services import ANN, BOB, World
+from support.worlds.services import ANN, BOB, ServiceBench
 
 APPROVE = Decide(Verdict.APPROVE)
 DENY = Decide(Verdict.DENY, reason="no\x00pe")
 
 
-async def decide(world: World, run: Run, request: Decide = APPROVE, call: str = "c1") -> Run:
+async def decide(world: ServiceBench, run: Run, request: Decide = APPROVE, call: str = "c1") -> Run:
     return await approvals.decide(world.runtime, ANN, run.id, call, request)
 
 
-async def still_waits(world: World, run: Run) -> bool:
+async def still_waits(world: ServiceBench, run: Run) -> bool:
     found = await runs.get(world.runtime, ANN, run.id)
     return found.status is Status.SUSPENDED and len(found.pending) == 1
 
 
-async def test_a_foreign_run_and_an_unknown_call_are_not_there(world: World) -> None:
+async def test_a_foreign_run_and_an_unknown_call_are_not_there(world: ServiceBench) -> None:
     run, _ = await world.suspended()
     other, _ = await world.suspended()
     with pytest.raises(NotFound):
@@ -36,7 +36,7 @@ async def test_a_foreign_run_and_an_unknown_call_are_not_there(world: World) -> 
     assert await still_waits(world, run)
 
 
-async def test_a_call_that_has_not_begun_cannot_be_decided(world: World) -> None:
+async def test_a_call_that_has_not_begun_cannot_be_decided(world: ServiceBench) -> None:
     run = await world.run((await world.thread()).id)
     log = await world.take(run.id)
     step = await world.step(log, "", ("c1", "refund", {}), ("c2", "refund", {}))
@@ -45,7 +45,7 @@ async def test_a_call_that_has_not_begun_cannot_be_decided(world: World) -> None
         await decide(world, run, call="c2")
 
 
-async def test_the_second_decision_of_a_call_is_refused(world: World) -> None:
+async def test_the_second_decision_of_a_call_is_refused(world: ServiceBench) -> None:
     run, call = await world.suspended()
     await decide(world, run)
     with pytest.raises(DecisionAlreadyMade):
@@ -56,7 +56,7 @@ async def test_the_second_decision_of_a_call_is_refused(world: World) -> None:
     assert recorded.decision.kind is DecisionKind.APPROVED
 
 
-async def test_one_of_many_decisions_at_once_wins(world: World) -> None:
+async def test_one_of_many_decisions_at_once_wins(world: ServiceBench) -> None:
     run, call = await world.suspended()
     await world.token(call)
     verdicts = [APPROVE, DENY] * 5
@@ -68,7 +68,7 @@ async def test_one_of_many_decisions_at_once_wins(world: World) -> None:
 
 
 async def test_a_late_decision_wakes_a_decided_call_again_before_it_is_refused(
-    world: World,
+    world: ServiceBench,
 ) -> None:
     run, call = await world.suspended()
     await world.token(call)
@@ -80,21 +80,21 @@ async def test_a_late_decision_wakes_a_decided_call_again_before_it_is_refused(
     assert world.callbacks.woken == [f"token of {run.id}"]
 
 
-async def test_a_settled_or_finished_call_cannot_be_decided(world: World) -> None:
+async def test_a_settled_or_finished_call_cannot_be_decided(world: ServiceBench) -> None:
     run = await world.run((await world.thread()).id)
     await world.finish(run.id)
     with pytest.raises(NotFound):
         await decide(world, run)
 
 
-async def test_an_expired_call_cannot_be_decided(world: World) -> None:
+async def test_an_expired_call_cannot_be_decided(world: ServiceBench) -> None:
     run, _ = await world.suspended(expires_at=world.clock.now() + timedelta(minutes=1))
     world.clock.advance(timedelta(minutes=1))
     with pytest.raises(DecisionAlreadyMade):
         await decide(world, run)
 
 
-async def test_a_decision_on_another_attempt_is_refused(world: World) -> None:
+async def test_a_decision_on_another_attempt_is_refused(world: ServiceBench) -> None:
     run, _ = await world.suspended(attempt=2)
     with pytest.raises(DecisionAlreadyMade):
         await decide(world, run, Decide(Verdict.APPROVE, attempt=1))
@@ -115,7 +115,7 @@ async def test_a_decision_on_another_attempt_is_refused(world: World) -> None:
     ],
 )
 async def test_a_decision_that_does_not_fit_leaves_the_call_waiting(
-    world: World, kind: SuspensionKind, request_: Decide
+    world: ServiceBench, kind: SuspensionKind, request_: Decide
 ) -> None:
     run, _ = await world.suspended(kind)
     with pytest.raises(DecisionInvalid):
@@ -123,7 +123,7 @@ async def test_a_decision_that_does_not_fit_leaves_the_call_waiting(
     assert await still_waits(world, run)
 
 
-async def test_what_does_not_fit_is_not_repeated(world: World) -> None:
+async def test_what_does_not_fit_is_not_repeated(world: ServiceBench) -> None:
     run, _ = await world.suspended(SuspensionKind.INPUT)
     with pytest.raises(DecisionInvalid) as refusal:
         await decide(world, run, Decide(Verdict.RESUME, data={"slot": ["secret"]}))
@@ -132,14 +132,14 @@ async def test_what_does_not_fit_is_not_repeated(world: World) -> None:
     ]
 
 
-async def test_a_decision_stands_though_the_call_cannot_be_woken(world: World) -> None:
+async def test_a_decision_stands_though_the_call_cannot_be_woken(world: ServiceBench) -> None:
     run, call = await world.suspended()
     await world.token(call)
     world.callbacks.down = True
     assert (await decide(world, run)).status is Status.RUNNING
 
 
-async def test_a_deleted_threads_calls_are_gone(world: World) -> None:
+async def test_a_deleted_threads_calls_are_gone(world: ServiceBench) -> None:
     run, _ = await world.suspended()
     await threads.delete(world.runtime, ANN, run.thread_id)
     assert (await approvals.list_approvals(world.runtime, ANN, None, 20, None)).items == ()
@@ -147,14 +147,14 @@ async def test_a_deleted_threads_calls_are_gone(world: World) -> None:
         await decide(world, run)
 
 
-async def test_a_foreign_threads_approvals_are_not_there(world: World) -> None:
+async def test_a_foreign_threads_approvals_are_not_there(world: ServiceBench) -> None:
     run, _ = await world.suspended()
     with pytest.raises(NotFound):
         await approvals.list_approvals(world.runtime, BOB, run.thread_id, 20, None)
     assert (await approvals.list_approvals(world.runtime, BOB, None, 20, None)).items == ()
 
 
-async def test_deciding_never_needs_the_database(world: World) -> None:
+async def test_deciding_never_needs_the_database(world: ServiceBench) -> None:
     run, _ = await world.suspended()
     world.threads.asleep = True
     await approvals.list_approvals(world.runtime, ANN, run.thread_id, 20, None)
@@ -162,7 +162,7 @@ async def test_deciding_never_needs_the_database(world: World) -> None:
     assert world.threads.asked == 0
 
 
-async def test_an_approval_is_recorded_told_and_wakes_the_call(world: World) -> None:
+async def test_an_approval_is_recorded_told_and_wakes_the_call(world: ServiceBench) -> None:
     run, call = await world.suspended()
     await world.token(call)
     args = {"order_id": "o1", "amount": 8}
@@ -181,20 +181,20 @@ async def test_an_approval_is_recorded_told_and_wakes_the_call(world: World) -> 
     ]
 
 
-async def test_what_is_shown_after_a_decision_is_what_is_journaled(world: World) -> None:
+async def test_what_is_shown_after_a_decision_is_what_is_journaled(world: ServiceBench) -> None:
     run, _ = await world.suspended()
     shown = await decide(world, run)
     found = await runs.get(world.runtime, ANN, run.id)
     assert shown.model_copy(update={"updated_at": found.updated_at}) == found
 
 
-async def test_edited_arguments_of_a_tool_that_is_gone_are_taken(world: World) -> None:
+async def test_edited_arguments_of_a_tool_that_is_gone_are_taken(world: ServiceBench) -> None:
     run, _ = await world.suspended()
     world.agents.clear()
     await decide(world, run, Decide(Verdict.APPROVE, args={"anything": 1}))
 
 
-async def test_a_denial_keeps_its_reason_without_what_cannot_be_stored(world: World) -> None:
+async def test_a_denial_keeps_its_reason_without_what_cannot_be_stored(world: ServiceBench) -> None:
     run, call = await world.suspended()
     await decide(world, run, DENY)
     recorded = await world.journal.call(ANN, run.id, call.key)
@@ -203,7 +203,7 @@ async def test_a_denial_keeps_its_reason_without_what_cannot_be_stored(world: Wo
     assert recorded.decision.reason == "no�pe"
 
 
-async def test_data_that_fits_resumes_the_call(world: World) -> None:
+async def test_data_that_fits_resumes_the_call(world: ServiceBench) -> None:
     run, call = await world.suspended(SuspensionKind.INPUT)
     await decide(world, run, Decide(Verdict.RESUME, data={"slot": "9:00"}))
     recorded = await world.journal.call(ANN, run.id, call.key)
@@ -212,7 +212,7 @@ async def test_data_that_fits_resumes_the_call(world: World) -> None:
     assert recorded.decision.data == {"slot": "9:00"}
 
 
-async def test_waiting_calls_are_listed_oldest_first_page_by_page(world: World) -> None:
+async def test_waiting_calls_are_listed_oldest_first_page_by_page(world: ServiceBench) -> None:
     one, _ = await world.suspended()
     two, _ = await world.suspended()
     first = await approvals.list_approvals(world.runtime, ANN, None, 1, None)

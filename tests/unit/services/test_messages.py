@@ -4,22 +4,22 @@ import pytest
 
 from layover.errors import DatabaseWaking, InvalidRequest, NotFound
 from layover.services.messages import list_messages
-from support.worlds.services import ANN, BOB, World
+from support.worlds.services import ANN, BOB, ServiceBench
 
 
-async def texts(world: World, thread_id: str, branch: str | None = None) -> list[str]:
+async def texts(world: ServiceBench, thread_id: str, branch: str | None = None) -> list[str]:
     page = await list_messages(world.runtime, ANN, thread_id, branch, 100, None)
     assert page.next_cursor is None
     return [m.text for m in page.items]
 
 
-async def test_a_foreign_thread_has_no_messages(world: World) -> None:
+async def test_a_foreign_thread_has_no_messages(world: ServiceBench) -> None:
     thread = await world.thread()
     with pytest.raises(NotFound):
         await list_messages(world.runtime, BOB, thread.id, None, 20, None)
 
 
-async def test_an_unknown_branch_is_not_there(world: World) -> None:
+async def test_an_unknown_branch_is_not_there(world: ServiceBench) -> None:
     thread = await world.thread()
     await world.finish((await world.run(thread.id)).id)
     with pytest.raises(NotFound):
@@ -29,13 +29,13 @@ async def test_an_unknown_branch_is_not_there(world: World) -> None:
 @pytest.mark.parametrize(
     "cursor", ["x", "WyJtZXNzYWdlcyJd", "WyJtZXNzYWdlcyIsbnVsbCxudWxsLG51bGxd"]
 )
-async def test_what_is_no_cursor_is_refused(world: World, cursor: str) -> None:
+async def test_what_is_no_cursor_is_refused(world: ServiceBench, cursor: str) -> None:
     thread = await world.thread()
     with pytest.raises(InvalidRequest):
         await list_messages(world.runtime, ANN, thread.id, None, 20, cursor)
 
 
-async def test_a_sleeping_database_says_so(world: World) -> None:
+async def test_a_sleeping_database_says_so(world: ServiceBench) -> None:
     thread = await world.thread()
     await world.finish((await world.run(thread.id)).id)
     world.threads.asleep = True
@@ -43,13 +43,13 @@ async def test_a_sleeping_database_says_so(world: World) -> None:
         await list_messages(world.runtime, ANN, thread.id, None, 20, None)
 
 
-async def test_a_new_thread_has_none_and_needs_no_database(world: World) -> None:
+async def test_a_new_thread_has_none_and_needs_no_database(world: ServiceBench) -> None:
     thread = await world.thread()
     world.threads.asleep = True
     assert await texts(world, thread.id) == []
 
 
-async def test_a_run_that_waits_in_the_queue_is_not_shown(world: World) -> None:
+async def test_a_run_that_waits_in_the_queue_is_not_shown(world: ServiceBench) -> None:
     from layover.values.run import OnBusy
 
     thread = await world.thread()
@@ -58,7 +58,9 @@ async def test_a_run_that_waits_in_the_queue_is_not_shown(world: World) -> None:
     assert await texts(world, thread.id) == ["one"]
 
 
-async def test_an_unfinished_runs_messages_follow_those_in_the_database(world: World) -> None:
+async def test_an_unfinished_runs_messages_follow_those_in_the_database(
+    world: ServiceBench,
+) -> None:
     thread = await world.thread()
     await world.finish((await world.run(thread.id, "one")).id, "first answer")
     run = await world.run(thread.id, "two")
@@ -66,7 +68,7 @@ async def test_an_unfinished_runs_messages_follow_those_in_the_database(world: W
     assert await texts(world, thread.id) == ["one", "first answer", "two", "thinking"]
 
 
-async def test_a_message_in_both_places_is_shown_once(world: World) -> None:
+async def test_a_message_in_both_places_is_shown_once(world: ServiceBench) -> None:
     from layover.values.context import TurnQuery
 
     thread = await world.thread()
@@ -78,7 +80,7 @@ async def test_a_message_in_both_places_is_shown_once(world: World) -> None:
     assert await texts(world, thread.id) == ["one"]
 
 
-async def test_a_branch_is_named_by_its_last_message(world: World) -> None:
+async def test_a_branch_is_named_by_its_last_message(world: ServiceBench) -> None:
     thread = await world.thread()
     first = await world.run(thread.id, "one")
     await world.finish(first.id, "answer")
@@ -92,7 +94,7 @@ async def test_a_branch_is_named_by_its_last_message(world: World) -> None:
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("ends_between", [False, True])
 async def test_pages_fit_together_though_the_run_ends_between_them(
-    world: World, limit: int, ends_between: bool
+    world: ServiceBench, limit: int, ends_between: bool
 ) -> None:
     thread = await world.thread()
     for text in ("one", "two"):
@@ -109,7 +111,7 @@ async def test_pages_fit_together_though_the_run_ends_between_them(
     assert shown == ["one", "answer to one", "two", "answer to two", "three"]
 
 
-async def test_a_smaller_limit_on_a_later_page_repeats_nothing(world: World) -> None:
+async def test_a_smaller_limit_on_a_later_page_repeats_nothing(world: ServiceBench) -> None:
     thread = await world.thread()
     for text in ("one", "two"):
         await world.finish((await world.run(thread.id, text)).id, "yes")
@@ -123,7 +125,7 @@ async def test_a_smaller_limit_on_a_later_page_repeats_nothing(world: World) -> 
     assert len(ids) == len(set(ids)) == 6
 
 
-async def test_a_missing_ancestor_ends_the_branch(world: World) -> None:
+async def test_a_missing_ancestor_ends_the_branch(world: ServiceBench) -> None:
     thread = await world.thread()
     await world.finish((await world.run(thread.id, "one")).id, "first answer")
     await world.run(thread.id, "two")

@@ -26,22 +26,22 @@ from layover.services.sweep import sweep
 from layover.services.turn import turn
 from layover.values.socket import Claim, Line
 from support.worlds.services import ANN
-from support.worlds.sockets import SocketWorld
+from support.worlds.sockets import SocketBench
 
 
-async def delivered(world: SocketWorld, line: Line) -> bool:
+async def delivered(world: SocketBench, line: Line) -> bool:
     """Whether all was sent, within seconds."""
     until = time.monotonic() + 5
     return await world.pushing.deliver(line, lambda: time.monotonic() < until)
 
 
 @pytest.fixture
-def world() -> SocketWorld:
-    return SocketWorld()
+def world() -> SocketBench:
+    return SocketBench()
 
 
 @pytest.fixture
-async def log(world: SocketWorld) -> RunLog:
+async def log(world: SocketBench) -> RunLog:
     """A run's writer; the connections c1 and c2 are open, nobody follows yet."""
     await world.connect("c1")
     await world.connect("c2")
@@ -52,7 +52,7 @@ async def log(world: SocketWorld) -> RunLog:
 
 
 async def test_a_death_between_claim_and_release_closes_the_connection(
-    world: SocketWorld, log: RunLog
+    world: SocketBench, log: RunLog
 ) -> None:
     line = await world.followed(log)
     await world.tell(log, 1)
@@ -67,7 +67,7 @@ async def test_a_death_between_claim_and_release_closes_the_connection(
     assert await world.ports.connections.get("c1") is None
 
 
-async def test_a_live_claim_is_waited_for(world: SocketWorld, log: RunLog) -> None:
+async def test_a_live_claim_is_waited_for(world: SocketBench, log: RunLog) -> None:
     line = await world.subscribe(log.snapshot.meta.id)
     claim = await world.ports.connections.claim(line, world.clock.now())
     assert isinstance(claim, Claim)
@@ -80,7 +80,7 @@ async def test_a_live_claim_is_waited_for(world: SocketWorld, log: RunLog) -> No
 
 
 async def test_a_gone_socket_is_forgotten_with_all_that_it_follows(
-    world: SocketWorld, log: RunLog
+    world: SocketBench, log: RunLog
 ) -> None:
     run_id = log.snapshot.meta.id
     other = await world.running()
@@ -104,7 +104,7 @@ async def test_a_post_whose_end_nobody_knows_closes_the_connection() -> None:
             if len(self.frames[connection_id]) == 2:
                 raise SocketUnsure
 
-    world = SocketWorld(sockets=Unsure("c1"))
+    world = SocketBench(sockets=Unsure("c1"))
     await world.connect()
     log = await world.running()
     await world.followed(log)
@@ -115,7 +115,7 @@ async def test_a_post_whose_end_nobody_knows_closes_the_connection() -> None:
 
 
 async def test_a_frame_without_room_is_posted_again() -> None:
-    world = SocketWorld(finish_s=20)
+    world = SocketBench(finish_s=20)
     await world.connect()
     log = await world.running()
     await world.followed(log)
@@ -125,7 +125,7 @@ async def test_a_frame_without_room_is_posted_again() -> None:
 
 
 async def test_a_connection_whose_token_expired_gets_nothing_and_is_closed(
-    world: SocketWorld,
+    world: SocketBench,
 ) -> None:
     await world.connect(token_lives=60)
     log = await world.running()
@@ -138,7 +138,7 @@ async def test_a_connection_whose_token_expired_gets_nothing_and_is_closed(
 
 
 async def test_a_line_of_a_connection_without_a_record_is_not_tried_for_ever(
-    world: SocketWorld, log: RunLog
+    world: SocketBench, log: RunLog
 ) -> None:
     line = await world.followed(log)
     await world.table.write(Delete(connection_key("c1"), CONNECTION))
@@ -150,7 +150,7 @@ async def test_a_line_of_a_connection_without_a_record_is_not_tried_for_ever(
     assert await world.ports.connections.claim(line, world.clock.now()) is None
 
 
-async def test_the_sweeper_closes_connections_whose_token_expired(world: SocketWorld) -> None:
+async def test_the_sweeper_closes_connections_whose_token_expired(world: SocketBench) -> None:
     await world.connect("c1", token_lives=60)
     await world.connect("c2")
     assert await sweep(world.runtime) == {}
@@ -160,7 +160,7 @@ async def test_the_sweeper_closes_connections_whose_token_expired(world: SocketW
     assert await sweep(world.runtime) == {}
 
 
-async def died_at_the_end(world: SocketWorld, log: RunLog) -> RunPayload:
+async def died_at_the_end(world: SocketBench, log: RunLog) -> RunPayload:
     """The writer has ended a run that is followed, and was gone before it sent that."""
     meta = log.snapshot.meta
     await world.followed(log)
@@ -173,7 +173,7 @@ async def died_at_the_end(world: SocketWorld, log: RunLog) -> RunPayload:
 
 
 async def test_whoever_finds_a_run_over_sends_the_end_that_its_writer_left(
-    world: SocketWorld, log: RunLog
+    world: SocketBench, log: RunLog
 ) -> None:
     payload = await died_at_the_end(world, log)
     assert (await turn(world.runtime, payload, NoDeadline()))["status"] == "over"
@@ -185,7 +185,7 @@ async def test_whoever_finds_a_run_over_sends_the_end_that_its_writer_left(
 
 
 async def test_what_comes_after_a_run_leaves_an_end_that_was_not_sent_to_the_sweeper(
-    world: SocketWorld, log: RunLog
+    world: SocketBench, log: RunLog
 ) -> None:
     payload = await died_at_the_end(world, log)
     await extract(world.runtime, payload)
@@ -198,7 +198,7 @@ async def test_what_comes_after_a_run_leaves_an_end_that_was_not_sent_to_the_swe
 
 
 async def test_the_sweeper_has_sent_what_a_dead_writer_left(
-    world: SocketWorld, log: RunLog
+    world: SocketBench, log: RunLog
 ) -> None:
     await died_at_the_end(world, log)
     await sweep(world.runtime)
@@ -215,7 +215,7 @@ async def test_a_slow_socket_holds_up_neither_writer_nor_others() -> None:
             await super().post(connection_id, frame)
 
     slow = Slow("c1", "c2")
-    world = SocketWorld(sockets=slow, finish_s=0.05)
+    world = SocketBench(sockets=slow, finish_s=0.05)
     await world.connect("c1")
     await world.connect("c2")
     log = await world.running()
@@ -240,7 +240,7 @@ async def test_a_slow_socket_holds_up_neither_writer_nor_others() -> None:
 # Who writes
 
 
-async def test_two_that_send_at_once_send_everything_once(world: SocketWorld, log: RunLog) -> None:
+async def test_two_that_send_at_once_send_everything_once(world: SocketBench, log: RunLog) -> None:
     line = await world.subscribe(log.snapshot.meta.id)
     log.emit(*world.data(*range(30)))
     await log.flush()
@@ -250,7 +250,7 @@ async def test_two_that_send_at_once_send_everything_once(world: SocketWorld, lo
 
 
 async def test_a_subscription_just_before_the_end_gets_the_end(
-    world: SocketWorld, log: RunLog
+    world: SocketBench, log: RunLog
 ) -> None:
     run_id = log.snapshot.meta.id
     line = await world.subscribe(run_id)
@@ -262,7 +262,7 @@ async def test_a_subscription_just_before_the_end_gets_the_end(
 
 
 async def test_of_two_subscriptions_the_later_is_seen_as_well(
-    world: SocketWorld, log: RunLog
+    world: SocketBench, log: RunLog
 ) -> None:
     run_id = log.snapshot.meta.id
     await world.subscribe(run_id, "c1")
@@ -275,7 +275,7 @@ async def test_of_two_subscriptions_the_later_is_seen_as_well(
 
 
 async def test_a_fact_without_events_shows_a_new_subscription(
-    world: SocketWorld, log: RunLog
+    world: SocketBench, log: RunLog
 ) -> None:
     await world.tell(log, 1)
     await world.subscribe(log.snapshot.meta.id)
@@ -285,7 +285,7 @@ async def test_a_fact_without_events_shows_a_new_subscription(
 
 
 async def test_the_look_at_the_cancel_flag_shows_a_new_subscription(
-    world: SocketWorld, log: RunLog
+    world: SocketBench, log: RunLog
 ) -> None:
     await world.tell(log, 1)
     await world.subscribe(log.snapshot.meta.id)
@@ -304,7 +304,7 @@ async def test_an_event_that_comes_while_another_is_posted_is_sent_after_it() ->
             await asyncio.wait_for(self.release.wait(), 10)
             await super().post(connection_id, frame)
 
-    world = SocketWorld(sockets=Held("c1"))
+    world = SocketBench(sockets=Held("c1"))
     await world.connect()
     log = await world.running()
     await world.followed(log)
@@ -320,7 +320,7 @@ async def test_an_event_that_comes_while_another_is_posted_is_sent_after_it() ->
 
 
 async def test_the_next_writer_sends_what_the_last_one_left(
-    world: SocketWorld, log: RunLog
+    world: SocketBench, log: RunLog
 ) -> None:
     run_id = log.snapshot.meta.id
     await world.tell(log, 1)
@@ -332,7 +332,7 @@ async def test_the_next_writer_sends_what_the_last_one_left(
     assert world.seqs() == [1, 2]
 
 
-async def test_a_queued_run_that_is_cancelled_says_so(world: SocketWorld) -> None:
+async def test_a_queued_run_that_is_cancelled_says_so(world: SocketBench) -> None:
     await world.connect()
     thread = (await world.thread()).id
     await world.run(thread)
@@ -344,7 +344,7 @@ async def test_a_queued_run_that_is_cancelled_says_so(world: SocketWorld) -> Non
 
 
 async def test_a_writer_that_was_fenced_is_not_mistaken_for_one_that_missed_a_subscription(
-    world: SocketWorld, log: RunLog
+    world: SocketBench, log: RunLog
 ) -> None:
     await world.subscribe(log.snapshot.meta.id)
     await world.take(log.snapshot.meta.id)
@@ -352,7 +352,7 @@ async def test_a_writer_that_was_fenced_is_not_mistaken_for_one_that_missed_a_su
         await world.step(log, "too late")
 
 
-async def test_after_the_last_event_nobody_follows(world: SocketWorld, log: RunLog) -> None:
+async def test_after_the_last_event_nobody_follows(world: SocketBench, log: RunLog) -> None:
     run_id = log.snapshot.meta.id
     line = await world.subscribe(run_id)
     await world.finish(run_id)
@@ -386,7 +386,7 @@ async def test_nothing_is_asked_for_a_run_that_nobody_follows() -> None:
             await super().transact(actions, token)
 
     table = Counting()
-    world = SocketWorld(table)
+    world = SocketBench(table)
     log = await world.running()
     table.asked.clear()
     await world.tell(log, 1)
@@ -398,7 +398,7 @@ async def test_nothing_is_asked_for_a_run_that_nobody_follows() -> None:
 # Frames
 
 
-def test_an_event_that_no_frame_holds_is_announced(world: SocketWorld) -> None:
+def test_an_event_that_no_frame_holds_is_announced(world: SocketBench) -> None:
     [event] = world.data("x" * MAX_FRAME)
     numbered = event.model_copy(update={"seq": 7, "run_id": "r1"})
     at = numbered.model_dump(mode="json")["at"]
@@ -406,7 +406,7 @@ def test_an_event_that_no_frame_holds_is_announced(world: SocketWorld) -> None:
     assert json.loads(frame(numbered)) == told
 
 
-def test_an_event_that_just_fits_is_sent_whole(world: SocketWorld) -> None:
+def test_an_event_that_just_fits_is_sent_whole(world: SocketBench) -> None:
     [event] = world.data("")
     room = MAX_FRAME - len(event.model_dump_json())
     [fits] = world.data("x" * room)

@@ -9,10 +9,10 @@ from layover.errors import InvalidRequest, NotFound
 from layover.services import runs
 from layover.values.event import AgentStart, TextDelta
 from layover.values.run import CallRecord, CallState, OnBusy, Status
-from support.worlds.services import ANN, BOB, ManualPace, World
+from support.worlds.services import ANN, BOB, ManualPace, ServiceBench
 
 
-async def test_a_foreign_run_is_not_there(world: World) -> None:
+async def test_a_foreign_run_is_not_there(world: ServiceBench) -> None:
     run = await world.run((await world.thread()).id)
     for attempt in (
         runs.get(world.runtime, BOB, run.id),
@@ -24,13 +24,13 @@ async def test_a_foreign_run_is_not_there(world: World) -> None:
             await attempt
 
 
-async def test_a_cursor_that_is_none_is_refused(world: World) -> None:
+async def test_a_cursor_that_is_none_is_refused(world: ServiceBench) -> None:
     thread = await world.thread()
     with pytest.raises(InvalidRequest):
         await runs.list_runs(world.runtime, ANN, thread.id, 20, "zzz")
 
 
-async def test_waiting_gives_up_after_the_time_that_was_asked_for(world: World) -> None:
+async def test_waiting_gives_up_after_the_time_that_was_asked_for(world: ServiceBench) -> None:
     run = await world.run((await world.thread()).id)
     paced = ManualPace()
     found = await runs.get(world.runtime, ANN, run.id, 3, paced.pace)
@@ -41,14 +41,14 @@ async def test_waiting_gives_up_after_the_time_that_was_asked_for(world: World) 
 
 
 @pytest.mark.parametrize("wait", [100, 1e9, float("inf")])
-async def test_nobody_waits_longer_than_25_seconds(world: World, wait: float) -> None:
+async def test_nobody_waits_longer_than_25_seconds(world: ServiceBench, wait: float) -> None:
     run = await world.run((await world.thread()).id)
     paced = ManualPace()
     await runs.get(world.runtime, ANN, run.id, wait, paced.pace)
     assert sum(paced.slept) == pytest.approx(25)
 
 
-async def test_a_run_that_waits_for_a_person_is_not_waited_for(world: World) -> None:
+async def test_a_run_that_waits_for_a_person_is_not_waited_for(world: ServiceBench) -> None:
     run, _ = await world.suspended()
     paced = ManualPace()
     found = await runs.get(world.runtime, ANN, run.id, 20, paced.pace)
@@ -56,7 +56,7 @@ async def test_a_run_that_waits_for_a_person_is_not_waited_for(world: World) -> 
     assert paced.slept == []
 
 
-async def test_waiting_ends_when_the_run_does(world: World) -> None:
+async def test_waiting_ends_when_the_run_does(world: ServiceBench) -> None:
     run = await world.run((await world.thread()).id)
 
     async def finish_it(_: float) -> None:
@@ -68,7 +68,7 @@ async def test_waiting_ends_when_the_run_does(world: World) -> None:
     assert [m.text for m in found.messages] == ["there you are"]
 
 
-async def test_reading_runs_and_events_never_needs_the_database(world: World) -> None:
+async def test_reading_runs_and_events_never_needs_the_database(world: ServiceBench) -> None:
     run = await world.run((await world.thread()).id)
     world.threads.asleep = True
     await runs.get(world.runtime, ANN, run.id)
@@ -79,7 +79,7 @@ async def test_reading_runs_and_events_never_needs_the_database(world: World) ->
     assert world.threads.asked == 0
 
 
-async def test_a_run_shows_what_waits_and_what_has_not_begun(world: World) -> None:
+async def test_a_run_shows_what_waits_and_what_has_not_begun(world: ServiceBench) -> None:
     run = await world.run((await world.thread()).id)
     log = await world.take(run.id)
     calls: list[tuple[str, str, Any]] = [
@@ -114,7 +114,7 @@ async def test_a_run_shows_what_waits_and_what_has_not_begun(world: World) -> No
     assert (found.usage.total_tokens, found.model, found.text) == (12, "gpt-5-mini", "let me see")
 
 
-async def test_runs_are_listed_newest_first_page_by_page(world: World) -> None:
+async def test_runs_are_listed_newest_first_page_by_page(world: ServiceBench) -> None:
     thread = await world.thread()
     made = [await world.run(thread.id, on_busy=OnBusy.ENQUEUE) for _ in range(3)]
     first = await runs.list_runs(world.runtime, ANN, thread.id, 2, None)
@@ -123,7 +123,7 @@ async def test_runs_are_listed_newest_first_page_by_page(world: World) -> None:
     assert [r.status for r in second.items] == [Status.RUNNING]
 
 
-async def test_a_run_that_waits_or_is_queued_is_cancelled_at_once(world: World) -> None:
+async def test_a_run_that_waits_or_is_queued_is_cancelled_at_once(world: ServiceBench) -> None:
     run, _ = await world.suspended()
     queued = await world.run(run.thread_id, on_busy=OnBusy.ENQUEUE)
     for run_id in (queued.id, run.id):
@@ -134,19 +134,19 @@ async def test_a_run_that_waits_or_is_queued_is_cancelled_at_once(world: World) 
     assert (head.active_run, head.queue) == (None, ())
 
 
-async def test_a_finished_run_stays_as_it_is_when_cancelled(world: World) -> None:
+async def test_a_finished_run_stays_as_it_is_when_cancelled(world: ServiceBench) -> None:
     run = await world.run((await world.thread()).id)
     await world.finish(run.id)
     assert (await runs.cancel(world.runtime, ANN, run.id)).status is Status.SUCCESS
 
 
-async def test_events_beyond_the_end_are_none_and_keep_their_place(world: World) -> None:
+async def test_events_beyond_the_end_are_none_and_keep_their_place(world: ServiceBench) -> None:
     run = await world.run((await world.thread()).id)
     page = await runs.events(world.runtime, ANN, run.id, 10**15, 10)
     assert (page.items, page.last_seq, page.done) == ((), 10**15, False)
 
 
-async def test_events_are_waited_for(world: World) -> None:
+async def test_events_are_waited_for(world: ServiceBench) -> None:
     run = await world.run((await world.thread()).id)
     log = await world.take(run.id)
 
@@ -162,7 +162,7 @@ async def test_events_are_waited_for(world: World) -> None:
     assert (page.last_seq, page.done) == (2, False)
 
 
-async def test_events_are_done_when_the_run_is_over(world: World) -> None:
+async def test_events_are_done_when_the_run_is_over(world: ServiceBench) -> None:
     run = await world.run((await world.thread()).id)
     await world.finish(run.id)
     paced = ManualPace()

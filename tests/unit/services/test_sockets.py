@@ -21,16 +21,16 @@ from layover.services.start_run import StartRun, start_run
 from layover.values.socket import MOST_FOLLOWERS, Claim
 from sockets.routes import answer
 from support.worlds.services import ANN, BOB
-from support.worlds.sockets import SocketWorld
+from support.worlds.sockets import SocketBench
 
 
 @pytest.fixture
-def world() -> SocketWorld:
-    return SocketWorld()
+def world() -> SocketBench:
+    return SocketBench()
 
 
 async def happens(
-    world: SocketWorld, route: str, body: Any = None, connection_id: str = "c1", **more: Any
+    world: SocketBench, route: str, body: Any = None, connection_id: str = "c1", **more: Any
 ) -> int:
     """One of API Gateway's events; the status that it gets."""
     text = body if isinstance(body, str) else json.dumps(body)
@@ -39,7 +39,7 @@ async def happens(
     return await answer(world.runtime, event)
 
 
-async def connects(world: SocketWorld, ticket: str | None, connection_id: str = "c1") -> int:
+async def connects(world: SocketBench, ticket: str | None, connection_id: str = "c1") -> int:
     query = None if ticket is None else {"ticket": ticket}
     return await happens(
         world, "$connect", connection_id=connection_id, queryStringParameters=query
@@ -51,13 +51,13 @@ async def connects(world: SocketWorld, ticket: str | None, connection_id: str = 
 
 @pytest.mark.parametrize("ticket", [None, "", "x", "a" * 32 + "." + "b" * 43, "ä" * 76, "." * 9999])
 async def test_connect_without_a_good_ticket_is_refused(
-    world: SocketWorld, ticket: str | None
+    world: SocketBench, ticket: str | None
 ) -> None:
     assert await connects(world, ticket) == 401
     assert await world.ports.connections.get("c1") is None
 
 
-async def test_a_ticket_lives_for_a_minute(world: SocketWorld) -> None:
+async def test_a_ticket_lives_for_a_minute(world: SocketBench) -> None:
     tickets = [await sockets.make_ticket(world.runtime, ANN, None) for _ in range(2)]
     assert {t.expires_at for t in tickets} == {world.clock.now() + timedelta(seconds=60)}
     world.clock.advance(timedelta(seconds=59.9))
@@ -66,21 +66,21 @@ async def test_a_ticket_lives_for_a_minute(world: SocketWorld) -> None:
     assert await connects(world, tickets[1].ticket, "c2") == 401
 
 
-async def test_a_ticket_outlives_its_token_by_nothing(world: SocketWorld) -> None:
+async def test_a_ticket_outlives_its_token_by_nothing(world: SocketBench) -> None:
     soon = world.clock.now() + timedelta(seconds=5)
     ticket = await sockets.make_ticket(world.runtime, ANN, soon)
     world.clock.advance(timedelta(seconds=5))
     assert await connects(world, ticket.ticket) == 401
 
 
-async def test_the_ticket_is_in_the_url_and_may_be_appended_once_more(world: SocketWorld) -> None:
+async def test_the_ticket_is_in_the_url_and_may_be_appended_once_more(world: SocketBench) -> None:
     ticket = await sockets.make_ticket(world.runtime, ANN, None)
     assert ticket.url == f"ws://localhost?ticket={ticket.ticket}"
     assert await connects(world, f"{ticket.ticket}?ticket={ticket.ticket}") == 200
 
 
 async def test_the_connection_belongs_to_the_tickets_owner_until_the_token_expires(
-    world: SocketWorld,
+    world: SocketBench,
 ) -> None:
     until = world.clock.now() + timedelta(hours=1)
     ticket = await sockets.make_ticket(world.runtime, BOB, until)
@@ -90,7 +90,7 @@ async def test_the_connection_belongs_to_the_tickets_owner_until_the_token_expir
     assert (connection.owner, connection.token_expires_at) == (BOB, until)
 
 
-async def test_where_nothing_serves_sockets_there_are_no_tickets(world: SocketWorld) -> None:
+async def test_where_nothing_serves_sockets_there_are_no_tickets(world: SocketBench) -> None:
     with pytest.raises(NotFound):
         await sockets.make_ticket(replace(world.runtime, sockets=None), ANN, None)
 
@@ -98,7 +98,7 @@ async def test_where_nothing_serves_sockets_there_are_no_tickets(world: SocketWo
 # Requests
 
 
-async def test_somebody_elses_run_is_not_found(world: SocketWorld) -> None:
+async def test_somebody_elses_run_is_not_found(world: SocketBench) -> None:
     await world.connect()
     theirs = await thread_service.create(world.runtime, BOB, "support", None, {})
     run = await start_run(world.runtime, BOB, theirs.id, StartRun("hello"))
@@ -111,7 +111,7 @@ async def test_somebody_elses_run_is_not_found(world: SocketWorld) -> None:
     assert meta.sockets == frozenset()
 
 
-async def test_a_run_of_a_deleted_thread_is_not_found(world: SocketWorld) -> None:
+async def test_a_run_of_a_deleted_thread_is_not_found(world: SocketBench) -> None:
     await world.connect()
     thread = await world.thread()
     run = await world.run(thread.id)
@@ -120,14 +120,14 @@ async def test_a_run_of_a_deleted_thread_is_not_found(world: SocketWorld) -> Non
     assert world.sent()[0]["error"]["status"] == 404
 
 
-async def test_a_connection_that_nobody_knows_is_closed(world: SocketWorld) -> None:
+async def test_a_connection_that_nobody_knows_is_closed(world: SocketBench) -> None:
     assert await happens(world, "$default", {"action": "ping"}) == 200
     assert world.sockets.open == {"c2"}
     assert world.sent() == []
 
 
 async def test_a_connection_whose_token_expired_is_closed_by_its_next_word(
-    world: SocketWorld,
+    world: SocketBench,
 ) -> None:
     await world.connect(token_lives=60)
     run = await world.run((await world.thread()).id)
@@ -138,7 +138,7 @@ async def test_a_connection_whose_token_expired_is_closed_by_its_next_word(
     assert await world.ports.connections.get("c1") is None
 
 
-async def test_a_run_has_a_limit_of_followers(world: SocketWorld) -> None:
+async def test_a_run_has_a_limit_of_followers(world: SocketBench) -> None:
     run = await world.run((await world.thread()).id)
     for number in range(MOST_FOLLOWERS):
         await world.connect(f"many{number}")
@@ -163,7 +163,7 @@ async def test_a_failure_that_nobody_foresaw_is_told_without_a_word_of_it(
                 raise ZeroDivisionError("a secret")
             await super().transact(actions, token)
 
-    world = SocketWorld(Breaks())
+    world = SocketBench(Breaks())
     await world.connect()
     run = await world.run((await world.thread()).id)
     assert await happens(world, "$default", {"action": "subscribe", "run_id": run.id}) == 200
@@ -174,14 +174,14 @@ async def test_a_failure_that_nobody_foresaw_is_told_without_a_word_of_it(
     assert "secret" not in caplog.text
 
 
-async def test_an_answer_that_cannot_be_sent_ends_the_connection(world: SocketWorld) -> None:
+async def test_an_answer_that_cannot_be_sent_ends_the_connection(world: SocketBench) -> None:
     await world.connect()
     world.sockets.open.discard("c1")
     assert await happens(world, "$default", "no json") == 200
     assert await world.ports.connections.get("c1") is None
 
 
-async def test_subscribing_again_begins_after_the_given_seq(world: SocketWorld) -> None:
+async def test_subscribing_again_begins_after_the_given_seq(world: SocketBench) -> None:
     await world.connect()
     log = await world.running()
     run_id = log.snapshot.meta.id
@@ -192,7 +192,7 @@ async def test_subscribing_again_begins_after_the_given_seq(world: SocketWorld) 
 
 
 async def test_a_line_that_a_dead_process_holds_is_closed_rather_than_begun_anew(
-    world: SocketWorld,
+    world: SocketBench,
 ) -> None:
     await world.connect()
     run = await world.run((await world.thread()).id)
@@ -210,7 +210,7 @@ async def test_what_takes_too_long_is_left_to_another_invocation() -> None:
             self.busy = 1
             await super().post(connection_id, frame)
 
-    world = SocketWorld(sockets=Full("c1"))
+    world = SocketBench(sockets=Full("c1"))
     await world.connect()
     log = await world.running()
     await world.tell(log, 1)
@@ -222,7 +222,7 @@ async def test_what_takes_too_long_is_left_to_another_invocation() -> None:
 
 async def test_what_failed_in_passing_is_tried_again_after_a_pause() -> None:
     """By another invocation: without the pause they would follow each other as fast as they fail."""
-    world = SocketWorld()
+    world = SocketBench()
     await world.connect()
     log = await world.running()
     line = await world.subscribe(log.snapshot.meta.id)
@@ -241,7 +241,7 @@ async def test_what_failed_in_passing_is_tried_again_after_a_pause() -> None:
     assert (done, world.left) == ([sockets.RECOVERY_S], [line])
 
 
-async def test_disconnect_forgets_everything(world: SocketWorld) -> None:
+async def test_disconnect_forgets_everything(world: SocketBench) -> None:
     await world.connect()
     run = await world.run((await world.thread()).id)
     line = await world.subscribe(run.id)
@@ -250,7 +250,7 @@ async def test_disconnect_forgets_everything(world: SocketWorld) -> None:
     assert await happens(world, "$disconnect") == 200
 
 
-async def test_binary_messages_are_understood(world: SocketWorld) -> None:
+async def test_binary_messages_are_understood(world: SocketBench) -> None:
     await world.connect()
     body = base64.b64encode(b'{"action": "ping"}').decode()
     await happens(world, "$default", body, isBase64Encoded=True)

@@ -28,7 +28,7 @@ from layover.services.runs import Pace
 from layover.services.start_run import PATIENCE_S, StartRun, keyed, start_run
 from layover.values.message import DataPart, FilePart, InputPart, TextPart
 from layover.values.run import OnBusy, Run, RunMeta, Status
-from support.worlds.services import ANN, BOB, ManualPace, World
+from support.worlds.services import ANN, BOB, ManualPace, ServiceBench
 
 
 class SlowTable(MemoryTable):
@@ -81,19 +81,19 @@ class Rounds:
             await asyncio.sleep(0)
 
 
-def behind(world: World, journal: TableJournal) -> None:
+def behind(world: ServiceBench, journal: TableJournal) -> None:
     """Let the world have another journal."""
     world.journal = journal
     world.runtime = replace(world.runtime, journal=journal)
 
 
-async def test_a_foreign_thread_is_not_there(world: World) -> None:
+async def test_a_foreign_thread_is_not_there(world: ServiceBench) -> None:
     thread = await world.thread()
     with pytest.raises(NotFound):
         await start_run(world.runtime, BOB, thread.id, StartRun("hi"))
 
 
-async def test_a_deleted_thread_takes_no_run(world: World) -> None:
+async def test_a_deleted_thread_takes_no_run(world: ServiceBench) -> None:
     thread = await world.thread()
     await threads.delete(world.runtime, ANN, thread.id)
     with pytest.raises(NotFound):
@@ -101,13 +101,13 @@ async def test_a_deleted_thread_takes_no_run(world: World) -> None:
 
 
 @pytest.mark.parametrize("empty", ["", [], [TextPart(text="")], [DataPart(name="x", data=1)]])
-async def test_an_empty_input_is_refused(world: World, empty: Any) -> None:
+async def test_an_empty_input_is_refused(world: ServiceBench, empty: Any) -> None:
     thread = await world.thread()
     with pytest.raises(InvalidRequest):
         await start_run(world.runtime, ANN, thread.id, StartRun(empty))
 
 
-async def test_more_than_a_megabyte_of_input_is_refused(world: World) -> None:
+async def test_more_than_a_megabyte_of_input_is_refused(world: ServiceBench) -> None:
     thread = await world.thread()
     with pytest.raises(TooLarge):
         await world.run(thread.id, "x" * (1024 * 1024))
@@ -125,19 +125,21 @@ async def test_more_than_a_megabyte_of_input_is_refused(world: World) -> None:
         FilePart(),
     ],
 )
-async def test_a_file_part_needs_one_source_that_is_known(world: World, part: InputPart) -> None:
+async def test_a_file_part_needs_one_source_that_is_known(
+    world: ServiceBench, part: InputPart
+) -> None:
     thread = await world.thread()
     with pytest.raises(InvalidRequest):
         await start_run(world.runtime, ANN, thread.id, StartRun([part]))
 
 
-async def test_an_unknown_parent_is_refused(world: World) -> None:
+async def test_an_unknown_parent_is_refused(world: ServiceBench) -> None:
     thread = await world.thread()
     with pytest.raises(InvalidRequest):
         await world.run(thread.id, parent_id="msg_elsewhere")
 
 
-async def test_another_threads_message_is_no_parent(world: World) -> None:
+async def test_another_threads_message_is_no_parent(world: ServiceBench) -> None:
     first, second = await world.thread(), await world.thread()
     run = await world.run(first.id)
     await world.finish(run.id)
@@ -145,14 +147,14 @@ async def test_another_threads_message_is_no_parent(world: World) -> None:
         await world.run(second.id, parent_id=run.input.id)
 
 
-async def test_a_parent_needs_the_database_and_a_sleeping_one_says_so(world: World) -> None:
+async def test_a_parent_needs_the_database_and_a_sleeping_one_says_so(world: ServiceBench) -> None:
     thread = await world.thread()
     world.threads.asleep = True
     with pytest.raises(DatabaseWaking):
         await world.run(thread.id, parent_id="msg_old")
 
 
-async def test_a_second_run_is_refused_with_the_one_that_is_active(world: World) -> None:
+async def test_a_second_run_is_refused_with_the_one_that_is_active(world: ServiceBench) -> None:
     thread = await world.thread()
     run = await world.run(thread.id)
     with pytest.raises(ThreadBusy) as refusal:
@@ -160,7 +162,7 @@ async def test_a_second_run_is_refused_with_the_one_that_is_active(world: World)
     assert refusal.value.ids["run_id"] == run.id
 
 
-async def test_one_of_many_runs_at_once_wins_the_thread(world: World) -> None:
+async def test_one_of_many_runs_at_once_wins_the_thread(world: ServiceBench) -> None:
     thread = await world.thread()
     results = await asyncio.gather(
         *(world.run(thread.id, f"n {i}") for i in range(8)), return_exceptions=True
@@ -169,7 +171,7 @@ async def test_one_of_many_runs_at_once_wins_the_thread(world: World) -> None:
     assert sum(isinstance(r, ThreadBusy) for r in results) == 7
 
 
-async def test_the_queue_holds_a_hundred(world: World) -> None:
+async def test_the_queue_holds_a_hundred(world: ServiceBench) -> None:
     thread = await world.thread()
     await world.run(thread.id)
     for _ in range(100):
@@ -180,7 +182,9 @@ async def test_the_queue_holds_a_hundred(world: World) -> None:
 
 
 @pytest.mark.parametrize("on_busy", [OnBusy.ENQUEUE, OnBusy.INTERRUPT])
-async def test_however_many_come_at_once_nobody_is_sent_away(world: World, on_busy: OnBusy) -> None:
+async def test_however_many_come_at_once_nobody_is_sent_away(
+    world: ServiceBench, on_busy: OnBusy
+) -> None:
     behind(world, Crowded(SlowTable(), MemoryBlobs(), world.clock))
     thread = await world.thread()
     rounds = Rounds()
@@ -194,7 +198,7 @@ async def test_however_many_come_at_once_nobody_is_sent_away(world: World, on_bu
     assert len({run.id for run in found}) == 40
 
 
-async def test_a_thread_that_never_stands_still_is_given_up(world: World) -> None:
+async def test_a_thread_that_never_stands_still_is_given_up(world: ServiceBench) -> None:
     behind(world, NeverStill(MemoryTable(), MemoryBlobs(), world.clock))
     thread = await world.thread()
     paced = ManualPace()
@@ -204,7 +208,7 @@ async def test_a_thread_that_never_stands_still_is_given_up(world: World) -> Non
     assert PATIENCE_S <= sum(paced.slept) < PATIENCE_S + 0.5
 
 
-async def test_a_run_in_the_queue_has_no_parent_until_it_starts(world: World) -> None:
+async def test_a_run_in_the_queue_has_no_parent_until_it_starts(world: ServiceBench) -> None:
     thread = await world.thread()
     first = await world.run(thread.id, "one")
     await world.finish(first.id)
@@ -217,7 +221,7 @@ async def test_a_run_in_the_queue_has_no_parent_until_it_starts(world: World) ->
     assert started.input.parent_id == f"{second.id}.a1"
 
 
-async def test_cancelled_runs_leave_room_in_the_queue(world: World) -> None:
+async def test_cancelled_runs_leave_room_in_the_queue(world: ServiceBench) -> None:
     thread = await world.thread()
     await world.run(thread.id)
     for _ in range(100):
@@ -226,7 +230,7 @@ async def test_cancelled_runs_leave_room_in_the_queue(world: World) -> None:
     assert (await world.run(thread.id, on_busy=OnBusy.ENQUEUE)).status is Status.QUEUED
 
 
-async def test_a_key_with_another_request_is_refused(world: World) -> None:
+async def test_a_key_with_another_request_is_refused(world: ServiceBench) -> None:
     thread, other = await world.thread(), await world.thread()
     now = world.clock.now()
     asked = StartRun("hi")
@@ -237,7 +241,7 @@ async def test_a_key_with_another_request_is_refused(world: World) -> None:
             await start_run(world.runtime, ANN, thread_id, changed, key)
 
 
-async def test_a_key_gives_the_same_run_though_the_thread_is_busy(world: World) -> None:
+async def test_a_key_gives_the_same_run_though_the_thread_is_busy(world: ServiceBench) -> None:
     thread = await world.thread()
     asked = StartRun("hi")
     key = keyed("k", thread.id, asked, world.clock.now())
@@ -248,7 +252,7 @@ async def test_a_key_gives_the_same_run_though_the_thread_is_busy(world: World) 
     assert len(world.callbacks.started) == 1
 
 
-async def test_a_key_is_forgotten_after_a_day(world: World) -> None:
+async def test_a_key_is_forgotten_after_a_day(world: ServiceBench) -> None:
     thread = await world.thread()
     asked = StartRun("hi", on_busy=OnBusy.ENQUEUE)
     key = keyed("k", thread.id, asked, world.clock.now())
@@ -258,21 +262,25 @@ async def test_a_key_is_forgotten_after_a_day(world: World) -> None:
     assert (await start_run(world.runtime, ANN, thread.id, asked, key)).id != first.id
 
 
-async def test_a_run_is_accepted_though_its_execution_cannot_be_started(world: World) -> None:
+async def test_a_run_is_accepted_though_its_execution_cannot_be_started(
+    world: ServiceBench,
+) -> None:
     thread = await world.thread()
     world.callbacks.down = True
     run = await world.run(thread.id)
     assert (await runs.get(world.runtime, ANN, run.id)).status is Status.RUNNING
 
 
-async def test_accepting_never_needs_the_database(world: World) -> None:
+async def test_accepting_never_needs_the_database(world: ServiceBench) -> None:
     world.threads.asleep = True
     thread = await world.thread()
     await world.run(thread.id)
     assert world.threads.asked == 0
 
 
-async def test_a_run_is_started_with_its_input_behind_the_newest_message(world: World) -> None:
+async def test_a_run_is_started_with_its_input_behind_the_newest_message(
+    world: ServiceBench,
+) -> None:
     thread = await world.thread()
     first = await world.run(thread.id, "one")
     await world.finish(first.id)
@@ -282,7 +290,7 @@ async def test_a_run_is_started_with_its_input_behind_the_newest_message(world: 
     assert world.callbacks.started == [f"{first.id}-1", f"{second.id}-1"]
 
 
-async def test_an_inputs_time_is_after_everything_in_the_thread(world: World) -> None:
+async def test_an_inputs_time_is_after_everything_in_the_thread(world: ServiceBench) -> None:
     thread = await world.thread()
     first = await world.run(thread.id, "one")
     await world.finish(first.id)
@@ -294,21 +302,21 @@ async def test_an_inputs_time_is_after_everything_in_the_thread(world: World) ->
     assert second.input.created_at > head.last_created_at
 
 
-async def test_null_as_parent_begins_a_new_root(world: World) -> None:
+async def test_null_as_parent_begins_a_new_root(world: ServiceBench) -> None:
     thread = await world.thread()
     first = await world.run(thread.id, "one")
     await world.finish(first.id)
     assert (await world.run(thread.id, "again", parent_id=None)).input.parent_id is None
 
 
-async def test_a_message_of_the_active_run_is_a_parent(world: World) -> None:
+async def test_a_message_of_the_active_run_is_a_parent(world: ServiceBench) -> None:
     thread = await world.thread()
     first = await world.run(thread.id)
     queued = await world.run(thread.id, parent_id=first.input.id, on_busy=OnBusy.ENQUEUE)
     assert queued.input.parent_id == first.input.id
 
 
-async def test_a_lost_head_is_made_again_from_the_database(world: World) -> None:
+async def test_a_lost_head_is_made_again_from_the_database(world: ServiceBench) -> None:
     thread = await world.thread()
     run = await world.run(thread.id)
     await world.finish(run.id)
@@ -317,7 +325,7 @@ async def test_a_lost_head_is_made_again_from_the_database(world: World) -> None
     assert second.input.parent_id == f"{run.id}.a1"
 
 
-async def test_parts_are_cleaned_and_kept_in_order(world: World) -> None:
+async def test_parts_are_cleaned_and_kept_in_order(world: ServiceBench) -> None:
     thread = await world.thread()
     parts: list[InputPart] = [
         DataPart(name="form", data={"a\x00": ["\ud800"]}),
@@ -332,7 +340,7 @@ async def test_parts_are_cleaned_and_kept_in_order(world: World) -> None:
     )
 
 
-async def test_an_interrupt_ends_a_run_that_waits_and_takes_its_place(world: World) -> None:
+async def test_an_interrupt_ends_a_run_that_waits_and_takes_its_place(world: ServiceBench) -> None:
     waiting, _ = await world.suspended()
     run = await world.run(waiting.thread_id, "stop that", on_busy=OnBusy.INTERRUPT)
     assert world.callbacks.started[-1] == f"{run.id}-1"

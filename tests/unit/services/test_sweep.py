@@ -19,14 +19,13 @@ from layover.services.deadlines import NoDeadline
 from layover.services.extract import extract
 from layover.services.payloads import RunPayload
 from layover.services.retire import retire
-from layover.services.start_run import OnBusy
 from layover.services.sweep import sweep
 from layover.services.turn import turn
 from layover.values.environment import Environment
 from layover.values.event import Event, TextDelta
 from layover.values.metrics import Metric
 from layover.values.page import Page
-from layover.values.run import Decision, DecisionKind, Run, Status
+from layover.values.run import Decision, DecisionKind, OnBusy, Run, Status
 from support.worlds.runs import ANN, Bench, Ledger, types
 
 PATIENCE = timedelta(seconds=60)

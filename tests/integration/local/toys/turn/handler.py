@@ -8,7 +8,7 @@ from typing import Any
 
 from layover.clock import SystemClock
 
-CALLS = []
+CALLS: list[Any] = []
 
 
 def handler(event: dict[str, Any], context: Any) -> Any:

@@ -1,0 +1,35 @@
+"""A runtime in memory."""
+
+from typing import Any
+
+from layover import Agent
+from layover.adapters.inmemory.blobs import MemoryBlobs
+from layover.adapters.inmemory.callbacks import MemoryCallbacks
+from layover.adapters.inmemory.journal import in_memory_journal
+from layover.adapters.inmemory.memory import InMemoryMemory
+from layover.adapters.inmemory.model import ScriptedModel
+from layover.adapters.inmemory.threads import InMemoryThreads
+from layover.clock import ManualClock
+from layover.ids import RandomIds
+from layover.ports import Runtime
+from layover.values.settings import Settings
+
+
+def build_runtime(*agents: Agent, **ports: Any) -> Runtime:
+    """A runtime of these agents. `ports`: fields of `Runtime` that are given; what is left out is in
+    memory, on top of what is given, and its model answers nothing."""
+    named = {agent.name: agent for agent in agents}
+    given: dict[str, Any] = {"clock": ManualClock(), "blobs": MemoryBlobs(), **ports}
+    given.setdefault("threads", InMemoryThreads())
+    if "journal" not in given:
+        given["journal"] = in_memory_journal(given["clock"], given["blobs"])
+    if "memory" not in given:
+        given["memory"] = InMemoryMemory(given["threads"])
+    standard = {
+        "model": ScriptedModel([]),
+        "callbacks": MemoryCallbacks(),
+        "ids": RandomIds(),
+        "settings": Settings(),
+        "agents": lambda: named,
+    }
+    return Runtime(**{**standard, **given})
