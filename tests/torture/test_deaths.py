@@ -182,7 +182,7 @@ def test_a_run_whose_execution_dies_while_it_works_goes_on(system: Torture) -> N
         first = holder(system, client.name, "Tool.invoke")
         stopped_at = time.time()
         system.stop_execution(run_id)
-        (system.control / f"go-{order}").touch()
+        system.open_gate(order)
         run = client.drive(run_id)
         print(f"\nover {time.time() - stopped_at:.1f} s after its execution was stopped")
         story = ended(client, scenario, thread, run_id)
@@ -232,7 +232,7 @@ def test_an_attempt_that_wakes_up_late_in_a_tool_is_fenced(system: Torture) -> N
         with _frozen(system, client.name, zombie):
             _overtaken(system, client, run_id)
             # Else it might learn that it is fenced first, and stop the tool.
-            (system.control / f"go-{order}").touch()
+            system.open_gate(order)
         _awake(system, zombie)
         eventually(lambda: _did(system.ledger_of(client.name), "held"))
         story = ended(client, scenario, thread, run_id)

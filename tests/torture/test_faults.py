@@ -189,5 +189,5 @@ def judge_disturbed(story: Story, baseline: Story) -> None:
     assert story.thread["active_run"] is None
     assert story.approvals == []
     assert [e["type"] for e in story.events[-2:]] == ["error", "finish"]
-    keys = [e["key"] for e in story.ledger if e["what"] not in IDEMPOTENT]
+    keys = [e["idempotency_key"] for e in story.ledger if e["what"] not in IDEMPOTENT]
     assert len(set(keys)) == len(keys), story.ledger

@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx2
 
-from support.aws.recorded_agents import PLENTY, plenty
+from support.agents.keeping import PLENTY, plenty
 from support.kills.scenarios import DOOMED, HALF_DELETED, LOST, UNSENT
 from support.kills.story import Scenario
 from support.kills.torture import DEADLINE_S, Client, Torture
@@ -44,7 +44,6 @@ class Recorded(Torture):
             LAYOVER_DAILY_COST_USD="1000000",
             LAYOVER_EMBEDDER_MODEL="openai/fake-embedder",
         )
-        self.agents = "support.aws.recorded_agents"
 
 
 def everything(system: Recorded) -> None:

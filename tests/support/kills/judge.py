@@ -138,7 +138,7 @@ def judge_ledger(story: Story, interrupted: set[str]) -> None:
     """What tools did to the world."""
     done = Counter(e["call"] for e in story.ledger if e["what"] != "held")
     for call, tool in story.tools.items():
-        keys = {e["key"] for e in story.ledger if e["call"] == call}
+        keys = {e["idempotency_key"] for e in story.ledger if e["call"] == call}
         if tool in IDEMPOTENT:
             assert len(keys) == 1, f"{call}: {keys}"
             assert done[call] <= 2

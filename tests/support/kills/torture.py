@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from layover.keys import HEAD, META, Keys
+from support.agents import ledger
 from support.kills.proxy import PostgresProxy
 from support.kills.story import Line, Point, Scenario, Story
 from support.providers.openai import say
@@ -35,9 +36,10 @@ class Torture(System):
     """The whole system, with points to die at."""
 
     stops_within_s = STOP_S
+    of_this_start = (*System.of_this_start, "states", "table")
 
     def __init__(self, folder: Path, brain: Brain, **variables: str) -> None:
-        super().__init__(folder, brain, agents="support.kills.agents", checked=False)
+        super().__init__(folder, brain, checked=False)
         self.control = folder / "control"
         self.control.mkdir(parents=True)
         self.more = variables
@@ -81,8 +83,7 @@ class Torture(System):
 
     def ledger_of(self, owner: str) -> list[Json]:
         """What tools did for an owner."""
-        path = self.file(owner, "ledger")
-        return [json.loads(x) for x in path.read_text().splitlines()] if path.exists() else []
+        return [entry for entry in ledger.entries(self.folder) if entry.get("owner") == owner]
 
     def input_of(self, scenario: Scenario) -> str:
         """The text that the model answers with the scenario's steps."""

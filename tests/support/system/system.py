@@ -27,6 +27,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import httpx2
 import psutil
 
+from support.agents import ledger
 from support.providers.openai import FakeOpenAI, Reply, fail
 from support.system.documented import Answer, Documented
 from support.system.documented import Json as Json
@@ -287,9 +288,11 @@ class System:
     """`layover dev` in a process of its own, on a free port."""
 
     stops_within_s: ClassVar[float] = STOP_LIMIT_S
+    of_this_start: ClassVar[tuple[str, ...]] = ("documented", "services")
+    """What is cached of a running system, and is another one's after the next start."""
     folder: Path
     brain: Brain
-    agents: str = "support.system.agents"
+    agents: str = "support.agents"
     port: int = 0
     options: Sequence[str] = ()
     checked: bool = True
@@ -311,6 +314,8 @@ class System:
 
     def start(self) -> None:
         """Start, and wait for the line `ready URL`. Fails if it ends before, or takes too long."""
+        for name in self.of_this_start:
+            vars(self).pop(name, None)
         self.launch()
         if not self._is_ready():
             self._put_down()
@@ -365,7 +370,7 @@ class System:
     def _variables(self) -> dict[str, str]:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("OPENAI_", "LAYOVER_"))}
         ours = {"OPENAI_BASE_URL": self.brain.provider.base_url, "OPENAI_API_KEY": "test"}
-        return kept | ours | {"E2E_FOLDER": str(self.folder)} | dict(self.variables)
+        return kept | ours | {ledger.FOLDER: str(self.folder)} | dict(self.variables)
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -438,13 +443,11 @@ class System:
 
     def ledger(self, key: str) -> list[Json]:
         """What tools did for this key, in order."""
-        path = self.folder / "ledger.jsonl"
-        lines = path.read_text().splitlines() if path.exists() else []
-        return [entry for entry in map(json.loads, lines) if entry.get("key") == key]
+        return [entry for entry in ledger.entries(self.folder) if entry.get("key") == key]
 
     def open_gate(self, key: str) -> None:
         """Let slow tools of this key end."""
-        (self.folder / f"gate-{key}").touch()
+        ledger.gate_of(self.folder, key).touch()
 
     def _local(self, method: str, path: str, body: Any = None) -> Any:
         response = httpx2.request(method, self.url + path, json=body, timeout=40, trust_env=False)

@@ -1,13 +1,9 @@
-"""Agents of the system whose calls are recorded: those of other tests, and some that keep much."""
+"""Tools and memories that store much: more than an item of a table, more than a model reads."""
 
 import asyncio
 import random
 
 from layover import Agent, Memory, ObservationalMemory, SemanticRecall, ToolContext, tool
-from support.kills.agents import learner, torture
-from support.system.agents import note_observer, support
-
-__all__ = ["archivist", "hoarder", "learner", "note_observer", "support", "torture"]
 
 THOUGHT_S = 2.0
 PLENTY = 800_000

@@ -1,12 +1,7 @@
-"""Agents of the end-to-end tests. Whatever a tool does to the world stands in a ledger on disk."""
+"""What an author declares: each kind of tool, each part of memory."""
 
-import asyncio
-import json
 import math
-import os
-import time
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
@@ -24,29 +19,7 @@ from layover import (
     WorkingMemory,
     tool,
 )
-
-GATE_LIMIT_S = 25.0
-
-
-def note(what: str, **facts: Any) -> None:
-    """Append one line to the ledger, in one write."""
-    line = json.dumps({"what": what, "pid": os.getpid(), **facts}) + "\n"
-    ledger = os.open(_folder() / "ledger.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    try:
-        os.write(ledger, line.encode())
-    finally:
-        os.close(ledger)
-
-
-def _folder() -> Path:
-    return Path(os.environ["E2E_FOLDER"])
-
-
-async def gate(key: str) -> None:
-    """Stay until the test opens the gate of this name."""
-    until = time.monotonic() + GATE_LIMIT_S
-    while not (_folder() / f"gate-{key}").exists() and time.monotonic() < until:
-        await asyncio.sleep(0.02)
+from support.agents.ledger import gate, note
 
 
 class SlotOffer(BaseModel):

@@ -1,0 +1,49 @@
+"""The sample agents of every test that starts a system: one set, one ledger.
+
+shop      what an author declares: each kind of tool and each part of memory
+durable   tools whose effects are counted while processes die
+keeping   tools and memories that store much"""
+
+from support.agents.durable import learner, torture
+from support.agents.keeping import archivist, hoarder
+from support.agents.shop import (
+    clerk,
+    diarist,
+    finder,
+    forgetful,
+    framed,
+    keeper,
+    note_observer,
+    note_summariser,
+    page_observer,
+    page_reader,
+    plain,
+    scholar,
+    seeker,
+    support,
+    thrifty,
+    wide,
+)
+
+__all__ = [
+    "archivist",
+    "clerk",
+    "diarist",
+    "finder",
+    "forgetful",
+    "framed",
+    "hoarder",
+    "keeper",
+    "learner",
+    "note_observer",
+    "note_summariser",
+    "page_observer",
+    "page_reader",
+    "plain",
+    "scholar",
+    "seeker",
+    "support",
+    "thrifty",
+    "torture",
+    "wide",
+]
