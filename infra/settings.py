@@ -54,7 +54,7 @@ DEV = "dev"
 """The stage of who names none."""
 STAGES = "infra/stages"
 """Where a deployer keeps what they chose for each stage."""
-USE, ACT_AS = "layover/use", "layover/act-as"
+USE, ACT_AS, OPERATE = "layover/use", "layover/act-as", "layover/operate"
 """The scopes that the stack's own user pool gives."""
 TITAN = "amazon.titan-embed-text-"
 BEDROCK_ID = re.compile(r"[a-z0-9][A-Za-z0-9.:_-]*")
@@ -110,7 +110,8 @@ TUNED: Mapping[str, str] = {
         *("last_messages", "semantic_recall_top_k", "node_memory_days", "log_level"),
         "run_retention_days",
         *("observer_message_tokens", "reflector_observation_tokens"),
-        *("daily_tokens", "daily_cost_usd", "scope", "act_as_scope"),
+        *("daily_tokens", "daily_cost_usd", "scope", "act_as_scope", "operate_scope"),
+        "groups_claim",
     )
 }
 """Settings that functions are given as they are: field -> variable."""
@@ -138,6 +139,10 @@ class Settings(BaseModel):
     """What every token has to allow: ID tokens allow nothing, so they are refused."""
     act_as_scope: str = ACT_AS
     """What a backend's token has to allow to name the end user (`X-Layover-Resource`)."""
+    operate_scope: str = OPERATE
+    """What an operator's token has to allow to drive runs on by hand."""
+    groups_claim: str | None = None
+    """LAYOVER_GROUPS_CLAIM: the claim of a token that names the groups of who asks."""
     sign_up: bool = False
     """Whether strangers may make themselves a user of the user pool."""
     machine_client: bool = False
@@ -230,9 +235,11 @@ class Settings(BaseModel):
             raise ValueError(
                 "issuer needs an audience: tokens for other applications would be taken"
             )
-        if not self.issuer and (self.scope, self.act_as_scope) != (USE, ACT_AS):
+        scopes = (self.scope, self.act_as_scope, self.operate_scope)
+        if not self.issuer and scopes != (USE, ACT_AS, OPERATE):
             raise ValueError(
-                f"scope and act_as_scope need an issuer: the user pool's are {USE} and {ACT_AS}"
+                "scope, act_as_scope and operate_scope need an issuer: the user pool's are "
+                f"{USE}, {ACT_AS} and {OPERATE}"
             )
         if self.budget_usd and not self.alarms_email:
             raise ValueError("budget_usd needs alarms_email: somebody has to be told")

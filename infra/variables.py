@@ -30,6 +30,8 @@ READS: Mapping[str, tuple[str, ...]] = {
         "LAYOVER_MODEL",
         "LAYOVER_SCOPE",
         "LAYOVER_ACT_AS_SCOPE",
+        "LAYOVER_OPERATE_SCOPE",
+        "LAYOVER_GROUPS_CLAIM",
         "LAYOVER_ISSUER",
         "LAYOVER_CLIENT_ID",
     ),

@@ -55,9 +55,9 @@ def answer(event: Mapping[str, Any], context: Any, host: Host) -> dict[str, Any]
         request = prepared(event)
         path = APIGatewayProxyEventV2(request).path
         logs.name(**{id: found[1] for id, of in _NAMED.items() if (found := of.search(path))})
-        owner = caller(request, path, host.runtime().settings.access)
+        asker = caller(request, path, host.runtime().settings.access)
         app.context.update(
-            call=Call(host, owner, takes_gzip(request)), request_id=_request_id(event)
+            call=Call(host, asker, takes_gzip(request)), request_id=_request_id(event)
         )
         return app.resolve(request, context)
     except LayoverError as error:

@@ -6,14 +6,14 @@ from typing import Any
 
 from api.problems import Forbidden, Unauthenticated
 from layover.errors import InvalidRequest
-from layover.values.access import OPEN_PATHS, RESOURCE_HEADER, Access
+from layover.values.access import OPEN_PATHS, RESOURCE_HEADER, Access, Actor
 
 _RESOURCE = re.compile(r"[!-+\--~]{1,256}")
 """Printable ASCII without blanks and commas: a gateway joins headers that came twice by commas."""
 
 
-def caller(event: Mapping[str, Any], path: str, access: Access) -> str | None:
-    """Whose data the request is about; None on open paths.
+def caller(event: Mapping[str, Any], path: str, access: Access) -> Actor | None:
+    """Who asks, and for whom; None on open paths.
 
     The gateway has verified signature, issuer, audience and expiry. Raises Unauthenticated (no token),
     Forbidden (a scope is missing), InvalidRequest (a named user that is no id)."""
@@ -28,10 +28,10 @@ def caller(event: Mapping[str, Any], path: str, access: Access) -> str | None:
         raise Forbidden("the token lacks a scope; an ID token has none", access.scope)
     named = _header(event, RESOURCE_HEADER)
     if named is None:
-        return sub
+        return Actor(sub=sub, scopes=granted)
     if access.act_as_scope not in granted:
         raise Forbidden(f"`{RESOURCE_HEADER}` is for backends", access.act_as_scope)
-    return _resource(named)
+    return Actor(sub=sub, on_behalf_of=_resource(named), scopes=granted)
 
 
 def claims_of(event: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -41,10 +41,10 @@ def claims_of(event: Mapping[str, Any]) -> Mapping[str, Any]:
     return claims
 
 
-def _scopes(claims: Mapping[str, Any]) -> set[str]:
+def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
     """Of `scope` (RFC 8693) and `scp`; the authorizer passes lists on as `[a b]`."""
     given = [claims.get(name) for name in ("scope", "scp")]
-    return {s for each in given if isinstance(each, str) for s in each.strip("[]").split()}
+    return frozenset(s for each in given if isinstance(each, str) for s in each.strip("[]").split())
 
 
 def _header(event: Mapping[str, Any], name: str) -> str | None:

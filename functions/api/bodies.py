@@ -4,7 +4,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Strict, Tag
 
-from layover.services.approvals import LONGEST_REASON, Decide, Verdict
+from layover.services.approvals import Decide, Verdict
+from layover.services.decision_checks import LONGEST_REASON
 from layover.services.start_run import ABSENT, StartRun
 from layover.values.message import InputPart
 from layover.values.run import OnBusy

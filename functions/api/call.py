@@ -11,7 +11,9 @@ from aws_lambda_powertools.event_handler.openapi.params import Query
 from pydantic import BaseModel
 
 from api.fitting import MAX_ANSWER, answer_size, fits, fitting, is_large
+from api.problems import Forbidden
 from layover.ports import Runtime
+from layover.values.access import Access, Actor
 from layover.values.event import EventPage
 from layover.values.page import Page
 from layover.values.run import Run
@@ -45,17 +47,45 @@ class Host(Protocol):
 
 @dataclass(frozen=True)
 class Call:
-    """One request: whose, on what, and whether its client reads gzip."""
+    """One request: whose, on what, and whether its client reads gzip. `asker` is None on open paths."""
 
     host: Host
-    owner: str | None
+    asker: Actor | None
     takes_gzip: bool = False
     _began: float = field(default_factory=lambda: time.monotonic(), init=False)
+
+    @property
+    def actor(self) -> Actor:
+        """Who asks, on paths that need a token."""
+        return cast(Actor, self.asker)
+
+    @property
+    def access(self) -> Access:
+        """The scopes of this deployment."""
+        return self.host.runtime().settings.access
+
+    def require(self, scope: str, why: str) -> None:
+        """Raise Forbidden unless the token has the scope."""
+        if scope not in self.actor.scopes:
+            raise Forbidden(why, scope)
 
     @property
     def left_s(self) -> float:
         """Seconds that the request may still wait for something."""
         return max(0.0, _ANSWERED_WITHIN_S - (time.monotonic() - self._began))
+
+    def act(
+        self,
+        service: Callable[Concatenate[Runtime, Actor, P], Awaitable[T]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """The result of a service that records who asks."""
+
+        async def work() -> T:
+            return await service(self.host.runtime(), self.actor, *args, **kwargs)
+
+        return self.host.run(work())
 
     def do(
         self,
@@ -64,7 +94,7 @@ class Call:
         **kwargs: P.kwargs,
     ) -> T:
         """The result of a service for the caller."""
-        owner = cast(str, self.owner)
+        owner = self.actor.owner
 
         async def work() -> T:
             return await service(self.host.runtime(), owner, *args, **kwargs)

@@ -14,7 +14,6 @@ from layover.errors import (
     AgentsNotLoaded,
     Conflict,
     DatabaseWaking,
-    DayUsedUp,
     DecisionAlreadyMade,
     DecisionInvalid,
     InvalidRequest,
@@ -155,7 +154,7 @@ def answer_error(error: LayoverError) -> Response[str]:
         extra["active_run"] = error.ids["run_id"]
     if isinstance(error, Forbidden):
         headers["WWW-Authenticate"] = f'Bearer error="insufficient_scope", scope="{error.scope}"'
-    if isinstance(error, DayUsedUp):
+    if isinstance(error, LimitReached) and error.retry_after is not None:
         headers["Retry-After"] = str(math.ceil(error.retry_after.total_seconds()))
     if isinstance(error, MethodNotAllowed):
         headers["Allow"] = ", ".join(error.allowed)

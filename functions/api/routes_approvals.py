@@ -7,14 +7,19 @@ from aws_lambda_powertools.event_handler.openapi.params import Body, Query
 
 from api.bodies import Approve, Deny, Resume
 from api.call import Cursor, Limit, answer_page, answer_run, call_of, new_router
-from api.documented import answers
+from api.documented import also, answers
 from layover.services import approvals
 from layover.values.page import Page
 from layover.values.run import OpenApproval, Run
 
 router = new_router()
 _TAGS = ["approvals"]
-_DECIDED = answers(202, Run, "The decision is recorded", 400, 404, 409, 413)
+_DECIDED = also(
+    answers(202, Run, "The decision is recorded", 400, 404, 409, 413),
+    200,
+    Run,
+    "You had decided the same before",
+)
 
 
 @router.get(
@@ -47,9 +52,7 @@ def list_approvals(
 def approve(
     run_id: str, tool_call_id: str, body: Annotated[Approve | None, Body()] = None
 ) -> Response[str]:
-    request = (body or Approve()).request()
-    call = call_of(router)
-    return answer_run(call, call.do(approvals.decide, run_id, tool_call_id, request), 202)
+    return _decided(run_id, tool_call_id, (body or Approve()).request())
 
 
 @router.post(
@@ -62,9 +65,7 @@ def approve(
 def deny(
     run_id: str, tool_call_id: str, body: Annotated[Deny | None, Body()] = None
 ) -> Response[str]:
-    request = (body or Deny()).request()
-    call = call_of(router)
-    return answer_run(call, call.do(approvals.decide, run_id, tool_call_id, request), 202)
+    return _decided(run_id, tool_call_id, (body or Deny()).request())
 
 
 @router.post(
@@ -75,6 +76,10 @@ def deny(
     responses=_DECIDED,
 )
 def resume(run_id: str, tool_call_id: str, body: Resume) -> Response[str]:
-    request = body.request()
+    return _decided(run_id, tool_call_id, body.request())
+
+
+def _decided(run_id: str, tool_call_id: str, request: approvals.Decide) -> Response[str]:
     call = call_of(router)
-    return answer_run(call, call.do(approvals.decide, run_id, tool_call_id, request), 202)
+    answer = call.act(approvals.decide, run_id, tool_call_id, request)
+    return answer_run(call, answer.run, 200 if answer.again else 202)

@@ -126,12 +126,14 @@ def cancel_run(run_id: str) -> Response[str]:
     "/runs/<run_id>/redrive",
     tags=_TAGS,
     summary="Drive a run on in a fresh execution",
-    description="For an operator: the run goes on after its last journaled step.",
+    description="For an operator, whose token has a scope for it (`layover/operate`): the run goes on after "
+    "its last journaled step. At most once a minute for a run.",
     operation_id="redrive_run",
-    responses=answers(202, Run, "The run as it is now", 404, 409),
+    responses=answers(202, Run, "The run as it is now", 404, 409, 429),
 )
 def redrive_run(run_id: str) -> Response[str]:
     call = call_of(router)
+    call.require(call.access.operate_scope, "driving a run on is an operator's")
     return answer_run(call, call.do(redrive, run_id), 202)
 
 

@@ -10,6 +10,13 @@ from infra.constructs.acknowledge import acknowledge
 from infra.constructs.time import duration
 from infra.settings import Settings
 
+_SCOPES = {
+    "use": "Use agents as yourself",
+    "act-as": "Name the end user of a request",
+    "operate": "Drive runs on by hand",
+}
+"""Cognito gives a client's scopes to each of its users: all but `use` are for backends alone."""
+
 
 @dataclass(frozen=True)
 class Identity:
@@ -91,14 +98,10 @@ class UserPool(Construct):
         )
 
     def _resource_server(self) -> dict[str, cognito.OAuthScope]:
-        """`layover/use` and `layover/act-as`, as OAuth scopes by their second part."""
+        """OAuth scopes by their second part: `layover/use` and those of backends and operators."""
         scopes = {
-            "use": cognito.ResourceServerScope(
-                scope_name="use", scope_description="Use agents as yourself"
-            ),
-            "act-as": cognito.ResourceServerScope(
-                scope_name="act-as", scope_description="Name the end user of a request"
-            ),
+            name: cognito.ResourceServerScope(scope_name=name, scope_description=description)
+            for name, description in _SCOPES.items()
         }
         server = self._pool.add_resource_server(
             "Resources", identifier="layover", scopes=list(scopes.values())

@@ -41,7 +41,8 @@ def test_of_two_decisions_at_once_one_wins(
             lambda r=run["id"], c=call_id: ann.decide(r, c, "approve"),  # type: ignore[misc]
             lambda r=run["id"], c=call_id: ann.decide(r, c, other),  # type: ignore[misc]
         )
-        assert sorted(a.status for a in answers) == [202, 409], answers
+        second = 200 if other == "approve" else 409
+        assert sorted(a.status for a in answers) == sorted([202, second]), answers
         assert ann.over(run["id"])["status"] == "success"
         approved = other == "approve" or answers[0].status == 202
         assert len(system.ledger(key)) == int(approved)

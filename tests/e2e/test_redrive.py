@@ -93,7 +93,9 @@ def test_who_has_signed_in_is_asked_for_nothing(
     ann: Caller, brain: Brain, system: System, tmp_path: Path
 ) -> None:
     run = ann.ask(ann.thread(), brain.plan(say("done")))
-    signed_in = Tokens(f"dev:{ann.name}", None, time.time() + 3600, "https://id.example", "people")
+    signed_in = Tokens(
+        f"dev:{ann.name};scopes=operate", None, time.time() + 3600, "https://id.example", "people"
+    )
     TokenFile(tmp_path / "layover").save(system.url, signed_in)
     told = redrive(run["id"], LAYOVER_TOKEN="", HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path))
     assert one_line(told).endswith("the run is success: there is nothing to drive (409)")
@@ -124,6 +126,22 @@ def test_another_server_is_not_taken_for_the_api(elsewhere: str) -> None:
     down = redrive("down", "--url", elsewhere, LAYOVER_TOKEN="t")
     assert down.returncode == 3
     assert one_line(down).endswith("(503)")
+
+
+def test_who_is_no_operator_drives_nothing_on(ann: Caller, system: System) -> None:
+    told = redrive("run_1", "--url", system.url, "--token", f"dev:{ann.name}")
+    assert told.returncode == 1
+    assert one_line(told).endswith("it needs `layover/operate` (403)")
+
+
+def test_an_operator_drives_on_the_run_of_a_user_and_not_twice(
+    ann: Caller, brain: Brain, system: System
+) -> None:
+    run = ann.ask(ann.thread(), brain.plan(call("refund", order_id=unique(), amount=1), say("ok")))
+    token = ("--token", "dev:shop;scopes=operate,act-as", "--owner", ann.name)
+    assert redrive(run["id"], "--url", system.url, *token).returncode == 0
+    again = redrive(run["id"], "--url", system.url, *token)
+    assert (again.returncode, "redriven less than 60 s ago" in one_line(again)) == (3, True)
 
 
 def test_a_run_goes_on_in_a_fresh_execution(ann: Caller, brain: Brain, system: System) -> None:

@@ -54,6 +54,7 @@ def vpc(synthesize: Synthesize) -> Synthesized:
         machine_client="true",
         daily_tokens="100000",
         daily_cost_usd="2.5",
+        groups_claim="groups",
     )
 
 

@@ -37,6 +37,7 @@ def kept(folder: Path, stage: str, text: str) -> dict[str, str]:
         # The stack's own user pool gives no other scopes.
         {"scope": "shop/use"},
         {"act_as_scope": "shop/act-as"},
+        {"operate_scope": "shop/operate"},
     ],
     ids=lambda context: next(iter(context)),
 )

@@ -220,7 +220,21 @@ def test_a_run_that_waits_for_a_person_is_shown_and_decided(api: Api) -> None:
         "tool_call_id": "c1",
         "decision": "approved",
         "decided_by": "ann",
+        "on_behalf_of": None,
+        "reason": "fine",
+        "via": "api",
     }
+
+
+def test_the_same_decision_again_is_answered_as_the_first(api: Api) -> None:
+    run, _ = api.do(api.world.suspended())
+    url = f"/runs/{run.id}/tool-calls/c1"
+    first = api.post(f"{url}/approve", {"reason": "fine"})
+    again = api.post(f"{url}/approve", {"reason": "fine"})
+    assert (first.status, again.status) == (202, 200)
+    assert again.json | {"updated_at": None} == first.json | {"updated_at": None}
+    api.post(f"{url}/approve", {"reason": "good"}).problem(409, "decision-already-made")
+    api.post(f"{url}/deny", {"reason": "fine"}).problem(409, "decision-already-made")
 
 
 def test_a_call_is_denied_and_another_is_resumed(api: Api) -> None:

@@ -70,9 +70,31 @@ def test_open_paths_tell_how_to_sign_in(api: Api) -> None:
     assert answer.json == {
         "scope": "layover/use",
         "act_as_scope": "layover/act-as",
+        "operate_scope": "layover/operate",
+        "groups_claim": "cognito:groups",
         "issuer": None,
         "client_id": None,
     }
+
+
+@pytest.mark.parametrize("scope", [USE, f"{USE} layover/act-as", f"{USE} layover/operates"])
+def test_a_run_is_driven_on_by_operators_alone(api: Api, scope: str) -> None:
+    run, _ = api.do(api.world.suspended())
+    answer = api.post(f"/runs/{run.id}/redrive", scope=scope)
+    answer.problem(403, "forbidden")
+    challenge = 'Bearer error="insufficient_scope", scope="layover/operate"'
+    assert answer.headers["www-authenticate"] == challenge
+    assert api.world.callbacks.started == [f"{run.id}-1"]
+
+
+def test_an_operator_drives_a_users_run_on_once_a_minute(api: Api) -> None:
+    run, _ = api.do(api.world.suspended())
+    operator: dict[str, Any] = {"sub": SHOP, "scope": f"{ACT_AS} layover/operate"}
+    operator["headers"] = named(ANN)
+    assert api.post(f"/runs/{run.id}/redrive", **operator).status == 202
+    again = api.post(f"/runs/{run.id}/redrive", **operator)
+    again.problem(429, "limit-reached")
+    assert again.headers["retry-after"] == "60"
 
 
 def new_thread(api: Api, **options: Any) -> str:

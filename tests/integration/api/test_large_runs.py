@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from integration.api.kit import Answer, Api
+from integration.api.kit import USE, Answer, Api
 from layover import keys
 from layover.context.transcript import response_messages
 from layover.values.event import AgentEnd
@@ -246,7 +246,10 @@ def test_long_arguments_of_calls_that_wait_are_cut_and_the_calls_can_be_decided(
     assert (len(answer["pending"]), answer["truncated"]) == (39, True)
     answer = body(api.post(f"/runs/{run_id}/tool-calls/c01/deny", {"reason": "no"}))
     assert (len(answer["pending"]), answer["truncated"]) == (38, True)
-    assert body(api.post(f"/runs/{run_id}/redrive"))["truncated"] is True
+    assert (
+        body(api.post(f"/runs/{run_id}/redrive", scope=f"{USE} layover/operate"))["truncated"]
+        is True
+    )
     assert body(api.post(f"/runs/{run_id}/cancel"))["status"] == "cancelled"
 
 

@@ -336,6 +336,33 @@ async def test_backend_is_granted_to_act_for_others(http: httpx2.AsyncClient) ->
     assert context["authorizer"]["jwt"]["claims"] == claims
 
 
+@pytest.mark.parametrize(
+    "token",
+    [
+        "dev:;groups=a",
+        "dev: ;scopes=audit",
+        "dev:ann;group=finance",
+        "dev:ann;role=admin",
+        "dev:a;groups=b;groups=c",
+    ],
+)
+async def test_token_that_says_something_else_is_none(http: httpx2.AsyncClient, token: str) -> None:
+    answer = await http.get("/a", headers={"Authorization": f"Bearer {token}"})
+    assert answer.status_code == 401
+
+
+async def test_token_names_groups_and_scopes_as_the_authorizer_passes_them_on(
+    http: httpx2.AsyncClient,
+) -> None:
+    headers = {"Authorization": "Bearer dev:bob;groups=finance, ops;scopes=audit,operate,act-as"}
+    context = (await http.get("/a", headers=headers)).json()["requestContext"]
+    assert context["authorizer"]["jwt"]["claims"] == {
+        "sub": "bob",
+        "scope": "layover/use layover/audit layover/operate layover/act-as",
+        "cognito:groups": "[finance ops]",
+    }
+
+
 async def test_answer_keeps_status_headers_cookies_and_binary_bodies(
     http: httpx2.AsyncClient,
 ) -> None:

@@ -34,6 +34,7 @@ from layover.services.settle import settle
 from layover.services.start_run import StartRun, start_run
 from layover.services.turn import turn
 from layover.services.views import run_view
+from layover.values.access import Actor
 from layover.values.event import Event
 from layover.values.message import Message, Role, ToolResultPart
 from layover.values.prompt import Prompt, Reply
@@ -253,7 +254,8 @@ class Bench:
     async def decide(self, run_id: str, call_id: str, verdict: str, **given: Any) -> Run:
         """The decision alone: nobody settles the call yet."""
         request = approvals.Decide(approvals.Verdict(verdict), **given)
-        return await approvals.decide(self.runtime, ANN, run_id, call_id, request)
+        answer = await approvals.decide(self.runtime, Actor(sub=ANN), run_id, call_id, request)
+        return answer.run
 
     async def branch(self, run_id: str, call_id: str, output: Any = DECIDED) -> WaitingCall:
         """Resume, as the Map's branch of this call does once its token is answered."""

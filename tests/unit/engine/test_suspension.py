@@ -66,10 +66,10 @@ async def test_a_second_decision_is_refused_and_nothing_runs_twice(
     run = await suspended(bench)
     await bench.decide(run.id, "call_1", "approve")
     with pytest.raises(DecisionAlreadyMade):
-        await bench.decide(run.id, "call_1", verdict)
+        await bench.decide(run.id, "call_1", verdict, reason="second")
     await bench.branch(run.id, "call_1")
     with pytest.raises(DecisionAlreadyMade):
-        await bench.decide(run.id, "call_1", verdict)
+        await bench.decide(run.id, "call_1", verdict, reason="second")
     await bench.branch(run.id, "call_1")
     await bench.drive(run.id)
     assert ledger.done == [3]

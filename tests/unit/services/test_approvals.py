@@ -8,15 +8,21 @@ import pytest
 from layover.errors import DecisionAlreadyMade, DecisionInvalid, NotFound
 from layover.services import approvals, runs, threads
 from layover.services.approvals import Decide, Verdict
+from layover.values.access import Actor
 from layover.values.run import DecisionKind, Run, Status, SuspensionKind
 from support.worlds.services import ANN, BOB, ServiceBench
 
+ME = Actor(sub=ANN)
 APPROVE = Decide(Verdict.APPROVE)
 DENY = Decide(Verdict.DENY, reason="no\x00pe")
 
 
-async def decide(world: ServiceBench, run: Run, request: Decide = APPROVE, call: str = "c1") -> Run:
-    return await approvals.decide(world.runtime, ANN, run.id, call, request)
+async def decide(
+    world: ServiceBench, run: Run, request: Decide = APPROVE, call: str = "c1", by: Actor = ME
+) -> Run:
+    answer = await approvals.decide(world.runtime, by, run.id, call, request)
+    assert isinstance(answer.run, Run)
+    return answer.run
 
 
 async def still_waits(world: ServiceBench, run: Run) -> bool:
@@ -28,7 +34,7 @@ async def test_a_foreign_run_and_an_unknown_call_are_not_there(world: ServiceBen
     run, _ = await world.suspended()
     other, _ = await world.suspended()
     with pytest.raises(NotFound):
-        await approvals.decide(world.runtime, BOB, run.id, "c1", APPROVE)
+        await decide(world, run, by=Actor(sub=BOB))
     with pytest.raises(NotFound):
         await decide(world, run, call="c2")
     with pytest.raises(NotFound):
@@ -63,8 +69,10 @@ async def test_one_of_many_decisions_at_once_wins(world: ServiceBench) -> None:
     results = await asyncio.gather(
         *(decide(world, run, v) for v in verdicts), return_exceptions=True
     )
-    assert sum(isinstance(r, Run) for r in results) == 1
-    assert sum(isinstance(r, DecisionAlreadyMade) for r in results) == 9
+    assert sum(isinstance(r, Run) for r in results) == 5
+    assert sum(isinstance(r, DecisionAlreadyMade) for r in results) == 5
+    decided = (await runs.events(world.runtime, ANN, run.id, 0, 10)).items
+    assert [e.type for e in decided] == ["tool-call-decided"]
 
 
 async def test_a_late_decision_wakes_a_decided_call_again_before_it_is_refused(
@@ -76,7 +84,7 @@ async def test_a_late_decision_wakes_a_decided_call_again_before_it_is_refused(
     await decide(world, run)
     world.callbacks.down = False
     with pytest.raises(DecisionAlreadyMade):
-        await decide(world, run)
+        await decide(world, run, DENY)
     assert world.callbacks.woken == [f"token of {run.id}"]
 
 

@@ -10,7 +10,7 @@ from layover.adapters.inmemory.metrics import MemoryMetrics
 from layover.adapters.inmemory.model import call, calls, say
 from layover.errors import RetryableError
 from layover.ports.allowance import NoAllowance
-from layover.services.redrive import redrive
+from layover.services.redrive import PAUSE, redrive
 from layover.services.sweep import sweep
 from layover.values.metrics import Metric
 from layover.values.run import CallState, Status
@@ -137,4 +137,5 @@ async def test_a_redriven_run_has_all_its_attempts_and_leaves_no_execution_behin
         assert bench.callbacks.stopped[-1] == f"{run_id}-{n}"
         meta = await bench.meta(run_id)
         assert (meta.execution, meta.attempts) == (f"{run_id}-{n + 1}", 0)
+        bench.clock.advance(PAUSE)
     assert (await bench.run(run_id)).status is Status.SUSPENDED

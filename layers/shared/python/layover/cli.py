@@ -82,18 +82,21 @@ def redrive(
     run_id: Annotated[str, typer.Argument(help="The run, as the API names it.")],
     url: Annotated[str, typer.Option(help="The HTTP API; the newest sign-in's if not given.")] = "",
     user: Annotated[str, typer.Option(help="Who owns the run; of a system on this machine.")] = "",
-    token: Annotated[
-        str, typer.Option(help="A token of who owns the run.", envvar="LAYOVER_TOKEN")
+    token: Annotated[str, typer.Option(help="An operator's token.", envvar="LAYOVER_TOKEN")] = "",
+    owner: Annotated[
+        str, typer.Option(help="Who owns the run, for a token that may act for users.")
     ] = "",
 ) -> None:
-    """Drive a run on, from its last journaled step, in a fresh execution; as who has signed in, unless
-    --user or --token says otherwise.
+    """Drive a run on, from its last journaled step, in a fresh execution. Needs a token with the scope
+    of operators (`layover/operate`): the newest sign-in's, or --token; --user on this machine has it.
 
-    Exits with 1 if that is refused (no such run, or nothing to drive), with 3 without an answer."""
+    Exits with 1 if that is refused (no such run, nothing to drive, no scope), with 3 without an answer
+    and where the run was redriven within a minute."""
     if user and token:
-        raise typer.BadParameter("say who owns the run: either --user NAME or --token TOKEN")
-    who = partial(_local("tokens").caller, url, user, token, _tokens())
-    raise typer.Exit(_local("client").redrive(who, run_id))
+        raise typer.BadParameter("say who asks: either --user NAME or --token TOKEN")
+    operator = f"{user};scopes=operate" if user else ""
+    who = partial(_local("tokens").caller, url, operator, token, _tokens())
+    raise typer.Exit(_local("client").redrive(who, run_id, owner))
 
 
 @app.command()

@@ -103,15 +103,17 @@ class DecisionInvalid(DecisionError, InvalidRequest):
 
 
 class LimitReached(LayoverError):
-    """A limit was reached; try later or ask for more."""
+    """A limit was reached; try later or ask for more. `retry_after`: what is left until it may work."""
+
+    def __init__(
+        self, message: str, retry_after: timedelta | None = None, **ids: str | None
+    ) -> None:
+        super().__init__(message, **ids)
+        self.retry_after = retry_after
 
 
 class DayUsedUp(LimitReached):
     """The user has spent what a day allows. `retry_after`: until the next one begins."""
-
-    def __init__(self, message: str, retry_after: timedelta) -> None:
-        super().__init__(message)
-        self.retry_after = retry_after
 
 
 class RetryableError(LayoverError):

@@ -9,6 +9,8 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
+from layover.values.access import RESOURCE_HEADER
+
 TIMEOUT_S = 40.0
 """A long poll takes 25 s at most, API Gateway gives up after 30."""
 REFUSED, USAGE, NO_ANSWER = 1, 2, 3
@@ -29,14 +31,19 @@ class ApiError(Exception):
 
 
 class Api:
-    """One user of the API at `url`. Every call raises ApiError for what is no 2xx."""
+    """One user of the API at `url`, or a backend that acts for `owner`. Every call raises ApiError for
+    what is no 2xx."""
 
-    def __init__(self, url: str, token: str, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self, url: str, token: str, timeout_s: float = TIMEOUT_S, *, owner: str = ""
+    ) -> None:
         if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
             problem = f"{url!r} is no URL of an API: write http://HOST or https://HOST"
             raise ApiError(problem, USAGE)
         self._url = url.rstrip("/")
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        if owner:
+            self._headers[RESOURCE_HEADER] = owner
         self._timeout_s = timeout_s
         # A proxy of the environment does not lead to this machine.
         here = urlsplit(url).hostname in LOOPBACK
@@ -85,10 +92,11 @@ def _said(error: urllib.error.HTTPError) -> str:
     return f"{' '.join(said.split())} ({error.code})"
 
 
-def redrive(who: Callable[[], tuple[str, str]], run_id: str) -> int:
-    """Drive a run on in a fresh execution, as `who` (URL and token); says how it is. The exit code."""
+def redrive(who: Callable[[], tuple[str, str]], run_id: str, owner: str = "") -> int:
+    """Drive a run on in a fresh execution, as `who` (URL and token), for its owner where the token is not
+    theirs; says how it is. The exit code."""
     try:
-        run = Api(*who()).post(f"/runs/{quote(run_id, safe='')}/redrive")
+        run = Api(*who(), owner=owner).post(f"/runs/{quote(run_id, safe='')}/redrive")
     except ApiError as error:
         print(f"layover: {run_id}: {error}", file=sys.stderr)
         return error.exit_code

@@ -133,16 +133,29 @@ async def _send(send: Send, answer: HttpAnswer, method: str) -> None:
 
 
 def _claims(scope: Scope) -> dict[str, str] | None:
-    """`Authorization: Bearer dev:NAME` stands for a verified token of NAME, `dev+act-as:NAME` for that
-    of a backend; None for anything else."""
+    """`Authorization: Bearer dev:NAME` stands for a verified token of NAME,
+    `dev:NAME;groups=finance,ops;scopes=audit,operate` for one with groups and more scopes,
+    `dev+act-as:NAME` for that of a backend; None for anything else."""
     values = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
     match = _TOKEN.match(values[0].strip()) if len(values) == 1 else None
-    name = match[2].strip().decode("utf-8", "replace") if match else ""
-    if match is None or not name:
+    if match is None:
+        return None
+    name, *more = (part.strip() for part in match[2].decode("utf-8", "replace").split(";"))
+    given = {key.strip(): _listed(value) for key, _, value in (m.partition("=") for m in more)}
+    if not name or not given.keys() <= {"groups", "scopes"} or len(given) < len(more):
         return None
     access = Access()
-    scopes = [access.scope, access.act_as_scope] if match[1] else [access.scope]
-    return {"sub": name, "scope": " ".join(scopes)}
+    scopes = [access.scope, *([access.act_as_scope] if match[1] else [])]
+    scopes += [f"layover/{each}" for each in given.get("scopes", [])]
+    claims = {"sub": name, "scope": " ".join(dict.fromkeys(scopes))}
+    if groups := given.get("groups"):
+        # As the JWT authorizer of an HTTP API passes a list on.
+        claims[access.groups_claim] = f"[{' '.join(groups)}]"
+    return claims
+
+
+def _listed(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",") if each.strip()]
 
 
 def _unauthorized() -> HttpAnswer:

@@ -317,7 +317,8 @@ class Journal(Protocol):
         self, owner: str, run_id: str, execution: str | None, *, fresh: bool = False
     ) -> int | None:
         """Name the run's next execution: its number, to be started; epoch + 1. None: the run is over, or
-        not driven by `execution` any more. `fresh`: it has all its attempts again."""
+        not driven by `execution` any more. `fresh`: it has all its attempts again, and keeps when that
+        was (`redriven_at`)."""
         ...
 
     async def saved(self, owner: str, run_id: str, thread_id: str) -> None:

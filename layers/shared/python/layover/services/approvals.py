@@ -2,29 +2,29 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from layover.errors import (
     DecisionAlreadyMade,
     DecisionInvalid,
-    DefinitionError,
     NotFound,
     RetryableError,
     TooLarge,
 )
 from layover.ports import Runtime
 from layover.services.cursors import seal, unseal_one
+from layover.services.decision_checks import check_args, check_data
 from layover.services.runs import snapshot_of
-from layover.services.text import cleaned, json_size
+from layover.services.text import cleaned, compact_json, json_size
 from layover.services.views import run_view
 from layover.services.waiting import expired
+from layover.values.access import Actor
 from layover.values.event import ToolCallDecided
 from layover.values.page import Page
 from layover.values.run import (
-    BUDGET_TOOL,
     CallRecord,
     CallState,
     Decision,
@@ -36,11 +36,6 @@ from layover.values.run import (
     SuspensionKind,
 )
 
-if TYPE_CHECKING:
-    from layover.declare.agent import AnyTool
-
-LONGEST_REASON = 10_000
-"""Characters of why somebody decided so, through the API or a callback."""
 MAX_DECISION = 1024 * 1024
 """Bytes of a decision as JSON, as of a run's input."""
 _CURSOR = "approvals"
@@ -94,10 +89,19 @@ async def list_approvals(
     return Page(items=items, next_cursor=seal(_CURSOR, page.next_cursor))
 
 
+@dataclass(frozen=True)
+class Answer:
+    """What whoever decided is told. `again`: they had decided the same before."""
+
+    run: Run
+    again: bool = False
+
+
 async def decide(
-    runtime: Runtime, owner: str, run_id: str, tool_call_id: str, request: Decide
-) -> Run:
-    """Record the decision (the first one wins) and wake the call.
+    runtime: Runtime, actor: Actor, run_id: str, tool_call_id: str, request: Decide
+) -> Answer:
+    """Record the decision (the first one wins) and wake the call. The same decision of the same actor
+    changes nothing, however late it comes.
 
     Raises NotFound (run or call), DecisionAlreadyMade (decided, settled, expired, not executed yet,
     another attempt), DecisionInvalid (the kind or the data does not fit: the call waits as before)."""
@@ -105,20 +109,55 @@ async def decide(
         raise TooLarge(f"a decision is at most {MAX_DECISION} bytes of JSON")
     # Cleaned first: what is checked is what is stored, and what the tool is given.
     request = _cleaned(request)
-    snapshot = await snapshot_of(runtime, owner, run_id)
+    snapshot = await snapshot_of(runtime, actor.owner, run_id)
     call = _find(snapshot, tool_call_id)
-    suspension = await _check_open(runtime, owner, snapshot, call, request)
+    decision = _decision(actor, request, runtime.clock.now())
+    if _repeats(call, request, decision):
+        await _wake_waiting(runtime, call)
+        return Answer(run_view(snapshot), again=True)
+    suspension = await _check_open(runtime, snapshot, call, request)
     _check_fits(runtime, snapshot, call, suspension, request)
-    decision = Decision(
+    try:
+        decided = await _record(runtime, snapshot, call, decision)
+    except DecisionAlreadyMade:
+        snapshot = await snapshot_of(runtime, actor.owner, run_id)
+        call = _find(snapshot, tool_call_id)
+        await _wake_waiting(runtime, call)
+        if not _repeats(call, request, decision):
+            raise
+        return Answer(run_view(snapshot), again=True)
+    return Answer(run_view(_with(snapshot, decided)))
+
+
+def _decision(actor: Actor, request: Decide, now: datetime) -> Decision:
+    return Decision(
         kind=_DECIDES[request.verdict],
-        decided_by=owner,
-        at=runtime.clock.now(),
+        decided_by=actor.sub,
+        on_behalf_of=actor.on_behalf_of,
+        at=now,
         args=request.args,
         reason=request.reason,
         data=request.data,
     )
-    decided = await _record(runtime, owner, call, decision)
-    return run_view(_with(snapshot, decided))
+
+
+def _repeats(call: CallRecord, request: Decide, decision: Decision) -> bool:
+    """Whether the attempt that the request is about was decided just so, by the same actor."""
+    if request.attempt in (None, call.attempt):
+        made = call.decision
+    else:
+        earlier = (p for p in call.past if p["attempt"] == request.attempt)
+        made = next((Decision.model_validate(_without_attempt(p)) for p in earlier), None)
+    return made is not None and _content(made) == _content(decision)
+
+
+def _without_attempt(past: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in past.items() if name != "attempt"}
+
+
+def _content(decision: Decision) -> str:
+    """Who decided what; when is left out."""
+    return compact_json(decision.model_dump(mode="json", exclude={"at"}))
 
 
 def _cleaned(request: Decide) -> Decide:
@@ -130,26 +169,19 @@ def _cleaned(request: Decide) -> Decide:
     )
 
 
-async def _record(runtime: Runtime, owner: str, call: CallRecord, decision: Decision) -> CallRecord:
-    event = ToolCallDecided(
-        at=decision.at,
-        tool_call_id=call.tool_call_id,
-        decision=decision.kind,
-        decided_by=decision.decided_by,
+async def _record(
+    runtime: Runtime, snapshot: RunSnapshot, call: CallRecord, decision: Decision
+) -> CallRecord:
+    event = ToolCallDecided.of(call, decision)
+    decided = await runtime.journal.decide(
+        snapshot.meta.owner, call.run_id, call.key, call.attempt, decision, event
     )
-    try:
-        decided = await runtime.journal.decide(
-            owner, call.run_id, call.key, call.attempt, decision, event
-        )
-    except DecisionAlreadyMade:
-        await _wake_again(runtime, owner, call)
-        raise
     await _wake(runtime, decided.call, decided.token)
     return decided.call
 
 
 async def _check_open(
-    runtime: Runtime, owner: str, snapshot: RunSnapshot, call: CallRecord, request: Decide
+    runtime: Runtime, snapshot: RunSnapshot, call: CallRecord, request: Decide
 ) -> Suspension:
     """The suspension that the decision is about, if the call waits for one."""
     if snapshot.meta.status.over:
@@ -157,7 +189,7 @@ async def _check_open(
     if call.state is not CallState.WAITING or call.suspension is None:
         raise _refused(call, "the call does not wait")
     if call.decision is not None:
-        await _wake(runtime, call, call.token)
+        await _wake_waiting(runtime, call)
         raise _refused(call, f"the call was {call.decision.kind.value} already")
     if expired(call, runtime.clock.now()):
         raise _refused(call, "the call has expired")
@@ -188,88 +220,6 @@ def _check_fits(
         check_args(runtime, snapshot.meta.agent, call.tool_name, request.args)
 
 
-def check_data(runtime: Runtime, agent_name: str, call: CallRecord, data: Any) -> None:
-    """Raises DecisionInvalid where `data` does not satisfy the schema that the call was suspended with,
-    or the type behind it, which may want more than a schema can say."""
-    from layover.declare.render import jsonable
-    from layover.declare.tool import Tool
-
-    assert call.suspension is not None
-    schema = call.suspension.resume_schema
-    _check_schema(schema, data)
-    tool = _tool(runtime, agent_name, call.tool_name)
-    # Data for new code that asks for other data could never fit both, and the call would wait for
-    # ever: the model is told when the call is settled (BEHAVIOUR 4.9).
-    if isinstance(tool, Tool) and tool.suspends and jsonable(tool.resume_schema) == schema:
-        told = "the data does not fit what the call waits for"
-        _check_type(tool.parse_resume, data, "data", told)
-
-
-def _check_schema(schema: dict[str, Any], data: Any) -> None:
-    """Values are not echoed."""
-    from jsonschema import Draft202012Validator
-    from referencing import Registry
-
-    # A registry of its own: a `$ref` in an author's schema is never fetched.
-    validator = Draft202012Validator(
-        schema, registry=Registry(), format_checker=Draft202012Validator.FORMAT_CHECKER
-    )
-    errors = [
-        {
-            "loc": ["body", "data", *error.absolute_path],
-            "msg": f"does not satisfy `{error.validator}`",
-            "type": str(error.validator),
-        }
-        for error in validator.iter_errors(data)
-    ]
-    if errors:
-        raise DecisionInvalid("the data does not fit what the call waits for", errors)
-
-
-def check_args(runtime: Runtime, agent_name: str, tool_name: str, args: dict[str, Any]) -> None:
-    """Raises DecisionInvalid where edited arguments do not fit the tool. A tool that is gone takes
-    anything: the model is told that it was not found (BEHAVIOUR 4.9)."""
-    if tool_name == BUDGET_TOOL:
-        return _check_limits(args)
-    tool = _tool(runtime, agent_name, tool_name)
-    if tool is not None:
-        _check_type(tool.validate, args, "args", "the arguments do not fit the tool")
-    return None
-
-
-def _tool(runtime: Runtime, agent_name: str, name: str) -> "AnyTool | None":
-    agent = runtime.agents().get(agent_name)
-    return agent.tool(name) if agent else None
-
-
-def _check_type(parse: Callable[[Any], Any], value: Any, field: str, told: str) -> None:
-    """Raises DecisionInvalid where an author's type refuses the value."""
-    from pydantic import ValidationError
-
-    try:
-        parse(value)
-    except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False, include_input=False)
-        errors = [
-            {"loc": ["body", field, *e["loc"]], "msg": e["msg"], "type": e["type"]} for e in found
-        ]
-        raise DecisionInvalid(told, errors) from None
-    except Exception as error:  # an author's validator may raise anything
-        told = f"{told}: {type(error).__name__}"
-        wrong = {"loc": ["body", field], "msg": told, "type": type(error).__name__}
-        raise DecisionInvalid(told, [wrong]) from None
-
-
-def _check_limits(args: dict[str, Any]) -> None:
-    from layover.declare.agent import Limits
-
-    try:
-        Limits.from_args(args)
-    except DefinitionError as error:
-        wrong = {"loc": ["body", "args"], "msg": error.message, "type": "limits"}
-        raise DecisionInvalid(error.message, [wrong]) from None
-
-
 def _find(snapshot: RunSnapshot, tool_call_id: str) -> CallRecord:
     """The call's record. One that is planned has none: it exists, but nothing waits."""
     ids = {"run_id": snapshot.meta.id, "tool_call_id": tool_call_id}
@@ -293,11 +243,10 @@ def _with(snapshot: RunSnapshot, decided: CallRecord) -> RunSnapshot:
     return snapshot.model_copy(update={"meta": meta, "calls": calls})
 
 
-async def _wake_again(runtime: Runtime, owner: str, call: CallRecord) -> None:
-    """The winner may have died between its decision and its wake."""
-    now = await runtime.journal.call(owner, call.run_id, call.key)
-    if now is not None and now.state is CallState.WAITING and now.decision is not None:
-        await _wake(runtime, now, now.token)
+async def _wake_waiting(runtime: Runtime, call: CallRecord) -> None:
+    """Whoever decided may have died before the wake."""
+    if call.state is CallState.WAITING and call.decision is not None:
+        await _wake(runtime, call, call.token)
 
 
 async def _wake(runtime: Runtime, call: CallRecord, token: str | None) -> None:

@@ -7,9 +7,9 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
 
 from layover.errors import DecisionInvalid
 from layover.ports import Runtime
-from layover.services.approvals import LONGEST_REASON, check_args, check_data
+from layover.services.decision_checks import LONGEST_REASON, check_args, check_data
 from layover.services.text import cleaned
-from layover.values.run import CallRecord, Decision, DecisionKind, SuspensionKind
+from layover.values.run import CallRecord, Decision, DecisionKind, SuspensionKind, Via
 
 CALLBACK = "callback"
 """`decided_by` of whoever may call `states:SendTaskSuccess`."""
@@ -48,7 +48,7 @@ def _resumed(
 ) -> Decision:
     data = cleaned(output.data)
     check_data(runtime, agent, call, data)
-    return Decision(kind=DecisionKind.RESUMED, decided_by=CALLBACK, at=now, data=data)
+    return _made(DecisionKind.RESUMED, now, data=data)
 
 
 def _approval(
@@ -56,14 +56,12 @@ def _approval(
 ) -> Decision:
     reason = cleaned(output.reason)
     if not output.approved:
-        return Decision(kind=DecisionKind.DENIED, decided_by=CALLBACK, at=now, reason=reason)
+        return _made(DecisionKind.DENIED, now, reason=reason)
     args = cleaned(output.args)
     if args is not None:
         check_args(runtime, agent, call.tool_name, args)
-    return Decision(
-        kind=DecisionKind.APPROVED,
-        decided_by=CALLBACK,
-        at=now,
-        args=args,
-        reason=reason,
-    )
+    return _made(DecisionKind.APPROVED, now, args=args, reason=reason)
+
+
+def _made(kind: DecisionKind, now: datetime, **said: Any) -> Decision:
+    return Decision(kind=kind, decided_by=CALLBACK, via=Via.CALLBACK, at=now, **said)

@@ -30,6 +30,7 @@ from layover.values.run import (
     DecisionKind,
     Outcome,
     Status,
+    Via,
 )
 from layover.values.thread import ThreadHead
 
@@ -118,17 +119,9 @@ async def _close_open_calls(runtime: Runtime, log: RunLog, state: RunState) -> l
     if not unfinished:
         return []
     now = runtime.clock.now()
-    decided: list[Event] = [
-        ToolCallDecided(
-            at=now,
-            tool_call_id=call.tool_call_id,
-            decision=DecisionKind.CANCELLED,
-            decided_by=SYSTEM,
-        )
-        for call in unfinished
-        if call.undecided
-    ]
-    closed = [_cancelled(call, now) for call in unfinished]
+    cut = Decision(kind=DecisionKind.CANCELLED, decided_by=SYSTEM, via=Via.SYSTEM, at=now)
+    decided: list[Event] = [ToolCallDecided.of(c, cut) for c in unfinished if c.undecided]
+    closed = [_cancelled(call, cut) for call in unfinished]
     for call in closed:
         state.update(call)
     await log.cancel_calls(closed, *decided, *_closed_events(state, closed, now))
@@ -153,22 +146,19 @@ def _closed_events(state: RunState, closed: Sequence[CallRecord], now: datetime)
     return events
 
 
-def _cancelled(call: CallRecord, now: datetime) -> CallRecord:
+def _cancelled(call: CallRecord, cut: Decision) -> CallRecord:
     """A call that ran is in doubt; one that waited never ran."""
     ran = call.state is not CallState.WAITING
     text = "may or may not have taken effect" if ran else "was not run"
     text = f"Cancelled: {call.tool_name} {text}"
-    decision = call.decision
-    if call.undecided:
-        decision = Decision(kind=DecisionKind.CANCELLED, decided_by=SYSTEM, at=now)
     return call.model_copy(
         update={
             "state": CallState.SETTLED,
             "result": text,
             "model_output": text,
             "is_error": True,
-            "decision": decision,
-            "settled_at": now,
+            "decision": cut if call.undecided else call.decision,
+            "settled_at": cut.at,
         }
     )
 

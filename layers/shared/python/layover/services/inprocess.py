@@ -46,6 +46,7 @@ from layover.services.start_run import StartRun, start_run
 from layover.services.turn import turn
 from layover.services.views import run_view
 from layover.services.waiting import expired, waiting_call
+from layover.values.access import Actor
 from layover.values.event import Event
 from layover.values.message import InputPart
 from layover.values.run import Run, Status
@@ -216,7 +217,11 @@ class InProcess:
         """Decide the call, then do what its branch of the Map does. A decision that came too late is
         refused, and what expired is settled instead: returns the refusal."""
         try:
-            await approvals.decide(self._runtime, owner, run_id, tool_call_id, request)
+            actor = Actor(sub=owner)
+            answer = await approvals.decide(self._runtime, actor, run_id, tool_call_id, request)
+            if answer.again:
+                # Its first caller gets the result of the run: nothing is left to do here.
+                raise DecisionAlreadyMade("the same was decided before", run_id=run_id)
         except DecisionAlreadyMade as error:
             if not await self._expire(owner, run_id):
                 raise

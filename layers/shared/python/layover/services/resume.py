@@ -13,8 +13,8 @@ from layover.engine.pump import watched
 from layover.engine.state import RunState
 from layover.errors import DecisionError, Fenced, InvalidRequest, RetryableError, RunFailed
 from layover.ports import RunLog, Runtime
-from layover.services.approvals import LONGEST_REASON
 from layover.services.callback import CALLBACK, decision_from_callback
+from layover.services.decision_checks import LONGEST_REASON
 from layover.services.ending import SYSTEM
 from layover.services.payloads import AwaitPayload, ResumePayload, WaitingCall
 from layover.services.text import cleaned
@@ -22,7 +22,7 @@ from layover.services.turn import agent_of
 from layover.services.waiting import waiting_call
 from layover.values.event import ToolCallDecided
 from layover.values.metrics import Metric
-from layover.values.run import CallRecord, CallState, Decision, DecisionKind, StepRecord
+from layover.values.run import CallRecord, CallState, Decision, DecisionKind, StepRecord, Via
 
 logger = logging.getLogger("layover")
 
@@ -99,12 +99,7 @@ async def _decided(
     """The call with the decision that the token's answer makes, or as it waits."""
     decision = _from_output(runtime, payload, log.snapshot.meta.agent, call)
     if decision is not None:
-        event = ToolCallDecided(
-            at=decision.at,
-            tool_call_id=call.tool_call_id,
-            decision=decision.kind,
-            decided_by=decision.decided_by,
-        )
+        event = ToolCallDecided.of(call, decision)
         try:
             decided = await runtime.journal.decide(
                 payload.owner, payload.run_id, call.key, call.attempt, decision, event
@@ -144,11 +139,13 @@ def _from_error(output: dict[str, Any], call: CallRecord, now: datetime) -> Deci
         # The state machine's clock may be ahead of ours: then the call waits a moment more.
         if expires_at > now:
             return None
-        return Decision(kind=DecisionKind.EXPIRED, decided_by=SYSTEM, at=now)
+        return Decision(kind=DecisionKind.EXPIRED, decided_by=SYSTEM, via=Via.SYSTEM, at=now)
     # Both are optional in SendTaskFailure.
     told = output.get("Cause") or output["Error"]
     reason = cleaned(str(told)[:LONGEST_REASON]) if told else None
-    return Decision(kind=DecisionKind.DENIED, decided_by=CALLBACK, at=now, reason=reason)
+    return Decision(
+        kind=DecisionKind.DENIED, decided_by=CALLBACK, via=Via.CALLBACK, at=now, reason=reason
+    )
 
 
 async def _settle(runtime: Runtime, log: RunLog, call: CallRecord) -> WaitingCall:

@@ -10,6 +10,19 @@ RESOURCE_HEADER = "X-Layover-Resource"
 """The end user for whom a backend asks."""
 
 
+class Actor(Value):
+    """Who asks: the subject of a verified token, and the end user whom a backend names."""
+
+    sub: str
+    on_behalf_of: str | None = None
+    scopes: frozenset[str] = frozenset()
+
+    @property
+    def owner(self) -> str:
+        """Whose data the request is about."""
+        return self.on_behalf_of or self.sub
+
+
 class Access(Value):
     """The scopes that tokens need, and where users get them (`issuer` None: on one machine)."""
 
@@ -17,6 +30,10 @@ class Access(Value):
     """Every request. ID tokens have no scopes, so they are refused."""
     act_as_scope: str = "layover/act-as"
     """A backend's own token, to name the end user."""
+    operate_scope: str = "layover/operate"
+    """An operator's: to drive runs on by hand."""
+    groups_claim: str = "cognito:groups"
+    """The claim that names the groups of who asks."""
     issuer: str | None = None
     client_id: str | None = None
     """The public client that people sign in with."""

@@ -54,6 +54,8 @@ class Environment(BaseModel):
     node_memory_days: int | None = Field(default=None, ge=1, alias="LAYOVER_NODE_MEMORY_DAYS")
     scope: str = Field(default="layover/use", alias="LAYOVER_SCOPE")
     act_as_scope: str = Field(default="layover/act-as", alias="LAYOVER_ACT_AS_SCOPE")
+    operate_scope: str = Field(default="layover/operate", alias="LAYOVER_OPERATE_SCOPE")
+    groups_claim: str = Field(default="cognito:groups", alias="LAYOVER_GROUPS_CLAIM")
     issuer: str | None = Field(default=None, alias="LAYOVER_ISSUER")
     client_id: str | None = Field(default=None, alias="LAYOVER_CLIENT_ID")
     daily_tokens: int | None = Field(default=None, ge=1, alias="LAYOVER_DAILY_TOKENS")
@@ -84,6 +86,8 @@ class Environment(BaseModel):
             access=Access(
                 scope=self.scope,
                 act_as_scope=self.act_as_scope,
+                operate_scope=self.operate_scope,
+                groups_claim=self.groups_claim,
                 issuer=self.issuer,
                 client_id=self.client_id,
             ),

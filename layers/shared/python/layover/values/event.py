@@ -9,11 +9,13 @@ from layover.values.base import Json, Time, Value
 from layover.values.message import Message
 from layover.values.run import (
     CallRecord,
+    Decision,
     DecisionKind,
     ErrorInfo,
     FinishReason,
     Pending,
     Status,
+    Via,
 )
 from layover.values.usage import Usage
 
@@ -123,6 +125,22 @@ class ToolCallDecided(BaseEvent):
     tool_call_id: str
     decision: DecisionKind
     decided_by: str
+    on_behalf_of: str | None = None
+    reason: str | None = None
+    via: Via = Via.API
+
+    @classmethod
+    def of(cls, call: CallRecord, decision: Decision) -> Self:
+        """The event of a decision about a call."""
+        return cls(
+            at=decision.at,
+            tool_call_id=call.tool_call_id,
+            decision=decision.kind,
+            decided_by=decision.decided_by,
+            on_behalf_of=decision.on_behalf_of,
+            reason=decision.reason,
+            via=decision.via,
+        )
 
 
 class TurnEnd(BaseEvent):

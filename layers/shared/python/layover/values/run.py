@@ -102,11 +102,23 @@ class DecisionKind(StrEnum):
     CANCELLED = "cancelled"
 
 
+class Via(StrEnum):
+    """The way on which a decision came."""
+
+    API = "api"
+    CALLBACK = "callback"
+    LINK = "link"
+    SYSTEM = "system"
+
+
 class Decision(Value):
-    """One decision: who, when, what. `decided_by`: the sub, `callback` or `system`."""
+    """One decision: who, when, what. `decided_by`: the sub of who asked, `callback` or `system`."""
 
     kind: DecisionKind
     decided_by: str
+    on_behalf_of: str | None = None
+    """The user whom a backend named; None: who asked decided for themselves."""
+    via: Via = Via.API
     at: Time
     args: dict[str, Any] | None = None
     """Arguments as edited by the approver."""
@@ -270,6 +282,8 @@ class RunMeta(Value):
     """Keys of the calls that are decided and not yet settled."""
     turns: int = 0
     """Turns of the present execution."""
+    redriven_at: Time | None = None
+    """When an operator last started an execution by hand."""
     lost_at: Time | None = None
     """When the sweeper first found no execution that drives the run."""
     compacted_for: int = 0

@@ -147,6 +147,7 @@ def run_from(owner: str, item: Item, body: str, outcome_text: str | None) -> Run
         decided=frozenset(item.get("decided", ())),
         turns=item.get("turns", 0),
         lost_at=from_rfc3339(item["lost_at"]) if "lost_at" in item else None,
+        redriven_at=from_rfc3339(item["redriven_at"]) if "redriven_at" in item else None,
         compacted_for=item.get("compacted_for", 0),
         compacted_before=item.get("compacted_before", 0),
         sockets=frozenset(item.get("sockets", ())),

@@ -292,13 +292,14 @@ class Requests:
         driven = all_of(
             Equals("status", Status.RUNNING.value), same("execution", execution), Equals("n", n - 1)
         )
+        now = rfc3339(self._clock.now())
         changes: dict[str, Any] = {
             "n": n,
             "execution": f"{run_id}-{n}",
             "turns": 0,
             "lost_at": None,
-            "gsi2sk": rfc3339(self._clock.now()),
-            **({"attempts": 0} if fresh else {}),
+            "gsi2sk": now,
+            **({"attempts": 0, "redriven_at": now} if fresh else {}),
         }
         try:
             # Whoever still writes for the one before opens no call any more, which the next would take

@@ -1,0 +1,96 @@
+"""Whether what somebody decided fits what a call waits for, whichever way it came."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from layover.errors import DecisionInvalid, DefinitionError
+from layover.ports import Runtime
+from layover.values.run import BUDGET_TOOL, CallRecord
+
+if TYPE_CHECKING:
+    from layover.declare.agent import AnyTool
+
+LONGEST_REASON = 10_000
+"""Characters of why somebody decided so."""
+
+
+def check_data(runtime: Runtime, agent_name: str, call: CallRecord, data: Any) -> None:
+    """Raises DecisionInvalid where `data` does not satisfy the schema that the call was suspended with,
+    or the type behind it, which may want more than a schema can say."""
+    from layover.declare.render import jsonable
+    from layover.declare.tool import Tool
+
+    assert call.suspension is not None
+    schema = call.suspension.resume_schema
+    _check_schema(schema, data)
+    tool = _tool(runtime, agent_name, call.tool_name)
+    # Data for new code that asks for other data could never fit both, and the call would wait for
+    # ever: the model is told when the call is settled (BEHAVIOUR 4.9).
+    if isinstance(tool, Tool) and tool.suspends and jsonable(tool.resume_schema) == schema:
+        told = "the data does not fit what the call waits for"
+        _check_type(tool.parse_resume, data, "data", told)
+
+
+def _check_schema(schema: dict[str, Any], data: Any) -> None:
+    """Values are not echoed."""
+    from jsonschema import Draft202012Validator
+    from referencing import Registry
+
+    # A registry of its own: a `$ref` in an author's schema is never fetched.
+    validator = Draft202012Validator(
+        schema, registry=Registry(), format_checker=Draft202012Validator.FORMAT_CHECKER
+    )
+    errors = [
+        {
+            "loc": ["body", "data", *error.absolute_path],
+            "msg": f"does not satisfy `{error.validator}`",
+            "type": str(error.validator),
+        }
+        for error in validator.iter_errors(data)
+    ]
+    if errors:
+        raise DecisionInvalid("the data does not fit what the call waits for", errors)
+
+
+def check_args(runtime: Runtime, agent_name: str, tool_name: str, args: dict[str, Any]) -> None:
+    """Raises DecisionInvalid where edited arguments do not fit the tool. A tool that is gone takes
+    anything: the model is told that it was not found (BEHAVIOUR 4.9)."""
+    if tool_name == BUDGET_TOOL:
+        return _check_limits(args)
+    tool = _tool(runtime, agent_name, tool_name)
+    if tool is not None:
+        _check_type(tool.validate, args, "args", "the arguments do not fit the tool")
+    return None
+
+
+def _tool(runtime: Runtime, agent_name: str, name: str) -> "AnyTool | None":
+    agent = runtime.agents().get(agent_name)
+    return agent.tool(name) if agent else None
+
+
+def _check_type(parse: Callable[[Any], Any], value: Any, field: str, told: str) -> None:
+    """Raises DecisionInvalid where an author's type refuses the value."""
+    from pydantic import ValidationError
+
+    try:
+        parse(value)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+        errors = [
+            {"loc": ["body", field, *e["loc"]], "msg": e["msg"], "type": e["type"]} for e in found
+        ]
+        raise DecisionInvalid(told, errors) from None
+    except Exception as error:  # an author's validator may raise anything
+        told = f"{told}: {type(error).__name__}"
+        wrong = {"loc": ["body", field], "msg": told, "type": type(error).__name__}
+        raise DecisionInvalid(told, [wrong]) from None
+
+
+def _check_limits(args: dict[str, Any]) -> None:
+    from layover.declare.agent import Limits
+
+    try:
+        Limits.from_args(args)
+    except DefinitionError as error:
+        wrong = {"loc": ["body", "args"], "msg": error.message, "type": "limits"}
+        raise DecisionInvalid(error.message, [wrong]) from None

@@ -1,0 +1,117 @@
+"""The same decision again: whoever lost the answer asks once more, and is told what they were told."""
+
+import asyncio
+
+import pytest
+
+from layover.errors import DecisionAlreadyMade
+from layover.services import approvals, runs
+from layover.services.approvals import Answer, Decide, Verdict
+from layover.services.cancel import cancel
+from layover.values.access import Actor
+from layover.values.run import CallRecord, CallState, Run, SuspensionKind
+from support.worlds.services import ANN, World
+
+ME = Actor(sub=ANN)
+SHOP = Actor(sub="shop", on_behalf_of=ANN)
+ARGS = {"order_id": "o1", "amount": 8}
+APPROVE = Decide(Verdict.APPROVE, args=ARGS, reason="less")
+
+
+async def decide(world: World, run: Run, request: Decide = APPROVE, by: Actor = ME) -> Answer:
+    return await approvals.decide(world.runtime, by, run.id, "c1", request)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Decide(Verdict.DENY, reason="less"),
+        Decide(Verdict.APPROVE, args=ARGS),
+        Decide(Verdict.APPROVE, reason="less"),
+        Decide(Verdict.APPROVE, args={**ARGS, "amount": 9}, reason="less"),
+        # JSON tells a number from a truth; Python does not.
+        Decide(Verdict.APPROVE, args={"order_id": "o1", "amount": True}, reason="less"),
+        Decide(Verdict.APPROVE, args=ARGS, reason="less", attempt=2),
+    ],
+)
+async def test_another_decision_is_refused(world: World, other: Decide) -> None:
+    run, _ = await world.suspended()
+    await decide(world, run)
+    with pytest.raises(DecisionAlreadyMade):
+        await decide(world, run, other)
+
+
+@pytest.mark.parametrize(("first", "second"), [(ME, SHOP), (SHOP, ME)])
+async def test_the_same_decision_of_somebody_else_is_refused(
+    world: World, first: Actor, second: Actor
+) -> None:
+    run, _ = await world.suspended()
+    await decide(world, run, by=first)
+    with pytest.raises(DecisionAlreadyMade):
+        await decide(world, run, by=second)
+
+
+async def test_what_the_system_decided_is_repeated_by_nobody(world: World) -> None:
+    run, _ = await world.suspended()
+    await cancel(world.runtime, ANN, run.id)
+    with pytest.raises(DecisionAlreadyMade):
+        await decide(world, run)
+
+
+@pytest.mark.parametrize("by", [ME, SHOP])
+async def test_the_same_again_answers_as_the_first_and_changes_nothing(
+    world: World, by: Actor
+) -> None:
+    run, call = await world.suspended()
+    await world.token(call)
+    first = await decide(world, run, by=by)
+    again = await decide(
+        world, run, Decide(Verdict.APPROVE, args=ARGS, reason="less", attempt=1), by
+    )
+    assert (first.again, again.again) == (False, True)
+    assert again.run.model_copy(update={"updated_at": first.run.updated_at}) == first.run
+    assert [e.type for e in (await runs.events(world.runtime, ANN, run.id, 0, 9)).items] == [
+        "tool-call-decided"
+    ]
+    # The first one may have died before it woke the call.
+    assert world.callbacks.woken == [f"token of {run.id}"] * 2
+
+
+async def test_the_same_many_times_at_once_is_recorded_once(world: World) -> None:
+    run, _ = await world.suspended()
+    answers = await asyncio.gather(*(decide(world, run) for _ in range(8)))
+    assert sorted(a.again for a in answers) == [False] + [True] * 7
+    assert len((await runs.events(world.runtime, ANN, run.id, 0, 99)).items) == 1
+
+
+async def test_the_same_again_is_known_when_the_run_is_over(world: World) -> None:
+    run, _ = await world.suspended()
+    await decide(world, run)
+    await cancel(world.runtime, ANN, run.id)
+    again = await decide(world, run)
+    assert (again.again, again.run.status) == (True, "cancelled")
+
+
+async def test_a_decision_about_an_earlier_attempt_is_known_by_its_number(world: World) -> None:
+    run, call = await world.suspended(SuspensionKind.INPUT)
+    other = Decide(Verdict.RESUME, data={"slot": "9:00"}, attempt=1)
+    await decide(world, run, other)
+    await suspend_again(world, call)
+    assert (await decide(world, run, other)).again
+    with pytest.raises(DecisionAlreadyMade):
+        await decide(world, run, Decide(Verdict.RESUME, data={"slot": "8:00"}, attempt=1))
+    # Without a number it is about what waits now.
+    assert not (await decide(world, run, Decide(Verdict.RESUME, data={"slot": "9:00"}))).again
+
+
+async def suspend_again(world: World, call: CallRecord) -> None:
+    """What the tool does that asks a second time."""
+    log = await world.journal.join(ANN, call.run_id, f"{call.run_id}-1")
+    assert log is not None
+    decided = log.snapshot.call(call.key)
+    assert decided is not None
+    assert decided.decision is not None
+    await log.open_calls([decided])
+    past = ({"attempt": 1, **decided.decision.model_dump(mode="json")},)
+    opened = {"state": CallState.OPEN, "opener": log.opener, "past": past}
+    await log.suspend_calls([decided.model_copy(update=opened)])
