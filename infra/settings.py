@@ -54,7 +54,8 @@ DEV = "dev"
 """The stage of who names none."""
 STAGES = "infra/stages"
 """Where a deployer keeps what they chose for each stage."""
-USE, ACT_AS, OPERATE = "layover/use", "layover/act-as", "layover/operate"
+USE, ACT_AS = "layover/use", "layover/act-as"
+OPERATE, AUDIT = "layover/operate", "layover/audit"
 """The scopes that the stack's own user pool gives."""
 TITAN = "amazon.titan-embed-text-"
 BEDROCK_ID = re.compile(r"[a-z0-9][A-Za-z0-9.:_-]*")
@@ -111,7 +112,7 @@ TUNED: Mapping[str, str] = {
         "run_retention_days",
         *("observer_message_tokens", "reflector_observation_tokens"),
         *("daily_tokens", "daily_cost_usd", "scope", "act_as_scope", "operate_scope"),
-        "groups_claim",
+        *("audit_scope", "groups_claim", "audit_days"),
     )
 }
 """Settings that functions are given as they are: field -> variable."""
@@ -141,6 +142,8 @@ class Settings(BaseModel):
     """What a backend's token has to allow to name the end user (`X-Layover-Resource`)."""
     operate_scope: str = OPERATE
     """What an operator's token has to allow to drive runs on by hand."""
+    audit_scope: str = AUDIT
+    """What an auditor's token has to allow to read what was decided, over all users."""
     groups_claim: str | None = None
     """LAYOVER_GROUPS_CLAIM: the claim of a token that names the groups of who asks."""
     sign_up: bool = False
@@ -178,6 +181,7 @@ class Settings(BaseModel):
     reflector_observation_tokens: int | None = Field(default=None, ge=1)
     node_memory_days: int | None = Field(default=None, ge=1)
     run_retention_days: int | None = Field(default=None, ge=1)
+    audit_days: int | None = Field(default=None, ge=1)
     log_level: str | None = Field(default=None, pattern="^(DEBUG|INFO|WARNING|ERROR)$")
     openai_base_url: str | None = None
     """OPENAI_BASE_URL."""
@@ -235,11 +239,11 @@ class Settings(BaseModel):
             raise ValueError(
                 "issuer needs an audience: tokens for other applications would be taken"
             )
-        scopes = (self.scope, self.act_as_scope, self.operate_scope)
-        if not self.issuer and scopes != (USE, ACT_AS, OPERATE):
+        scopes = (self.scope, self.act_as_scope, self.operate_scope, self.audit_scope)
+        if not self.issuer and scopes != (USE, ACT_AS, OPERATE, AUDIT):
             raise ValueError(
-                "scope, act_as_scope and operate_scope need an issuer: the user pool's are "
-                f"{USE}, {ACT_AS} and {OPERATE}"
+                "scope, act_as_scope, operate_scope and audit_scope need an issuer: the user pool's are "
+                f"{USE}, {ACT_AS}, {OPERATE} and {AUDIT}"
             )
         if self.budget_usd and not self.alarms_email:
             raise ValueError("budget_usd needs alarms_email: somebody has to be told")

@@ -14,6 +14,7 @@ from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEventV2
 
 from api import (
     routes_approvals,
+    routes_audit,
     routes_files,
     routes_memory,
     routes_meta,
@@ -75,6 +76,7 @@ def resolver() -> Resolver:
         routes_threads,
         routes_runs,
         routes_approvals,
+        routes_audit,
         routes_memory,
         routes_files,
         routes_sockets,

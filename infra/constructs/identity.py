@@ -14,6 +14,7 @@ _SCOPES = {
     "use": "Use agents as yourself",
     "act-as": "Name the end user of a request",
     "operate": "Drive runs on by hand",
+    "audit": "Read what was decided, over all users",
 }
 """Cognito gives a client's scopes to each of its users: all but `use` are for backends alone."""
 

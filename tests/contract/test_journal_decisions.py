@@ -97,7 +97,7 @@ async def test_decision_without_events_leaves_room_for_those_that_follow(
 ) -> None:
     log = await world.taken()
     [call] = await world.waiting(log, "c1")
-    await world.journal.decide(world.owner, call.run_id, call.key, 1, world.decision())
+    await world.decided(call, world.decision())
     log.emit(world.data("after"))
     await asyncio.wait_for(log.flush(), 5)
     assert await world.said(call.run_id) == ["after"]
@@ -153,17 +153,13 @@ async def test_stored_token_comes_with_the_decision(world: JournalBench) -> None
     assert stored is not None
     assert stored.token == "first"
     await world.store_token(call, "second")
-    decided = await world.journal.decide(
-        world.owner, call.run_id, call.key, 1, world.decision(), world.data()
-    )
+    decided = await world.decided(call, world.decision(), world.data())
     assert decided.token == "second"
 
 
 async def test_decision_before_any_token_has_none_to_wake(world: JournalBench) -> None:
     call = await one_waiting(world)
-    decided = await world.journal.decide(
-        world.owner, call.run_id, call.key, 1, world.decision(), world.data()
-    )
+    decided = await world.decided(call, world.decision(), world.data())
     assert decided.token is None
 
 
@@ -172,9 +168,7 @@ async def test_token_that_is_stored_during_the_decision_is_woken(world: JournalB
     call = await one_waiting(world)
     meddled, table = world.meddled()
     table.before_next(lambda: world.store_token(call, "token"))
-    decided = await meddled.journal.decide(
-        world.owner, call.run_id, call.key, 1, world.decision(), world.data()
-    )
+    decided = await meddled.decided(call, world.decision(), world.data())
     assert decided.token == "token"
 
 

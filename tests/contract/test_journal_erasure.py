@@ -128,8 +128,9 @@ async def test_another_owner_sees_and_changes_nothing_with_any_method(
     assert (await journal.approvals(owner, None, 9, None)).items == ()
     assert (await journal.approvals(owner, thread_id, 9, None)).items == ()
     assert await journal.store_token(owner, run_id, execution, call.key, 1, "t") is None
+    foreign = log.snapshot.meta.model_copy(update={"owner": owner})
     with pytest.raises(LayoverError):
-        await journal.decide(owner, run_id, call.key, 1, decision, world.data())
+        await journal.decide(foreign, call, decision, world.data())
     assert await journal.call(owner, run_id, call.key) is None
     assert (await journal.events(owner, run_id, 0, 9)).items == ()
     assert await journal.take(owner, run_id, execution) is None

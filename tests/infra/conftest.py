@@ -55,6 +55,7 @@ def vpc(synthesize: Synthesize) -> Synthesized:
         daily_tokens="100000",
         daily_cost_usd="2.5",
         groups_claim="groups",
+        audit_days="800",
     )
 
 

@@ -71,6 +71,7 @@ def test_open_paths_tell_how_to_sign_in(api: Api) -> None:
         "scope": "layover/use",
         "act_as_scope": "layover/act-as",
         "operate_scope": "layover/operate",
+        "audit_scope": "layover/audit",
         "groups_claim": "cognito:groups",
         "issuer": None,
         "client_id": None,

@@ -63,13 +63,16 @@ def judge_run(story: Story, baseline: Story, interrupted: set[str]) -> None:
 
 
 def _shown(message: Json, interrupted: set[str]) -> tuple[str, list[Json]]:
-    parts = [
-        {**p, "result": None, "is_error": None}
-        if p["type"] == "tool_result" and p["tool_call_id"] in interrupted
-        else p
-        for p in message["content"]
-    ]
-    return message["role"], parts
+    return message["role"], [_part(part, interrupted) for part in message["content"]]
+
+
+def _part(part: Json, interrupted: set[str]) -> Json:
+    """Without who decided, and when: each run is another user's."""
+    if "decision" in part:
+        part = {**part, "decision": part["decision"]["decision"]}
+    if part["type"] == "tool_result" and part["tool_call_id"] in interrupted:
+        return {**part, "result": None, "is_error": None}
+    return part
 
 
 def judge_messages(story: Story) -> None:

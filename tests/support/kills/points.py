@@ -72,7 +72,8 @@ def _wrap(owner: type, name: str, describe: Describe) -> None:
         global _last_owner
         found, about = describe(*args)
         _last_owner = found or _last_owner
-        if not _last_owner or _request.startswith("GET "):
+        # What a process writes once, whoever it works for, is part of no run's story.
+        if not _last_owner or _request.startswith("GET ") or about.startswith("MARK#"):
             return await work(self, *args, **more)
         trace = _Trace(_last_owner)
         what = f"{owner.__name__}.{name}"
@@ -212,7 +213,7 @@ def _of(owner: str) -> str:
 
 def _shown(sort_key: str) -> str:
     """A sort key without what differs from run to run."""
-    return re.sub(r"(EVENT|ERASED|SUB)#.*", r"\1", sort_key)
+    return re.sub(r"(EVENT|ERASED|SUB|AUDIT)#.*", r"\1", sort_key)
 
 
 def _written(action: Any) -> str:

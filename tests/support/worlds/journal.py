@@ -11,7 +11,7 @@ from layover.adapters.journal.journal import TableJournal
 from layover.adapters.journal.table import Action, Item, Table, Write
 from layover.clock import MICROSECOND, ManualClock
 from layover.keys import META, Keys, call_key, step_key
-from layover.ports import Accepted, Blobs, RequestKey, RunLog
+from layover.ports import Accepted, Blobs, Decided, RequestKey, RunLog
 from layover.values.event import DataEvent, Event, Finish
 from layover.values.message import Message, Role, TextPart, ToolCallPart
 from layover.values.run import (
@@ -231,15 +231,20 @@ class JournalBench:
 
     def decision(self, kind: DecisionKind = DecisionKind.APPROVED, **fields: Any) -> Decision:
         """A decision of the owner's."""
-        return Decision(kind=kind, decided_by=self.owner, at=self.clock.now(), **fields)
+        made = {"kind": kind, "decided_by": self.owner, "at": self.clock.now(), **fields}
+        return Decision.model_validate(made)
 
     async def decide(self, call: CallRecord, *events: Event, **fields: Any) -> CallRecord:
         """The call, decided."""
         decision = self.decision(**fields)
-        decided = await self.journal.decide(
-            self.owner, call.run_id, call.key, call.attempt, decision, *(events or [self.data()])
-        )
-        return decided.call
+        return (await self.decided(call, decision, *(events or [self.data()]))).call
+
+    async def decided(self, call: CallRecord, decision: Decision, *events: Event) -> Decided:
+        """What deciding answers. A run that is not there has a call as well: somebody made it up."""
+        run = await self.journal.run(self.owner, call.run_id)
+        if run is None:
+            run = self.new_run(await self.thread()).model_copy(update={"id": call.run_id})
+        return await self.journal.decide(run, call, decision, *events)
 
     async def store_token(self, call: CallRecord, token: str, n: int = 1) -> CallRecord | None:
         """What Await does."""

@@ -202,7 +202,7 @@ async def test_a_decision_whose_token_was_never_sent_is_sent() -> None:
     run_id = await waiting(bench)
     found = await bench.call(run_id, "c1")
     yes = Decision(kind=DecisionKind.APPROVED, decided_by=ANN, at=bench.clock.now())
-    await bench.plain.journal.decide(ANN, run_id, found.key, found.attempt, yes)
+    await bench.plain.journal.decide(await bench.meta(run_id), found, yes)
     await later(bench, timedelta(0))
     assert bench.callbacks.woken == ["token"]
 

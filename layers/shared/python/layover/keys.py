@@ -70,6 +70,33 @@ class Keys:
         return "/".join(["u", self.hash, *(quote(s, safe="") for s in segments)])
 
 
+AUDIT = "AUDIT"
+"""Partition of the marks of days on which something was decided. The audit is nobody's: erasing a user,
+a thread or a run leaves it."""
+AUDITS = 4
+"""Partitions of a day's decisions: a partition takes 1,000 writes a second."""
+
+
+def audit_partition(day: str, run_id: str) -> str:
+    """Partition of a run's decisions of a UTC day (`2026-01-31`)."""
+    return audit_partitions(day)[int(hashlib.sha256(run_id.encode()).hexdigest(), 16) % AUDITS]
+
+
+def audit_partitions(day: str) -> list[str]:
+    """All of a day."""
+    return [f"{AUDIT}#{day}#{n}" for n in range(AUDITS)]
+
+
+def audit_key(at: str, run_id: str, unique: str) -> str:
+    """Sort key of one decision: by time."""
+    return f"{AUDIT}#{at}#{run_id}#{unique}"
+
+
+def mark_key(text: str) -> str:
+    """Sort key of a mark: something is to be found elsewhere under this name."""
+    return f"MARK#{text}"
+
+
 def step_key(path: str, index: int) -> str:
     """Sort key of a step. `path` is "" for the run itself, `<call key>/` for a sub-agent's."""
     return f"{path}{STEP_PREFIX}{index:04d}"

@@ -92,7 +92,8 @@ def _journal() -> Any:
 
     table = DynamoTable(lambda: client("dynamodb"), environment().table)
     sink = _Lazy(_pusher) if environment().socket_endpoint else None
-    return TableJournal(table, _Lazy(_blobs), SystemClock(), sink)
+    kept = timedelta(days=environment().audit_days)
+    return TableJournal(table, _Lazy(_blobs), SystemClock(), sink, audit_kept=kept)
 
 
 @cache

@@ -9,6 +9,7 @@ from typing import Any
 
 from layover import ids, keys
 from layover.clock import MICROSECOND
+from layover.values.decision import DecisionNote
 from layover.values.message import DataPart, Message, Role, ToolResultPart
 from layover.values.run import CallRecord, CallState, RunSnapshot, StepRecord, ToolMessageSlot
 
@@ -51,6 +52,7 @@ def tool_message(step: StepRecord, slot: ToolMessageSlot, call: CallRecord) -> M
         tool_name=call.tool_name,
         result=call.result,
         is_error=call.is_error,
+        decision=DecisionNote.of(call.decision) if call.decision else None,
     )
     return Message(
         id=slot.message_id,

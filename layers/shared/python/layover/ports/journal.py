@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, Protocol
 
+from layover.values.audit import AuditRow
 from layover.values.event import Event, EventPage
 from layover.values.page import Page
 from layover.values.run import (
@@ -242,10 +243,18 @@ class Journal(Protocol):
         ...
 
     async def decide(
-        self, owner: str, run_id: str, key: str, attempt: int, decision: Decision, *events: Event
+        self, run: RunMeta, call: CallRecord, decision: Decision, *events: Event
     ) -> Decided:
-        """Record the decision of a call that waits undecided for this attempt; the first wins.
-        Raises DecisionAlreadyMade (with `ids["token"]` never; the loser re-sends via `call`)."""
+        """Record the decision of a call that waits undecided for this attempt; the first wins. It is in
+        the audit by the same write. Raises DecisionAlreadyMade (with `ids["token"]` never; the loser
+        re-sends via `call`)."""
+        ...
+
+    async def audit(
+        self, since: date | None, until: date | None, limit: int, cursor: str | None
+    ) -> Page[AuditRow]:
+        """All votes and decisions of these UTC days (both included; None: no bound), of all owners, the
+        oldest first. They outlive runs, threads and users. For whoever holds the audit scope alone."""
         ...
 
     async def call(self, owner: str, run_id: str, key: str) -> CallRecord | None:

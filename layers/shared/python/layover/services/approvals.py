@@ -18,10 +18,11 @@ from layover.ports import Runtime
 from layover.services.cursors import seal, unseal_one
 from layover.services.decision_checks import check_args, check_data
 from layover.services.runs import snapshot_of
-from layover.services.text import cleaned, compact_json, json_size
+from layover.services.text import cleaned, json_size
 from layover.services.views import run_view
 from layover.services.waiting import expired
 from layover.values.access import Actor
+from layover.values.base import compact_json
 from layover.values.event import ToolCallDecided
 from layover.values.page import Page
 from layover.values.run import (
@@ -173,9 +174,7 @@ async def _record(
     runtime: Runtime, snapshot: RunSnapshot, call: CallRecord, decision: Decision
 ) -> CallRecord:
     event = ToolCallDecided.of(call, decision)
-    decided = await runtime.journal.decide(
-        snapshot.meta.owner, call.run_id, call.key, call.attempt, decision, event
-    )
+    decided = await runtime.journal.decide(snapshot.meta, call, decision, event)
     await _wake(runtime, decided.call, decided.token)
     return decided.call
 

@@ -101,9 +101,7 @@ async def _decided(
     if decision is not None:
         event = ToolCallDecided.of(call, decision)
         try:
-            decided = await runtime.journal.decide(
-                payload.owner, payload.run_id, call.key, call.attempt, decision, event
-            )
+            decided = await runtime.journal.decide(log.snapshot.meta, call, decision, event)
             return decided.call
         except DecisionError:
             logger.info("a decision came first", extra={"run_id": payload.run_id})

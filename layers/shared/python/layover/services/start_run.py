@@ -27,9 +27,10 @@ from layover.services.cancel import END_TAKES_S, cancel
 from layover.services.files import taken
 from layover.services.messages import live_messages
 from layover.services.runs import Pace, snapshot_of
-from layover.services.text import cleaned, compact_json, json_size
+from layover.services.text import cleaned, json_size
 from layover.services.threads import head_of
 from layover.services.views import run_view
+from layover.values.base import compact_json
 from layover.values.message import FilePart, InputPart, Message, Role, TextPart
 from layover.values.run import (
     INTERRUPTED_TOOLS_HAVE,

@@ -1,12 +1,11 @@
 """What callers send, made safe to store: no NUL, no lone surrogates, bounded size and depth."""
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from layover.errors import InvalidRequest
-from layover.values.base import MAX_DEPTH, TOO_DEEP
+from layover.values.base import MAX_DEPTH, TOO_DEEP, compact_json
 
 REPLACEMENT = "\ufffd"
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -25,11 +24,6 @@ def cleaned(value: T) -> T:
 def json_size(value: Any) -> int:
     """Bytes of the value as compact JSON in UTF-8."""
     return len(compact_json(value).encode("utf-8", "replace"))
-
-
-def compact_json(value: Any) -> str:
-    """One text for equal values: keys sorted, no blanks."""
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
 def _cleaned(value: Any, depth: int) -> Any:

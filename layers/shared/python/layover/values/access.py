@@ -32,6 +32,8 @@ class Access(Value):
     """A backend's own token, to name the end user."""
     operate_scope: str = "layover/operate"
     """An operator's: to drive runs on by hand."""
+    audit_scope: str = "layover/audit"
+    """An auditor's: to read what was decided, over all users."""
     groups_claim: str = "cognito:groups"
     """The claim that names the groups of who asks."""
     issuer: str | None = None

@@ -35,6 +35,11 @@ def too_deep(value: Json) -> bool:
     return True
 
 
+def compact_json(value: Json) -> str:
+    """One text for equal values: keys sorted, no blanks."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
 def strict_json(text: str) -> Json:
     """A JSON text's value. Raises ValueError for what is no JSON (NaN, Infinity), and for a number that
     no float holds (1e999): kept as null, it would mean something else to whoever reads it."""

@@ -55,6 +55,7 @@ class Environment(BaseModel):
     scope: str = Field(default="layover/use", alias="LAYOVER_SCOPE")
     act_as_scope: str = Field(default="layover/act-as", alias="LAYOVER_ACT_AS_SCOPE")
     operate_scope: str = Field(default="layover/operate", alias="LAYOVER_OPERATE_SCOPE")
+    audit_scope: str = Field(default="layover/audit", alias="LAYOVER_AUDIT_SCOPE")
     groups_claim: str = Field(default="cognito:groups", alias="LAYOVER_GROUPS_CLAIM")
     issuer: str | None = Field(default=None, alias="LAYOVER_ISSUER")
     client_id: str | None = Field(default=None, alias="LAYOVER_CLIENT_ID")
@@ -65,6 +66,8 @@ class Environment(BaseModel):
     sweep_patience_s: float = Field(default=60, gt=0, alias="LAYOVER_SWEEP_PATIENCE_S")
     run_retention_days: int = Field(default=30, ge=1, alias="LAYOVER_RUN_RETENTION_DAYS")
     """After its end; the thread's messages stay in the database."""
+    audit_days: int = Field(default=400, ge=1, alias="LAYOVER_AUDIT_DAYS")
+    """After a decision; its row outlives the run, the thread and the user."""
 
     @property
     def settings(self) -> Settings:
@@ -87,6 +90,7 @@ class Environment(BaseModel):
                 scope=self.scope,
                 act_as_scope=self.act_as_scope,
                 operate_scope=self.operate_scope,
+                audit_scope=self.audit_scope,
                 groups_claim=self.groups_claim,
                 issuer=self.issuer,
                 client_id=self.client_id,

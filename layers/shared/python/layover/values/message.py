@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from layover.values.base import Json, Time, Value
+from layover.values.decision import DecisionNote
 
 
 class Role(StrEnum):
@@ -48,6 +49,11 @@ class ToolResultPart(Value):
     tool_name: str
     result: Json
     is_error: bool = False
+    decision: DecisionNote | None = Field(
+        default=None,
+        exclude_if=lambda value: value is None,
+        description="Of a call that waited: who decided, and why.",
+    )
 
 
 class FilePart(Value):

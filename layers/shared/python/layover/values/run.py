@@ -7,6 +7,9 @@ from typing import Any
 from pydantic import Field
 
 from layover.values.base import Json, Time, Value
+from layover.values.decision import Decision as Decision
+from layover.values.decision import DecisionKind as DecisionKind
+from layover.values.decision import Via as Via
 from layover.values.message import Message
 from layover.values.note import Note
 from layover.values.usage import Usage
@@ -90,41 +93,6 @@ class ErrorInfo(Value):
 
     type: str
     message: str
-
-
-class DecisionKind(StrEnum):
-    """What was decided about a waiting call."""
-
-    APPROVED = "approved"
-    DENIED = "denied"
-    RESUMED = "resumed"
-    EXPIRED = "expired"
-    CANCELLED = "cancelled"
-
-
-class Via(StrEnum):
-    """The way on which a decision came."""
-
-    API = "api"
-    CALLBACK = "callback"
-    LINK = "link"
-    SYSTEM = "system"
-
-
-class Decision(Value):
-    """One decision: who, when, what. `decided_by`: the sub of who asked, `callback` or `system`."""
-
-    kind: DecisionKind
-    decided_by: str
-    on_behalf_of: str | None = None
-    """The user whom a backend named; None: who asked decided for themselves."""
-    via: Via = Via.API
-    at: Time
-    args: dict[str, Any] | None = None
-    """Arguments as edited by the approver."""
-    reason: str | None = None
-    data: Json = None
-    """What a programmatic suspension was resumed with."""
 
 
 class SuspensionKind(StrEnum):

@@ -2,10 +2,12 @@
 
 import secrets
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
+from layover.adapters.journal.audit import Audit
 from layover.adapters.journal.codec import Bodies
+from layover.adapters.journal.decisions import Decisions
 from layover.adapters.journal.erasure import Erasure
 from layover.adapters.journal.events import EventLog
 from layover.adapters.journal.heads import Handover, Heads
@@ -25,7 +27,7 @@ from layover.adapters.journal.table import (
 )
 from layover.clock import rfc3339
 from layover.errors import AttemptsUsedUp, InvalidRequest
-from layover.keys import CONNECTION, META, STEP_PREFIX, Keys, watch_partitions
+from layover.keys import AUDIT, CONNECTION, META, STEP_PREFIX, Keys, watch_partitions
 from layover.ports import (
     Accepted,
     Blobs,
@@ -37,6 +39,7 @@ from layover.ports import (
     RunLog,
     Watched,
 )
+from layover.values.audit import AuditRow
 from layover.values.event import Event, EventPage
 from layover.values.page import Page
 from layover.values.run import (
@@ -61,7 +64,13 @@ class TableJournal:
     """`Journal`: DynamoDB with `DynamoTable`, memory with `MemoryTable`."""
 
     def __init__(
-        self, table: Table, blobs: Blobs, clock: Clock, sink: EventSink | None = None
+        self,
+        table: Table,
+        blobs: Blobs,
+        clock: Clock,
+        sink: EventSink | None = None,
+        *,
+        audit_kept: timedelta = timedelta(days=400),
     ) -> None:
         self._table = table
         self._sink = sink or NoSink()
@@ -70,6 +79,8 @@ class TableJournal:
         self._heads = Heads(table, clock)
         self._handover = Handover(table, self._bodies, clock)
         self._requests = Requests(table, self._bodies, clock)
+        self._audit = Audit(table, clock, audit_kept)
+        self._decisions = Decisions(table, self._bodies, clock, self._audit)
         self._erasure = Erasure(table, blobs)
 
     async def put_thread(self, head: ThreadHead) -> None:
@@ -174,14 +185,20 @@ class TableJournal:
         await self._requests.publish_later(owner, run_id, key, token)
 
     async def decide(
-        self, owner: str, run_id: str, key: str, attempt: int, decision: Decision, *events: Event
+        self, run: RunMeta, call: CallRecord, decision: Decision, *events: Event
     ) -> Decided:
         """See `ports.Journal`. The token is read after the decision stands: either it is there, or
         whoever stores it later sees the decision."""
-        await self._requests.decide(owner, run_id, key, attempt, decision, events)
-        call = await self.call(owner, run_id, key)
-        assert call is not None
-        return Decided(call, call.token)
+        await self._decisions.decide(run, call, decision, events)
+        decided = await self.call(run.owner, run.id, call.key)
+        assert decided is not None
+        return Decided(decided, decided.token)
+
+    async def audit(
+        self, since: date | None, until: date | None, limit: int, cursor: str | None
+    ) -> Page[AuditRow]:
+        """See `ports.Journal`."""
+        return await self._audit.page(since, until, limit, _within(f"{AUDIT}#", cursor))
 
     async def call(self, owner: str, run_id: str, key: str) -> CallRecord | None:
         """See `ports.Journal`."""
@@ -324,6 +341,7 @@ class TableJournal:
             snapshot,
             next_seq,
             self._sink,
+            self._audit,
         )
 
     async def _meta(self, owner: str, item: Item) -> RunMeta:

@@ -31,7 +31,7 @@ from layover.adapters.journal.table import (
     same,
 )
 from layover.clock import MICROSECOND, rfc3339
-from layover.errors import Conflict, DecisionAlreadyMade, LimitReached, NotFound, ThreadBusy
+from layover.errors import Conflict, LimitReached, NotFound, ThreadBusy
 from layover.keys import HEAD, META, Keys
 from layover.ports import Accepted, Clock, RequestKey, StaleHead
 from layover.values.event import Event
@@ -39,7 +39,6 @@ from layover.values.run import (
     INTERRUPTED_TOOLS_HAVE,
     MAX_QUEUE,
     CallState,
-    Decision,
     OnBusy,
     Outcome,
     RunMeta,
@@ -143,58 +142,6 @@ class Requests:
         if item is None or item["expires"] < int(now.timestamp()):
             return None
         return _same_request(item, request)
-
-    async def decide(
-        self,
-        owner: str,
-        run_id: str,
-        key: str,
-        attempt: int,
-        decision: Decision,
-        events: tuple[Event, ...],
-    ) -> None:
-        """Record a decision with its events; the first one wins."""
-        keys = Keys(owner)
-        pk, now = keys.run(run_id), rfc3339(self._clock.now())
-        waits = all_of(
-            Equals("state", CallState.WAITING.value),
-            Equals("attempt", attempt),
-            Missing("decision"),
-        )
-        text = decision.model_dump_json()
-        packed = await self._bodies.pack_beside(keys, run_id, text)
-        facts: list[Action] = [
-            Update(
-                pk,
-                key,
-                set={"decision": packed, "gsi1pk": None, "gsi1sk": None},
-                when=waits,
-            ),
-            Update(
-                pk,
-                META,
-                set={"updated_at": now, "gsi2sk": now},
-                include={"decided": key},
-                exclude={"waiting": key},
-                when=Equals("status", Status.RUNNING.value),
-            ),
-        ]
-        log = EventLog(self._table, self._bodies, keys, run_id)
-        body = await log.body(list(events))
-        while True:
-            next_seq, closed = await log.tail()
-            if closed:
-                raise DecisionAlreadyMade("the run is over", run_id=run_id)
-            try:
-                token = secrets.token_hex(16)
-                # A batch without events would hold the number of the next one for ever.
-                told = [log.batch(body, next_seq)] if events else []
-                return await self._table.transact([*facts, *told], token)
-            except TransactionFailed as failure:
-                if set(failure.failed) != {len(facts)}:
-                    raise DecisionAlreadyMade(
-                        "the call is decided already, or does not wait", run_id=run_id
-                    ) from failure
 
     async def store_token(
         self, owner: str, run_id: str, execution: str, key: str, attempt: int, token: str

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
+from layover.adapters.journal.audit import Audit
 from layover.adapters.journal.codec import Bodies
 from layover.adapters.journal.events import LONGEST_BATCH, EventLog
 from layover.adapters.journal.heads import Handover
@@ -30,6 +31,7 @@ from layover.clock import from_rfc3339, rfc3339
 from layover.errors import Fenced
 from layover.keys import EVENT_PREFIX, META, Keys
 from layover.ports import CancelAsked, Clock, Ended, EventSink
+from layover.values.audit import AuditRow
 from layover.values.event import Event
 from layover.values.run import (
     CallRecord,
@@ -53,12 +55,14 @@ class TableRunLog:
         snapshot: RunSnapshot,
         next_seq: int | None,
         sink: EventSink,
+        audit: Audit,
     ) -> None:
         meta = snapshot.meta
         self._table = table
         self._bodies = bodies
         self._clock = clock
         self._handover = handover
+        self._audit = audit
         self._snapshot = snapshot
         self._keys = Keys(meta.owner)
         self._pk = self._keys.run(meta.id)
@@ -217,6 +221,9 @@ class TableRunLog:
             unsettled = Differs("state", CallState.SETTLED.value)
             when = all_of(unsettled, Missing("decision")) if undecided else unsettled
             actions.append(Put(self._pk, call.key, item, when=when))
+            if undecided and call.decision is not None:
+                row = AuditRow.of(self._snapshot.meta, call, call.decision)
+                actions.append(await self._audit.put(row))
         await self._write(actions, events)
 
     async def cancel_requested(self) -> CancelAsked | None:

@@ -1,0 +1,66 @@
+"""The audit: a row for each vote and decision, by UTC day, in the transaction that makes it."""
+
+import asyncio
+import secrets
+from datetime import date, timedelta
+
+from layover.adapters.journal.marks import Marks
+from layover.adapters.journal.table import Put, Table
+from layover.clock import rfc3339
+from layover.keys import AUDIT, audit_key, audit_partition, audit_partitions
+from layover.ports import Clock
+from layover.values.audit import AuditRow
+from layover.values.page import Page
+
+_END = "~"
+_PREFIX = f"{AUDIT}#"
+
+
+class Audit:
+    """`kept`: how long a row lives."""
+
+    def __init__(self, table: Table, clock: Clock, kept: timedelta) -> None:
+        self._table = table
+        self._clock = clock
+        self._kept = kept
+        self._marks = Marks(table, clock)
+
+    async def put(self, row: AuditRow) -> Put:
+        """What adds the row to a transaction; its day is marked by then."""
+        at = rfc3339(row.decided_at)
+        day = at[:10]
+        await self._marks.put(AUDIT, day, self._kept)
+        expires = int((row.decided_at + self._kept).timestamp())
+        sk = audit_key(at, row.run_id, secrets.token_hex(8))
+        item = {"row": row.model_dump_json(), "expires": expires}
+        return Put(audit_partition(day, row.run_id), sk, item)
+
+    async def page(
+        self, since: date | None, until: date | None, limit: int, cursor: str | None
+    ) -> Page[AuditRow]:
+        """Rows of these days, the oldest first; `cursor` is the sort key before them."""
+        first = cursor.removeprefix(_PREFIX)[:10] if cursor else ""
+        low = max(first, since.isoformat() if since else "")
+        days = await self._marks.names(AUDIT, low, until.isoformat() if until else _END)
+        found: list[tuple[str, str]] = []
+        for day in days:
+            found += await self._day(day, cursor or "", limit + 1 - len(found))
+            if len(found) > limit:
+                break
+        rows = tuple(AuditRow.model_validate_json(text) for _, text in found[:limit])
+        return Page(items=rows, next_cursor=found[limit - 1][0] if len(found) > limit else None)
+
+    async def _day(self, day: str, after: str, limit: int) -> list[tuple[str, str]]:
+        """Sort keys and texts behind `after`: deletion by TTL is late, so what has expired is left out."""
+        now = int(self._clock.now().timestamp())
+        partitions = audit_partitions(day)
+        low, found = after + " " if after else _PREFIX, []
+        while True:
+            pages = await asyncio.gather(
+                *(self._table.query(p, low, _PREFIX + _END, limit=limit) for p in partitions)
+            )
+            items = sorted((i for page in pages for i in page), key=lambda i: str(i["sk"]))[:limit]
+            found += [(str(i["sk"]), str(i["row"])) for i in items if i["expires"] > now]
+            if len(items) < limit or len(found) >= limit:
+                return found[:limit]
+            low = str(items[-1]["sk"]) + " "
