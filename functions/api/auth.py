@@ -1,5 +1,7 @@
 """Who asks: the claims of a verified token, and the end user whom a backend names."""
 
+import base64
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -8,6 +10,8 @@ from api.problems import Forbidden, Unauthenticated
 from layover.errors import InvalidRequest
 from layover.values.access import OPEN_PATHS, RESOURCE_HEADER, Access, Actor
 
+_NONE: frozenset[str] = frozenset()
+_JWT = re.compile(r"(?:bearer\s+)?[\w-]+\.([\w-]+)\.[\w-]*", re.IGNORECASE | re.ASCII)
 _RESOURCE = re.compile(r"[!-+\--~]{1,256}")
 """Printable ASCII without blanks and commas: a gateway joins headers that came twice by commas."""
 
@@ -26,12 +30,13 @@ def caller(event: Mapping[str, Any], path: str, access: Access) -> Actor | None:
     granted = _scopes(claims)
     if access.scope not in granted:
         raise Forbidden("the token lacks a scope; an ID token has none", access.scope)
+    groups = _groups(event, claims, access.groups_claim)
     named = _header(event, RESOURCE_HEADER)
     if named is None:
-        return Actor(sub=sub, scopes=granted)
+        return Actor(sub=sub, scopes=granted, groups=groups)
     if access.act_as_scope not in granted:
         raise Forbidden(f"`{RESOURCE_HEADER}` is for backends", access.act_as_scope)
-    return Actor(sub=sub, on_behalf_of=_resource(named), scopes=granted)
+    return Actor(sub=sub, on_behalf_of=_resource(named), scopes=granted, groups=groups)
 
 
 def claims_of(event: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -45,6 +50,44 @@ def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
     """Of `scope` (RFC 8693) and `scp`; the authorizer passes lists on as `[a b]`."""
     given = [claims.get(name) for name in ("scope", "scp")]
     return frozenset(s for each in given if isinstance(each, str) for s in each.strip("[]").split())
+
+
+def _groups(event: Mapping[str, Any], claims: Mapping[str, Any], claim: str) -> frozenset[str]:
+    """Groups of the caller. The JWT authorizer of an HTTP API passes a list on as one text, `[finance ops]`:
+    a group whose name has a blank would become two. So they are read from the token itself where it is
+    there, which the authorizer has verified, and from the text where it is not."""
+    value = _payload(event, claims).get(claim, claims.get(claim))
+    if isinstance(value, str):
+        value = _split(value)
+    return frozenset(g for g in value if isinstance(g, str)) if isinstance(value, list) else _NONE
+
+
+def _split(text: str) -> list[Any]:
+    text = text.strip()
+    if text.startswith('["'):
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            return []
+        return found if isinstance(found, list) else []
+    if text.startswith("[") and text.endswith("]"):
+        text = text[1:-1]
+    return [group for group in re.split(r"[,\s]+", text) if group]
+
+
+def _payload(event: Mapping[str, Any], claims: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The claims as the token has them, if it is the one whose claims the authorizer passed on."""
+    token = _JWT.fullmatch(_header(event, "Authorization") or "")
+    if token is None:
+        return {}
+    try:
+        found = json.loads(base64.urlsafe_b64decode(token[1] + "=" * (-len(token[1]) % 4)))
+    except (ValueError, RecursionError):
+        return {}
+    is_it = isinstance(found, dict) and all(
+        str(found.get(name)) == str(claims.get(name)) for name in ("sub", "jti")
+    )
+    return found if is_it else {}
 
 
 def _header(event: Mapping[str, Any], name: str) -> str | None:

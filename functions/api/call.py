@@ -16,7 +16,7 @@ from layover.ports import Runtime
 from layover.values.access import Access, Actor
 from layover.values.event import EventPage
 from layover.values.page import Page
-from layover.values.run import Run
+from layover.values.run import Run, RunGlimpse
 
 _ENVELOPE = 10_000
 """Bytes of a page around its runs, a cursor among them."""
@@ -121,9 +121,10 @@ def answer_json(
 
 
 def answer_run(
-    call: Call, run: Run, status: int = 200, headers: dict[str, Any] | None = None
+    call: Call, run: Run | RunGlimpse, status: int = 200, headers: dict[str, Any] | None = None
 ) -> Response[str]:
-    """A run, or what there is room for of one that is larger than a function's answer."""
+    """A run, or what there is room for of one that is larger than a function's answer, or what an
+    approver sees of it."""
     return _answer(run, call.takes_gzip, status, headers)
 
 

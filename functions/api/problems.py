@@ -19,6 +19,7 @@ from layover.errors import (
     InvalidRequest,
     LayoverError,
     LimitReached,
+    NotAnApprover,
     NotFound,
     RequestError,
     RetryableError,
@@ -101,6 +102,7 @@ _KINDS: dict[type[LayoverError], Kind] = {
         {"WWW-Authenticate": "Bearer"},
     ),
     Forbidden: Kind(HTTPStatus.FORBIDDEN, "forbidden", "The token does not allow this"),
+    NotAnApprover: Kind(HTTPStatus.FORBIDDEN, "not-an-approver", "Others decide about this call"),
     NotFound: Kind(HTTPStatus.NOT_FOUND, "not-found", "There is no such thing"),
     MethodNotAllowed: Kind(
         HTTPStatus.METHOD_NOT_ALLOWED, "method-not-allowed", "The method is not allowed"
@@ -152,6 +154,8 @@ def answer_error(error: LayoverError) -> Response[str]:
     headers = dict(kind.headers)
     if isinstance(error, ThreadBusy) and "run_id" in error.ids:
         extra["active_run"] = error.ids["run_id"]
+    if isinstance(error, NotAnApprover):
+        extra["approvers"] = list(error.by)
     if isinstance(error, Forbidden):
         headers["WWW-Authenticate"] = f'Bearer error="insufficient_scope", scope="{error.scope}"'
     if isinstance(error, LimitReached) and error.retry_after is not None:

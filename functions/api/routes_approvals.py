@@ -1,6 +1,6 @@
 """Calls that wait, and decisions about them."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body, Query
@@ -10,14 +10,14 @@ from api.call import Cursor, Limit, answer_page, answer_run, call_of, new_router
 from api.documented import also, answers
 from layover.services import approvals
 from layover.values.page import Page
-from layover.values.run import OpenApproval, Run
+from layover.values.run import ApproverItem, OpenApproval, Run, RunGlimpse
 
 router = new_router()
 _TAGS = ["approvals"]
 _DECIDED = also(
-    answers(202, Run, "The decision is recorded", 400, 404, 409, 413),
+    answers(202, Run | RunGlimpse, "The decision, or the vote, is recorded", 400, 404, 409, 413),
     200,
-    Run,
+    Run | RunGlimpse,
     "You had decided the same before",
 )
 
@@ -26,17 +26,24 @@ _DECIDED = also(
     "/approvals",
     tags=_TAGS,
     summary="Calls that wait, over all runs, oldest first",
+    description="Of your own runs; with `as=approver`, over all users, what your groups may decide.",
     operation_id="list_approvals",
-    responses=answers(200, Page[OpenApproval], "A page of waiting calls", 404),
+    responses=answers(200, Page[OpenApproval] | Page[ApproverItem], "A page of waiting calls", 404),
 )
 def list_approvals(
     thread_id: Annotated[
         str | None, Query(max_length=256, description="Only of this thread.")
     ] = None,
+    role: Annotated[
+        Literal["owner", "approver"], Query(alias="as", description="In which role you ask.")
+    ] = "owner",
     limit: Limit = 20,
     cursor: Cursor = None,
 ) -> Response[str]:
     call = call_of(router)
+    if role == "approver":
+        listed = approvals.list_for_approver
+        return answer_page(call, lambda n: call.act(listed, n, cursor), limit)
     return answer_page(
         call, lambda n: call.do(approvals.list_approvals, thread_id or None, n, cursor), limit
     )

@@ -11,13 +11,14 @@ from layover.adapters.journal.journal import TableJournal
 from layover.errors import DecisionAlreadyMade, Fenced, InvalidRequest
 from layover.values.audit import AuditRow
 from layover.values.run import DecisionKind, Via
-from support.worlds.journal import World, settled
+from support.worlds.journal import JournalBench, settled
 
 A_DAY = timedelta(days=1)
+pytestmark = pytest.mark.both_stores
 
 
 async def rows(
-    world: World, since: date | None = None, until: date | None = None, size: int = 3
+    world: JournalBench, since: date | None = None, until: date | None = None, size: int = 3
 ) -> list[AuditRow]:
     """This owner's, page by page."""
     found: list[AuditRow] = []
@@ -30,11 +31,13 @@ async def rows(
             return [row for row in found if row.owner == world.owner]
 
 
-async def names(world: World, since: date | None = None, until: date | None = None) -> list[str]:
+async def names(
+    world: JournalBench, since: date | None = None, until: date | None = None
+) -> list[str]:
     return [row.tool_call_id for row in await rows(world, since, until)]
 
 
-async def test_a_decision_that_lost_is_not_in_the_audit(world: World) -> None:
+async def test_a_decision_that_lost_is_not_in_the_audit(world: JournalBench) -> None:
     [call] = await world.waiting(await world.taken(), "c1")
     await world.decide(call)
     with pytest.raises(DecisionAlreadyMade):
@@ -42,7 +45,7 @@ async def test_a_decision_that_lost_is_not_in_the_audit(world: World) -> None:
     assert [row.decision for row in await rows(world)] == ["approved"]
 
 
-async def test_a_call_that_was_decided_is_not_cancelled_in_the_audit(world: World) -> None:
+async def test_a_call_that_was_decided_is_not_cancelled_in_the_audit(world: JournalBench) -> None:
     log = await world.taken()
     [call] = await world.waiting(log, "c1")
     await world.decide(call)
@@ -52,12 +55,12 @@ async def test_a_call_that_was_decided_is_not_cancelled_in_the_audit(world: Worl
     assert [row.decision for row in await rows(world)] == ["approved"]
 
 
-async def test_a_cursor_of_another_list_leads_nowhere(world: World) -> None:
+async def test_a_cursor_of_another_list_leads_nowhere(world: JournalBench) -> None:
     with pytest.raises(InvalidRequest):
         await world.journal.audit(None, None, 9, "A#x")
 
 
-async def test_a_row_says_who_decided_what_and_holds_no_arguments(world: World) -> None:
+async def test_a_row_says_who_decided_what_and_holds_no_arguments(world: JournalBench) -> None:
     log = await world.taken()
     [call] = await world.waiting(log, "c1")
     world.tick(5)
@@ -87,7 +90,7 @@ async def test_a_row_says_who_decided_what_and_holds_no_arguments(world: World) 
     }
 
 
-async def test_what_a_cancelled_run_cut_off_is_in_the_audit(world: World) -> None:
+async def test_what_a_cancelled_run_cut_off_is_in_the_audit(world: JournalBench) -> None:
     log = await world.taken()
     calls = await world.waiting(log, "c1", "c2")
     cut = world.decision(DecisionKind.CANCELLED, via=Via.SYSTEM)
@@ -98,7 +101,7 @@ async def test_what_a_cancelled_run_cut_off_is_in_the_audit(world: World) -> Non
     ]
 
 
-async def test_days_are_listed_in_order_and_both_ends_are_included(world: World) -> None:
+async def test_days_are_listed_in_order_and_both_ends_are_included(world: JournalBench) -> None:
     log = await world.taken()
     calls = await world.waiting(log, *(f"c{n}" for n in range(8)))
     first = world.clock.now().date()
@@ -112,7 +115,7 @@ async def test_days_are_listed_in_order_and_both_ends_are_included(world: World)
     assert await names(world, first + 9 * A_DAY) == []
 
 
-async def test_a_row_outlives_the_run_and_the_thread(world: World) -> None:
+async def test_a_row_outlives_the_run_and_the_thread(world: JournalBench) -> None:
     log = await world.taken()
     [call] = await world.waiting(log, "c1")
     await world.decide(call)
@@ -126,7 +129,7 @@ async def test_a_row_outlives_the_run_and_the_thread(world: World) -> None:
 
 
 async def test_a_row_goes_when_its_time_is_over_however_late_the_table_deletes(
-    world: World,
+    world: JournalBench,
 ) -> None:
     [call] = await world.waiting(await world.taken(), "c1")
     brief = TableJournal(world.table, world.blobs, world.clock, audit_kept=timedelta(days=10))

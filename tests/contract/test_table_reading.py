@@ -162,3 +162,14 @@ async def test_more_than_a_page_is_due(table: Table, pk: str) -> None:
     await table.transact(puts[100:], f"{pk}-2")
     assert len(await table.due(f"W{pk}", "2026-01-01", 999)) == 130
     assert len(await table.due(f"W{pk}", "2026-01-01", 120)) == 120
+
+
+async def test_places_behind_another_are_answered_in_order(table: Table, pk: str) -> None:
+    for n in (3, 1, 2):
+        await put(table, pk, f"{n}", gsi2pk=f"W{pk}", gsi2sk=f"A#{n}")
+    await put(table, pk, "none", n=1)
+    assert await table.behind(f"W{pk}", "A#3", 9) == []
+    assert await table.behind(f"W{pk}", "", 2) == [("A#1", pk, "1"), ("A#2", pk, "2")]
+    assert await table.behind(f"W{pk}", "A#1", 9) == [("A#2", pk, "2"), ("A#3", pk, "3")]
+    await table.write(Update(pk, "2", set={"gsi2pk": None, "gsi2sk": None}))
+    assert await table.behind(f"W{pk}", "A#1", 9) == [("A#3", pk, "3")]

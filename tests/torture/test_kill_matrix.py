@@ -15,6 +15,7 @@ from support.kills.scenarios import (
     FOLLOWED,
     HALF_DELETED,
     LOST,
+    QUORUM,
     STREAMED,
     UNSAVED,
     WATCHED,
@@ -28,7 +29,15 @@ from support.system.system import Brain
 BUSY, IDLE, WAITING = 5, 6, 20
 """Runs at once: of those that compute, of those that kill the one sweeper that all wait for, and of those
 that kill nothing while they wait until a deleted thread is emptied once more."""
-SAMPLE = {"winding": 8, "streamed": 4, "followed": 4, "lost": 2, "doomed": 2, "half deleted": 2}
+SAMPLE = {
+    "winding": 8,
+    "streamed": 4,
+    "followed": 4,
+    "quorum": 3,
+    "lost": 2,
+    "doomed": 2,
+    "half deleted": 2,
+}
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +70,7 @@ def kill_here_and_there(system: Torture, scenario: Scenario, at_once: int) -> li
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("scenario", [WINDING, STREAMED, FOLLOWED], ids=lambda s: s.name)
+@pytest.mark.parametrize("scenario", [WINDING, STREAMED, FOLLOWED, QUORUM], ids=lambda s: s.name)
 def test_a_run_survives_a_kill_at_every_point(system: Torture, scenario: Scenario) -> None:
     kill_everywhere(system, scenario, BUSY)
 
@@ -82,7 +91,7 @@ def test_settle_and_sweep_survive_kills_while_the_database_is_away(cut: Torture)
 def test_a_run_survives_a_kill_at_points_all_over_it(system: Torture) -> None:
     began = time.monotonic()
     outcomes: list[Outcome] = []
-    for scenario in (WINDING, STREAMED, FOLLOWED):
+    for scenario in (WINDING, STREAMED, FOLLOWED, QUORUM):
         outcomes += kill_here_and_there(system, scenario, BUSY)
     check(outcomes, time.monotonic() - began)
 

@@ -82,6 +82,7 @@ def http_event(
     sub: str | None,
     is_base64: bool = False,
     scope: str = USE,
+    claims: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """As API Gateway makes it: the path decoded, headers in lower case."""
     path, _, query = url.partition("?")
@@ -94,7 +95,8 @@ def http_event(
         "http": {"method": method, "path": unquote(path)},
     }
     if sub is not None:
-        context["authorizer"] = {"jwt": {"claims": {"sub": sub, "scope": scope}, "scopes": None}}
+        given = {"sub": sub, "scope": scope, **(claims or {})}
+        context["authorizer"] = {"jwt": {"claims": given, "scopes": None}}
     return {
         "version": "2.0",
         "routeKey": "$default",
@@ -135,11 +137,12 @@ class Api:
         text: str | None = None,
         is_base64: bool = False,
         scope: str = USE,
+        claims: Mapping[str, Any] | None = None,
     ) -> Answer:
-        """One request; `body` goes as JSON, `text` as it is."""
+        """One request; `body` goes as JSON, `text` as it is; `claims`: more than who asks and the scope."""
         sent = text if text is not None else None if body is None else json.dumps(body)
         given = {"Content-Type": "application/json", **(headers or {})}
-        event = http_event(method, url, sent, given, sub, is_base64, scope)
+        event = http_event(method, url, sent, given, sub, is_base64, scope, claims)
         result = answer(event, None, self.host)
         assert json.loads(json.dumps(result)) == result
         lowered = {name.lower(): value for name, value in result["headers"].items()}

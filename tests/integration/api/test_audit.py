@@ -44,7 +44,8 @@ def test_pages_lead_to_all_decisions(api: Api) -> None:
         run, _ = api.do(api.world.suspended())
         api.post(f"/runs/{run.id}/tool-calls/c1/approve")
         ids.append(run.id)
-    found, cursor = [], ""
+    found: list[str] = []
+    cursor: str | None = ""
     while cursor is not None:
         page = api.get(f"/audit/decisions?limit=1{cursor}", sub=BOB, scope=AUDIT).json
         found += [row["run_id"] for row in page["items"]]

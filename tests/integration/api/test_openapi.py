@@ -24,6 +24,7 @@ CALLS = {
     ("post", "/runs/{run_id}/cancel"),
     ("post", "/runs/{run_id}/redrive"),
     ("get", "/approvals"),
+    ("get", "/audit/decisions"),
     ("post", "/runs/{run_id}/tool-calls/{tool_call_id}/approve"),
     ("post", "/runs/{run_id}/tool-calls/{tool_call_id}/deny"),
     ("post", "/runs/{run_id}/tool-calls/{tool_call_id}/resume"),

@@ -5,6 +5,7 @@ from typing import Any
 
 from layover import (
     Agent,
+    Approval,
     EpisodicMemory,
     Memory,
     ObservationalMemory,
@@ -38,6 +39,13 @@ def refund(ctx: ToolContext, order: str) -> str:
     return f"{order} paid back"
 
 
+@tool(needs_approval=Approval(by=["finance"], quorum=2))
+def wire(ctx: ToolContext, order: str) -> str:
+    """Must not be repeated, and two others have to approve."""
+    note("wire", ctx)
+    return f"{order} wired"
+
+
 @tool(suspend=SlotOffer, resume=SlotChoice)
 def book(ctx: ToolContext, order: str) -> Any:
     """Asks once more if the answer is `other`."""
@@ -58,7 +66,7 @@ async def hold(ctx: ToolContext, order: str) -> str:
     return f"{order} held"
 
 
-TOOLS: list[Any] = [look_up, charge, refund, book, hold]
+TOOLS: list[Any] = [look_up, charge, refund, wire, book, hold]
 
 torture = Agent(
     name="torture",

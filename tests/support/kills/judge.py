@@ -7,6 +7,7 @@ from support.kills.story import Story, in_doubt
 from support.system.system import Json
 
 IDEMPOTENT = frozenset({"look_up"})
+VOTE = "tool-call-approval"
 LAST = {
     "success": ["finish", "agent-end"],
     "failed": ["error", "finish"],
@@ -117,6 +118,8 @@ def _asked(message: Json) -> set[str]:
 
 
 def _judge_decisions(events: Sequence[Json]) -> None:
+    votes = Counter((e["tool_call_id"], e["by"]) for e in events if e["type"] == VOTE)
+    assert all(n == 1 for n in votes.values()), votes
     asked = Counter(
         (e["tool_call_id"], e["attempt"]) for e in events if e["type"] == "tool-call-suspended"
     )

@@ -54,6 +54,25 @@ FOLLOWED = replace(
 )
 """As STREAMED, while a client follows it by socket."""
 
+
+def _approve_together(client: Client, thread: str, run_id: str) -> None:
+    """Two who do not own the run; each asks again until they are answered."""
+    [waiting] = client.suspended(run_id, 1)["pending"]
+    for name in ("bob", "carol"):
+        with client.system.client(f"{client.name}-{name};groups=finance") as approver:
+            approver.decide(run_id, waiting)
+
+
+QUORUM = Scenario(
+    "quorum",
+    (_ask(("charge", "q1"), ("wire", "q2")), say("wired")),
+    "please charge it and wire it",
+    act=_approve_together,
+    # A turn of it is so short that whether it polls is chance; other scenarios have all of its points.
+    watched=("api POST /runs", "resume "),
+)
+"""A call that two others have to approve: a vote is given once, whatever dies."""
+
 # Runs that nobody but the sweeper, or Settle, brings to their end
 
 _WAITS = (_ask(("charge", "w1"), ("refund", "w2")), say("paid back"))

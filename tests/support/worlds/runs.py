@@ -255,6 +255,7 @@ class Bench:
         """The decision alone: nobody settles the call yet."""
         request = approvals.Decide(approvals.Verdict(verdict), **given)
         answer = await approvals.decide(self.runtime, Actor(sub=ANN), run_id, call_id, request)
+        assert isinstance(answer.run, Run)
         return answer.run
 
     async def branch(self, run_id: str, call_id: str, output: Any = DECIDED) -> WaitingCall:

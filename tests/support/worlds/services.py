@@ -17,6 +17,7 @@ from layover.services import threads as thread_service
 from layover.services.runs import Pace
 from layover.services.start_run import StartRun, start_run
 from layover.values.context import TurnQuery, TurnRecord
+from layover.values.decision import ApprovalRule
 from layover.values.event import AgentEnd, Finish
 from layover.values.message import Message, Part, Role, TextPart, ToolCallPart
 from layover.values.page import Page
@@ -226,6 +227,7 @@ class ServiceBench:
         kind: SuspensionKind = SuspensionKind.APPROVAL,
         expires_at: datetime | None = None,
         attempt: int = 1,
+        approval: ApprovalRule | None = None,
     ) -> CallRecord:
         """Let a call of the step wait."""
         part = next(p for p in step.message.tool_calls if p.tool_call_id == call_id)
@@ -244,6 +246,7 @@ class ServiceBench:
             resume_schema=APPROVAL if kind is SuspensionKind.APPROVAL else SLOT,
             requested_at=self.clock.now(),
             expires_at=expires_at,
+            approval=approval,
         )
         opened = {"state": CallState.OPEN, "opener": log.opener, "suspension": suspension}
         await log.suspend_calls([planned.model_copy(update=opened)])

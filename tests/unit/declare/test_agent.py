@@ -223,8 +223,10 @@ class Recorder:
     async def resume(self, run_id: str, tool_call_id: str, data: Any) -> Result:
         return self._result("resume", run_id, tool_call_id, data)
 
-    async def approve(self, run_id: str, tool_call_id: str, args: Any) -> Result:
-        return self._result("approve", run_id, tool_call_id, args)
+    async def approve(
+        self, run_id: str, tool_call_id: str, args: Any, reason: str | None
+    ) -> Result:
+        return self._result("approve", run_id, tool_call_id, args, reason)
 
     async def deny(self, run_id: str, tool_call_id: str, reason: str | None) -> Result:
         return self._result("deny", run_id, tool_call_id, reason)
@@ -280,7 +282,7 @@ async def test_everything_is_asked_of_one_driver(drivers: list[Recorder]) -> Non
     assert [e async for e in agent.stream("hi", resource_id="r", max_iterations=2)] == []
     await agent.resume("run_1", "c1", {"x": 1})
     await agent.approve("run_1", "c1")
-    await agent.approve("run_1", "c1", args={"x": 1})
+    await agent.approve("run_1", "c1", args={"x": 1}, reason="fine")
     await agent.deny("run_1", "c1", reason="no")
     agent.on("finish", print)
     agent.abort()
@@ -293,8 +295,8 @@ async def test_everything_is_asked_of_one_driver(drivers: list[Recorder]) -> Non
         ("generate", "hi", {**nothing, "thread_id": "t"}),
         ("stream", "hi", {**nothing, "resource_id": "r", "max_iterations": 2}),
         ("resume", "run_1", "c1", {"x": 1}),
-        ("approve", "run_1", "c1", None),
-        ("approve", "run_1", "c1", {"x": 1}),
+        ("approve", "run_1", "c1", None, None),
+        ("approve", "run_1", "c1", {"x": 1}, "fine"),
         ("deny", "run_1", "c1", "no"),
         ("on", "finish", print),
         ("abort",),

@@ -7,11 +7,11 @@ import pytest
 
 from layover.errors import LimitReached
 from layover.services.redrive import PAUSE, redrive
-from support.worlds.services import ANN, World
+from support.worlds.services import ANN, ServiceBench
 
 
 async def test_a_second_redrive_within_a_minute_is_refused_and_starts_nothing(
-    world: World,
+    world: ServiceBench,
 ) -> None:
     run, _ = await world.suspended()
     await redrive(world.runtime, ANN, run.id)
@@ -23,7 +23,7 @@ async def test_a_second_redrive_within_a_minute_is_refused_and_starts_nothing(
     assert world.callbacks.stopped == [f"{run.id}-1"]
 
 
-async def test_of_many_at_once_one_drives_the_run(world: World) -> None:
+async def test_of_many_at_once_one_drives_the_run(world: ServiceBench) -> None:
     run, _ = await world.suspended()
     many = (redrive(world.runtime, ANN, run.id) for _ in range(5))
     answers = await asyncio.gather(*many, return_exceptions=True)
@@ -31,7 +31,7 @@ async def test_of_many_at_once_one_drives_the_run(world: World) -> None:
     assert world.callbacks.started == [f"{run.id}-1", f"{run.id}-2"]
 
 
-async def test_after_a_minute_a_run_is_driven_on_again(world: World) -> None:
+async def test_after_a_minute_a_run_is_driven_on_again(world: ServiceBench) -> None:
     run, _ = await world.suspended()
     await redrive(world.runtime, ANN, run.id)
     world.clock.advance(PAUSE)
@@ -39,7 +39,7 @@ async def test_after_a_minute_a_run_is_driven_on_again(world: World) -> None:
     assert world.callbacks.started[-1] == f"{run.id}-3"
 
 
-async def test_the_pause_of_one_run_is_not_anothers(world: World) -> None:
+async def test_the_pause_of_one_run_is_not_anothers(world: ServiceBench) -> None:
     one, _ = await world.suspended()
     other, _ = await world.suspended()
     await redrive(world.runtime, ANN, one.id)

@@ -10,7 +10,7 @@ from layover.services.approvals import Answer, Decide, Verdict
 from layover.services.cancel import cancel
 from layover.values.access import Actor
 from layover.values.run import CallRecord, CallState, Run, SuspensionKind
-from support.worlds.services import ANN, World
+from support.worlds.services import ANN, ServiceBench
 
 ME = Actor(sub=ANN)
 SHOP = Actor(sub="shop", on_behalf_of=ANN)
@@ -18,7 +18,9 @@ ARGS = {"order_id": "o1", "amount": 8}
 APPROVE = Decide(Verdict.APPROVE, args=ARGS, reason="less")
 
 
-async def decide(world: World, run: Run, request: Decide = APPROVE, by: Actor = ME) -> Answer:
+async def decide(
+    world: ServiceBench, run: Run, request: Decide = APPROVE, by: Actor = ME
+) -> Answer:
     return await approvals.decide(world.runtime, by, run.id, "c1", request)
 
 
@@ -34,7 +36,7 @@ async def decide(world: World, run: Run, request: Decide = APPROVE, by: Actor = 
         Decide(Verdict.APPROVE, args=ARGS, reason="less", attempt=2),
     ],
 )
-async def test_another_decision_is_refused(world: World, other: Decide) -> None:
+async def test_another_decision_is_refused(world: ServiceBench, other: Decide) -> None:
     run, _ = await world.suspended()
     await decide(world, run)
     with pytest.raises(DecisionAlreadyMade):
@@ -43,7 +45,7 @@ async def test_another_decision_is_refused(world: World, other: Decide) -> None:
 
 @pytest.mark.parametrize(("first", "second"), [(ME, SHOP), (SHOP, ME)])
 async def test_the_same_decision_of_somebody_else_is_refused(
-    world: World, first: Actor, second: Actor
+    world: ServiceBench, first: Actor, second: Actor
 ) -> None:
     run, _ = await world.suspended()
     await decide(world, run, by=first)
@@ -51,7 +53,7 @@ async def test_the_same_decision_of_somebody_else_is_refused(
         await decide(world, run, by=second)
 
 
-async def test_what_the_system_decided_is_repeated_by_nobody(world: World) -> None:
+async def test_what_the_system_decided_is_repeated_by_nobody(world: ServiceBench) -> None:
     run, _ = await world.suspended()
     await cancel(world.runtime, ANN, run.id)
     with pytest.raises(DecisionAlreadyMade):
@@ -60,7 +62,7 @@ async def test_what_the_system_decided_is_repeated_by_nobody(world: World) -> No
 
 @pytest.mark.parametrize("by", [ME, SHOP])
 async def test_the_same_again_answers_as_the_first_and_changes_nothing(
-    world: World, by: Actor
+    world: ServiceBench, by: Actor
 ) -> None:
     run, call = await world.suspended()
     await world.token(call)
@@ -69,6 +71,8 @@ async def test_the_same_again_answers_as_the_first_and_changes_nothing(
         world, run, Decide(Verdict.APPROVE, args=ARGS, reason="less", attempt=1), by
     )
     assert (first.again, again.again) == (False, True)
+    assert isinstance(first.run, Run)
+    assert isinstance(again.run, Run)
     assert again.run.model_copy(update={"updated_at": first.run.updated_at}) == first.run
     assert [e.type for e in (await runs.events(world.runtime, ANN, run.id, 0, 9)).items] == [
         "tool-call-decided"
@@ -77,14 +81,14 @@ async def test_the_same_again_answers_as_the_first_and_changes_nothing(
     assert world.callbacks.woken == [f"token of {run.id}"] * 2
 
 
-async def test_the_same_many_times_at_once_is_recorded_once(world: World) -> None:
+async def test_the_same_many_times_at_once_is_recorded_once(world: ServiceBench) -> None:
     run, _ = await world.suspended()
     answers = await asyncio.gather(*(decide(world, run) for _ in range(8)))
     assert sorted(a.again for a in answers) == [False] + [True] * 7
     assert len((await runs.events(world.runtime, ANN, run.id, 0, 99)).items) == 1
 
 
-async def test_the_same_again_is_known_when_the_run_is_over(world: World) -> None:
+async def test_the_same_again_is_known_when_the_run_is_over(world: ServiceBench) -> None:
     run, _ = await world.suspended()
     await decide(world, run)
     await cancel(world.runtime, ANN, run.id)
@@ -92,7 +96,9 @@ async def test_the_same_again_is_known_when_the_run_is_over(world: World) -> Non
     assert (again.again, again.run.status) == (True, "cancelled")
 
 
-async def test_a_decision_about_an_earlier_attempt_is_known_by_its_number(world: World) -> None:
+async def test_a_decision_about_an_earlier_attempt_is_known_by_its_number(
+    world: ServiceBench,
+) -> None:
     run, call = await world.suspended(SuspensionKind.INPUT)
     other = Decide(Verdict.RESUME, data={"slot": "9:00"}, attempt=1)
     await decide(world, run, other)
@@ -104,7 +110,7 @@ async def test_a_decision_about_an_earlier_attempt_is_known_by_its_number(world:
     assert not (await decide(world, run, Decide(Verdict.RESUME, data={"slot": "9:00"}))).again
 
 
-async def suspend_again(world: World, call: CallRecord) -> None:
+async def suspend_again(world: ServiceBench, call: CallRecord) -> None:
     """What the tool does that asks a second time."""
     log = await world.journal.join(ANN, call.run_id, f"{call.run_id}-1")
     assert log is not None

@@ -10,6 +10,7 @@ from layover.declare.seam import install_driver as _install_driver
 
 if TYPE_CHECKING:
     from layover.declare.agent import Agent, Limits
+    from layover.declare.approval import Approval
     from layover.declare.context import RecordedHooks, ToolContext
     from layover.declare.memory import (
         EpisodicMemory,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         LayoverError,
         LimitReached,
         ModelError,
+        NotAnApprover,
         NotFound,
         RequestError,
         RetryableError,
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "declare.agent": ("Agent", "Limits"),
+    "declare.approval": ("Approval",),
     "declare.context": ("RecordedHooks", "ToolContext"),
     "declare.memory": (
         "EpisodicMemory",
@@ -82,6 +85,7 @@ _HOME = {
         "LayoverError",
         "LimitReached",
         "ModelError",
+        "NotAnApprover",
         "NotFound",
         "RequestError",
         "RetryableError",
@@ -110,6 +114,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Agent",
     "AgentState",
+    "Approval",
     "ConfigurationError",
     "Conflict",
     "DataPart",
@@ -131,6 +136,7 @@ __all__ = [
     "Message",
     "ModelError",
     "NodeMemory",
+    "NotAnApprover",
     "NotFound",
     "ObservationalMemory",
     "Pending",

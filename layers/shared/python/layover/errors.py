@@ -12,6 +12,7 @@ LayoverError
 │   ├── TooLarge               413
 │   └── DecisionError          a decision that was refused; the call waits as before
 │       ├── DecisionAlreadyMade    409
+│       ├── NotAnApprover          403
 │       └── DecisionInvalid        422
 ├── LimitReached           429, wait or ask for more
 │   └── DayUsedUp              ... until tomorrow
@@ -96,6 +97,14 @@ class DecisionError(RequestError):
 
 class DecisionAlreadyMade(DecisionError, Conflict):
     """Another decision of this call came first, or it does not wait (any more)."""
+
+
+class NotAnApprover(DecisionError):
+    """The call waits for others. `by`: the groups whose members decide."""
+
+    def __init__(self, message: str, by: Sequence[str], **ids: str | None) -> None:
+        super().__init__(message, **ids)
+        self.by = tuple(by)
 
 
 class DecisionInvalid(DecisionError, InvalidRequest):

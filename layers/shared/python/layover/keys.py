@@ -4,6 +4,7 @@ A foreign id leads to a key that does not exist: isolation by construction (BEHA
 """
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -68,6 +69,31 @@ class Keys:
     def blob(self, *segments: str) -> str:
         """An S3 key below the owner's prefix; each segment is percent-encoded."""
         return "/".join(["u", self.hash, *(quote(s, safe="") for s in segments)])
+
+
+POINTER = "OWNER"
+
+
+def group_partition(group: str) -> str:
+    """Partition of the marks of the rules that name a group."""
+    return f"GROUP#{hashlib.sha256(group.encode()).hexdigest()[:32]}"
+
+
+def rule_name(groups: Iterable[str]) -> str:
+    """One name for a set of groups."""
+    text = "\n".join(sorted(set(groups)))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def approver_partition(rule: str) -> str:
+    """Partition of the watch index with the calls that wait for a member of these groups."""
+    return f"APPROVERS#{rule}"
+
+
+def pointer_partition(run_id: str) -> str:
+    """Partition of the pointer from a run to its owner. No owner: who decides for another knows the run
+    alone, and whoever is no approver of it learns nothing."""
+    return f"RUN#{run_id}"
 
 
 AUDIT = "AUDIT"

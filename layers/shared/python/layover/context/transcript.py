@@ -52,7 +52,7 @@ def tool_message(step: StepRecord, slot: ToolMessageSlot, call: CallRecord) -> M
         tool_name=call.tool_name,
         result=call.result,
         is_error=call.is_error,
-        decision=DecisionNote.of(call.decision) if call.decision else None,
+        decision=DecisionNote.of(call.decision, call.votes) if call.decision else None,
     )
     return Message(
         id=slot.message_id,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from layover.declare.agent import Agent, Limits, SubAgentTool
+    from layover.declare.approval import Approval
     from layover.declare.context import SuspendRequest, ToolContext
     from layover.declare.memory import (
         EpisodicMemory,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _HOME = {
     "Agent": "agent",
     "AgentState": "result",
+    "Approval": "approval",
     "EpisodicMemory": "memory",
     "Limits": "agent",
     "Memory": "memory",
@@ -44,6 +46,7 @@ _HOME = {
 __all__ = [
     "Agent",
     "AgentState",
+    "Approval",
     "EpisodicMemory",
     "Limits",
     "Memory",

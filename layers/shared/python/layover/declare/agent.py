@@ -13,6 +13,7 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic.errors import PydanticUserError
 
 from layover.declare import checks, schema
+from layover.declare.approval import Approval
 from layover.declare.memory import Memory
 from layover.declare.result import AgentState, Input, Result
 from layover.declare.seam import Driver, driver_for
@@ -42,6 +43,7 @@ EVENT_NAMES = frozenset(
         "tool-execution-end",
         "data",
         "tool-call-suspended",
+        "tool-call-approval",
         "tool-call-decided",
         "turn-end",
         "finish",
@@ -271,10 +273,16 @@ class Agent:
         return await self._driver.resume(run_id, tool_call_id, data)
 
     async def approve(
-        self, run_id: str, tool_call_id: str, args: dict[str, Any] | None = None
+        self,
+        run_id: str,
+        tool_call_id: str,
+        args: dict[str, Any] | None = None,
+        *,
+        reason: str | None = None,
     ) -> Result:
-        """Let a call run, with other arguments if given. Raises DecisionError."""
-        return await self._driver.approve(run_id, tool_call_id, args)
+        """Let a call run, with other arguments if given. Whoever runs the agent in their own process counts
+        as all of an `Approval`'s approvers. Raises DecisionError."""
+        return await self._driver.approve(run_id, tool_call_id, args, reason)
 
     async def deny(self, run_id: str, tool_call_id: str, reason: str | None = None) -> Result:
         """Do not let a call run; the model is told. Raises DecisionError."""
@@ -324,13 +332,19 @@ def _facts_of_tool(tool: AnyTool) -> dict[str, Any]:
         return {"spec": tool.spec.model_dump(), "agent": tool.agent.fingerprint}
     return {
         "spec": tool.spec.model_dump(),
-        "approval": tool.needs_approval if isinstance(tool.needs_approval, bool) else "predicate",
+        "approval": _approval_facts(tool.needs_approval),
         "resume": tool.resume_schema if tool.suspends else None,
         "expires_after": tool.expires_after,
         "idempotent": tool.idempotent,
         "trusted": tool.trusted,
         "timeout": tool.timeout,
     }
+
+
+def _approval_facts(needs: Any) -> Any:
+    if isinstance(needs, Approval):
+        return {**needs.rule.model_dump(), "when": needs.when is not None}
+    return needs if isinstance(needs, bool) else "predicate"
 
 
 def _facts(value: Any) -> Any:

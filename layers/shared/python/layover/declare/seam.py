@@ -41,7 +41,7 @@ class Driver(Protocol):
         ...
 
     async def approve(
-        self, run_id: str, tool_call_id: str, args: dict[str, Any] | None
+        self, run_id: str, tool_call_id: str, args: dict[str, Any] | None, reason: str | None
     ) -> "Result":
         """Let a call run. Raises DecisionError."""
         ...

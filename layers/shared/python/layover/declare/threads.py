@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import inspect
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -65,3 +66,12 @@ def _tell(
         loop.call_soon_threadsafe(settle)
     except RuntimeError:
         return  # the loop is closed: nobody waits any more
+
+
+async def called(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What an author's function returns: a coroutine on the loop, a plain function in a thread, so that
+    one that blocks does not hold up the run's heartbeat."""
+    if inspect.iscoroutinefunction(fn):
+        return await fn(*args, **kwargs)
+    result = await in_thread(fn, *args, **kwargs)
+    return await result if inspect.isawaitable(result) else result

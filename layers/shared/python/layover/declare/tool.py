@@ -1,7 +1,7 @@
 """`@tool`: a function that a model may call."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property, update_wrapper
@@ -12,6 +12,7 @@ from pydantic.errors import PydanticUserError
 from typing_extensions import ParamSpec, TypeVar
 
 from layover.declare import checks, schema
+from layover.declare.approval import Approval, Predicate
 from layover.declare.context import ToolContext
 from layover.declare.render import (
     as_text,
@@ -22,8 +23,9 @@ from layover.declare.render import (
     jsonable,
 )
 from layover.declare.signature import InvalidArgs, Signature, ToolArgs, caller_scope, read
-from layover.declare.threads import in_thread
+from layover.declare.threads import called
 from layover.errors import ConfigurationError, DefinitionError
+from layover.values.decision import ApprovalRule
 from layover.values.prompt import ToolSpec
 
 __all__ = [
@@ -55,7 +57,6 @@ APPROVAL_SCHEMA: dict[str, Any] = {
 _LONGEST_WAIT = timedelta(days=365)
 """A Step Functions execution lives for a year at most."""
 
-Predicate = Callable[[dict[str, Any], ToolContext], bool | Awaitable[bool]]
 ToMessage = Callable[..., Any]
 
 
@@ -63,7 +64,7 @@ ToMessage = Callable[..., Any]
 class Options:
     """What `@tool(...)` was given."""
 
-    needs_approval: bool | Predicate = False
+    needs_approval: bool | Predicate | Approval = False
     suspend: Any = None
     resume: Any = None
     expires_after: timedelta | None = None
@@ -122,9 +123,15 @@ class Tool(Generic[P, R]):
         )
 
     @property
-    def needs_approval(self) -> bool | Predicate:
-        """False, True, or the predicate that decides per call."""
+    def needs_approval(self) -> bool | Predicate | Approval:
+        """False, True, the predicate that decides per call, or the rule of who may let it run."""
         return self.options.needs_approval
+
+    @property
+    def approvers(self) -> ApprovalRule | None:
+        """Who may let a call run; None: the run's owner."""
+        needs = self.options.needs_approval
+        return needs.rule if isinstance(needs, Approval) else None
 
     @property
     def suspends(self) -> bool:
@@ -163,7 +170,9 @@ class Tool(Generic[P, R]):
         needs = self.options.needs_approval
         if isinstance(needs, bool):
             return needs
-        return bool(await _call(needs, args.for_predicate(), ctx))
+        if isinstance(needs, Approval):
+            return await needs.applies(args, ctx)
+        return bool(await called(needs, args.for_predicate(), ctx))
 
     async def invoke(self, args: ToolArgs, ctx: ToolContext) -> Any:
         """Run the function: on the loop if it is async, else in a thread of its own.
@@ -174,7 +183,7 @@ class Tool(Generic[P, R]):
         if self.signature.context is not None:
             kwargs[self.signature.context] = ctx
         try:
-            return await _call(self.fn, **kwargs)
+            return await called(self.fn, **kwargs)
         except SystemExit as exit:
             raise RuntimeError(f"the tool tried to exit ({exit.code})") from exit
 
@@ -206,7 +215,7 @@ class Tool(Generic[P, R]):
         """`{"name", "data"}` of a custom message, if `to_message` makes one of this call."""
         if self.options.to_message is None:
             return None
-        made = await _call(self.options.to_message, *self._seen(args, result))
+        made = await called(self.options.to_message, *self._seen(args, result))
         if made is None:
             return None
         if not isinstance(made, Mapping) or not isinstance(made.get("name"), str):
@@ -225,14 +234,6 @@ class Tool(Generic[P, R]):
                 f"tool {self.name!r} suspends, but does not declare suspend= and resume="
             )
         return adapter
-
-
-async def _call(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Plain functions in a thread, so that one that blocks does not hold up the run's heartbeat."""
-    if inspect.iscoroutinefunction(fn):
-        return await fn(*args, **kwargs)
-    result = await in_thread(fn, *args, **kwargs)
-    return await result if inspect.isawaitable(result) else result
 
 
 def _adapter(name: str, what: str, type_: Any) -> TypeAdapter[Any] | None:
@@ -255,7 +256,7 @@ def tool(
     *,
     name: str | None = None,
     description: str | None = None,
-    needs_approval: bool | Predicate = False,
+    needs_approval: bool | Predicate | Approval = False,
     suspend: Any = None,
     resume: Any = None,
     expires_after: timedelta | None = None,
@@ -275,7 +276,8 @@ def tool(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
     - `name`, `description`: instead of the function's own.
     - `needs_approval`: True, or a predicate of the validated arguments (a dict) and the context,
-      plain or async: the call waits for a person before it runs.
+      plain or async: the call waits for the run's owner before it runs. An `Approval` says who else
+      has to let it run.
     - `suspend`, `resume`: types of what `ctx.suspend(...)` shows and of what the call is resumed
       with. `expires_after`: a timedelta; a wait that is longer counts as denied.
     - `idempotent`: a call found half-done after a crash may run again.
@@ -338,8 +340,11 @@ def _check_waits(what: str, signature: Signature, options: Options) -> None:
 
 def _check_callables(what: str, options: Options) -> None:
     needs = options.needs_approval
-    if not isinstance(needs, bool) and not (callable(needs) and _takes(needs, 2)):
-        raise checks.fail(f"{what}needs_approval", "a bool or a function of (args, ctx)", needs)
+    predicate = needs.when if isinstance(needs, Approval) else needs
+    is_one = callable(predicate) and _takes(predicate, 2)
+    if not (isinstance(needs, bool) or is_one or (predicate is None and needs is not None)):
+        expected = "a bool, a function of (args, ctx) or an Approval"
+        raise checks.fail(f"{what}needs_approval", expected, predicate)
     shape = options.to_model_output
     if shape is not None:
         if not callable(shape) or not _takes(shape, 1):

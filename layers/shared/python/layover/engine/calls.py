@@ -292,6 +292,8 @@ class Calls:
                 "opener": None,
                 "token": None,
                 "decision": None,
+                "votes": (),
+                "voted": 0,
             }
             self._state.update(call.model_copy(update=now))
 
@@ -309,6 +311,7 @@ class Calls:
             agent_path=(self._agent.name,),
             requested_at=call.suspension.requested_at,
             expires_at=call.suspension.expires_at,
+            approval=call.approval,
         )
 
     def turn_end(self, step: StepRecord) -> TurnEnd:
@@ -379,4 +382,5 @@ def _suspended(call: CallRecord, suspension: Suspension) -> CallRecord:
     past = call.past
     if call.decision is not None:
         past = (*past, {"attempt": call.attempt, **call.decision.model_dump(mode="json")})
-    return call.model_copy(update={"suspension": suspension, "past": past})
+    fresh = {"suspension": suspension, "past": past, "votes": (), "voted": 0}
+    return call.model_copy(update=fresh)

@@ -98,6 +98,7 @@ async def approval(ready: Ready, ctx: ToolContext, now: datetime) -> Suspension 
         resume_schema=APPROVAL_SCHEMA,
         requested_at=now,
         expires_at=now + ready.tool.expires_after if ready.tool.expires_after else None,
+        approval=ready.tool.approvers,
     )
 
 

@@ -10,6 +10,7 @@ from layover.ports.blobs import BlobFacts, Blobs
 from layover.ports.entries import EntryStore
 from layover.ports.journal import (
     Accepted,
+    Asked,
     CancelAsked,
     Decided,
     Ended,
@@ -17,6 +18,7 @@ from layover.ports.journal import (
     RequestKey,
     RunLog,
     StaleHead,
+    StaleVotes,
     Watched,
 )
 from layover.ports.notes import NoteStore
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Accepted",
     "Allowance",
+    "Asked",
     "Background",
     "BlobFacts",
     "Blobs",
@@ -82,6 +85,7 @@ __all__ = [
     "SocketPorts",
     "Sockets",
     "StaleHead",
+    "StaleVotes",
     "ThreadStore",
     "Watched",
 ]

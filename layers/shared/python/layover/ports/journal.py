@@ -1,11 +1,12 @@
 """The journal: threads' heads, runs, their steps, calls and events (DESIGN 2)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any, Protocol
 
 from layover.values.audit import AuditRow
+from layover.values.decision import Vote
 from layover.values.event import Event, EventPage
 from layover.values.page import Page
 from layover.values.run import (
@@ -61,6 +62,19 @@ class CancelAsked:
 
     age: timedelta
     tools_have: timedelta
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A call that waits for others than its owner."""
+
+    owner: str
+    thread_id: str
+    approval: OpenApproval
+
+
+class StaleVotes(Exception):
+    """Somebody voted since the call was read: read it again."""
 
 
 class StaleHead(Exception):
@@ -242,12 +256,40 @@ class Journal(Protocol):
         """Mark a call that waits on this token, of which nobody was told, for the next sweep."""
         ...
 
+    async def inbox(self, groups: Collection[str], limit: int, cursor: str | None) -> Page[Asked]:
+        """Calls of all owners that wait undecided for a member of any of these groups, oldest first. For
+        their approvers alone."""
+        ...
+
+    async def owner_of(self, run_id: str) -> str | None:
+        """Who owns a run that has asked others than its owner; None for any other run. Whoever learns it
+        has to be one of these."""
+        ...
+
+    async def vote(
+        self,
+        run: RunMeta,
+        call: CallRecord,
+        votes: Sequence[Vote],
+        decision: Decision,
+        *events: Event,
+    ) -> CallRecord:
+        """Record `votes` in place of those of `call`, which waits on undecided; `decision` is what the newest
+        of them wants, for the audit. Raises StaleVotes, DecisionAlreadyMade."""
+        ...
+
     async def decide(
-        self, run: RunMeta, call: CallRecord, decision: Decision, *events: Event
+        self,
+        run: RunMeta,
+        call: CallRecord,
+        decision: Decision,
+        *events: Event,
+        votes: Sequence[Vote] | None = None,
     ) -> Decided:
         """Record the decision of a call that waits undecided for this attempt; the first wins. It is in
-        the audit by the same write. Raises DecisionAlreadyMade (with `ids["token"]` never; the loser
-        re-sends via `call`)."""
+        the audit by the same write. `votes`: those that settle it, in place of those of `call`. Raises
+        DecisionAlreadyMade (with `ids["token"]` never; the loser re-sends via `call`) and, with votes,
+        StaleVotes."""
         ...
 
     async def audit(

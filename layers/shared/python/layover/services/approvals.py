@@ -11,27 +11,40 @@ from layover.errors import (
     DecisionAlreadyMade,
     DecisionInvalid,
     NotFound,
+    RequestError,
     RetryableError,
     TooLarge,
 )
-from layover.ports import Runtime
+from layover.ports import Runtime, StaleVotes
+from layover.services.approvers import (
+    check_right,
+    foreign_run,
+    is_enough,
+    may_decide,
+    rule_of,
+    takes_more,
+    voted_so,
+    votes_with,
+)
 from layover.services.cursors import seal, unseal_one
-from layover.services.decision_checks import check_args, check_data
+from layover.services.decision_checks import check_args, check_data, check_reason
 from layover.services.runs import snapshot_of
 from layover.services.text import cleaned, json_size
 from layover.services.views import run_view
 from layover.services.waiting import expired
 from layover.values.access import Actor
 from layover.values.base import compact_json
-from layover.values.event import ToolCallDecided
+from layover.values.event import ToolCallApproval, ToolCallDecided
 from layover.values.page import Page
 from layover.values.run import (
+    ApproverItem,
     CallRecord,
     CallState,
     Decision,
     DecisionKind,
     OpenApproval,
     Run,
+    RunGlimpse,
     RunSnapshot,
     Suspension,
     SuspensionKind,
@@ -40,6 +53,7 @@ from layover.values.run import (
 MAX_DECISION = 1024 * 1024
 """Bytes of a decision as JSON, as of a run's input."""
 _CURSOR = "approvals"
+_INBOX = "inbox"
 _log = logging.getLogger("layover")
 
 
@@ -92,42 +106,102 @@ async def list_approvals(
 
 @dataclass(frozen=True)
 class Answer:
-    """What whoever decided is told. `again`: they had decided the same before."""
+    """What whoever decided is told: the run, or what an approver sees of another's. `again`: they had
+    decided the same before."""
 
-    run: Run
+    run: Run | RunGlimpse
     again: bool = False
+
+
+async def list_for_approver(
+    runtime: Runtime, actor: Actor, limit: int, cursor: str | None
+) -> Page[ApproverItem]:
+    """Calls of all users that wait undecided and that the actor may decide, oldest first."""
+    start = unseal_one(_INBOX, cursor)
+    page = await runtime.journal.inbox(sorted(actor.groups), limit, start)
+    items = [a for a in page.items if may_decide(actor, a.owner, a.approval.approval)]
+    threads = sorted({(a.owner, a.thread_id) for a in items})
+    there = await asyncio.gather(*(_is_there(runtime, *thread) for thread in threads))
+    kept = {thread for thread, is_there in zip(threads, there, strict=True) if is_there}
+    shown = (
+        ApproverItem(**_without_thread(a.approval), owner=a.owner)
+        for a in items
+        if (a.owner, a.thread_id) in kept
+    )
+    return Page(items=tuple(shown), next_cursor=seal(_INBOX, page.next_cursor))
+
+
+def _without_thread(approval: OpenApproval) -> dict[str, Any]:
+    return {n: getattr(approval, n) for n in type(approval).model_fields if n != "thread_id"}
 
 
 async def decide(
     runtime: Runtime, actor: Actor, run_id: str, tool_call_id: str, request: Decide
 ) -> Answer:
-    """Record the decision (the first one wins) and wake the call. The same decision of the same actor
-    changes nothing, however late it comes.
+    """Record the decision (the first one wins) and wake the call; or the vote, where it takes more. The
+    same of the same actor changes nothing, however late it comes.
 
-    Raises NotFound (run or call), DecisionAlreadyMade (decided, settled, expired, not executed yet,
-    another attempt), DecisionInvalid (the kind or the data does not fit: the call waits as before)."""
+    Raises NotFound (run or call, and for whoever may know of neither), NotAnApprover (the owner, where
+    others decide), DecisionAlreadyMade (decided, settled, expired, not executed yet, another attempt),
+    DecisionInvalid (the kind or the data does not fit: the call waits as before)."""
     if json_size([request.args, request.data, request.reason]) > MAX_DECISION:
         raise TooLarge(f"a decision is at most {MAX_DECISION} bytes of JSON")
     # Cleaned first: what is checked is what is stored, and what the tool is given.
     request = _cleaned(request)
-    snapshot = await snapshot_of(runtime, actor.owner, run_id)
-    call = _find(snapshot, tool_call_id)
+    while True:
+        try:
+            return await _decide(runtime, actor, run_id, tool_call_id, request)
+        except StaleVotes:
+            # Whoever came between has voted: of any number of voters one always gets on.
+            continue
+
+
+async def _decide(
+    runtime: Runtime, actor: Actor, run_id: str, tool_call_id: str, request: Decide
+) -> Answer:
+    snapshot, call = await _call_of(runtime, actor, run_id, tool_call_id)
     decision = _decision(actor, request, runtime.clock.now())
     if _repeats(call, request, decision):
         await _wake_waiting(runtime, call)
-        return Answer(run_view(snapshot), again=True)
+        return Answer(_shown(actor, snapshot), again=True)
     suspension = await _check_open(runtime, snapshot, call, request)
     _check_fits(runtime, snapshot, call, suspension, request)
     try:
-        decided = await _record(runtime, snapshot, call, decision)
+        now = await _record(runtime, actor, snapshot, call, decision)
     except DecisionAlreadyMade:
-        snapshot = await snapshot_of(runtime, actor.owner, run_id)
-        call = _find(snapshot, tool_call_id)
+        snapshot, call = await _call_of(runtime, actor, run_id, tool_call_id)
         await _wake_waiting(runtime, call)
         if not _repeats(call, request, decision):
             raise
-        return Answer(run_view(snapshot), again=True)
-    return Answer(run_view(_with(snapshot, decided)))
+        return Answer(_shown(actor, snapshot), again=True)
+    return Answer(_shown(actor, _with(snapshot, now)))
+
+
+async def _call_of(
+    runtime: Runtime, actor: Actor, run_id: str, tool_call_id: str
+) -> tuple[RunSnapshot, CallRecord]:
+    """The call, if the actor may decide it. Raises NotFound, NotAnApprover, DecisionAlreadyMade."""
+    try:
+        own = await snapshot_of(runtime, actor.owner, run_id)
+    except NotFound as error:
+        try:
+            foreign = await foreign_run(runtime, actor, run_id)
+            call = _find(foreign, tool_call_id)
+        except RequestError:
+            raise error from None
+        rule = rule_of(call)
+        if rule is None or not may_decide(actor, foreign.meta.owner, rule):
+            raise error from None
+        return foreign, call
+    call = _find(own, tool_call_id)
+    check_right(actor, own.meta.owner, call)
+    return own, call
+
+
+def _shown(actor: Actor, snapshot: RunSnapshot) -> Run | RunGlimpse:
+    if snapshot.meta.owner == actor.owner:
+        return run_view(snapshot)
+    return RunGlimpse(id=snapshot.meta.id, status=snapshot.meta.shown_status)
 
 
 def _decision(actor: Actor, request: Decide, now: datetime) -> Decision:
@@ -145,6 +219,8 @@ def _decision(actor: Actor, request: Decide, now: datetime) -> Decision:
 def _repeats(call: CallRecord, request: Decide, decision: Decision) -> bool:
     """Whether the attempt that the request is about was decided just so, by the same actor."""
     if request.attempt in (None, call.attempt):
+        if voted_so(call, decision):
+            return True
         made = call.decision
     else:
         earlier = (p for p in call.past if p["attempt"] == request.attempt)
@@ -171,10 +247,19 @@ def _cleaned(request: Decide) -> Decide:
 
 
 async def _record(
-    runtime: Runtime, snapshot: RunSnapshot, call: CallRecord, decision: Decision
+    runtime: Runtime, actor: Actor, snapshot: RunSnapshot, call: CallRecord, decision: Decision
 ) -> CallRecord:
+    """The call with the decision, or with one vote more."""
+    run, journal, votes = snapshot.meta, runtime.journal, None
+    if takes_more(actor, call, decision):
+        votes = votes_with(call, decision)
+        if not is_enough(call, votes):
+            told = ToolCallApproval(
+                at=decision.at, tool_call_id=call.tool_call_id, by=decision.decided_by
+            )
+            return await journal.vote(run, call, votes, decision, told)
     event = ToolCallDecided.of(call, decision)
-    decided = await runtime.journal.decide(snapshot.meta, call, decision, event)
+    decided = await journal.decide(run, call, decision, event, votes=votes)
     await _wake(runtime, decided.call, decided.token)
     return decided.call
 
@@ -213,6 +298,7 @@ def _check_fits(
             run_id=call.run_id,
             tool_call_id=call.tool_call_id,
         )
+    check_reason(call, request.reason)
     if request.verdict is Verdict.RESUME:
         check_data(runtime, snapshot.meta.agent, call, request.data)
     elif request.args is not None:
@@ -236,7 +322,7 @@ def _refused(call: CallRecord, why: str) -> DecisionAlreadyMade:
 
 def _with(snapshot: RunSnapshot, decided: CallRecord) -> RunSnapshot:
     """The snapshot after the decision, without reading it again."""
-    waiting = snapshot.meta.waiting - {decided.key}
+    waiting = snapshot.meta.waiting - ({decided.key} if decided.decision else set())
     calls = tuple(decided if c.key == decided.key else c for c in snapshot.calls)
     meta = snapshot.meta.model_copy(update={"waiting": waiting})
     return snapshot.model_copy(update={"meta": meta, "calls": calls})

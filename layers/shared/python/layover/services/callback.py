@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
 
 from layover.errors import DecisionInvalid
 from layover.ports import Runtime
-from layover.services.decision_checks import LONGEST_REASON, check_args, check_data
+from layover.services.decision_checks import LONGEST_REASON, check_args, check_data, check_reason
 from layover.services.text import cleaned
 from layover.values.run import CallRecord, Decision, DecisionKind, SuspensionKind, Via
 
@@ -55,6 +55,7 @@ def _approval(
     runtime: Runtime, agent: str, call: CallRecord, output: _Approval, now: datetime
 ) -> Decision:
     reason = cleaned(output.reason)
+    check_reason(call, reason)
     if not output.approved:
         return _made(DecisionKind.DENIED, now, reason=reason)
     args = cleaned(output.args)

@@ -14,6 +14,15 @@ LONGEST_REASON = 10_000
 """Characters of why somebody decided so."""
 
 
+def check_reason(call: CallRecord, reason: str | None) -> None:
+    """Raises DecisionInvalid where the call's approvers have to say why."""
+    rule = call.suspension.approval if call.suspension else None
+    if rule is not None and rule.reason_required and not (reason or "").strip():
+        told = "a decision about this call needs a reason"
+        wrong = {"loc": ["body", "reason"], "msg": told, "type": "missing"}
+        raise DecisionInvalid(told, [wrong], run_id=call.run_id, tool_call_id=call.tool_call_id)
+
+
 def check_data(runtime: Runtime, agent_name: str, call: CallRecord, data: Any) -> None:
     """Raises DecisionInvalid where `data` does not satisfy the schema that the call was suspended with,
     or the type behind it, which may want more than a schema can say."""

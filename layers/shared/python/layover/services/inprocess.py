@@ -122,9 +122,11 @@ class InProcess:
         request = approvals.Decide(approvals.Verdict.RESUME, data=_said(data))
         return await self._decide(run_id, tool_call_id, request)
 
-    async def approve(self, run_id: str, tool_call_id: str, args: dict[str, Any] | None) -> Result:
+    async def approve(
+        self, run_id: str, tool_call_id: str, args: dict[str, Any] | None, reason: str | None
+    ) -> Result:
         """Let a call run."""
-        request = approvals.Decide(approvals.Verdict.APPROVE, args=_said(args))
+        request = approvals.Decide(approvals.Verdict.APPROVE, args=_said(args), reason=reason)
         return await self._decide(run_id, tool_call_id, request)
 
     async def deny(self, run_id: str, tool_call_id: str, reason: str | None) -> Result:
@@ -217,7 +219,7 @@ class InProcess:
         """Decide the call, then do what its branch of the Map does. A decision that came too late is
         refused, and what expired is settled instead: returns the refusal."""
         try:
-            actor = Actor(sub=owner)
+            actor = Actor(sub=owner, in_process=True)
             answer = await approvals.decide(self._runtime, actor, run_id, tool_call_id, request)
             if answer.again:
                 # Its first caller gets the result of the run: nothing is left to do here.

@@ -70,6 +70,7 @@ async def _publish(runtime: Runtime, payload: AwaitPayload, call: CallRecord) ->
             "args": call.args,
             "payload": suspension["payload"],
             "expires_at": suspension["expires_at"],
+            "approval": suspension["approval"],
             "task_token": payload.token,
         }
     )

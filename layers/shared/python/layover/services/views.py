@@ -113,4 +113,5 @@ def _pending(meta: RunMeta, call: CallRecord) -> Pending:
         agent_path=(meta.agent,),
         requested_at=suspension.requested_at,
         expires_at=suspension.expires_at,
+        approval=call.approval,
     )

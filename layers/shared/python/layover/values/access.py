@@ -16,6 +16,9 @@ class Actor(Value):
     sub: str
     on_behalf_of: str | None = None
     scopes: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+    in_process: bool = False
+    """Whoever runs the agent in their own process decides what they like."""
 
     @property
     def owner(self) -> str:

@@ -3,6 +3,8 @@
 from enum import StrEnum
 from typing import Any, Self
 
+from pydantic import Field
+
 from layover.values.base import Json, Time, Value
 
 
@@ -41,6 +43,44 @@ class Decision(Value):
     """What a programmatic suspension was resumed with."""
 
 
+class ApprovalRule(Value):
+    """Who may decide a call, and how many of them it takes."""
+
+    by: tuple[str, ...]
+    """Groups: a member of any of them may."""
+    requester: bool = False
+    """Whether the run's owner may, too, if they are in `by`."""
+    quorum: int = 1
+    reason_required: bool = False
+
+
+def _unsaid(value: object) -> bool:
+    return value is None
+
+
+class Vote(Value):
+    """One person's approval of a call that takes several."""
+
+    by: str
+    """The sub of who asked."""
+    on_behalf_of: str | None = Field(default=None, exclude_if=_unsaid)
+    at: Time
+    args: dict[str, Any] | None = Field(default=None, exclude_if=_unsaid)
+    """Arguments as edited by the approver: others count for theirs alone."""
+    reason: str | None = Field(default=None, exclude_if=_unsaid)
+
+    @property
+    def person(self) -> str:
+        """Whose vote it is, whichever way it came."""
+        return self.on_behalf_of or self.by
+
+
+class PendingApproval(ApprovalRule):
+    """The rule of a call that waits, and who has approved it so far."""
+
+    given: tuple[Vote, ...] = ()
+
+
 class DecisionNote(Value):
     """What a call's result says of the decision before it: who let it run or did not, and why."""
 
@@ -50,9 +90,11 @@ class DecisionNote(Value):
     reason: str | None = None
     via: Via
     at: Time
+    given: tuple[Vote, ...] = Field(default=(), exclude_if=lambda votes: not votes)
+    """Where it took several: who approved."""
 
     @classmethod
-    def of(cls, decision: Decision) -> Self:
+    def of(cls, decision: Decision, votes: tuple[Vote, ...] = ()) -> Self:
         """The note of a decision, without what was decided in its data."""
         return cls(
             decision=decision.kind,
@@ -61,4 +103,5 @@ class DecisionNote(Value):
             reason=decision.reason,
             via=decision.via,
             at=decision.at,
+            given=votes,
         )

@@ -143,6 +143,14 @@ class ToolCallDecided(BaseEvent):
         )
 
 
+class ToolCallApproval(BaseEvent):
+    """Somebody approved a call that takes more approvals."""
+
+    type: Literal["tool-call-approval"] = "tool-call-approval"
+    tool_call_id: str
+    by: str
+
+
 class TurnEnd(BaseEvent):
     """A step is complete."""
 
@@ -188,6 +196,7 @@ Event = Annotated[
     | ToolExecutionEnd
     | DataEvent
     | ToolCallSuspended
+    | ToolCallApproval
     | ToolCallDecided
     | TurnEnd
     | Finish

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from layover.values.base import Json, Time, Value
+from layover.values.decision import ApprovalRule, PendingApproval, Vote
 from layover.values.decision import Decision as Decision
 from layover.values.decision import DecisionKind as DecisionKind
 from layover.values.decision import Via as Via
@@ -110,6 +111,8 @@ class Suspension(Value):
     resume_schema: dict[str, Any]
     requested_at: Time
     expires_at: Time | None = None
+    approval: ApprovalRule | None = None
+    """Who may decide; None: the run's owner."""
 
 
 class CallState(StrEnum):
@@ -139,6 +142,10 @@ class CallRecord(Value):
     unpublished: bool = False
     """Nobody was told of this token: EventBridge was away."""
     decision: Decision | None = None
+    votes: tuple[Vote, ...] = ()
+    """Of persons who approved this attempt, the newest of each."""
+    voted: int = 0
+    """How often one did: who knows this number knows them all."""
     past: tuple[dict[str, Any], ...] = ()
     """Earlier attempts' decisions, for audit."""
     result: Json = None
@@ -152,6 +159,12 @@ class CallRecord(Value):
     def undecided(self) -> bool:
         """Waits for a decision that has not come."""
         return self.state is CallState.WAITING and self.decision is None
+
+    @property
+    def approval(self) -> PendingApproval | None:
+        """Who may decide it, and who has approved."""
+        rule = self.suspension.approval if self.suspension else None
+        return PendingApproval(**rule.model_dump(), given=self.votes) if rule else None
 
 
 class ToolMessageSlot(Value):
@@ -250,6 +263,8 @@ class RunMeta(Value):
     """Keys of the calls that are decided and not yet settled."""
     turns: int = 0
     """Turns of the present execution."""
+    pointed: bool = False
+    """Whether approvers who do not own it find it by its id."""
     redriven_at: Time | None = None
     """When an operator last started an execution by hand."""
     lost_at: Time | None = None
@@ -316,6 +331,19 @@ class Pending(Value):
     agent_path: tuple[str, ...]
     requested_at: Time
     expires_at: Time | None = None
+    approval: PendingApproval | None = Field(
+        default=None,
+        exclude_if=lambda value: value is None,
+        description="Who may decide, where that is not the run's owner alone, and who has approved so far.",
+    )
+
+
+class ApproverItem(Pending):
+    """A Pending in the list of those who may decide it, over all users."""
+
+    run_id: str
+    agent: str
+    owner: str
 
 
 class OpenApproval(Pending):
@@ -332,6 +360,13 @@ class UnexecutedCall(Value):
     tool_call_id: str
     tool_name: str
     args: Json
+
+
+class RunGlimpse(Value):
+    """A run as those see it who may decide one of its calls."""
+
+    id: str
+    status: Status
 
 
 class Run(Value):

@@ -84,6 +84,15 @@ class MemoryTable:
         )
         return [(pk, sk) for _, pk, sk in found[:limit]]
 
+    async def behind(self, partition: str, after: str, limit: int) -> list[tuple[str, str, str]]:
+        """Places in a partition of the watch index behind `after`."""
+        found = sorted(
+            (str(i["gsi2sk"]), str(i["pk"]), str(i["sk"]))
+            for i in self._items.values()
+            if i.get("gsi2pk") == partition and str(i["gsi2sk"]) > after
+        )
+        return found[:limit]
+
     async def write(self, action: Write) -> Item | None:
         """One conditional write."""
         old = self._items.get((action.pk, action.sk))

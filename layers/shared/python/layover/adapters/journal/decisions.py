@@ -1,12 +1,16 @@
 """Decisions about calls that wait: the first one wins, and is in the audit with the same transaction."""
 
 import secrets
+from collections.abc import Sequence
+from typing import Any
 
 from layover.adapters.journal.audit import Audit
 from layover.adapters.journal.codec import Bodies
 from layover.adapters.journal.events import EventLog
+from layover.adapters.journal.records import votes_text
 from layover.adapters.journal.table import (
     Action,
+    AllOf,
     Condition,
     Equals,
     Missing,
@@ -14,14 +18,19 @@ from layover.adapters.journal.table import (
     TransactionFailed,
     Update,
     all_of,
+    same,
 )
 from layover.clock import rfc3339
 from layover.errors import DecisionAlreadyMade
 from layover.keys import META, Keys
-from layover.ports import Clock
+from layover.ports import Clock, StaleVotes
 from layover.values.audit import AuditRow
+from layover.values.decision import Vote
 from layover.values.event import Event
 from layover.values.run import CallRecord, CallState, Decision, RunMeta, Status
+
+_CALL, _META = 0, 1
+"""Where they are in a transaction."""
 
 
 class Decisions:
@@ -34,16 +43,22 @@ class Decisions:
         self._audit = audit
 
     async def decide(
-        self, run: RunMeta, call: CallRecord, decision: Decision, events: tuple[Event, ...]
+        self,
+        run: RunMeta,
+        call: CallRecord,
+        decision: Decision,
+        events: tuple[Event, ...],
+        votes: Sequence[Vote] | None,
     ) -> None:
-        """Record a decision with its events."""
+        """Record a decision with its events; the call leaves every list of what waits."""
         keys, now = Keys(run.owner), rfc3339(self._clock.now())
         packed = await self._bodies.pack_beside(keys, run.id, decision.model_dump_json())
+        left = dict.fromkeys(("gsi1pk", "gsi1sk", "gsi2pk", "gsi2sk"))
         settles = Update(
             keys.run(run.id),
             call.key,
-            set={"decision": packed, "gsi1pk": None, "gsi1sk": None},
-            when=waits(call),
+            set={"decision": packed, **left, **await self._voted(keys, call, votes)},
+            when=_waits(call) if votes is None else _waits_as_voted(call),
         )
         meta = Update(
             keys.run(run.id),
@@ -57,8 +72,39 @@ class Decisions:
         try:
             await self._write(keys, run.id, [settles, meta, row], events)
         except TransactionFailed as failure:
-            told = "the call is decided already, or does not wait"
-            raise DecisionAlreadyMade(told, run_id=run.id) from failure
+            raise _refused(run, call, failure) from failure
+
+    async def vote(
+        self,
+        run: RunMeta,
+        call: CallRecord,
+        votes: Sequence[Vote],
+        decision: Decision,
+        events: tuple[Event, ...],
+    ) -> None:
+        """Record votes that do not settle the call, with the decision that the newest of them wants."""
+        keys, now = Keys(run.owner), rfc3339(self._clock.now())
+        counts = Update(
+            keys.run(run.id),
+            call.key,
+            set=await self._voted(keys, call, votes),
+            when=_waits_as_voted(call),
+        )
+        running = Equals("status", Status.RUNNING.value)
+        meta = Update(keys.run(run.id), META, set={"updated_at": now}, when=running)
+        row = await self._audit.put(AuditRow.of(run, call, decision, settled=False))
+        try:
+            await self._write(keys, run.id, [counts, meta, row], events)
+        except TransactionFailed as failure:
+            raise _refused(run, call, failure) from failure
+
+    async def _voted(
+        self, keys: Keys, call: CallRecord, votes: Sequence[Vote] | None
+    ) -> dict[str, Any]:
+        if votes is None:
+            return {}
+        packed = await self._bodies.pack_beside(keys, call.run_id, votes_text(votes))
+        return {"votes": packed, "voted": call.voted + 1}
 
     async def _write(
         self, keys: Keys, run_id: str, facts: list[Action], events: tuple[Event, ...]
@@ -79,7 +125,22 @@ class Decisions:
                     raise
 
 
-def waits(call: CallRecord) -> Condition:
+def _refused(run: RunMeta, call: CallRecord, failure: TransactionFailed) -> Exception:
+    """StaleVotes where nothing but votes (and their events) came between."""
+    old = failure.failed.get(_CALL)
+    if _META not in failure.failed and old is not None and "decision" not in old:
+        as_seen = (old["state"], old["attempt"]) == (CallState.WAITING.value, call.attempt)
+        if as_seen and old.get("voted", 0) != call.voted:
+            return StaleVotes()
+    return DecisionAlreadyMade("the call is decided already, or does not wait", run_id=run.id)
+
+
+def _waits_as_voted(call: CallRecord) -> Condition:
+    """And nobody has voted since."""
+    return all_of(*_waits(call).parts, same("voted", call.voted or None))
+
+
+def _waits(call: CallRecord) -> AllOf:
     """The call waits undecided, as whoever decides has seen it."""
     return all_of(
         Equals("state", CallState.WAITING.value),

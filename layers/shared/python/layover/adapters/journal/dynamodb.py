@@ -99,6 +99,17 @@ class DynamoTable:
         )
         return [(i["pk"], i["sk"]) for i in found]
 
+    async def behind(self, partition: str, after: str, limit: int) -> list[tuple[str, str, str]]:
+        """Places in a partition of the watch index behind `after`; eventually consistent."""
+        found = await self._pages(
+            limit,
+            IndexName=_WATCH,
+            KeyConditionExpression="gsi2pk = :p AND gsi2sk > :a",
+            # DynamoDB takes no empty key.
+            ExpressionAttributeValues=_write({":p": partition, ":a": after or " "}),
+        )
+        return [(i["gsi2sk"], i["pk"], i["sk"]) for i in found]
+
     async def write(self, action: Write) -> Item | None:
         """One conditional write."""
         operation = {Put: "put_item", Update: "update_item", Delete: "delete_item"}[type(action)]

@@ -4,7 +4,7 @@ import asyncio
 from contextlib import suppress
 
 from layover.adapters.journal.table import ConditionFailed, Delete, Exists, Put, Table, Update
-from layover.keys import ERASED_PREFIX, META, Keys, erased_key
+from layover.keys import ERASED_PREFIX, META, POINTER, Keys, erased_key, pointer_partition
 from layover.ports import Blobs
 
 _PAGE = 25
@@ -49,6 +49,8 @@ class Erasure:
         while items := await self._table.query(pk, low, _HIGHEST, limit=_PAGE):
             rest = [i["sk"] for i in items if i["sk"] != META and i.get("expires") != expires]
             await asyncio.gather(*(self._expire(pk, sk, {"expires": expires}) for sk in rest))
+            if any(i.get("pointed") for i in items):
+                await self._expire(pointer_partition(run_id), POINTER, {"expires": expires})
             low = items[-1]["sk"] + " "
         gone = {"expires": expires, "gsi2pk": None, "gsi2sk": None}
         await self._expire(pk, META, gone)
@@ -64,6 +66,8 @@ class Erasure:
             rest = [item["sk"] for item in items if item["sk"] != META]
             await asyncio.gather(*(self._table.write(Delete(pk, sk)) for sk in rest))
             if [i["sk"] for i in items] == [META]:
+                if items[0].get("pointed"):
+                    await self._table.write(Delete(pointer_partition(run_id), POINTER))
                 # Nothing but the mark leads to the run's records when META is gone.
                 mark = Put(keys.thread(thread_id), erased_key(run_id), {"id": run_id})
                 await self._table.write(mark)

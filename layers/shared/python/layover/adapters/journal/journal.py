@@ -1,7 +1,7 @@
 """The journal (`ports.Journal`) over a table: reads, and the parts put together."""
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -11,6 +11,7 @@ from layover.adapters.journal.decisions import Decisions
 from layover.adapters.journal.erasure import Erasure
 from layover.adapters.journal.events import EventLog
 from layover.adapters.journal.heads import Handover, Heads
+from layover.adapters.journal.inbox import Inbox
 from layover.adapters.journal.records import call_from, is_call, run_from, step_from
 from layover.adapters.journal.requests import Requests
 from layover.adapters.journal.runlog import TableRunLog
@@ -27,9 +28,19 @@ from layover.adapters.journal.table import (
 )
 from layover.clock import rfc3339
 from layover.errors import AttemptsUsedUp, InvalidRequest
-from layover.keys import AUDIT, CONNECTION, META, STEP_PREFIX, Keys, watch_partitions
+from layover.keys import (
+    AUDIT,
+    CONNECTION,
+    META,
+    POINTER,
+    STEP_PREFIX,
+    Keys,
+    pointer_partition,
+    watch_partitions,
+)
 from layover.ports import (
     Accepted,
+    Asked,
     Blobs,
     Clock,
     Decided,
@@ -40,6 +51,7 @@ from layover.ports import (
     Watched,
 )
 from layover.values.audit import AuditRow
+from layover.values.decision import Vote
 from layover.values.event import Event, EventPage
 from layover.values.page import Page
 from layover.values.run import (
@@ -80,6 +92,7 @@ class TableJournal:
         self._handover = Handover(table, self._bodies, clock)
         self._requests = Requests(table, self._bodies, clock)
         self._audit = Audit(table, clock, audit_kept)
+        self._inbox = Inbox(table, clock)
         self._decisions = Decisions(table, self._bodies, clock, self._audit)
         self._erasure = Erasure(table, blobs)
 
@@ -184,12 +197,50 @@ class TableJournal:
         """See `ports.Journal`."""
         await self._requests.publish_later(owner, run_id, key, token)
 
+    async def inbox(self, groups: Collection[str], limit: int, cursor: str | None) -> Page[Asked]:
+        """See `ports.Journal`."""
+        page = await self._inbox.page(groups, limit, cursor)
+        items = [
+            Asked(item["owner"], item["thread_id"], await self._approval(item))
+            for item in page.items
+        ]
+        return Page(items=tuple(items), next_cursor=page.next_cursor)
+
+    async def owner_of(self, run_id: str) -> str | None:
+        """See `ports.Journal`."""
+        item = await self._table.get(pointer_partition(run_id), POINTER)
+        return str(item["owner"]) if item else None
+
+    async def vote(
+        self,
+        run: RunMeta,
+        call: CallRecord,
+        votes: Sequence[Vote],
+        decision: Decision,
+        *events: Event,
+    ) -> CallRecord:
+        """See `ports.Journal`."""
+        await self._decisions.vote(run, call, votes, decision, events)
+        voted, meta = (
+            await self.call(run.owner, run.id, call.key),
+            await self.run(run.owner, run.id),
+        )
+        # Nobody is woken who would send it.
+        self._sink.told(run.owner, run.id, meta.sockets if meta else ())
+        assert voted is not None
+        return voted
+
     async def decide(
-        self, run: RunMeta, call: CallRecord, decision: Decision, *events: Event
+        self,
+        run: RunMeta,
+        call: CallRecord,
+        decision: Decision,
+        *events: Event,
+        votes: Sequence[Vote] | None = None,
     ) -> Decided:
         """See `ports.Journal`. The token is read after the decision stands: either it is there, or
         whoever stores it later sees the decision."""
-        await self._decisions.decide(run, call, decision, events)
+        await self._decisions.decide(run, call, decision, events, votes)
         decided = await self.call(run.owner, run.id, call.key)
         assert decided is not None
         return Decided(decided, decided.token)
@@ -342,6 +393,7 @@ class TableJournal:
             next_seq,
             self._sink,
             self._audit,
+            self._inbox,
         )
 
     async def _meta(self, owner: str, item: Item) -> RunMeta:
@@ -351,7 +403,8 @@ class TableJournal:
 
     async def _call(self, run_id: str, item: Item) -> CallRecord:
         body = await self._bodies.unpack(item)
-        return call_from(run_id, item, body, await self._beside(item, "decision"))
+        decision, votes = await self._beside(item, "decision"), await self._beside(item, "votes")
+        return call_from(run_id, item, body, decision, votes)
 
     async def _beside(self, item: Item, name: str) -> str | None:
         value = item.get(name)
@@ -385,6 +438,7 @@ class TableJournal:
             agent_path=(item["agent"],),
             requested_at=call.suspension.requested_at,
             expires_at=call.suspension.expires_at,
+            approval=call.approval,
         )
 
 

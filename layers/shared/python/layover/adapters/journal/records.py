@@ -1,12 +1,13 @@
 """Items of the table <-> values. What conditions look at is an attribute of its own; the rest is a body."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from layover.adapters.journal.table import Item
 from layover.clock import from_rfc3339, rfc3339
 from layover.keys import Keys
+from layover.values.decision import Vote
 from layover.values.message import Message
 from layover.values.run import (
     CallRecord,
@@ -28,6 +29,8 @@ _CALL_ATTRIBUTES = {
     "token",
     "unpublished",
     "decision",
+    "votes",
+    "voted",
     "key",
     "run_id",
 }
@@ -147,6 +150,7 @@ def run_from(owner: str, item: Item, body: str, outcome_text: str | None) -> Run
         decided=frozenset(item.get("decided", ())),
         turns=item.get("turns", 0),
         lost_at=from_rfc3339(item["lost_at"]) if "lost_at" in item else None,
+        pointed=item.get("pointed", False),
         redriven_at=from_rfc3339(item["redriven_at"]) if "redriven_at" in item else None,
         compacted_for=item.get("compacted_for", 0),
         compacted_before=item.get("compacted_before", 0),
@@ -165,7 +169,14 @@ def call_body(call: CallRecord) -> str:
     return call.model_dump_json(exclude=_CALL_ATTRIBUTES)
 
 
-def call_from(run_id: str, item: Item, body: str, decision: str | None) -> CallRecord:
+def votes_text(votes: Sequence[Vote]) -> str:
+    """What a call's item keeps of votes, beside its body."""
+    return json.dumps([vote.model_dump(mode="json") for vote in votes])
+
+
+def call_from(
+    run_id: str, item: Item, body: str, decision: str | None, votes: str | None
+) -> CallRecord:
     """The value of a CALL item."""
     return CallRecord.model_validate(
         {
@@ -178,6 +189,8 @@ def call_from(run_id: str, item: Item, body: str, decision: str | None) -> CallR
             "token": item.get("token"),
             "unpublished": item.get("unpublished", False),
             "decision": Decision.model_validate_json(decision) if decision else None,
+            "votes": json.loads(votes) if votes else (),
+            "voted": item.get("voted", 0),
         }
     )
 

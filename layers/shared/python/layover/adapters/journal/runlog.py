@@ -10,7 +10,8 @@ from layover.adapters.journal.audit import Audit
 from layover.adapters.journal.codec import Bodies
 from layover.adapters.journal.events import LONGEST_BATCH, EventLog
 from layover.adapters.journal.heads import Handover
-from layover.adapters.journal.records import call_body, outcome_text, step_body
+from layover.adapters.journal.inbox import Inbox
+from layover.adapters.journal.records import call_body, outcome_text, step_body, votes_text
 from layover.adapters.journal.table import (
     Action,
     Check,
@@ -56,6 +57,7 @@ class TableRunLog:
         next_seq: int | None,
         sink: EventSink,
         audit: Audit,
+        inbox: Inbox,
     ) -> None:
         meta = snapshot.meta
         self._table = table
@@ -63,6 +65,7 @@ class TableRunLog:
         self._clock = clock
         self._handover = handover
         self._audit = audit
+        self._inbox = inbox
         self._snapshot = snapshot
         self._keys = Keys(meta.owner)
         self._pk = self._keys.run(meta.id)
@@ -185,17 +188,25 @@ class TableRunLog:
     async def suspend_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
         """Calls wait: attempt, payload and expiry are new, token and decision are gone."""
         bodies = await self._bodies_of(calls)
-        puts = [self._waiting(call, body) for call, body in zip(calls, bodies, strict=True)]
+        run = self._snapshot.meta
+        places = [await self._inbox.place(run, call) for call in calls]
+        puts: list[Action] = [
+            self._waiting(*each) for each in zip(calls, bodies, places, strict=True)
+        ]
+        changes: dict[str, Any] = {"updated_at": rfc3339(self._clock.now()), "attempts": 0}
+        if any(places):
+            puts.append(self._inbox.pointer(run))
+            changes["pointed"] = True
         waits = Update(
             self._pk,
             META,
-            set={"updated_at": rfc3339(self._clock.now()), "attempts": 0},
+            set=changes,
             include={"waiting": frozenset(c.key for c in calls)},
             when=self._held(),
         )
         await self._write([*puts, waits], events)
 
-    def _waiting(self, call: CallRecord, body: dict[str, Any]) -> Put:
+    def _waiting(self, call: CallRecord, body: dict[str, Any], place: dict[str, Any]) -> Put:
         meta = self._snapshot.meta
         if call.suspension is None:
             raise ValueError("a call that waits needs a suspension")
@@ -208,6 +219,7 @@ class TableRunLog:
             "agent": meta.agent,
             "gsi1pk": self._keys.partition,
             "gsi1sk": f"A#{requested}#{meta.id}#{call.key}",
+            **place,
         }
         return Put(self._pk, call.key, item, when=self._journaled(call))
 
@@ -359,6 +371,8 @@ class TableRunLog:
                 "opener": self._opener,
                 "attempt": call.attempt,
                 "decision": await self._decision(call, len(calls)),
+                "votes": await self._votes(call, len(calls)),
+                "voted": call.voted or None,
             }
             for call, body in zip(calls, bodies, strict=True)
         ]
@@ -373,6 +387,12 @@ class TableRunLog:
         if call.decision is None:
             return None
         text = call.decision.model_dump_json()
+        return await self._bodies.pack_beside(self._keys, self._snapshot.meta.id, text, among)
+
+    async def _votes(self, call: CallRecord, among: int) -> str | bytes | list[str] | None:
+        if not call.votes:
+            return None
+        text = votes_text(call.votes)
         return await self._bodies.pack_beside(self._keys, self._snapshot.meta.id, text, among)
 
 

@@ -191,6 +191,10 @@ class Table(Protocol):
         """Keys (pk, sk) in the watch index with a sort key <= `until`, the oldest first."""
         ...
 
+    async def behind(self, partition: str, after: str, limit: int) -> list[tuple[str, str, str]]:
+        """Places in a partition of the watch index behind `after`, in order: (sort key there, pk, sk)."""
+        ...
+
     async def write(self, action: Write) -> Item | None:
         """One conditional write; an Update answers the new item, a Delete the old one. Raises
         ConditionFailed."""

@@ -1,0 +1,77 @@
+"""What waits for the members of groups, over all users.
+
+A call that waits has a place in a partition of the watch index, which its own item takes and leaves: one
+partition for each set of groups that a rule names. Marks lead from a group to the sets that it is in."""
+
+import asyncio
+from collections.abc import Collection
+from datetime import timedelta
+from typing import Any
+
+from layover.adapters.journal.marks import Marks
+from layover.adapters.journal.table import Action, Item, Put, Table
+from layover.keys import (
+    POINTER,
+    approver_partition,
+    group_partition,
+    pointer_partition,
+    rule_name,
+)
+from layover.ports import Clock
+from layover.values.page import Page
+from layover.values.run import CallRecord, RunMeta
+
+_LONGEST_WAIT = timedelta(days=366)
+"""An execution lives for a year."""
+_READ_AT_ONCE = 16
+
+
+class Inbox:
+    """Places of calls that wait for others than the run's owner."""
+
+    def __init__(self, table: Table, clock: Clock) -> None:
+        self._table = table
+        self._marks = Marks(table, clock)
+
+    async def place(self, run: RunMeta, call: CallRecord) -> dict[str, Any]:
+        """Attributes that put a call that waits where its approvers look; {} where the owner decides."""
+        if call.suspension is None or call.suspension.approval is None:
+            return {}
+        groups = call.suspension.approval.by
+        rule = rule_name(groups)
+        # Before the call waits: one that no mark leads to would be found by nobody.
+        await asyncio.gather(
+            *(self._marks.put(group_partition(g), rule, _LONGEST_WAIT) for g in groups)
+        )
+        at = call.suspension.model_dump(mode="json")["requested_at"]
+        return {
+            "owner": run.owner,
+            "gsi2pk": approver_partition(rule),
+            "gsi2sk": f"{at}#{run.id}#{call.key}",
+        }
+
+    def pointer(self, run: RunMeta) -> Action:
+        """What leads from the run's id to its owner, for the same transaction."""
+        return Put(pointer_partition(run.id), POINTER, {"owner": run.owner})
+
+    async def page(self, groups: Collection[str], limit: int, cursor: str | None) -> Page[Item]:
+        """Items of calls that wait for members of any of these groups, the oldest first."""
+        names = await asyncio.gather(*(self._marks.names(group_partition(g)) for g in groups))
+        partitions = [approver_partition(rule) for rule in sorted({r for n in names for r in n})]
+        found: list[Item] = []
+        after = cursor or ""
+        while True:
+            pages = [self._table.behind(p, after, limit + 1) for p in partitions]
+            places = sorted(p for page in await asyncio.gather(*pages) for p in page)[: limit + 1]
+            for at in range(0, len(places), _READ_AT_ONCE):
+                some = places[at : at + _READ_AT_ONCE]
+                items = await asyncio.gather(*(self._table.get(pk, sk) for _, pk, sk in some))
+                for (place, _, _), item in zip(some, items, strict=True):
+                    if len(found) == limit:
+                        return Page(items=tuple(found), next_cursor=after)
+                    after = place
+                    # The index is eventually consistent: who is decided has left it on the item itself.
+                    if item is not None and item.get("gsi2sk") == place:
+                        found.append(item)
+            if len(places) <= limit:
+                return Page(items=tuple(found), next_cursor=None)
