@@ -7,9 +7,9 @@ from datetime import timedelta
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 
 class Statement(BaseModel):
@@ -30,15 +30,6 @@ TOOL_SECRETS: Mapping[str, str] = {}
 functions may read the parameter: `{"SHOP_KEY": "/shop/api-key"}`."""
 TOOL_POLICIES: tuple[Statement, ...] = ()
 """`Statement(actions=("ses:SendEmail",), resources=("arn:...",))`."""
-
-
-class Database(StrEnum):
-    """Where Postgres is."""
-
-    VPC = "vpc"
-    """Aurora Serverless v2 in private subnets, a NAT instance for what the functions ask outside."""
-    EXPRESS = "express"
-    """Experimental: Aurora's express configuration, without a VPC. Synthesized and never deployed yet."""
 
 
 class Provider(StrEnum):
@@ -78,7 +69,7 @@ class FunctionSettings(BaseModel):
     """CPU comes with it: 1,769 MiB are one core."""
     timeout: timedelta
     postgres: bool = True
-    """Whether it connects to Postgres: in `database=vpc` it is then in the private subnets."""
+    """Whether it connects to Postgres: it is then in the private subnets."""
     model: bool = False
     """Whether it asks chat models."""
     tools: bool = False
@@ -124,7 +115,8 @@ class Settings(BaseModel):
 
     stage: str = Field(default=DEV, pattern=r"^[a-z][a-z0-9]{0,15}$")
     """Part of every name, so that an account can hold several."""
-    database: Database = Database.VPC
+    database: Literal["vpc"] = "vpc"
+    """Aurora Serverless v2 in private subnets: the one form there is."""
     retain: bool = True
     """Whether data outlives the stack: the table and the bucket stay, the cluster leaves a snapshot.
     `false` leaves nothing."""
@@ -223,6 +215,16 @@ class Settings(BaseModel):
     vpc_cidr: str = "10.42.0.0/20"
     vpc_zones: int = 2
     """Aurora wants two."""
+
+    @field_validator("database", mode="before")
+    @classmethod
+    def _is_in_a_vpc(cls, value: object) -> object:
+        if value == "express":
+            raise ValueError(
+                "database=express is gone: CloudFormation cannot make such a cluster. Remove `database` "
+                "from the stage's file: without it the cluster is in private subnets"
+            )
+        return value
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

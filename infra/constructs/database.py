@@ -1,4 +1,4 @@
-"""Postgres, in one of two forms behind the same addresses."""
+"""Postgres: where it is, and who may sign in."""
 
 from dataclasses import dataclass
 
@@ -19,8 +19,6 @@ RUNTIME_ROLE = "layover_runtime"
 """The database's role of all functions but migrate; migration 0001 makes it."""
 RDS_ROOTS = "/opt/certificates/rds.pem"
 """Amazon's roots of RDS certificates, put into the layer by `infra/build.py`."""
-PUBLIC_ROOTS = "/opt/python/botocore/cacert.pem"
-"""The public roots, Amazon's among them, as boto3 ships them."""
 
 
 @dataclass(frozen=True)
@@ -29,19 +27,18 @@ class Address:
 
     host: str
     name: str
-    roots: str
     resource_id: str
     """`cluster-...`: what IAM knows the cluster by."""
     admin: str
     """The role that owns the tables."""
-    admin_secret: secretsmanager.ISecret | None
-    """Its password; None where it signs in by IAM as well."""
+    admin_secret: secretsmanager.ISecret
+    """Its password."""
     needs: tuple[IDependable, ...]
     """What has to be there before anybody connects."""
 
     def url(self, role: str) -> str:
         """A libpq URL without a password: TLS, with the server's certificate and name checked."""
-        checked = f"sslmode=verify-full&sslrootcert={self.roots}"
+        checked = f"sslmode=verify-full&sslrootcert={RDS_ROOTS}"
         return f"postgresql://{role}@{self.host}:{PORT}/{self.name}?{checked}"
 
     def sign_in(self, scope: Construct, role: str) -> iam.PolicyStatement:
@@ -87,10 +84,11 @@ class VpcDatabase(Construct):
             removal_policy=RemovalPolicy.SNAPSHOT if settings.retain else RemovalPolicy.DESTROY,
         )
         self._acknowledge(cluster)
+        # RDS makes it, as it is asked to above.
+        assert cluster.secret is not None
         self.address = Address(
             host=cluster.cluster_endpoint.hostname,
             name=settings.database_name,
-            roots=RDS_ROOTS,
             resource_id=cluster.cluster_resource_identifier,
             admin="layover_owner",
             admin_secret=cluster.secret,

@@ -21,7 +21,7 @@ Synthesize = Callable[..., Synthesized]
 
 @pytest.fixture(scope="session")
 def synthesize() -> Synthesize:
-    """`synthesize(database="vpc", ...)`: the app with this context. Fails with what the app said."""
+    """`synthesize(stage="prod", ...)`: the app with this context. Fails with what the app said."""
     if shutil.which("node") is None:
         pytest.skip("the CDK needs Node on the path")
     return lambda **context: synthesis.synthesize(context)
@@ -29,9 +29,8 @@ def synthesize() -> Synthesize:
 
 @pytest.fixture(scope="session")
 def vpc(synthesize: Synthesize) -> Synthesized:
-    """`database=vpc`, with everything that can be switched on, and nothing that outlives the stack."""
+    """With everything that can be switched on, and nothing that outlives the stack."""
     return synthesize(
-        database="vpc",
         retain="false",
         stage="test",
         origins="https://a.example,https://b.example",
@@ -58,10 +57,9 @@ def vpc(synthesize: Synthesize) -> Synthesized:
 
 
 @pytest.fixture(scope="session")
-def express(synthesize: Synthesize) -> Synthesized:
-    """`database=express`, an OIDC provider of the deployer's own, and all defaults."""
+def plain(synthesize: Synthesize) -> Synthesized:
+    """An OIDC provider of the deployer's own, and all defaults."""
     return synthesize(
-        database="express",
         issuer="https://id.example/",
         audience="https://layover.example",
         client_id="people",

@@ -91,12 +91,6 @@ def test_adapters_find_their_libraries_in_the_layer(built: Target) -> None:
     assert alone(built, code).startswith(str(built.layer))
 
 
-def test_public_roots_are_where_the_database_looks_for_them(built: Target) -> None:
-    # infra.constructs.database.PUBLIC_ROOTS; /opt is the layer.
-    roots = built.layer / "python" / "botocore" / "cacert.pem"
-    assert "BEGIN CERTIFICATE" in roots.read_text()
-
-
 def test_what_runs_on_one_machine_only_stays_out(built: Target) -> None:
     package = built.layer / "python" / "layover"
     assert (package / "wiring.py").is_file()

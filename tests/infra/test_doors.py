@@ -14,7 +14,7 @@ from support.aws.templates import Synthesized
 PUSHING = sorted(name for name, calls in CALLS.items() if calls.pushes)
 
 
-@pytest.fixture(params=["vpc", "express"])
+@pytest.fixture(params=["vpc", "plain"])
 def stack(request: pytest.FixtureRequest) -> Synthesized:
     """Cognito, and a provider of the deployer's own."""
     found: Synthesized = request.getfixturevalue(request.param)
@@ -63,8 +63,8 @@ def test_browsers_of_named_origins_may_call(vpc: Synthesized) -> None:
     assert not cors.get("AllowCredentials")
 
 
-def test_no_browser_may_call_unless_origins_are_named(express: Synthesized) -> None:
-    (api,) = apis(express, "HTTP").values()
+def test_no_browser_may_call_unless_origins_are_named(plain: Synthesized) -> None:
+    (api,) = apis(plain, "HTTP").values()
     assert "CorsConfiguration" not in api
 
 
@@ -76,13 +76,13 @@ def test_tokens_are_for_the_clients_of_this_pool(vpc: Synthesized) -> None:
     assert {json.dumps(a) for a in authorizer["JwtConfiguration"]["Audience"]} == clients
 
 
-def test_own_provider_is_taken_at_its_word(express: Synthesized) -> None:
-    jwt = express.one("AWS::ApiGatewayV2::Authorizer")["JwtConfiguration"]
+def test_own_provider_is_taken_at_its_word(plain: Synthesized) -> None:
+    jwt = plain.one("AWS::ApiGatewayV2::Authorizer")["JwtConfiguration"]
     assert jwt == {"Issuer": "https://id.example/", "Audience": ["https://layover.example"]}
-    variables = express.functions()["api"]["Environment"]["Variables"]
+    variables = plain.functions()["api"]["Environment"]["Variables"]
     assert variables["LAYOVER_ISSUER"] == "https://id.example/"
     assert variables["LAYOVER_CLIENT_ID"] == "people"
-    assert express.of_type("AWS::Cognito::UserPool") == {}
+    assert plain.of_type("AWS::Cognito::UserPool") == {}
 
 
 def test_strangers_make_no_users(vpc: Synthesized) -> None:
@@ -105,11 +105,11 @@ def test_login_listens_where_the_pool_sends_browsers_back() -> None:
     assert Settings().login_callback == f"http://localhost:{PORT}/callback"
 
 
-def test_long_polls_take_a_bounded_share(vpc: Synthesized, express: Synthesized) -> None:
+def test_long_polls_take_a_bounded_share(vpc: Synthesized, plain: Synthesized) -> None:
     assert vpc.functions()["api"]["ReservedConcurrentExecutions"] == 100
     reserving = [n for n, f in vpc.functions().items() if "ReservedConcurrentExecutions" in f]
     assert reserving == ["api"]
-    assert "ReservedConcurrentExecutions" not in express.functions()["api"]
+    assert "ReservedConcurrentExecutions" not in plain.functions()["api"]
 
 
 def stages(stack: Synthesized) -> dict[str, dict[str, Any]]:

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from infra.calls import CALLS
-from infra.settings import FUNCTIONS, Database, Settings
+from infra.settings import FUNCTIONS, Settings
 from layover.services.erase import LAST_WRITER
 from layover.values.settings import Settings as RuntimeSettings
 
@@ -45,9 +45,14 @@ def test_what_makes_no_sense_is_refused(context: dict[str, str]) -> None:
         said(context)
 
 
+def test_stage_of_the_form_that_is_gone_is_told_what_to_do(tmp_path: Path) -> None:
+    for context in ({"database": "express"}, kept(tmp_path, "dev", '{"database": "express"}')):
+        with pytest.raises(ValidationError, match=r"database=express is gone.*Remove `database`"):
+            said(context)
+
+
 def test_nothing_said_is_a_deployment_that_keeps_its_data() -> None:
     settings = said({})
-    assert settings.database is Database.VPC
     assert settings.retain is True
     assert settings.origins == ()
 
