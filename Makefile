@@ -4,7 +4,6 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
-UV     := 0.13.8
 
 # A stamp is newer than all that its environment was made from.
 DEV_STAMP  := $(VENV)/.dev-stamp
@@ -18,8 +17,8 @@ ENTRIES ?= 1000000
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help dev demo test test-all torture bench eval check format lock clean \
-        layer synth deploy destroy
+.PHONY: help dev demo test test-all torture bench eval check format lock audit clean \
+        layer certificates synth deploy destroy
 
 help:
 	@echo "make dev     set up and serve everything at http://127.0.0.1:8787"
@@ -36,6 +35,7 @@ help:
 	@echo "make check   formatting, lint, types and import rules"
 	@echo "make format  rewrite the code as make check wants it"
 	@echo "make lock    lock all dependencies again (ARGS=--upgrade: in newer versions)"
+	@echo "make audit   known weaknesses of what is locked; asks PyPI"
 	@echo "make clean   remove the environment and everything that was built"
 
 dev: $(DEV_STAMP)
@@ -117,31 +117,44 @@ $(VENV)/pyvenv.cfg:
 	  rm -rf $(VENV); echo "'$(PYTHON) -m venv' failed (Debian, Ubuntu: install python3-venv)." >&2; exit 1; }
 
 $(DEV_STAMP): requirements/dev.lock pyproject.toml | $(VENV)/pyvenv.cfg
-	@$(PIP) install --no-deps -r requirements/dev.lock
+	@$(PIP) install --no-deps --require-hashes -r requirements/dev.lock
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
 # test.lock holds all of dev.lock, in the same versions.
 $(TEST_STAMP): requirements/test.lock pyproject.toml | $(VENV)/pyvenv.cfg
-	@$(PIP) install --no-deps -r requirements/test.lock
+	@$(PIP) install --no-deps --require-hashes -r requirements/test.lock
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $(DEV_STAMP) $@
 
-# Locks: one for every Python and platform that is supported. runtime is what the Lambda layer
-# carries; dev adds the one-machine runner, test the tools and the CDK.
+# Locks: one for every Python and platform that is supported, with the hashes of all files that may be
+# installed. runtime is what the Lambda layer carries; dev adds the one-machine runner, test the tools and the
+# CDK; tools is uv itself and what looks for advisories, each in an environment of its own.
 
-COMPILE := build/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --no-header \
-           --no-annotate --no-emit-index-url --no-emit-find-links $(ARGS) pyproject.toml
+COMPILE := build/tools/bin/uv pip compile --quiet --universal --python-version 3.11 --no-header \
+           --no-annotate --no-emit-index-url --no-emit-find-links --generate-hashes $(ARGS)
 
-lock: build/uv/bin/uv
-	$(COMPILE) -o requirements/runtime.lock
-	$(COMPILE) --extra local --group build -c requirements/runtime.lock -o requirements/dev.lock
-	$(COMPILE) --extra local --extra infra --extra test --group build \
+lock: build/tools/.stamp
+	$(COMPILE) pyproject.toml -o requirements/runtime.lock
+	$(COMPILE) pyproject.toml --extra local --group build -c requirements/runtime.lock \
+	  -o requirements/dev.lock
+	$(COMPILE) pyproject.toml --extra local --extra infra --extra test --group build \
 	  -c requirements/dev.lock -o requirements/test.lock
+	$(COMPILE) --group tools -o requirements/tools.lock
 
-build/uv/bin/uv:
-	$(PYTHON) -m venv build/uv
-	build/uv/bin/python -m pip --quiet --disable-pip-version-check install uv==$(UV)
+# Known weaknesses of what is locked, as PyPI publishes them. It needs PyPI and no account, and what it says
+# changes without a commit: so it runs by itself every week, and not in .ci/run. --strict: what PyPI did not
+# answer for is a failure.
+audit: build/tools/.stamp
+	@for lock in test tools; do \
+	  build/tools/bin/pip-audit --strict --vulnerability-service pypi --disable-pip --require-hashes \
+	    --progress-spinner off -r requirements/$$lock.lock $(ARGS) || exit 1; done
+
+build/tools/.stamp: requirements/tools.lock
+	@$(PYTHON) -m venv build/tools
+	@build/tools/bin/python -m pip -qq --disable-pip-version-check --no-input install --no-deps \
+	  --require-hashes -r requirements/tools.lock
+	@touch $@
 
 clean:
 	rm -rf $(VENV) build cdk.out node_modules .layover .hypothesis .pytest_cache .mypy_cache .ruff_cache \

@@ -165,10 +165,21 @@ def _install(target: Target, requirements: Path, folder: Path, *, deps: bool) ->
     command += ["--python-version", target.python, "--target", str(folder)]
     command += [f"--platform={name}" for name in PLATFORMS[target.architecture]]
     command += ["--requirement", str(requirements)]
-    command += ["--constraint", str(LOCK)] if deps else ["--no-deps"]
+    if deps:
+        command += ["--constraint", str(_constraints(folder))]
+    else:
+        command += ["--no-deps", "--require-hashes"]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     if run.returncode:
         raise BuildFailed(f"pip could not install {requirements.name}: {run.stderr[-2000:]}")
+
+
+def _constraints(folder: Path) -> Path:
+    """The lock's versions alone: a single hash among what pip reads makes it want one for everything."""
+    pinned = [line.rstrip(" \\") for line in LOCK.read_text().splitlines() if line[:1].strip()]
+    plain = folder.with_name(f"{folder.name}.constraints")
+    plain.write_text("\n".join(pinned))
+    return plain
 
 
 def _leave_out(folder: Path, installed: set[str]) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -144,6 +145,29 @@ def test_build_of_libraries_that_do_not_exist_says_what_pip_said(tmp_path: Path)
     wanted.write_text("/nonexistent/package.whl\n")
     with pytest.raises(build.BuildFailed, match="nonexistent"):
         build._libraries(Target(python=VERSION), wanted)
+
+
+def test_library_that_is_not_the_locked_file_is_refused(tmp_path: Path) -> None:
+    wanted = tmp_path / "requirements.lock"
+    wanted.write_text(f"iniconfig==2.1.0 --hash=sha256:{'0' * 64}\n")
+    with pytest.raises(build.BuildFailed, match="DO NOT MATCH THE HASHES"):
+        build._libraries(Target(python=VERSION), wanted)
+
+
+@pytest.mark.parametrize("name", ["runtime", "dev", "test", "tools"])
+def test_every_file_of_a_lock_is_known_by_its_hash(name: str) -> None:
+    lines = (ROOT / "requirements" / f"{name}.lock").read_text().splitlines()
+    pinned = [number for number, line in enumerate(lines) if "==" in line.split(";")[0]]
+    assert pinned
+    assert all("--hash=sha256:" in lines[number + 1] for number in pinned)
+    assert not any("://" in line for line in lines)
+
+
+def test_locks_are_installed_by_their_hashes() -> None:
+    commands = (ROOT / "Makefile").read_text().replace("\\\n", " ").splitlines()
+    installing = [line for line in commands if re.search("-r req", line)]
+    assert len(installing) >= 4
+    assert all("--require-hashes" in line for line in installing)
 
 
 @pytest.fixture
