@@ -29,7 +29,7 @@ help:
 	@echo "make bench   imports, a turn on short and long threads, compaction, recall, a search among a million entries"
 	@echo "make eval    what memory keeps of the evaluation set; asks a real model if a key is set"
 	@echo "make layer   build what goes to Lambda: build/layer, build/functions"
-	@echo "make synth   the CloudFormation template, offline (ARGS=\"-c database=express\")"
+	@echo "make synth   the CloudFormation template (fetches the roots of RDS once, needs no credentials; ARGS=\"-c stage=prod\")"
 	@echo "make deploy  build, and deploy to the AWS account of your credentials (infra/stages/dev.json keeps your settings)"
 	@echo "make destroy take the stack down (what of the data stays: -c retain=...)"
 	@echo "make check   formatting, lint, types and import rules"
@@ -81,26 +81,30 @@ format: $(TEST_STAMP)
 # Node 20 works and is past its end of life.
 CDK := JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20 node_modules/.bin/cdk
 # RDS's certificates have roots of their own. AWS's own list of them, for all regions:
+BUNDLE    := build/rds-global-bundle.pem
 RDS_ROOTS := https://truststore.pki.rds.amazonaws.com/global/global-bundle.pem
 
 layer: $(TEST_STAMP)
 	@$(BIN)/python -m infra.build
 
-synth: layer node_modules/.package-lock.json
+synth: certificates layer node_modules/.package-lock.json
 	@$(CDK) synth --quiet $(ARGS)
 
-# The bundle first: it goes into the layer, and without it no function trusts the database.
-deploy: build/rds-global-bundle.pem layer node_modules/.package-lock.json
+# The bundle first: it goes into the layer, and without it no function trusts the database. A new stack is made
+# without protection, so that one that fails can be taken back; then it is protected.
+deploy: certificates layer node_modules/.package-lock.json
 	@$(BIN)/python -m infra.preflight $(ARGS)
 	@$(CDK) deploy $(ARGS)
 
-destroy: layer node_modules/.package-lock.json
+destroy: certificates layer node_modules/.package-lock.json
 	@$(CDK) destroy $(ARGS)
 
-build/rds-global-bundle.pem:
+# Fetched again after 30 days; without a network an older one does, as long as its roots live.
+certificates:
 	@mkdir -p build
-	@curl --fail --silent --show-error --proto =https --output $@.part $(RDS_ROOTS)
-	@grep -q 'BEGIN CERTIFICATE' $@.part && mv $@.part $@
+	@[ -n "$$(find $(BUNDLE) -mtime -30 2>/dev/null)" ] || { \
+	  curl --fail --silent --show-error --proto =https --output $(BUNDLE).part $(RDS_ROOTS) && \
+	  grep -q 'BEGIN CERTIFICATE' $(BUNDLE).part && mv $(BUNDLE).part $(BUNDLE); } || [ -s $(BUNDLE) ]
 
 node_modules/.package-lock.json: package.json package-lock.json
 	@npm ci --silent --no-audit --no-fund

@@ -41,13 +41,37 @@ class Provider(StrEnum):
     """Amazon Bedrock in the stack's region: with the functions' roles, on the named models alone."""
 
 
+class Mfa(StrEnum):
+    """Who of the stack's own users has a second factor (TOTP) beside the password."""
+
+    REQUIRED = "required"
+    """Everybody: Cognito's pages ask for it at the first sign-in."""
+    OPTIONAL = "optional"
+    """Whoever has enrolled by `layover mfa`."""
+    OFF = "off"
+
+
+class Nat(StrEnum):
+    """How functions in private subnets reach what is outside."""
+
+    INSTANCE = "instance"
+    """One small instance of our own, which updates itself."""
+    GATEWAY = "gateway"
+    """AWS's NAT gateway: ten times the price, nothing to look after."""
+    NONE = "none"
+    """In a VPC of the deployer's, whose subnets have a way out already."""
+
+
 DEV = "dev"
 """The stage of who names none."""
 STAGES = "infra/stages"
 """Where a deployer keeps what they chose for each stage."""
 USE, ACT_AS = "layover/use", "layover/act-as"
 """The scopes that the stack's own user pool gives."""
+SUBNET = re.compile("subnet-[0-9a-f]+")
 TITAN = "amazon.titan-embed-text-"
+RESERVED = ("aws", "amazon", "cognito")
+"""Cognito takes no domain with one of these words in it, and the stage is part of its name."""
 BEDROCK_ID = re.compile(r"[a-z0-9][A-Za-z0-9.:_-]*")
 """No wildcard, no ARN, no maker before a slash."""
 
@@ -120,6 +144,20 @@ class Settings(BaseModel):
     retain: bool = True
     """Whether data outlives the stack: the table and the bucket stay, the cluster leaves a snapshot.
     `false` leaves nothing."""
+    protection: bool = True
+    """Whether the stack and what `retain` keeps are protected against deletion. A new stack is made without
+    (`make deploy` does), so that a first deployment that fails can be taken back; and a stack is taken down
+    without."""
+    adopt_table: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_.-]{3,255}$")
+    """A table that is there already, of an earlier stack or restored, by its name. What is adopted is used
+    and never changed or deleted; what it was made with (indexes, TTL, CORS, MFA) stays as it is. Without the
+    setting the next deployment would begin with an empty one, so it stays in the stage's file."""
+    adopt_bucket: str | None = Field(default=None, pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")
+    adopt_user_pool: str | None = Field(default=None, pattern=r"^[a-z0-9-]+_[A-Za-z0-9]+$")
+    """By its id. Clients, scopes and the sign-in pages' host are made in it."""
+    restore_snapshot: str | None = Field(default=None, pattern=r"^[A-Za-z][A-Za-z0-9:_-]*$")
+    """The cluster begins as this snapshot of a cluster was: an identifier or an ARN. It stays in the stage's
+    file, too: CloudFormation replaces a cluster whose snapshot changes."""
     issuer: str | None = None
     """An OIDC provider of your own instead of Cognito."""
     audience: Names = ()
@@ -145,6 +183,14 @@ class Settings(BaseModel):
     api_concurrency: int = Field(default=100, ge=0)
     """Invocations of `api` at once, long polls among them, set aside for it: the rest of the account's
     concurrency is for runs. 0 sets nothing aside (an account of less than 200 has to)."""
+    mfa: Mfa = Mfa.OPTIONAL
+    nat: Nat = Nat.INSTANCE
+    vpc_id: str | None = Field(default=None, pattern="^vpc-[0-9a-f]+$")
+    """A VPC that is there already, instead of one of the stack's own; with `nat=none`."""
+    function_subnets: Names = ()
+    """Ids of subnets in it from which functions reach the model provider and AWS."""
+    database_subnets: Names = ()
+    """Ids of subnets in it, in two zones at least."""
     nat_ami: str | None = None
     """Image of the NAT instance, for example `ami-0123456789abcdef0`. Without it, the newest Amazon
     Linux 2023 of the day on which the instance is first made."""
@@ -236,8 +282,52 @@ class Settings(BaseModel):
             raise ValueError(
                 f"scope and act_as_scope need an issuer: the user pool's are {USE} and {ACT_AS}"
             )
+        if self.issuer and self.adopt_user_pool:
+            raise ValueError(
+                "adopt_user_pool and issuer exclude each other: users are of one of them"
+            )
+        if self.issuer and self.mfa is not Mfa.OPTIONAL:
+            raise ValueError(
+                "mfa is of the stack's own user pool: your issuer decides for its users"
+            )
         if self.budget_usd and not self.alarms_email:
             raise ValueError("budget_usd needs alarms_email: somebody has to be told")
+        return self
+
+    @field_validator("stage")
+    @classmethod
+    def _is_taken_by_cognito(cls, stage: str) -> str:
+        if any(word in stage for word in RESERVED):
+            raise ValueError(f"stage may have none of these words in it: {', '.join(RESERVED)}")
+        return stage
+
+    @model_validator(mode="after")
+    def _has_parameters_of_its_own(self) -> Self:
+        for name in (self.api_key_parameter, *self.tool_secrets.values()):
+            if name.lower().lstrip("/").startswith(("aws", "ssm")):
+                raise ValueError(
+                    f"the parameter {name} cannot be: SSM keeps /aws and /ssm for itself"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _has_a_way_out(self) -> Self:
+        if (self.nat is Nat.NONE) != (self.vpc_id is not None):
+            raise ValueError(
+                "nat=none and vpc_id go together: a VPC of the stack's own needs a way out to the model "
+                "provider, and one of yours has what you gave it"
+            )
+        subnets = (*self.function_subnets, *self.database_subnets)
+        if self.vpc_id is None and subnets:
+            raise ValueError("function_subnets and database_subnets need a vpc_id")
+        if self.vpc_id is not None and not (self.function_subnets and self.database_subnets[1:]):
+            raise ValueError("vpc_id needs function_subnets, and database_subnets in two zones")
+        if not all(SUBNET.fullmatch(subnet) for subnet in subnets):
+            raise ValueError(
+                "function_subnets and database_subnets are ids, like subnet-0123456789abcdef0"
+            )
+        if self.nat_ami and self.nat is not Nat.INSTANCE:
+            raise ValueError("nat_ami is the image of nat=instance, and of nothing else")
         return self
 
     @model_validator(mode="after")
@@ -272,6 +362,11 @@ class Settings(BaseModel):
         name = self.embedder_model or ""
         asks = name and not name.startswith(("hashing/", "offline/"))
         return (name.removeprefix("bedrock/"),) if asks else ()
+
+    @property
+    def protects(self) -> bool:
+        """Whether deletion is refused until a deployment says otherwise."""
+        return self.retain and self.protection
 
     @property
     def prefix(self) -> str:

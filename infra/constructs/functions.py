@@ -17,7 +17,7 @@ from infra.constructs.layer import ARCHITECTURE, RUNTIME, Layer
 from infra.constructs.logs import log_group
 from infra.constructs.models import anywhere, model_statements
 from infra.constructs.network import Network
-from infra.constructs.permissions import OWNERS, Resources, statements
+from infra.constructs.permissions import OWNERS, Resources, service, statements
 from infra.constructs.time import duration
 from infra.settings import TUNED, FunctionSettings, Provider, Settings
 from infra.variables import EMBEDS, KEY, READS
@@ -195,7 +195,7 @@ class Functions(Construct):
         role = iam.Role(
             self,
             f"{title}Role",
-            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
+            assumed_by=service("lambda.amazonaws.com"),
             description=f"Layover: {name}",
         )
         calls = CALLS[name]

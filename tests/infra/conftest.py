@@ -69,6 +69,28 @@ def plain(synthesize: Synthesize) -> Synthesized:
 
 
 @pytest.fixture(scope="session")
+def gateway(synthesize: Synthesize) -> Synthesized:
+    """AWS's own NAT, no second factor, and the stack's own users, protected."""
+    return synthesize(nat="gateway", mfa="off")
+
+
+@pytest.fixture(scope="session")
+def guest(synthesize: Synthesize) -> Synthesized:
+    """In a VPC of the deployer's, with all that an earlier stack left."""
+    return synthesize(
+        nat="none",
+        vpc_id="vpc-0123456789abcdef0",
+        function_subnets="subnet-0a,subnet-0b",
+        database_subnets="subnet-0c,subnet-0d",
+        mfa="required",
+        adopt_table="layover-before",
+        adopt_bucket="layover-before-bucket",
+        adopt_user_pool="eu-west-1_Before",
+        restore_snapshot="layover-before-snapshot",
+    )
+
+
+@pytest.fixture(scope="session")
 def recorded() -> Mapping[str, frozenset[str]]:
     """What each function did in a running system, as `call_recorder` writes it."""
     with FakeOpenAI() as provider, folder("recorded") as data:

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import botocore
 import pytest
 
 from infra import build
@@ -211,29 +210,3 @@ def test_package_that_the_layer_has_in_another_version_is_refused(
     target = Target(ARCHITECTURES[platform.machine()], VERSION, tmp_path / "out")
     with pytest.raises(build.BuildFailed, match="pydantic==2"):
         build._build_functions(target, build._libraries(target, build.LOCK))
-
-
-def pem_bundle() -> str:
-    """Certificates that botocore brings along."""
-    return (Path(botocore.__file__).parent / "cacert.pem").read_text()
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "<html>AWS is away</html>",
-        "-----BEGIN CERTIFICATE-----\nbm8=\n-----END CERTIFICATE-----\n",
-        pem_bundle()[:-200],
-    ],
-    ids=["empty", "page", "wrong", "cut"],
-)
-def test_list_that_is_no_list_of_certificates_is_not_deployed(tmp_path: Path, text: str) -> None:
-    (tmp_path / "roots.pem").write_text(text)
-    with pytest.raises(build.BuildFailed, match=r"roots\.pem is no list of certificates"):
-        build._check_certificates(tmp_path / "roots.pem")
-
-
-def test_list_of_certificates_is_deployed(tmp_path: Path) -> None:
-    (tmp_path / "roots.pem").write_text(pem_bundle())
-    build._check_certificates(tmp_path / "roots.pem")

@@ -8,6 +8,7 @@ import pytest
 from infra.calls import CALLS
 from infra.settings import FUNCTIONS, Settings
 from layover.local.login import PORT
+from layover.local.second_factor import SCOPE
 from layover.values.access import OPEN_PATHS
 from support.aws.templates import Synthesized
 
@@ -99,6 +100,32 @@ def test_people_sign_in_without_a_secret_and_may_not_act_for_others(vpc: Synthes
     assert Settings().login_callback in people["CallbackURLs"]
     assert machine["AllowedOAuthFlows"] == ["client_credentials"]
     assert "act-as" in json.dumps(machine["AllowedOAuthScopes"])
+
+
+def people(stack: Synthesized) -> dict[str, Any]:
+    """The public client."""
+    clients = [r["Properties"] for r in stack.of_type("AWS::Cognito::UserPoolClient").values()]
+    (found,) = (c for c in clients if not c["GenerateSecret"])
+    return dict(found)
+
+
+def test_passwords_go_through_the_pools_own_pages_alone(vpc: Synthesized) -> None:
+    """Nothing said would be SRP."""
+    assert people(vpc)["ExplicitAuthFlows"] == ["ALLOW_REFRESH_TOKEN_AUTH"]
+
+
+def test_second_factor_that_is_optional_can_be_enrolled(vpc: Synthesized) -> None:
+    """Cognito's pages do that only where it is required: elsewhere its API, by a token of this scope."""
+    pool = vpc.one("AWS::Cognito::UserPool")
+    assert (pool["MfaConfiguration"], pool["EnabledMfas"]) == ("OPTIONAL", ["SOFTWARE_TOKEN_MFA"])
+    assert SCOPE.split()[1] in people(vpc)["AllowedOAuthScopes"]
+
+
+def test_second_factor_is_the_deployers_choice(gateway: Synthesized) -> None:
+    pool = gateway.one("AWS::Cognito::UserPool")
+    assert pool["MfaConfiguration"] == "OFF"
+    assert "EnabledMfas" not in pool
+    assert SCOPE.split()[1] not in people(gateway)["AllowedOAuthScopes"]
 
 
 def test_login_listens_where_the_pool_sends_browsers_back() -> None:

@@ -78,6 +78,16 @@ def test_every_function_has_a_role_of_its_own(stack: Synthesized) -> None:
     assert len(set(roles)) == len(roles)
 
 
+def test_services_work_for_this_account_alone(stack: Synthesized) -> None:
+    ours = {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
+    found = stack.of_type("AWS::IAM::Role").items()
+    trusts = {name: r["Properties"]["AssumeRolePolicyDocument"]["Statement"] for name, r in found}
+    # EC2 knows no such condition; what empties a bucket is the CDK's own.
+    mine = {n: t for n, t in trusts.items() if n.startswith(("Functions", "Workflow"))}
+    assert len(mine) == len(FUNCTIONS) + 1
+    assert all(statement["Condition"] == ours for t in mine.values() for statement in t)
+
+
 def test_no_role_has_a_policy_that_aws_may_change(vpc: Synthesized) -> None:
     roles = vpc.of_type("AWS::IAM::Role").items()
     managed = {name for name, role in roles if role["Properties"].get("ManagedPolicyArns")}
@@ -317,6 +327,40 @@ def nat_script(instance: dict[str, Any]) -> str:
     """The user data, with the region left out."""
     parts = instance["Properties"]["UserData"]["Fn::Base64"]["Fn::Join"][1]
     return "".join(part if isinstance(part, str) else "somewhere" for part in parts)
+
+
+def test_way_out_keeps_its_metadata_to_itself_and_its_system_up_to_date(vpc: Synthesized) -> None:
+    (instance,) = vpc.of_type("AWS::EC2::Instance").values()
+    metadata = instance["Properties"]["MetadataOptions"]
+    assert metadata == {"HttpTokens": "required", "HttpPutResponseHopLimit": 1}
+    script = nat_script(instance)
+    assert "dnf upgrade -y --releasever=latest" in script
+    assert "systemctl enable --now layover-updates.timer" in script
+
+
+def test_data_leaves_by_the_endpoints_to_this_account_alone(vpc: Synthesized) -> None:
+    account = {"Ref": "AWS::AccountId"}
+    ours = {"aws:PrincipalAccount": account, "aws:ResourceAccount": account}
+    endpoints = [r["Properties"] for r in vpc.of_type("AWS::EC2::VPCEndpoint").values()]
+    assert len(endpoints) == 2
+    for endpoint in endpoints:
+        own, *more = endpoint["PolicyDocument"]["Statement"]
+        assert own["Condition"] == {"StringEquals": ours}
+        # Downloads by a link, and the migration's answer to CloudFormation.
+        assert {s["Action"] for s in more} <= {"s3:GetObject", "s3:PutObject"}
+        for statement in more:
+            if statement["Action"] == "s3:PutObject":
+                assert "cloudformation-custom-resource-response-" in json.dumps(
+                    statement["Resource"]
+                )
+
+
+def test_updates_of_the_way_out_do_not_pass_the_functions_endpoint(vpc: Synthesized) -> None:
+    routes = json.dumps(
+        [r["Properties"]["RouteTableIds"] for r in vpc.of_type("AWS::EC2::VPCEndpoint").values()]
+    )
+    assert "functionsSubnet" in routes
+    assert "publicSubnet" not in routes
 
 
 def test_database_and_bucket_need_no_way_out(vpc: Synthesized) -> None:

@@ -109,10 +109,14 @@ def test_age_of_the_oldest_approval_is_the_metric_that_the_sweeper_counts(vpc: S
     assert found["TreatMissingData"] == "notBreaching"
 
 
-def test_silence_of_the_sweeper_is_an_alarm(vpc: Synthesized) -> None:
+def test_silence_of_the_sweeper_is_told_and_a_new_stack_is_not_red(vpc: Synthesized) -> None:
+    """An alarm begins in INSUFFICIENT_DATA: missing data that were a breach would be one at once."""
     found = alarm(vpc, "NoSweeps")
-    assert found["TreatMissingData"] == "breaching"
-    assert found["ComparisonOperator"] == "LessThanThreshold"
+    assert found["TreatMissingData"] == "missing"
+    (topic,) = vpc.of_type("AWS::SNS::Topic")
+    assert found["InsufficientDataActions"] == [{"Ref": topic}]
+    others = [p for p in alarms(vpc).values() if p is not found]
+    assert all("InsufficientDataActions" not in p for p in others)
 
 
 def test_there_is_one_dashboard(vpc: Synthesized) -> None:

@@ -105,6 +105,15 @@ def login(
     raise typer.Exit(_local("login").login(url, _tokens(), port))
 
 
+@app.command()
+def mfa(
+    url: Annotated[str, typer.Option(help="The HTTP API of the deployment.")],
+    port: Annotated[int, typer.Option(help="Where the browser comes back to.")] = 8976,
+) -> None:
+    """Add an authenticator app to your user of a deployment as a second factor."""
+    raise typer.Exit(_local("second_factor").enroll(url, port))
+
+
 user = typer.Typer(help="Users of a deployment.", no_args_is_help=True)
 app.add_typer(user, name="user")
 
