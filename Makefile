@@ -94,6 +94,7 @@ synth: certificates layer node_modules/.package-lock.json
 # without protection, so that one that fails can be taken back; then it is protected.
 deploy: certificates layer node_modules/.package-lock.json
 	@$(BIN)/python -m infra.preflight $(ARGS)
+	@! $(BIN)/python -m infra.preflight --new $(ARGS) || $(CDK) deploy $(ARGS) -c protection=false
 	@$(CDK) deploy $(ARGS)
 
 destroy: certificates layer node_modules/.package-lock.json

@@ -24,7 +24,13 @@ class LayoverStack(Stack):
     """All of a stage. The account and the region are those of whoever deploys."""
 
     def __init__(self, scope: Construct, settings: Settings) -> None:
-        super().__init__(scope, settings.prefix, description="Layover: durable runs of LLM agents")
+        super().__init__(
+            scope,
+            settings.prefix,
+            description="Layover: durable runs of LLM agents",
+            # CloudFormation would take down what it can before it meets what is protected.
+            termination_protection=settings.protects,
+        )
         self.settings = settings
         self.network = Network(self, "Network", settings)
         self.database = VpcDatabase(self, "Database", settings, self.network).address

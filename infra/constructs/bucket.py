@@ -14,7 +14,13 @@ class Bucket(Construct):
 
     def __init__(self, scope: Construct, id: str, settings: Settings) -> None:
         super().__init__(scope, id)
-        self.bucket = s3.Bucket(
+        name = settings.adopt_bucket
+        self.bucket: s3.IBucket = (
+            s3.Bucket.from_bucket_name(self, "Bucket", name) if name else self._own(settings)
+        )
+
+    def _own(self, settings: Settings) -> s3.Bucket:
+        bucket = s3.Bucket(
             self,
             "Bucket",
             encryption=s3.BucketEncryption.S3_MANAGED,
@@ -35,10 +41,14 @@ class Bucket(Construct):
             else RemovalPolicy.DESTROY,
             auto_delete_objects=not settings.retain,
         )
+        if settings.retain and bucket.policy is not None:
+            # TLS only, also for what is left: nothing deletes it, so who adopts it finds it so.
+            bucket.policy.apply_removal_policy(RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
         acknowledge(
-            self.bucket,
+            bucket,
             ("AwsSolutions-S1", "Access logs would hold users' keys and cost more than the data."),
         )
+        return bucket
 
     def _rule(self, settings: Settings) -> s3.CorsRule:
         return s3.CorsRule(

@@ -34,7 +34,10 @@ class UserPool(Construct):
     def __init__(self, scope: Construct, id: str, settings: Settings, web: list[str]) -> None:
         super().__init__(scope, id)
         self._settings = settings
-        self._pool = self._users()
+        adopted = settings.adopt_user_pool
+        self._pool: cognito.IUserPool = (
+            cognito.UserPool.from_user_pool_id(self, "Users", adopted) if adopted else self._users()
+        )
         self._domain()
         self._scopes = self._resource_server()
         people = self._people(web)
@@ -42,7 +45,8 @@ class UserPool(Construct):
         if settings.machine_client:
             audience.append(self._machine().user_pool_client_id)
         self.identity = Identity(
-            issuer=self._pool.user_pool_provider_url,
+            # As the pool says itself; one that is adopted has no such attribute.
+            issuer=f"https://{self._pool.user_pool_provider_name}",
             audience=audience,
             client_id=people.user_pool_client_id,
             pool_id=self._pool.user_pool_id,
@@ -70,7 +74,8 @@ class UserPool(Construct):
                 require_digits=True,
                 require_symbols=True,
             ),
-            # Not protected against deletion: a first deployment that fails takes it with it.
+            deletion_protection=settings.protects,
+            # A first deployment that fails takes it with it.
             removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
             if settings.retain
             else RemovalPolicy.DESTROY,

@@ -41,7 +41,7 @@ class Watched:
 
     functions: Mapping[str, lambda_.Function]
     machine: sfn.StateMachine
-    table: dynamodb.Table
+    table: dynamodb.ITable
     api: gateway.HttpApi
 
 

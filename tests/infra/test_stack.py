@@ -279,6 +279,25 @@ def test_data_outlives_the_stack_by_default_unless_it_never_came_to_be(
         assert resource["UpdateReplacePolicy"] == "Retain"
 
 
+def test_what_is_kept_is_protected_against_deletion(gateway: Synthesized) -> None:
+    assert gateway.one("AWS::DynamoDB::Table")["DeletionProtectionEnabled"] is True
+    assert gateway.one("AWS::Cognito::UserPool")["DeletionProtection"] == "ACTIVE"
+    assert gateway.one("AWS::RDS::DBCluster")["DeletionProtection"] is True
+    assert gateway.protected
+
+
+def test_what_is_thrown_away_is_not_protected(vpc: Synthesized) -> None:
+    assert not vpc.one("AWS::DynamoDB::Table").get("DeletionProtectionEnabled")
+    assert vpc.one("AWS::Cognito::UserPool").get("DeletionProtection") != "ACTIVE"
+    assert not vpc.one("AWS::RDS::DBCluster").get("DeletionProtection")
+    assert not vpc.protected
+
+
+def test_bucket_that_is_kept_keeps_its_policy(plain: Synthesized) -> None:
+    (policy,) = plain.of_type("AWS::S3::BucketPolicy").values()
+    assert policy["DeletionPolicy"] == "RetainExceptOnCreate"
+
+
 def test_cluster_pauses_and_wants_iam(vpc: Synthesized) -> None:
     cluster = vpc.one("AWS::RDS::DBCluster")
     assert cluster["ServerlessV2ScalingConfiguration"]["MinCapacity"] == 0
