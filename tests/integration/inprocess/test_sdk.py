@@ -183,6 +183,20 @@ async def test_a_handler_that_raises_ends_no_run(broken: bool) -> None:
     assert len(seen) == 2
 
 
+async def test_another_runtime_takes_effect_and_handlers_stay() -> None:
+    heard: list[str] = []
+    shop = agent(ScriptedModel([say("first")]))
+    shop.on("finish", lambda event: heard.append(event.run_id))
+    first = await shop.generate("hi")
+    shop.runtime = in_memory_runtime(shop, model=ScriptedModel([say("second")]))
+    assert shop.state().status == "idle"
+    second = await shop.generate("hi")
+    assert (first.text, second.text) == ("first", "second")
+    assert heard == [first.run_id, second.run_id]
+    with pytest.raises(NotFound):
+        await shop.approve(first.run_id, "c1")
+
+
 async def test_a_suspended_thread_is_busy() -> None:
     helper = agent([call("pay", amount=1)])
     await helper.generate("hi", thread_id="t")

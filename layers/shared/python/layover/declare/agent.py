@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import logging
 import math
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -24,6 +25,8 @@ from layover.values.run import MAX_WINDOW
 
 if TYPE_CHECKING:
     from layover.values.event import Event
+
+logger = logging.getLogger("layover")
 
 __all__ = ["Agent", "AnyTool", "Limits", "SubAgentTool"]
 
@@ -52,6 +55,10 @@ EVENT_NAMES = frozenset(
 """The types of CONTRACT 3's events."""
 
 _MAX_NAME = 128
+_UNHEARD = (
+    "agent %r: handlers of `on` hear runs of this process alone (`generate`, `stream`), and no run that "
+    "is served: follow those at GET /runs/{id}/events"
+)
 ALL = "*"
 """No agent's name: what all of a user's agents share is kept under it."""
 
@@ -104,7 +111,9 @@ class Agent:
 
     `model`: None is the deployment's (`LAYOVER_MODEL`). `output`: a pydantic model for structured
     output. `tool_concurrency`: calls of a step that run together; `math.inf`, like anything above
-    40, means 40. `runtime`: the stores that the in-process methods use, in memory if None.
+    40, means 40. `runtime`: the stores and the model that the in-process methods use from then on;
+    None: in memory, with the model of the environment. Another one may be set at any time: runs that
+    began before stay where they are, and this agent no longer knows of them.
 
     Raises DefinitionError where it could not work as declared."""
 
@@ -132,10 +141,22 @@ class Agent:
         self.tool_concurrency = _concurrency(self._what, tool_concurrency)
         self.limits = limits
         self.runtime = runtime
+        self._handlers: list[tuple[str, Callable[[Any], Any]]] = []
+        self._served = False
         self._check()
 
     def __repr__(self) -> str:
         return f"<Agent {self.name}>"
+
+    @property
+    def runtime(self) -> Any:
+        """What the in-process methods use."""
+        return self._runtime
+
+    @runtime.setter
+    def runtime(self, runtime: Any) -> None:
+        self._runtime = runtime
+        self.__dict__.pop("_driver", None)
 
     @property
     def _what(self) -> str:
@@ -227,12 +248,18 @@ class Agent:
         return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
     def as_tool(self, description: str) -> SubAgentTool:
-        """This agent as a tool of another one (BEHAVIOUR 11): `{input, context?}` in, `{result}` out."""
-        return SubAgentTool(self, description)
+        """Raises DefinitionError: no run can call another agent yet."""
+        raise DefinitionError(
+            f"{self._what}as_tool does not work yet, sub-agents come in a later release: give its tools "
+            "to the agent that would call it"
+        )
 
     @cached_property
     def _driver(self) -> Driver:
-        return driver_for(self)
+        driver = driver_for(self)
+        for event, handler in self._handlers:
+            driver.on(event, handler)
+        return driver
 
     async def generate(
         self,
@@ -281,9 +308,20 @@ class Agent:
         return await self._driver.deny(run_id, tool_call_id, reason)
 
     def on(self, event: str, handler: "Callable[[Any], Any]") -> None:
-        """Call `handler` with each event of this type, of every run of this process."""
+        """Call `handler` with each event of this type, of every run that `generate` and `stream` began
+        here. Runs of a served agent go on in functions and call none; a warning says so."""
         checks.one_of("the event", event, EVENT_NAMES)
-        self._driver.on(event, handler)
+        self._handlers.append((event, handler))
+        if "_driver" in self.__dict__:
+            self._driver.on(event, handler)
+        if self._served:
+            logger.warning(_UNHEARD, self.name)
+
+    def mark_served(self) -> None:
+        """From here on functions run it: warn of handlers that hear nothing of that."""
+        if self._handlers and not self._served:
+            logger.warning(_UNHEARD, self.name)
+        self._served = True
 
     def abort(self) -> None:
         """Cancel what this agent is running in this process."""
