@@ -63,7 +63,7 @@ class Loop:
         self._allowance = runtime.allowance
         self._time = TimeLeft(deadline)
         self._budget = Budget(log, self.state, agent, runtime.clock)
-        self._stopping = Stopping()
+        self._stopping = Stopping(log, runtime.aborts)
         belongings = Belongings(runtime, self.state.meta, agent.name)
         self._calls = Calls(
             log,
@@ -90,7 +90,9 @@ class Loop:
             if given.compaction
             else None
         )
-        self._steps = ModelStep(runtime, log, self.state, agent, prompter, attachments)
+        self._steps = ModelStep(
+            runtime, log, self.state, agent, prompter, attachments, self._stopping
+        )
 
     async def advance(self) -> Progress:
         """Go on until the run is over, suspended, or out of time. Never raises for what the model,
@@ -121,8 +123,7 @@ class Loop:
                 progress = await self._finish_step(step)
                 if progress is not None:
                     return progress
-            if self._stopping.asked:
-                raise Stopped
+            await self._stopping.check()
             if not await self._budget.allows(step):
                 return Suspended(self.state.waiting())
             if not self._time.for_model() or await self._allowance.stopped():

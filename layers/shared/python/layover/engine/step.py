@@ -8,6 +8,7 @@ from layover.clock import MICROSECOND
 from layover.declare.agent import Agent
 from layover.declare.render import clean, jsonable
 from layover.engine.attachments import Attachments
+from layover.engine.hooks import Stopping
 from layover.engine.prompter import Prompter
 from layover.engine.state import RunState
 from layover.ports import Clock, Ids, RunLog, Runtime
@@ -40,6 +41,7 @@ class ModelStep:
         agent: Agent,
         prompter: Prompter,
         attachments: Attachments,
+        stopping: Stopping,
     ) -> None:
         self._runtime = runtime
         self._log = log
@@ -47,6 +49,7 @@ class ModelStep:
         self._agent = agent
         self._prompter = prompter
         self._attachments = attachments
+        self._stopping = stopping
 
     async def make(self) -> StepRecord:
         """Ask the model for the next step and journal what it answered."""
@@ -60,9 +63,9 @@ class ModelStep:
 
         async def ask(prompt: Prompt) -> Reply:
             names.forget()
-            return await self._runtime.model.complete(
-                await self._attachments.loaded(prompt), on_delta
-            )
+            loaded = await self._attachments.loaded(prompt)
+            await self._stopping.check()
+            return await self._runtime.model.complete(loaded, on_delta)
 
         reply, size = await self._prompter.asked(self._state, ask)
         step = self._record(index, key, reply, size, names)
