@@ -92,7 +92,7 @@ def _map_errors(app: Resolver) -> None:
         return answer_error(NotFound("there is no such path"))
 
     def wrong(error: RequestValidationError) -> Response[str]:
-        return answer_error(wrong_fields(error.errors()))
+        return answer_error(wrong_fields(error.errors(), _body(app.current_event.body)))
 
     def told(error: LayoverError) -> Response[str]:
         return _told(error, app.context["request_id"])
@@ -108,6 +108,10 @@ def _map_errors(app: Resolver) -> None:
             Exception: unforeseen,
         }
     )
+
+
+def _body(text: str | None) -> Any:
+    return parse_json(text) if text else None
 
 
 def _methods(app: Resolver, path: str) -> set[str]:

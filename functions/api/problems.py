@@ -26,6 +26,7 @@ from layover.errors import (
     StoppedByOperator,
     ThreadBusy,
     TooLarge,
+    UnknownAgent,
 )
 
 CONTENT_TYPE = "application/problem+json"
@@ -117,6 +118,7 @@ _KINDS: dict[type[LayoverError], Kind] = {
     DecisionInvalid: Kind(
         HTTPStatus.UNPROCESSABLE_ENTITY, "decision-invalid", "The decision does not fit the call"
     ),
+    UnknownAgent: Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "unknown-agent", "There is no such agent"),
     InvalidRequest: Kind(
         HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", "The request has the wrong shape"
     ),
@@ -195,9 +197,9 @@ def problem(
     )
 
 
-def wrong_fields(errors: Iterable[Mapping[str, Any]]) -> InvalidRequest:
-    """A request whose fields pydantic refused."""
-    found = [_without_input(e) for e in errors]
+def wrong_fields(errors: Iterable[Mapping[str, Any]], body: Any = None) -> InvalidRequest:
+    """A request whose fields pydantic refused. `body`: as it was sent."""
+    found = [{**_without_input(e), "loc": _sent_path(e, body)} for e in errors]
     return InvalidRequest("some fields are missing or wrong", found)
 
 
@@ -211,6 +213,26 @@ def _field_error(error: Mapping[str, Any]) -> dict[str, Any]:
         "msg": str(error["msg"]),
         "type": str(error.get("type", "value_error")),
     }
+
+
+def _sent_path(error: Mapping[str, Any], body: Any) -> list[str | int]:
+    """Where it is in what was sent: without pydantic's names of a union's alternatives."""
+    where, *path = error["loc"] or ("body",)
+    if where != "body":
+        return [where, *path]
+    sent: list[str | int] = []
+    is_part = True
+    for n, at in enumerate(path):
+        if isinstance(body, dict):
+            if is_part and at == body.get("type"):
+                is_part = False
+                continue
+            is_missing = error["type"] == "missing" and n == len(path) - 1
+            if at in body or is_missing:
+                sent, body, is_part = [*sent, at], body.get(at), True
+        elif isinstance(body, list) and isinstance(at, int) and at < len(body):
+            sent, body = [*sent, at], body[at]
+    return [where, *sent]
 
 
 def _without_input(error: Mapping[str, Any]) -> dict[str, Any]:

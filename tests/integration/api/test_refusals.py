@@ -56,7 +56,6 @@ def test_a_body_that_is_no_object_has_the_wrong_shape(api: Api, text: str) -> No
     [
         ({}, ["body", "agent"]),
         ({"agent": 1}, ["body", "agent"]),
-        ({"agent": "nobody"}, ["body", "agent"]),
         ({"agent": "support", "titel": "secret"}, ["body", "titel"]),
         ({"agent": "support", "metadata": ["secret"]}, ["body", "metadata"]),
         ({"agent": "support", "title": "secret" * 100}, ["body", "title"]),
@@ -68,6 +67,45 @@ def test_wrong_fields_are_named_and_not_repeated(api: Api, body: Any, loc: list[
     assert [e["loc"] for e in errors] == [loc]
     assert all(e.keys() == {"loc", "msg", "type"} for e in errors)
     assert "secret" not in answer.body
+
+
+def test_an_agent_that_is_not_served_is_named_among_those_that_are(api: Api) -> None:
+    answers = (
+        (api.post("/threads", {"agent": "secret"}), "body"),
+        (api.get("/memory/profile?agent=secret"), "query"),
+        (api.get("/memory/entries?agent=secret"), "query"),
+    )
+    for answer, where in answers:
+        problem = answer.problem(422, "unknown-agent")
+        assert problem["title"] == "There is no such agent"
+        assert "support" in problem["detail"]
+        assert [e["loc"] for e in problem["errors"]] == [[where, "agent"]]
+        assert "secret" not in answer.body
+
+
+FILE = {"type": "file", "url": "https://example.com/a", "name": "a", "mime_type": "text/plain"}
+
+
+@pytest.mark.parametrize(
+    ("body", "loc"),
+    [
+        ({}, ["input"]),
+        ({"input": 5}, ["input"]),
+        ({"input": {"text": "hi"}}, ["input"]),
+        ({"input": ["hi"]}, ["input", 0]),
+        ({"input": [{"type": "tool_call"}]}, ["input", 0]),
+        ({"input": [{"type": "text"}]}, ["input", 0, "text"]),
+        ({"input": [{"type": "text", "text": 5}]}, ["input", 0, "text"]),
+        ({"input": [{"type": "text", "text": "hi"}, {**FILE, "url": 5}]}, ["input", 1, "url"]),
+        ({"input": "hi", "max_iterations": "x"}, ["max_iterations"]),
+    ],
+)
+def test_paths_of_errors_are_those_of_what_was_sent(
+    api: Api, body: Any, loc: list[str | int]
+) -> None:
+    thread = api.post("/threads", {"agent": "support"}).json["id"]
+    errors = api.post(f"/threads/{thread}/runs", body).problem(422, "invalid-request")["errors"]
+    assert {tuple(e["loc"]) for e in errors} == {("body", *loc)}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from layover.context.assembly import Shown
 from layover.declare.agent import Agent
-from layover.declare.render import describe, jsonable
+from layover.declare.render import LONGEST_PROBLEM, describe, jsonable
 from layover.engine.attachments import Attachments
 from layover.engine.belongings import Belongings
 from layover.engine.budget import Budget
@@ -28,9 +28,6 @@ from layover.values.base import Json
 from layover.values.event import AgentStart
 from layover.values.message import Message
 from layover.values.run import ContextBase, ErrorInfo, FinishReason, Status, StepRecord
-
-LONGEST_PROBLEM = 2_000
-"""Characters of what is wrong with an answer: names of fields may be the model's, and long."""
 
 
 @dataclass(frozen=True)

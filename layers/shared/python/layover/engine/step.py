@@ -4,9 +4,11 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
+from pydantic import ValidationError
+
 from layover.clock import MICROSECOND
 from layover.declare.agent import Agent
-from layover.declare.render import clean, jsonable
+from layover.declare.render import LONGEST_PROBLEM, clean, describe, format_error, jsonable
 from layover.engine.attachments import Attachments
 from layover.engine.hooks import Stopping
 from layover.engine.prompter import Prompter
@@ -137,9 +139,10 @@ class ModelStep:
         try:
             jsonable(self._agent.parse_output(clean(reply.text)))
         except Exception as error:  # an author's validator may raise anything
+            what = describe(error) if isinstance(error, ValidationError) else format_error(error)
             return clean(
                 "Your answer does not fit the required JSON schema. Answer again with JSON that "
-                f"fits it, and nothing else. What is wrong: {error}"
+                f"fits it, and nothing else. What is wrong: {what[:LONGEST_PROBLEM]}"
             )
         return None
 
