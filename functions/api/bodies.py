@@ -20,7 +20,8 @@ def _shape(value: Any) -> str:
 # Told apart by hand: errors then name the part that is wrong, once. The tags are no names of fields:
 # `problems` leaves them out of the paths that callers see.
 Input = Annotated[
-    Annotated[str, Tag("(text)")] | Annotated[list[InputPart], Tag("(parts)")], Discriminator(_shape)
+    Annotated[str, Tag("(text)")] | Annotated[list[InputPart], Tag("(parts)")],
+    Discriminator(_shape),
 ]
 
 

@@ -7,6 +7,7 @@ from urllib.parse import quote
 from pydantic import ValidationError
 
 from layover.clock import MICROSECOND
+from layover.context.tokens import message_tokens
 from layover.declare.agent import Agent
 from layover.declare.render import LONGEST_PROBLEM, clean, describe, format_error, jsonable
 from layover.engine.attachments import Attachments
@@ -27,6 +28,7 @@ from layover.values.event import (
 from layover.values.message import Message, Part, ReasoningPart, Role, TextPart, ToolCallPart
 from layover.values.prompt import Delta, Prompt, Reply
 from layover.values.run import StepRecord, ToolMessageSlot
+from layover.values.usage import Usage
 
 LONGEST_ID = 256
 """Bytes of a call's id, percent-encoded, as it is in sort keys (1,024 bytes at most) and in paths."""
@@ -71,7 +73,7 @@ class ModelStep:
 
         reply, size = await self._prompter.asked(self._state, ask)
         step = self._record(index, key, reply, size, names)
-        self._runtime.allowance.note(self._state.meta.owner, step.usage)
+        self._runtime.allowance.note(self._state.meta.owner, step.counts_as)
         await self._journal(step)
         await self._runtime.allowance.flush()
         return step
@@ -122,7 +124,8 @@ class ModelStep:
             key=key,
             index=index,
             message=message,
-            usage=self._priced(reply),
+            usage=self._priced(reply.model, reply.usage),
+            estimated=self._estimated(reply, size, message),
             model=reply.model,
             finish_reason=reply.finish_reason,
             slots=slots,
@@ -146,11 +149,17 @@ class ModelStep:
             )
         return None
 
-    def _priced(self, reply: Reply) -> Any:
+    def _estimated(self, reply: Reply, size: int, message: Message) -> Usage | None:
+        if reply.usage.total_tokens:
+            return None
+        estimate = {"input_tokens": size, "output_tokens": message_tokens(message)}
+        return self._priced(reply.model, reply.usage.model_copy(update=estimate))
+
+    def _priced(self, model: str, usage: Usage) -> Usage:
         price = self._runtime.price
-        if price is None or reply.usage.cost_usd is not None:
-            return reply.usage
-        return reply.usage.model_copy(update={"cost_usd": price(reply.model, reply.usage)})
+        if price is None or usage.cost_usd is not None:
+            return usage
+        return usage.model_copy(update={"cost_usd": price(model, usage)})
 
     def _streaming(self, index: int, clock: Clock, names: "_CallNames") -> Callable[[Delta], None]:
         def on_delta(delta: Delta) -> None:
