@@ -32,6 +32,7 @@ from layover.errors import (
 CONTENT_TYPE = "application/problem+json"
 _MAX_NAME = 100
 """Characters of a field's name: a caller may have chosen it."""
+LOG = "the function's log"
 PREFIX = "urn:layover:problem:"
 
 
@@ -147,8 +148,8 @@ def expected(error: LayoverError) -> bool:
     return _kind(error) is not None
 
 
-def answer_error(error: LayoverError) -> Response[str]:
-    """The problem document of an error that `expected` knows."""
+def answer_error(error: LayoverError, log: str = LOG) -> Response[str]:
+    """The problem document of an error that `expected` knows. `log`: which one says more."""
     kind = _kind(error) or _INTERNAL
     errors = error.errors if isinstance(error, InvalidRequest) else []
     extra: dict[str, Any] = dict(error.ids)
@@ -161,15 +162,15 @@ def answer_error(error: LayoverError) -> Response[str]:
         headers["Retry-After"] = str(math.ceil(error.retry_after.total_seconds()))
     if isinstance(error, MethodNotAllowed):
         headers["Allow"] = ", ".join(error.allowed)
-    detail = error.told if isinstance(error, AgentsNotLoaded) else error.message
+    is_ours = isinstance(error, AgentsNotLoaded)
+    detail = f"{error.told}; {log} says more" if is_ours else error.message
     return problem(kind, detail, errors, extra, headers)
 
 
-def internal_error(request_id: str) -> Response[str]:
-    """What is told of a failure that nobody foresaw."""
-    return problem(
-        _INTERNAL, "the request failed; the log says why", extra={"request_id": request_id}
-    )
+def internal_error(request_id: str, log: str = LOG) -> Response[str]:
+    """What is told of a failure that nobody foresaw. `log`: which one says why."""
+    detail = f"the request failed; {log} says why"
+    return problem(_INTERNAL, detail, extra={"request_id": request_id})
 
 
 def problem(

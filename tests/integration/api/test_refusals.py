@@ -311,7 +311,8 @@ def test_where_the_agents_cannot_be_loaded_callers_learn_it_and_authors_find_it_
     waiting, _ = api.do(api.world.suspended())
     (tmp_path / "my_agents.py").write_text("raise ValueError('the key sk-1 is wrong')")
     monkeypatch.syspath_prepend(tmp_path)
-    runtime = replace(api.world.runtime, agents=lambda: load_agents("my_agents"))
+    local = api.world.runtime.settings.model_copy(update={"log_file": "/logs/api.log"})
+    runtime = replace(api.world.runtime, agents=lambda: load_agents("my_agents"), settings=local)
     api.host.runtime = lambda: runtime  # type: ignore[method-assign]
     for answer in (
         api.post("/threads", {"agent": "support"}),
@@ -320,6 +321,9 @@ def test_where_the_agents_cannot_be_loaded_callers_learn_it_and_authors_find_it_
         api.post(f"/runs/{waiting.id}/tool-calls/c1/approve", {"args": {}}),
     ):
         problem = answer.problem(500, "agents-not-loaded")
-        assert problem["detail"] == "the agents' module 'my_agents' cannot be imported: ValueError"
+        told = (
+            "the agents' module 'my_agents' cannot be imported: ValueError; /logs/api.log says more"
+        )
+        assert problem["detail"] == told
         assert "sk-1" not in answer.body
         assert "sk-1" in vars(caplog.records[-1])["says"]

@@ -127,6 +127,14 @@ async def test_data_that_cannot_be_a_folder_is_said(folder: Path, taken: str) ->
     assert (folder / taken).read_text() == "a file"
 
 
+async def test_agents_that_cannot_be_loaded_end_the_start_with_file_and_line(folder: Path) -> None:
+    (folder / "broken_agents.py").write_text("\n1 / 0\n")
+    settings = settings_for(folder, agents="broken_agents", python_path=folder)
+    with pytest.raises(RunnerFailed, match=r"broken_agents.py:2: ZeroDivisionError: division by"):
+        async with Runner(settings, variables_for(folder)):
+            pass
+
+
 async def test_failing_initdb_is_said(folder: Path) -> None:
     variables = variables_for(folder) | {"LC_ALL": "no_SUCH"}
     async with serving(folder, variables=variables) as process:

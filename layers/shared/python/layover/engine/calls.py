@@ -27,6 +27,7 @@ from layover.engine.execute import (
     interrupted,
     limited,
     prepare,
+    raised,
     run_tool,
 )
 from layover.engine.hooks import Hooks, Stopping
@@ -203,7 +204,7 @@ class Calls:
             try:
                 waits = await approval(ready, ctx, self._clock.now())
             except Exception as error:
-                await self._close(step, call, failed(format_error(error)))
+                await self._close(step, call, raised(ready.tool.name, call, error))
                 continue
             if waits is None:
                 jobs.append(_Job(call, ready, ctx))

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from layover.clock import install_offset
+from layover.local import agents_module
 from layover.local.aws import BUCKET_NAME, STATE_MACHINE_ARN, TABLE_NAME, AwsServer
 from layover.local.clock_file import ClockFile
 from layover.local.execution_environment import FunctionSpec
@@ -22,6 +23,7 @@ from layover.local.http_event import HttpAnswer
 from layover.local.http_server import HttpServer, PortInUse
 from layover.local.invocation import REGION, InvokeResult
 from layover.local.lambda_service import LambdaService
+from layover.local.log_lines import LogWatch
 from layover.local.postgres import Postgres
 from layover.local.postgres_data import PostgresFailed
 from layover.local.settings import Settings, child_variables, function_variables
@@ -128,12 +130,16 @@ class Runner:
         self._stack.callback(self._front_server.close)
         self._start_clock()
         self._stack.push_async_callback(self._postgres.stop)
+        loading = asyncio.create_task(self._load_agents())
+        self._stack.callback(loading.cancel)
         await self._postgres.start()
+        await loading
         self._stack.callback(asyncio.create_task(self._postgres.watch()).cancel)
         # Stopped after the functions, which answer every open request when they stop.
         self._stack.push_async_callback(self._front_server.stop)
         await self._start_aws()
         await self._migrate()
+        self._watch_logs()
         self._start_sweeper()
         self._add_local_routes(front)
         await self._front_server.start()
@@ -200,8 +206,33 @@ class Runner:
             variables["LAYOVER_DATABASE_WAKING_S"] = "90"
         if name == "migrate":
             variables["LAYOVER_DATABASE_ADMIN_URL"] = self._postgres.dsn(ADMIN_ROLE)
-        log = self._data / "logs" / f"{name}.log"
+        log = self._log(name)
+        variables["LAYOVER_LOG_FILE"] = str(log)
         return FunctionSpec(name, timeout, variables, log, self._data / "run" / "clock")
+
+    def _log(self, function: str) -> Path:
+        return self._data / "logs" / f"{function}.log"
+
+    async def _load_agents(self) -> None:
+        """Once, before anybody asks for them."""
+        if not self.settings.has_agents():
+            return
+        loaded = await agents_module.load(child_variables(self.settings, self._inherited, {}))
+        if loaded.problem is not None:
+            module = self.settings.agents or "user_agents"
+            raise RunnerFailed(
+                f"the agents in {module!r} cannot be loaded: mend this and start again\n"
+                f"  {loaded.problem}"
+            )
+        self.notices += [*loaded.agents, *(f"warning: {line}" for line in loaded.warnings)]
+        logs = self._data / "logs"
+        self.notices.append(
+            f"logs: {logs}/FUNCTION.log; what tools print is in turn.log, resume.log"
+        )
+
+    def _watch_logs(self) -> None:
+        watch = LogWatch([self._log(name) for name in self.functions.names()])
+        self._stack.callback(asyncio.create_task(watch.follow()).cancel)
 
     async def _start_model(self) -> dict[str, str]:
         if self._inherited.get("OPENAI_API_KEY") or self._inherited.get("OPENAI_BASE_URL"):
@@ -221,7 +252,7 @@ class Runner:
             return
         result = await self.functions.invoke("migrate", b'{"RequestType":"Create"}')
         if result.function_error is not None:
-            log = self._data / "logs" / "migrate.log"
+            log = self._log("migrate")
             message = json.loads(result.payload).get("errorMessage")
             raise RunnerFailed(f"migrations failed: {message} (see {log})")
 
