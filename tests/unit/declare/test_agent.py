@@ -68,12 +68,39 @@ class Words(RootModel[list[str]]):
         ({"output": object()}, "output has no schema"),
         ({"tools": [weather, weather]}, "another tool is called 'weather'"),
         ({"tools": [weather.fn]}, "made by @tool"),
-        ({"tools": [Agent("sub")]}, "made by @tool or as_tool"),
+        ({"tools": [Agent("sub")]}, "made by @tool, not sub"),
     ],
 )
 def test_an_agent_that_could_not_work_is_refused(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(DefinitionError, match=said):
         Agent(**{"name": "a", **settings})
+
+
+class Opaque:
+    """No type that pydantic knows."""
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"output": Opaque},
+        {"output": "Answer"},
+        {"tools": [Agent("sub")]},
+        {"tools": [weather.fn]},
+        {"tools": weather},
+        {"memory": Opaque()},
+    ],
+)
+def test_what_is_refused_is_said_in_the_authors_words(settings: dict[str, Any]) -> None:
+    with pytest.raises(DefinitionError) as refused:
+        Agent(**{"name": "a", **settings})
+    for inside in ("<", "TypeAdapter", "core-schema", "pydantic.dev", "arbitrary_types", "\n"):
+        assert inside not in str(refused.value)
+
+
+def test_a_handler_that_cannot_be_called_is_refused() -> None:
+    with pytest.raises(DefinitionError, match="the handler must be a function of the event"):
+        Agent("a").on("finish", 5)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

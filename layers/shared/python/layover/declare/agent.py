@@ -135,7 +135,7 @@ class Agent:
         self.name = _name(name)
         self.model = model
         self.instructions = instructions
-        self.tools = tuple(tools)
+        self.tools = _tools(self._what, tools)
         self.memory = Memory() if memory is None else memory
         self.output = output
         self.max_iterations = max_iterations
@@ -181,7 +181,7 @@ class Agent:
         names = set(taken)
         for each in self.tools:
             if not isinstance(each, (Tool, SubAgentTool)):
-                raise checks.fail(f"{self._what}a tool", "made by @tool or as_tool", each)
+                raise checks.fail(f"{self._what}a tool", "made by @tool", each)
             if each.name in names:
                 whose = "memory's own tool" if each.name in taken else "another tool"
                 raise DefinitionError(f"{self._what}{whose} is called {each.name!r}, too")
@@ -206,14 +206,18 @@ class Agent:
         try:
             return TypeAdapter(self.output)
         except (PydanticUserError, TypeError, NameError) as error:
-            raise DefinitionError(f"{self._what}output has no schema: {error}") from error
+            raise DefinitionError(
+                f"{self._what}output has no schema: {checks.no_schema(error)}"
+            ) from error
 
     @cached_property
     def _output_schema(self) -> dict[str, Any]:
         try:
             return schema.tidy(self._output_adapter.json_schema())
         except PydanticUserError as error:
-            raise DefinitionError(f"{self._what}output has no schema: {error}") from error
+            raise DefinitionError(
+                f"{self._what}output has no schema: {checks.no_schema(error)}"
+            ) from error
 
     @cached_property
     def output_spec(self) -> OutputSpec | None:
@@ -312,6 +316,8 @@ class Agent:
         """Call `handler` with each event of this type, of every run that `generate` and `stream` began
         here. Runs of a served agent go on in functions and call none; a warning says so."""
         checks.one_of("the event", event, EVENT_NAMES)
+        if not callable(handler):
+            raise checks.fail("the handler", "a function of the event", handler)
         self._handlers.append((event, handler))
         if "_driver" in self.__dict__:
             self._driver.on(event, handler)
@@ -349,6 +355,12 @@ def _name(name: Any) -> str:
             "the name of an agent", f"another one than {ALL!r}, which means all", name
         )
     return name
+
+
+def _tools(what: str, tools: Any) -> tuple[AnyTool, ...]:
+    if not isinstance(tools, Sequence) or isinstance(tools, str):
+        raise checks.fail(f"{what}tools", "a list of tools", tools)
+    return tuple(tools)
 
 
 def _concurrency(what: str, value: Any) -> int:

@@ -242,7 +242,9 @@ def _adapter(name: str, what: str, type_: Any) -> TypeAdapter[Any] | None:
         adapter: TypeAdapter[Any] = TypeAdapter(type_)
         adapter.json_schema()
     except (PydanticUserError, TypeError, NameError) as error:
-        raise DefinitionError(f"tool {name!r}: {what}= has no schema: {error}") from error
+        raise DefinitionError(
+            f"tool {name!r}: {what}= has no schema: {checks.no_schema(error)}"
+        ) from error
     return adapter
 
 

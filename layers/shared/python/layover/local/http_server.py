@@ -108,7 +108,10 @@ def _listen(port: int) -> socket.socket:
         listener.bind(("127.0.0.1", port))
     except OSError as error:
         listener.close()
-        raise PortInUse(f"port {port} is in use or not allowed: {error.strerror}") from error
+        raise PortInUse(
+            f"port {port} is in use or not allowed ({error.strerror}): give another one with --port "
+            '(make dev ARGS="--port N")'
+        ) from error
     listener.listen(256)
     listener.setblocking(False)
     return listener

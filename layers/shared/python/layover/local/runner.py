@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from layover.clock import install_offset
+from layover.errors import shown_names
 from layover.local import agents_module
 from layover.local.aws import BUCKET_NAME, STATE_MACHINE_ARN, TABLE_NAME, AwsServer
 from layover.local.clock_file import ClockFile
@@ -57,7 +58,7 @@ class Runner:
     def __init__(self, settings: Settings, inherited: Mapping[str, str] | None = None) -> None:
         self.settings = settings
         self.notices: list[str] = []
-        self.left_open = 0
+        self.left_open: list[str] = []
         self._inherited = os.environ if inherited is None else inherited
         self._stack = AsyncExitStack()
         self._data = settings.data.resolve()
@@ -66,6 +67,7 @@ class Runner:
         self._aws: AwsServer | None = None
         self._clock: ClockFile | None = None
         self._sockets: WebSocketFront
+        self._lock_file: IO[str]
         self._postgres = Postgres(self._data / "postgres", self._data / "logs" / "postgres.log")
 
     async def __aenter__(self) -> Self:
@@ -127,6 +129,7 @@ class Runner:
         self._sockets = WebSocketFront(_Late(self))
         front = Front(_Late(self), websocket=self._sockets.serve)
         self._front_server = HttpServer(front, self.settings.port)
+        self._say_who_locks()
         self._stack.callback(self._front_server.close)
         self._start_clock()
         self._stack.push_async_callback(self._postgres.stop)
@@ -151,12 +154,19 @@ class Runner:
         try:
             for folder in ("logs", "run"):
                 (self._data / folder).mkdir(parents=True, exist_ok=True)
-            lock = (self._data / "run" / "lock").open("w")
+            lock = (self._data / "run" / "lock").open("a+")
         except OSError as error:
             text = f"no data can be kept in {self._data} ({error}): give another folder with --data"
             raise RunnerFailed(text) from error
         self._stack.callback(lock.close)
         _lock(lock, self._data)
+        self._lock_file = lock
+
+    def _say_who_locks(self) -> None:
+        """For a runner that finds the folder taken."""
+        self._lock_file.truncate(0)
+        self._lock_file.write(f"pid {os.getpid()}, {self.url}")
+        self._lock_file.flush()
 
     def _start_clock(self) -> None:
         self._clock = ClockFile.create(self._data / "run" / "clock")
@@ -305,7 +315,11 @@ def _lock(file: IO[str], data: Path) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        raise RunnerFailed(f"another runner uses {data}: stop it, or give --data") from error
+        file.seek(0)
+        who = f" ({said})" if (said := file.read(200).strip()) else ""
+        raise RunnerFailed(
+            f'another runner{who} uses {data}: stop it, or give --data (make dev ARGS="--data DIR")'
+        ) from error
 
 
 async def serve(settings: Settings) -> int:
@@ -338,7 +352,8 @@ async def serve(settings: Settings) -> int:
     await stopped.wait()
     print("stopping", flush=True)
     await runner.__aexit__(None, None, None)
-    print(f"stopped; executions that were still open: {runner.left_open}", flush=True)
+    names = f": {shown_names(runner.left_open)}" if runner.left_open else ""
+    print(f"stopped; runs that were still open: {len(runner.left_open)}{names}", flush=True)
     return 0
 
 
