@@ -121,15 +121,24 @@ $(VENV)/pyvenv.cfg:
 	@$(PYTHON) -m venv $(VENV) || { \
 	  rm -rf $(VENV); echo "'$(PYTHON) -m venv' failed (Debian, Ubuntu: install python3-venv)." >&2; exit 1; }
 
-$(DEV_STAMP): requirements/dev.lock pyproject.toml | $(VENV)/pyvenv.cfg
+# What the agents of this checkout import, with what that needs, in no other version than the lock's.
+AGENTS_NEED := $(wildcard functions/user_agents/requirements.txt)
+define install-agents-need
+	@sed -e 's/ *\\$$//' -e '/^ *--hash/d' requirements/dev.lock > $(VENV)/dev-constraints.txt
+	@$(if $(AGENTS_NEED),$(PIP) install -r $(AGENTS_NEED) -c $(VENV)/dev-constraints.txt)
+endef
+
+$(DEV_STAMP): requirements/dev.lock pyproject.toml $(AGENTS_NEED) | $(VENV)/pyvenv.cfg
 	@$(PIP) install --no-deps --require-hashes -r requirements/dev.lock
 	@$(PIP) install --no-deps --no-build-isolation --editable .
+	$(install-agents-need)
 	@touch $@
 
 # test.lock holds all of dev.lock, in the same versions.
-$(TEST_STAMP): requirements/test.lock pyproject.toml | $(VENV)/pyvenv.cfg
+$(TEST_STAMP): requirements/test.lock pyproject.toml $(AGENTS_NEED) | $(VENV)/pyvenv.cfg
 	@$(PIP) install --no-deps --require-hashes -r requirements/test.lock
 	@$(PIP) install --no-deps --no-build-isolation --editable .
+	$(install-agents-need)
 	@touch $(DEV_STAMP) $@
 
 # Locks: one for every Python and platform that is supported, with the hashes of all files that may be

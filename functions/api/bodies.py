@@ -14,12 +14,14 @@ Attempt = Annotated[int, Strict(), Field(ge=1, description="409 if another attem
 
 
 def _shape(value: Any) -> str:
-    return "parts" if isinstance(value, list) else "text"
+    return "(parts)" if isinstance(value, list) else "(text)"
 
 
-# Told apart by hand: errors then name the part that is wrong, once.
+# Told apart by hand: errors then name the part that is wrong, once. The tags are no names of fields:
+# `problems` leaves them out of the paths that callers see.
 Input = Annotated[
-    Annotated[str, Tag("text")] | Annotated[list[InputPart], Tag("parts")], Discriminator(_shape)
+    Annotated[str, Tag("(text)")] | Annotated[list[InputPart], Tag("(parts)")],
+    Discriminator(_shape),
 ]
 
 

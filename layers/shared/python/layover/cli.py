@@ -174,7 +174,14 @@ def bench_recall(
     ],
 ) -> None:
     """How well semantic recall finds what answers a question, through the product's own stores."""
-    for line in _local("bench_recall").main(file):
+    from layover.errors import ConfigurationError
+
+    service = _local("bench_recall")
+    try:
+        lines: list[str] = service.main(file)
+    except (service.BenchFailed, ConfigurationError) as error:
+        sys.exit(f"layover: {error}")
+    for line in lines:
         print(line)
 
 

@@ -19,11 +19,14 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 
 from layover.adapters.journal.schema import TABLE, TIME_TO_LIVE
 from layover.clock import SystemClock, rfc3339
+from layover.keys import META, Keys
 from layover.local import dynamodb, interpreter
 from layover.local.invocation import ACCOUNT, REGION, InvokeResult, LambdaError
 from layover.local.lambda_service import LambdaService
+from layover.local.presigned import is_as_signed
 from layover.local.socket_front import WebSocketFront
 from layover.local.wsgi import App, Environ, StartResponse, WsgiServer
+from layover.values.run import Status
 
 TABLE_NAME = "layover"
 BUCKET_NAME = "layover-local"
@@ -72,6 +75,14 @@ class Events:
         return {"EventId": event["id"]}
 
 
+_NOT_AS_SIGNED = (
+    "403 Forbidden",
+    [("Content-Type", "application/xml")],
+    b"<Error><Code>SignatureDoesNotMatch</Code><Message>The headers are not those that were signed: "
+    b"send the content type and the length that were announced</Message></Error>",
+)
+
+
 @dataclass(frozen=True)
 class _Answer:
     status: str
@@ -111,6 +122,8 @@ class Services:
             return _connection(self._sockets, unquote(match["id"]), environ).send(start_response)
         if target == "AWSEvents.PutEvents":
             return self._put_events(environ).send(start_response)
+        if not is_as_signed(environ):
+            return _Answer(*_NOT_AS_SIGNED).send(start_response)
         with self._one_at_a_time(target, environ):
             if self._stopping and target == _START:
                 refusal = _error(503, "ServiceUnavailable", "the runner is stopping")
@@ -224,13 +237,21 @@ class AwsServer:
         interpreter.install(self.endpoint_url)
         self._server.start()
 
-    def stop_executions(self) -> int:
-        """End every execution, start no more; answers how many were open."""
+    def stop_executions(self) -> list[str]:
+        """End every execution, start no more; answers the runs that were open, by id. An execution may
+        outlive its run, which then has ended: only what memory learns of it is missing."""
         self._services.refuse_starts()
         open_executions = [each for each in _executions() if each.status == "RUNNING"]
         for execution in open_executions:
             execution.stop(stop_date=datetime.now(UTC), error=None, cause="the runner stops")
-        return len(open_executions)
+        runs = [json.loads(each.execution_input) for each in open_executions]
+        return sorted({run["run_id"] for run in runs if not self._is_over(run)})
+
+    def _is_over(self, run: dict[str, Any]) -> bool:
+        table = interpreter.make_client("dynamodb", self.endpoint_url)
+        key = {"pk": {"S": Keys(run["owner"]).run(run["run_id"])}, "sk": {"S": META}}
+        item = table.get_item(TableName=TABLE_NAME, Key=key, ConsistentRead=True).get("Item")
+        return item is not None and Status(item["status"]["S"]).over
 
     def stop(self) -> None:
         """Stop serving."""

@@ -31,6 +31,7 @@ from layover.ports.sockets import (
 )
 from layover.ports.stores import MemoryStore, ThreadStore
 from layover.ports.world import (
+    Aborts,
     Background,
     Callbacks,
     ChatModel,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from layover.declare import Agent
 
 __all__ = [
+    "Aborts",
     "Accepted",
     "Allowance",
     "Background",
@@ -114,5 +116,7 @@ class Runtime:
     allowance: Allowance = field(default_factory=NoAllowance)
     background: Background | None = None
     """None: nothing is observed ahead while a run goes on."""
+    aborts: Aborts | None = None
+    """None: only the journal says that a run is to stop."""
     sockets: SocketPorts | None = None
     """None: nobody can follow a run by socket."""

@@ -162,7 +162,7 @@ async def _settle(runtime: Runtime, log: RunLog, call: CallRecord) -> WaitingCal
     except RunFailed:
         # The turn that follows ends the run with this error; nothing can be settled without code.
         return _done(_item(call))
-    stopping = Stopping()
+    stopping = Stopping(log, runtime.aborts)
     calls = Calls(
         log,
         state,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from layover.errors import InvalidRequest, NotFound, RetryableError, TooLarge
+from layover.errors import InvalidRequest, NotFound, RetryableError, TooLarge, UnknownAgent
 from layover.ports import Runtime
 from layover.services.cursors import seal, unseal_one
 from layover.services.erase import erase
@@ -30,10 +30,9 @@ _log = logging.getLogger("layover")
 async def create(
     runtime: Runtime, owner: str, agent: str, title: str | None, metadata: Mapping[str, Any]
 ) -> Thread:
-    """A new, empty thread. Raises InvalidRequest for an agent that is not there."""
+    """A new, empty thread. Raises UnknownAgent."""
     if agent not in runtime.agents():
-        error = {"loc": ["body", "agent"], "msg": "no such agent", "type": "unknown_agent"}
-        raise InvalidRequest("there is no such agent", [error])
+        raise UnknownAgent(runtime.agents())
     now = runtime.clock.now()
     head = ThreadHead(
         id=runtime.ids.new("thread"),

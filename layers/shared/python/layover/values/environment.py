@@ -50,6 +50,8 @@ class Environment(BaseModel):
     extractor_model: str | None = Field(default=None, alias="LAYOVER_EXTRACTOR_MODEL")
     title_model: str | None = Field(default=None, alias="LAYOVER_TITLE_MODEL")
     log_level: str = Field(default="INFO", alias="LAYOVER_LOG_LEVEL")
+    log_file: str | None = Field(default=None, alias="LAYOVER_LOG_FILE")
+    """Of the function, on one machine: answers with status 500 name it."""
 
     node_memory_days: int | None = Field(default=None, ge=1, alias="LAYOVER_NODE_MEMORY_DAYS")
     scope: str = Field(default="layover/use", alias="LAYOVER_SCOPE")
@@ -78,6 +80,7 @@ class Environment(BaseModel):
             extractor_model=self.extractor_model,
             title_model=self.title_model,
             log_level=self.log_level,
+            log_file=self.log_file,
             sweep_patience=timedelta(seconds=self.sweep_patience_s),
             run_retention=timedelta(days=self.run_retention_days),
             node_memory_days=self.node_memory_days,

@@ -223,12 +223,19 @@ class StepRecord(Value):
     slots: tuple[ToolMessageSlot, ...] = ()
     estimated_tokens: int = 0
     """Of its prompt, by our estimate; `usage.input_tokens` is the provider's own count of it."""
+    estimated: Usage | None = None
+    """Where the provider reported no usage: ours."""
     base: ContextBase | None = None
     """What the run pinned: with its first step, and again where a compaction switched in."""
     correction: str | None = None
     """What the model is told before it is asked once more (a reply that fits no schema)."""
     asked_through: str | None = None
     """The last message of the slices that were to be observed ahead by then."""
+
+    @property
+    def counts_as(self) -> Usage:
+        """What limits count."""
+        return self.estimated or self.usage
 
 
 class RunMeta(Value):

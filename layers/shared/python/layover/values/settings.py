@@ -20,6 +20,8 @@ class Settings(Value):
     extractor_model: str | None = None
     title_model: str | None = None
     log_level: str = "INFO"
+    log_file: str | None = None
+    """Where the function's log is, on one machine."""
     sweep_patience: timedelta = timedelta(seconds=60)
     """Between two looks at a run before it gets a successor (DescribeExecution is eventually
     consistent)."""
