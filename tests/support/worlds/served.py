@@ -157,8 +157,8 @@ class Served:
         status = result["statusCode"]
         claims = event["requestContext"].get("authorizer", {}).get("jwt", {}).get("claims", {})
         owner = claims.get("sub", "")
-        place = set(_ID.findall(f"{event['rawPath']}?{event['rawQueryString']}"))
-        named = place | set(_ID.findall(event.get("body") or ""))
+        place = set(_ID.findall(event["rawPath"]))
+        named = place | set(_ID.findall(f"{event['rawQueryString']} {event.get('body')}"))
         shown = set(_ID.findall(f"{result['body']} {result['headers'].get('Location', '')}"))
         theirs = {id for id in shown - named if self._owners.setdefault(id, owner) != owner}
         if status < 400:
