@@ -7,7 +7,7 @@ from integration.api.kit import Api, TestHost
 from integration.api.test_entries import learn
 from integration.api.test_files import upload
 from integration.api.test_openapi import FILE, operations
-from support.worlds.services import World
+from support.worlds.services import ServiceBench
 
 BODIES: dict[str, Any] = {
     "create_thread": {"agent": "support"},
@@ -25,7 +25,7 @@ class Place:
     """A world with two of everything, so that lists have a next page."""
 
     def __init__(self) -> None:
-        world = World()
+        world = ServiceBench()
         self.host = TestHost(world)
         self.api = api = Api(world, self.host)
         api.do(world.suspended())

@@ -6,7 +6,6 @@ from urllib.parse import urlencode
 
 import pytest
 from jsonschema import Draft202012Validator
-
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from integration.api.kit import Api

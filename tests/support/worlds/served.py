@@ -11,11 +11,7 @@ from typing import Any, TypeVar
 
 from api.app import answer
 from layover import Agent, ToolContext, tool
-from layover.adapters.inmemory.blobs import MemoryBlobs
 from layover.adapters.inmemory.callbacks import MemoryCallbacks
-from layover.adapters.inmemory.journal import in_memory_journal
-from layover.adapters.inmemory.memory import InMemoryMemory
-from layover.adapters.inmemory.threads import InMemoryThreads
 from layover.clock import ManualClock
 from layover.ids import SequentialIds
 from layover.local.gateway import Front
@@ -29,7 +25,7 @@ from layover.services.turn import turn
 from layover.testing import call, calls, say
 from layover.values.context import Extraction
 from layover.values.memory_entry import NewEntry
-from layover.values.settings import Settings
+from support.worlds.builder import build_runtime
 from support.worlds.runs import Choice, Offer, answers
 
 T = TypeVar("T")
@@ -81,7 +77,6 @@ class Served:
         """What waits on a token."""
         self._open: dict[str, set[str]] = {}
         """The tokens that an execution waits for."""
-        threads, blobs = InMemoryThreads(), MemoryBlobs()
         script = (
             calls(
                 call("export", tool_call_id="export", order_id="o1"),
@@ -90,17 +85,13 @@ class Served:
             ),
             say("done"),
         )
-        self._runtime = Runtime(
-            journal=in_memory_journal(self.clock, blobs),
-            threads=threads,
-            memory=InMemoryMemory(threads),
-            blobs=blobs,
-            model=answers(*script),
-            callbacks=self.callbacks,
+        self._runtime = build_runtime(
+            SUPPORT,
+            PLAIN,
             clock=self.clock,
+            callbacks=self.callbacks,
             ids=SequentialIds(),
-            settings=Settings(),
-            agents=lambda: {"support": SUPPORT, "plain": PLAIN},
+            model=answers(*script),
         )
 
     def close(self) -> None:
