@@ -126,7 +126,8 @@ def fuzzer() -> Iterator[Fuzzer]:
     schema.config.generation.allow_extra_parameters = False
     # What is too large is refused by a status of its own.
     schema.config.checks.negative_data_rejection.expected_statuses.append("413")
-    with get_client(served.front) as client:
+    front: Any = served.front
+    with get_client(front) as client:
         yield Fuzzer(served, schema, client, checks.CHECKS.get_by_names(CHECKS))
     served.close()
 
