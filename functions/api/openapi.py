@@ -10,6 +10,8 @@ from aws_lambda_powertools.event_handler.openapi.models import HTTPBearer, Serve
 from aws_lambda_powertools.event_handler.openapi.swagger_ui import generate_swagger_html
 
 from api.app import resolver
+from api.corrections import correct
+from api.links import add_links
 from api.problems import Problem
 from layover.values.access import DISCOVERY, RESOURCE_HEADER
 
@@ -41,7 +43,10 @@ def document() -> str:
         security_schemes={"bearer": HTTPBearer(bearerFormat="JWT")},
         security=[{"bearer": []}],
     )
-    return json.dumps(_with_problems(json.loads(text)))
+    spec = json.loads(text)
+    correct(spec)
+    add_links(spec)
+    return json.dumps(_with_problems(spec))
 
 
 def docs_page() -> str:

@@ -34,6 +34,18 @@ _MAX_NAME = 100
 """Characters of a field's name: a caller may have chosen it."""
 LOG = "the function's log"
 PREFIX = "urn:layover:problem:"
+BEYOND_SCHEMAS = {
+    "cursor": "another list's",
+    "unknown_agent": "no agent here has the name",
+    "unknown_message": "the thread has no such message",
+    "unknown_file": "the caller has no such file, or its bytes did not arrive",
+    "too_many_files": "more than 20 in an input",
+    "too_deep": "more than 100 levels of JSON",
+    "file_name": "characters that are not printable",
+    "https_url": "a URL without a host",
+    "resource": "a header that names no user",
+}
+"""Why requests are refused that the OpenAPI document lets pass, by the `type` of the field's error."""
 
 
 class MalformedBody(RequestError):
@@ -65,7 +77,10 @@ class FieldError(BaseModel):
 
     loc: list[str | int]
     msg: str
-    type: str
+    type: str = Field(
+        description="The rule that it breaks. Those that no schema can say: "
+        + ", ".join(f"`{name}` ({rule})" for name, rule in BEYOND_SCHEMAS.items())
+    )
 
 
 class Problem(BaseModel):
@@ -77,7 +92,9 @@ class Problem(BaseModel):
     title: str
     status: int
     detail: str
-    errors: list[FieldError] | None = Field(None, description="Only for requests of a wrong shape.")
+    errors: list[FieldError] = Field(
+        default_factory=list, description="Only there for requests of a wrong shape."
+    )
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,10 @@
 
 import re
 from typing import Any
+from urllib.parse import urlencode
 
+import pytest
+from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from integration.api.kit import Api
@@ -101,3 +104,113 @@ def test_the_docs_ask_no_other_host(api: Api) -> None:
     assert answer.status == 200
     assert answer.headers["content-type"].startswith("text/html")
     assert not re.search(r"<(script|link)[^>]+(src|href)\s*=", answer.body)
+
+
+def schemas(value: Any) -> list[dict[str, Any]]:
+    """Every object of the document."""
+    if isinstance(value, list):
+        return [s for each in value for s in schemas(each)]
+    if not isinstance(value, dict):
+        return []
+    return [value, *(s for each in value.values() for s in schemas(each))]
+
+
+def permits(spec: dict[str, Any], schema: dict[str, Any], value: Any) -> bool:
+    """Whether the document lets the value pass."""
+    return Draft202012Validator({**schema, "components": spec["components"]}).is_valid(value)
+
+
+def test_no_schema_has_a_default(api: Api) -> None:
+    # A generated client takes what has one for always there, in requests as well.
+    spec = api.get("/openapi.json", sub=None).json
+    assert [s for s in schemas(spec) if "default" in s] == []
+
+
+def test_fields_that_are_always_in_an_answer_are_required(api: Api) -> None:
+    named = api.get("/openapi.json", sub=None).json["components"]["schemas"]
+    assert named["Run"]["properties"].keys() - set(named["Run"]["required"]) == {"truncated"}
+    assert {"items", "next_cursor"} == set(named["Page_Thread_"]["required"])
+    assert named["NewThread"]["required"] == ["agent"]
+    assert named["NewRun"]["required"] == ["input"]
+    assert named["TextPart"]["required"] == ["type", "text"]
+
+
+RUN = "/threads/{thread_id}/runs"
+CALL = "/runs/{run_id}/tool-calls/{tool_call_id}"
+FILE = {"name": "a.txt", "mime_type": "text/plain", "size": 1}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("post", "/threads", {"agent": ""}),
+        ("post", "/threads", {"agent": "support", "title": "x" * 501}),
+        ("post", RUN, {"input": ""}),
+        ("post", RUN, {"input": []}),
+        ("post", RUN, {"input": [{"type": "text", "text": ""}]}),
+        ("post", RUN, {"input": [{"text": "hello"}]}),
+        ("post", RUN, {"input": [{"type": "data", "name": "a", "data": 1}]}),
+        ("post", RUN, {"input": [{"type": "file"}]}),
+        ("post", RUN, {"input": [{"type": "file", "file_id": "f", "url": "https://a.b/c"}]}),
+        ("post", RUN, {"input": [{"type": "file", "url": "http://a.b/c"}]}),
+        ("post", f"{CALL}/approve", None),
+        ("post", f"{CALL}/deny", None),
+        ("post", f"{CALL}/approve", {"attempt": 1.5}),
+        ("post", f"{CALL}/deny", {"reason": "x" * 10_001}),
+        ("post", "/files", {**FILE, "name": ""}),
+        ("post", "/files", {**FILE, "name": " "}),
+        ("post", "/files", {**FILE, "mime_type": ""}),
+        ("post", "/files", {**FILE, "mime_type": "example/x"}),
+        ("post", "/files", {**FILE, "size": 2**40}),
+    ],
+)
+def test_bodies_that_are_refused_are_refused_by_the_document(
+    api: Api, method: str, path: str, body: Any
+) -> None:
+    run, _ = api.do(api.world.suspended())
+    url = path.format(thread_id=run.thread_id, run_id=run.id, tool_call_id="c1")
+    text = "null" if body is None else None
+    assert api.send(method.upper(), url, body, text=text).status in (413, 422)
+    spec = api.get("/openapi.json", sub=None).json
+    content = spec["paths"][path][method]["requestBody"]["content"]
+    assert not permits(spec, content["application/json"]["schema"], body)
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "value"),
+    [
+        ("/agents", "cursor", ""),
+        ("/threads", "cursor", ""),
+        ("/approvals", "cursor", "%"),
+        ("/memory/entries?agent=support", "cursor", ""),
+        ("/memory/entries", "agent", ""),
+        ("/memory/profile", "agent", ""),
+        ("/memory/profile", "agent", "no such name"),
+    ],
+)
+def test_parameters_that_are_refused_are_refused_by_the_document(
+    api: Api, path: str, name: str, value: str
+) -> None:
+    path, _, query = path.partition("?")
+    asked = api.get(f"{path}?{query}&{urlencode({name: value})}")
+    asked.problem(422, "invalid-request")
+    spec = api.get("/openapi.json", sub=None).json
+    parameters = spec["paths"][path]["get"]["parameters"]
+    schema = next(p["schema"] for p in parameters if p["name"] == name)
+    assert not permits(spec, schema, value)
+    assert not permits(spec, schema, None)
+
+
+@pytest.mark.parametrize("number", [1, 1.0])
+def test_a_number_without_a_fraction_is_a_whole_one(api: Api, number: float) -> None:
+    run, _ = api.do(api.world.suspended())
+    thread = api.post("/threads", {"agent": "support"}).json["id"]
+    call = f"/runs/{run.id}/tool-calls/c1"
+    for url, body in (
+        ("/files", {**FILE, "size": number}),
+        (f"/threads/{thread}/runs", {"input": "x", "max_iterations": number}),
+        (f"{call}/approve", {"attempt": number, "reason": "\ud800"}),
+    ):
+        assert api.post(url, body).status in (201, 202)
+        wrong = {k: True if v is number else v for k, v in body.items()}
+        api.post(url, wrong).problem(422, "invalid-request")
