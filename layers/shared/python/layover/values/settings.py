@@ -23,6 +23,9 @@ class Settings(Value):
     sweep_patience: timedelta = timedelta(seconds=60)
     """Between two looks at a run before it gets a successor (DescribeExecution is eventually
     consistent)."""
+    max_history: int = 20_000
+    """Events of an execution's history after which a successor goes on. Step Functions takes 25,000; what
+    40 waiting calls and the end of a run spend must fit in between."""
     run_retention: timedelta = timedelta(days=30)
     """How long the records of a finished run live in the journal (BEHAVIOUR 5.7)."""
     node_memory_days: int | None = None
