@@ -20,6 +20,7 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from layover.adapters.journal.schema import TABLE, TIME_TO_LIVE
 from layover.clock import SystemClock, rfc3339
 from layover.local import dynamodb, interpreter
+from layover.local.doors import is_loopback
 from layover.local.invocation import ACCOUNT, REGION, InvokeResult, LambdaError
 from layover.local.lambda_service import LambdaService
 from layover.local.socket_front import WebSocketFront
@@ -104,6 +105,9 @@ class Services:
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request of an AWS client."""
+        if not is_loopback([environ.get("HTTP_HOST", "")]):
+            refusal = _error(421, "MisdirectedRequest", "this system answers its own machine alone")
+            return refusal.send(start_response)
         target = environ.get("HTTP_X_AMZ_TARGET", "")
         if match := _INVOKE.match(environ["PATH_INFO"]):
             return self._invoke(unquote(match["name"]), environ).send(start_response)
