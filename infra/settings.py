@@ -11,6 +11,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from layover.values.lease import max_waits
+
 
 class Statement(BaseModel):
     """One permission of the functions that run tools."""
@@ -57,6 +59,8 @@ STAGES = "infra/stages"
 USE, ACT_AS = "layover/use", "layover/act-as"
 """The scopes that the stack's own user pool gives."""
 TITAN = "amazon.titan-embed-text-"
+WAITS_OF_A_NEW_ACCOUNT = 5
+"""An account begins with a concurrency of 10 for everything."""
 BEDROCK_ID = re.compile(r"[a-z0-9][A-Za-z0-9.:_-]*")
 """No wildcard, no ARN, no maker before a slash."""
 
@@ -111,6 +115,7 @@ TUNED: Mapping[str, str] = {
         "run_retention_days",
         *("observer_message_tokens", "reflector_observation_tokens"),
         *("daily_tokens", "daily_cost_usd", "scope", "act_as_scope"),
+        "max_user_waits",
     )
 }
 """Settings that functions are given as they are: field -> variable."""
@@ -153,6 +158,10 @@ class Settings(BaseModel):
     api_concurrency: int = Field(default=100, ge=0)
     """Invocations of `api` at once, long polls among them, set aside for it: the rest of the account's
     concurrency is for runs. 0 sets nothing aside (an account of less than 200 has to)."""
+    max_user_waits: int | None = Field(default=None, ge=0)
+    """Requests of one user that wait at once; more are answered at once."""
+    max_waits: int | None = Field(default=None, ge=0)
+    """The same of all users. Without it, 60 % of `api_concurrency`, or 5 where nothing is set aside."""
     nat_ami: str | None = None
     """Image of the NAT instance, for example `ami-0123456789abcdef0`. Without it, the newest Amazon
     Linux 2023 of the day on which the instance is first made."""
@@ -270,6 +279,13 @@ class Settings(BaseModel):
         name = self.embedder_model or ""
         asks = name and not name.startswith(("hashing/", "offline/"))
         return (name.removeprefix("bedrock/"),) if asks else ()
+
+    @property
+    def waits(self) -> int:
+        """Requests of all users that wait at once."""
+        if self.max_waits is not None:
+            return self.max_waits
+        return max_waits(self.api_concurrency) or WAITS_OF_A_NEW_ACCOUNT
 
     @property
     def prefix(self) -> str:

@@ -163,6 +163,7 @@ class Functions(Construct):
             **{variable: getattr(settings, field) for field, variable in TUNED.items()},
             **self._database(name),
             "LAYOVER_SERVICE": settings.prefix,
+            "LAYOVER_MAX_WAITS": settings.waits,
             "LAYOVER_TABLE": world.table,
             "LAYOVER_BUCKET": world.bucket,
             "LAYOVER_STATE_MACHINE_ARN": world.resources.machine,

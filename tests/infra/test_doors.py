@@ -105,6 +105,12 @@ def test_login_listens_where_the_pool_sends_browsers_back() -> None:
     assert Settings().login_callback == f"http://localhost:{PORT}/callback"
 
 
+def test_api_knows_how_many_requests_may_wait(stack: Synthesized) -> None:
+    api = stack.functions()["api"]
+    waits = int(api["Environment"]["Variables"]["LAYOVER_MAX_WAITS"])
+    assert 0 < waits < api.get("ReservedConcurrentExecutions", 10)
+
+
 def test_long_polls_take_a_bounded_share(vpc: Synthesized, express: Synthesized) -> None:
     assert vpc.functions()["api"]["ReservedConcurrentExecutions"] == 100
     reserving = [n for n, f in vpc.functions().items() if "ReservedConcurrentExecutions" in f]

@@ -58,6 +58,8 @@ class Environment(BaseModel):
     client_id: str | None = Field(default=None, alias="LAYOVER_CLIENT_ID")
     daily_tokens: int | None = Field(default=None, ge=1, alias="LAYOVER_DAILY_TOKENS")
     daily_cost_usd: Decimal | None = Field(default=None, gt=0, alias="LAYOVER_DAILY_COST_USD")
+    max_user_waits: int = Field(default=10, ge=0, alias="LAYOVER_MAX_USER_WAITS")
+    max_waits: int = Field(default=60, ge=0, alias="LAYOVER_MAX_WAITS")
     service: str = Field(default="layover", alias="LAYOVER_SERVICE")
     """Dimension of every metric, and part of every log line: which deployment of an account it is."""
     sweep_patience_s: float = Field(default=60, gt=0, alias="LAYOVER_SWEEP_PATIENCE_S")
@@ -87,6 +89,8 @@ class Environment(BaseModel):
                 issuer=self.issuer,
                 client_id=self.client_id,
             ),
+            max_user_waits=self.max_user_waits,
+            max_waits=self.max_waits,
             daily_tokens=self.daily_tokens,
             daily_cost_usd=self.daily_cost_usd,
         )

@@ -33,5 +33,9 @@ class Settings(Value):
     access: Access = Access()
     daily_tokens: int | None = None
     """Tokens of a user and day (UTC) after which none of their runs begins; None: no limit."""
+    max_user_waits: int = 10
+    """Requests of one user that wait at once; more are answered at once."""
+    max_waits: int = 60
+    """The same of all users: fewer than `api` has environments."""
     daily_cost_usd: Decimal | None = None
     """The same for what models cost, as far as their prices are known."""
