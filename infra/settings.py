@@ -115,7 +115,7 @@ TUNED: Mapping[str, str] = {
         "run_retention_days",
         *("observer_message_tokens", "reflector_observation_tokens"),
         *("daily_tokens", "daily_cost_usd", "scope", "act_as_scope"),
-        "max_user_waits",
+        *("max_user_waits", "docs"),
     )
 }
 """Settings that functions are given as they are: field -> variable."""
@@ -158,6 +158,8 @@ class Settings(BaseModel):
     api_concurrency: int = Field(default=100, ge=0)
     """Invocations of `api` at once, long polls among them, set aside for it: the rest of the account's
     concurrency is for runs. 0 sets nothing aside (an account of less than 200 has to)."""
+    docs: bool = False
+    """Whether `/docs` is open to everybody."""
     max_user_waits: int | None = Field(default=None, ge=0)
     """Requests of one user that wait at once; more are answered at once."""
     max_waits: int | None = Field(default=None, ge=0)
@@ -210,6 +212,8 @@ class Settings(BaseModel):
     database_backup: timedelta = timedelta(days=7)
     turn_waits_for_database: timedelta = timedelta(seconds=90)
     """A paused cluster takes 15 to 30 s; history is never skipped."""
+    api_waits_for_database: timedelta = timedelta(seconds=20)
+    """What a request may take of its function's time; after that 503 says to ask again."""
     migrate_response: timedelta = timedelta(minutes=15)
     """CloudFormation gives up on the migrations."""
     sweep_every: timedelta = timedelta(minutes=1)
@@ -219,6 +223,10 @@ class Settings(BaseModel):
     api_rate: int = 50
     """Requests a second over all users, then 429."""
     api_burst: int = 100
+    open_rate: int = 2
+    """The same for each path that needs no token: whoever asks there is nobody we know."""
+    open_burst: int = 20
+    """A page and what browsers ask beside it, of some people at once."""
     login_callback: str = "http://localhost:8976/callback"
     """Where `layover login` listens; Cognito compares it letter by letter."""
     password_length: int = 12
@@ -242,6 +250,11 @@ class Settings(BaseModel):
         if not self.issuer and (self.scope, self.act_as_scope) != (USE, ACT_AS):
             raise ValueError(
                 f"scope and act_as_scope need an issuer: the user pool's are {USE} and {ACT_AS}"
+            )
+        if self.sign_up and not (self.daily_tokens or self.daily_cost_usd):
+            raise ValueError(
+                "sign_up needs daily_tokens or daily_cost_usd (better both): strangers would spend "
+                "without a limit"
             )
         if self.budget_usd and not self.alarms_email:
             raise ValueError("budget_usd needs alarms_email: somebody has to be told")

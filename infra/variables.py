@@ -30,6 +30,8 @@ READS: Mapping[str, tuple[str, ...]] = {
         "LAYOVER_MODEL",
         "LAYOVER_SCOPE",
         "LAYOVER_ACT_AS_SCOPE",
+        "LAYOVER_DATABASE_WAKING_S",
+        "LAYOVER_DOCS",
         "LAYOVER_MAX_USER_WAITS",
         "LAYOVER_MAX_WAITS",
         "LAYOVER_ISSUER",

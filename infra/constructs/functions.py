@@ -182,7 +182,11 @@ class Functions(Construct):
 
     def _database(self, name: str) -> dict[str, object]:
         address = self._world.database
-        waking = self._settings.turn_waits_for_database
+        settings = self._settings
+        # Behind a request is somebody who waits for the answer.
+        waking = (
+            settings.api_waits_for_database if name == "api" else settings.turn_waits_for_database
+        )
         secret = address.admin_secret if name == MIGRATE else None
         return {
             "LAYOVER_DATABASE_ADMIN_URL": address.url(address.admin),

@@ -33,6 +33,8 @@ class Settings(Value):
     access: Access = Access()
     daily_tokens: int | None = None
     """Tokens of a user and day (UTC) after which none of their runs begins; None: no limit."""
+    docs: bool = True
+    """Whether `/docs` is there, for everybody."""
     max_user_waits: int = 10
     """Requests of one user that wait at once; more are answered at once."""
     max_waits: int = 60
