@@ -24,13 +24,15 @@ from support.worlds.journal import JournalBench, cancelled, open_by, planned, se
 
 
 @pytest.mark.parametrize("execution", ["another", ""])
-async def test_history_of_another_execution_is_not_counted(world: World, execution: str) -> None:
+async def test_history_of_another_execution_is_not_counted(
+    world: JournalBench, execution: str
+) -> None:
     run_id = await world.started()
     assert await world.journal.spend(world.owner, run_id, execution, 5, 100) is None
     assert (await world.run(run_id)).history == 0
 
 
-async def test_history_is_counted_until_another_execution_goes_on(world: World) -> None:
+async def test_history_is_counted_until_another_execution_goes_on(world: JournalBench) -> None:
     log = await world.taken()
     run_id, execution = log.snapshot.meta.id, log.snapshot.meta.execution
     assert execution is not None
@@ -43,7 +45,7 @@ async def test_history_is_counted_until_another_execution_goes_on(world: World) 
     assert (await world.run(run_id)).history == 0
 
 
-async def test_run_with_a_long_history_is_looked_at_at_once(world: World) -> None:
+async def test_run_with_a_long_history_is_looked_at_at_once(world: JournalBench) -> None:
     log = await world.taken()
     run_id, execution = log.snapshot.meta.id, log.snapshot.meta.execution
     assert execution is not None

@@ -34,6 +34,7 @@ def wait(owner: str, id: str, until: datetime) -> Lease:
     return Lease(owner, LeaseKind.WAIT, id, until)
 
 
+@pytest.mark.both_stores
 async def test_one_too_many_is_refused_and_holds_nothing(
     leases: TableLeases, now: datetime, owner: str
 ) -> None:
@@ -49,6 +50,7 @@ async def test_none_is_given_where_none_is_allowed(
     assert not await leases.take(wait(owner, "first", now + A_MINUTE), 0, now)
 
 
+@pytest.mark.both_stores
 async def test_of_many_at_once_no_more_than_may_get_one(
     leases: TableLeases, now: datetime, owner: str
 ) -> None:
@@ -76,6 +78,7 @@ async def test_what_was_given_back_is_free(leases: TableLeases, now: datetime, o
     assert not await leases.take(wait(owner, "more", now + A_MINUTE), MOST, now)
 
 
+@pytest.mark.both_stores
 async def test_what_nobody_gave_back_is_free_once_it_has_expired(
     leases: TableLeases, now: datetime, owner: str
 ) -> None:

@@ -194,7 +194,7 @@ def events_of(path: str) -> int:
     state = STATES[path]
     if state["Type"] != "Task":
         return 2
-    tries = 1 + sum(rule["MaxAttempts"] for rule in state["Retry"])
+    tries: int = 1 + sum(rule["MaxAttempts"] for rule in state["Retry"])
     return 2 + tries * (4 if is_callback(state) else 3)
 
 

@@ -106,7 +106,7 @@ async def test_a_run_that_waits_is_not_given_up_however_often_its_executions_end
         assert await driven(bench, run.id, 1) == "suspended"
     for n in range(1, 2 * MAX_ATTEMPTS):
         bench.callbacks.stopped.append(f"{run.id}-{n}")
-        looks = []
+        looks: list[str] = []
         for _ in range(2):
             bench.clock.advance(timedelta(hours=1))
             looks += await sweep(bench.plain)

@@ -17,7 +17,7 @@ from layover.values.lease import LeaseKind
 from layover.values.page import Page
 from layover.values.run import Run
 from layover.values.thread import Thread
-from support.worlds.services import ANN, BOB, ManualPace, World
+from support.worlds.services import ANN, BOB, ManualPace, ServiceBench
 
 ENVIRONMENTS = 40
 POLLS = 60
@@ -25,14 +25,14 @@ MOST = 10
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def world() -> ServiceBench:
+    return ServiceBench()
 
 
 class Gateway:
     """So many environments; requests queue for them as for a function's."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: ServiceBench) -> None:
         self.world = world
         self.free = asyncio.Semaphore(ENVIRONMENTS)
         self.waiting = 0
@@ -72,7 +72,7 @@ async def polled(gateway: Gateway, run_id: str) -> AsyncIterator[list[asyncio.Ta
         await asyncio.gather(*polls, return_exceptions=True)
 
 
-async def test_sixty_long_polls_of_one_user_leave_room_for_another(world: World) -> None:
+async def test_sixty_long_polls_of_one_user_leave_room_for_another(world: ServiceBench) -> None:
     gateway = Gateway(world)
     run = await world.run((await world.thread()).id)
     async with asyncio.timeout(30), polled(gateway, run.id) as polls:
@@ -84,7 +84,9 @@ async def test_sixty_long_polls_of_one_user_leave_room_for_another(world: World)
         assert (await gateway.threads(BOB)).items[0].id == bobs.id
 
 
-async def test_another_user_may_wait_as_long_as_not_all_places_are_taken(world: World) -> None:
+async def test_another_user_may_wait_as_long_as_not_all_places_are_taken(
+    world: ServiceBench,
+) -> None:
     world.runtime = replace(
         world.runtime, settings=world.runtime.settings.model_copy(update={"max_waits": MOST})
     )
@@ -97,7 +99,7 @@ async def test_another_user_may_wait_as_long_as_not_all_places_are_taken(world: 
     assert sum(paced.slept) == 25
 
 
-async def test_a_place_comes_back_however_the_request_ends(world: World) -> None:
+async def test_a_place_comes_back_however_the_request_ends(world: ServiceBench) -> None:
     run = await world.run((await world.thread()).id)
 
     async def breaks(_: float) -> None:
@@ -110,7 +112,7 @@ async def test_a_place_comes_back_however_the_request_ends(world: World) -> None
     assert await held(ANN, LeaseKind.WAIT, world.clock.now()) == ()
 
 
-async def test_a_place_of_a_process_that_died_comes_back_by_itself(world: World) -> None:
+async def test_a_place_of_a_process_that_died_comes_back_by_itself(world: ServiceBench) -> None:
     run = await world.run((await world.thread()).id)
     paced = ManualPace()
     async with asyncio.timeout(30), polled(Gateway(world), run.id):
@@ -120,7 +122,7 @@ async def test_a_place_of_a_process_that_died_comes_back_by_itself(world: World)
             assert bool(paced.slept) is waits
 
 
-async def test_whoever_finds_what_they_wait_for_takes_no_place(world: World) -> None:
+async def test_whoever_finds_what_they_wait_for_takes_no_place(world: ServiceBench) -> None:
     run, _ = await world.suspended()
 
     class Broken:
@@ -131,7 +133,7 @@ async def test_whoever_finds_what_they_wait_for_takes_no_place(world: World) -> 
     assert (await runs.get(world.runtime, ANN, run.id, 5)).status.value == "suspended"
 
 
-async def test_a_table_that_is_away_answers_at_once(world: World) -> None:
+async def test_a_table_that_is_away_answers_at_once(world: ServiceBench) -> None:
     run = await world.run((await world.thread()).id)
     paced = ManualPace()
 
