@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from layover.values.lease import max_waits
+
 
 class Statement(BaseModel):
     """One permission of the functions that run tools."""
@@ -72,6 +74,8 @@ SUBNET = re.compile("subnet-[0-9a-f]+")
 TITAN = "amazon.titan-embed-text-"
 RESERVED = ("aws", "amazon", "cognito")
 """Cognito takes no domain with one of these words in it, and the stage is part of its name."""
+WAITS_OF_A_NEW_ACCOUNT = 5
+"""An account begins with a concurrency of 10 for everything."""
 BEDROCK_ID = re.compile(r"[a-z0-9][A-Za-z0-9.:_-]*")
 """No wildcard, no ARN, no maker before a slash."""
 
@@ -126,6 +130,7 @@ TUNED: Mapping[str, str] = {
         "run_retention_days",
         *("observer_message_tokens", "reflector_observation_tokens"),
         *("daily_tokens", "daily_cost_usd", "scope", "act_as_scope"),
+        *("max_user_waits", "docs"),
     )
 }
 """Settings that functions are given as they are: field -> variable."""
@@ -191,6 +196,12 @@ class Settings(BaseModel):
     """Ids of subnets in it from which functions reach the model provider and AWS."""
     database_subnets: Names = ()
     """Ids of subnets in it, in two zones at least."""
+    docs: bool = False
+    """Whether `/docs` is open to everybody."""
+    max_user_waits: int | None = Field(default=None, ge=0)
+    """Requests of one user that wait at once; more are answered at once."""
+    max_waits: int | None = Field(default=None, ge=0)
+    """The same of all users. Without it, 60 % of `api_concurrency`, or 5 where nothing is set aside."""
     nat_ami: str | None = None
     """Image of the NAT instance, for example `ami-0123456789abcdef0`. Without it, the newest Amazon
     Linux 2023 of the day on which the instance is first made."""
@@ -239,6 +250,8 @@ class Settings(BaseModel):
     database_backup: timedelta = timedelta(days=7)
     turn_waits_for_database: timedelta = timedelta(seconds=90)
     """A paused cluster takes 15 to 30 s; history is never skipped."""
+    api_waits_for_database: timedelta = timedelta(seconds=20)
+    """What a request may take of its function's time; after that 503 says to ask again."""
     migrate_response: timedelta = timedelta(minutes=15)
     """CloudFormation gives up on the migrations."""
     sweep_every: timedelta = timedelta(minutes=1)
@@ -248,6 +261,10 @@ class Settings(BaseModel):
     api_rate: int = 50
     """Requests a second over all users, then 429."""
     api_burst: int = 100
+    open_rate: int = 2
+    """The same for each path that needs no token: whoever asks there is nobody we know."""
+    open_burst: int = 20
+    """A page and what browsers ask beside it, of some people at once."""
     login_callback: str = "http://localhost:8976/callback"
     """Where `layover login` listens; Cognito compares it letter by letter."""
     password_length: int = 12
@@ -289,6 +306,11 @@ class Settings(BaseModel):
         if self.issuer and self.mfa is not Mfa.OPTIONAL:
             raise ValueError(
                 "mfa is of the stack's own user pool: your issuer decides for its users"
+            )
+        if self.sign_up and not (self.daily_tokens or self.daily_cost_usd):
+            raise ValueError(
+                "sign_up needs daily_tokens or daily_cost_usd (better both): strangers would spend "
+                "without a limit"
             )
         if self.budget_usd and not self.alarms_email:
             raise ValueError("budget_usd needs alarms_email: somebody has to be told")
@@ -367,6 +389,13 @@ class Settings(BaseModel):
     def protects(self) -> bool:
         """Whether deletion is refused until a deployment says otherwise."""
         return self.retain and self.protection
+
+    @property
+    def waits(self) -> int:
+        """Requests of all users that wait at once."""
+        if self.max_waits is not None:
+            return self.max_waits
+        return max_waits(self.api_concurrency) or WAITS_OF_A_NEW_ACCOUNT
 
     @property
     def prefix(self) -> str:

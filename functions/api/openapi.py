@@ -2,17 +2,15 @@
 
 import json
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-from aws_lambda_powertools.event_handler.openapi import swagger_ui
 from aws_lambda_powertools.event_handler.openapi.models import HTTPBearer, Server, Tag
-from aws_lambda_powertools.event_handler.openapi.swagger_ui import generate_swagger_html
 
 from api.app import resolver
 from api.corrections import correct
 from api.links import add_links
 from api.problems import Problem
+from api.reference import page
 from layover.values.access import DISCOVERY, RESOURCE_HEADER
 
 _REFS = "#/components/schemas/{model}"
@@ -49,16 +47,10 @@ def document() -> str:
     return json.dumps(_with_problems(spec))
 
 
+@cache
 def docs_page() -> str:
-    """Swagger UI with everything in it: no other host is asked."""
-    folder = Path(swagger_ui.__file__).parent
-    return generate_swagger_html(
-        document().replace("</", "<\\/"),
-        (folder / "swagger-ui-bundle.min.js").read_text(encoding="utf-8"),
-        (folder / "swagger-ui.min.css").read_text(encoding="utf-8"),
-        "",
-        None,
-    )
+    """The document as a page."""
+    return page(json.loads(document()))
 
 
 def _with_problems(spec: dict[str, Any]) -> dict[str, Any]:

@@ -44,7 +44,7 @@ class NewFile(Body):
     description="Then `PUT` its bytes to `upload_url` with its type as `Content-Type`, and name it in "
     "a message. It belongs to the first thread that names it and goes with that.",
     operation_id="create_file",
-    responses=answers(201, FileUpload, "Where its bytes go", 400, 413),
+    responses=answers(201, FileUpload, "Where its bytes go", 400, 413, 429),
 )
 def create_file(body: NewFile) -> Response[str]:
     upload = call_of(router).do(files.create, body.name, body.mime_type, body.size)

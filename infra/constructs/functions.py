@@ -163,6 +163,7 @@ class Functions(Construct):
             **{variable: getattr(settings, field) for field, variable in TUNED.items()},
             **self._database(name),
             "LAYOVER_SERVICE": settings.prefix,
+            "LAYOVER_MAX_WAITS": settings.waits,
             "LAYOVER_TABLE": world.table,
             "LAYOVER_BUCKET": world.bucket,
             "LAYOVER_STATE_MACHINE_ARN": world.resources.machine,
@@ -181,7 +182,11 @@ class Functions(Construct):
 
     def _database(self, name: str) -> dict[str, object]:
         address = self._world.database
-        waking = self._settings.turn_waits_for_database
+        settings = self._settings
+        # Behind a request is somebody who waits for the answer.
+        waking = (
+            settings.api_waits_for_database if name == "api" else settings.turn_waits_for_database
+        )
         owns = name == MIGRATE
         return {
             "LAYOVER_DATABASE_ADMIN_URL": address.url(address.admin),

@@ -51,6 +51,8 @@ def vpc(synthesize: Synthesize) -> Synthesized:
         alarms_email="ann@example.com",
         budget_usd="20",
         machine_client="true",
+        docs="true",
+        max_user_waits="5",
         daily_tokens="100000",
         daily_cost_usd="2.5",
     )

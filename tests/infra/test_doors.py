@@ -9,7 +9,7 @@ from infra.calls import CALLS
 from infra.settings import FUNCTIONS, Settings
 from layover.local.login import PORT
 from layover.local.second_factor import SCOPE
-from layover.values.access import OPEN_PATHS
+from layover.values.access import DOCS, OPEN_PATHS
 from support.aws.templates import Synthesized
 
 PUSHING = sorted(name for name, calls in CALLS.items() if calls.pushes)
@@ -35,9 +35,42 @@ def routes(stack: Synthesized, protocol: str) -> dict[str, dict[str, Any]]:
     return {p["RouteKey"]: p for p in found if p["ApiId"] == {"Ref": api}}
 
 
-def test_only_the_open_paths_are_open(stack: Synthesized) -> None:
-    free = {key for key, p in routes(stack, "HTTP").items() if p["AuthorizationType"] == "NONE"}
-    assert free == {f"GET {path}" for path in OPEN_PATHS}
+def open_routes(stack: Synthesized) -> set[str]:
+    """Keys of the routes that need no token."""
+    return {key for key, p in routes(stack, "HTTP").items() if p["AuthorizationType"] == "NONE"}
+
+
+def test_only_the_open_paths_are_open(vpc: Synthesized, express: Synthesized) -> None:
+    assert open_routes(vpc) == {f"GET {path}" for path in OPEN_PATHS}
+    # The documentation is there for whom it is asked for.
+    assert open_routes(express) == {f"GET {path}" for path in OPEN_PATHS - {DOCS}}
+    for stack, docs in ((vpc, "True"), (express, "False")):
+        assert stack.functions()["api"]["Environment"]["Variables"]["LAYOVER_DOCS"] == docs
+
+
+def test_open_paths_answer_twice_a_second(stack: Synthesized) -> None:
+    """A stage whose routes are not there yet cannot be made."""
+    found = stack.of_type("AWS::ApiGatewayV2::Stage").values()
+    (stage,) = (r for r in found if r["Properties"]["StageName"] == "$default")
+    settings = stage["Properties"]["RouteSettings"]
+    assert settings.keys() == open_routes(stack)
+    assert {s["ThrottlingRateLimit"] for s in settings.values()} == {2}
+    assert {s["ThrottlingBurstLimit"] for s in settings.values()} == {20}
+    there = stack.of_type("AWS::ApiGatewayV2::Route")
+    before = {there[n]["Properties"]["RouteKey"] for n in stage["DependsOn"] if n in there}
+    assert settings.keys() == before
+
+
+def test_request_waits_for_a_sleeping_database_as_long_as_it_can_be_answered(
+    stack: Synthesized,
+) -> None:
+    functions = stack.functions()
+    waits = {
+        name: int(f["Environment"]["Variables"].get("LAYOVER_DATABASE_WAKING_S", 0))
+        for name, f in functions.items()
+    }
+    assert {name: s for name, s in waits.items() if s} == {"api": 20, "turn": 90}
+    assert waits["api"] + 5 < functions["api"]["Timeout"] < 30
 
 
 def test_everything_else_needs_a_token_with_the_scope(stack: Synthesized) -> None:
@@ -132,6 +165,12 @@ def test_login_listens_where_the_pool_sends_browsers_back() -> None:
     assert Settings().login_callback == f"http://localhost:{PORT}/callback"
 
 
+def test_api_knows_how_many_requests_may_wait(stack: Synthesized) -> None:
+    api = stack.functions()["api"]
+    waits = int(api["Environment"]["Variables"]["LAYOVER_MAX_WAITS"])
+    assert 0 < waits < api.get("ReservedConcurrentExecutions", 10)
+
+
 def test_long_polls_take_a_bounded_share(vpc: Synthesized, plain: Synthesized) -> None:
     assert vpc.functions()["api"]["ReservedConcurrentExecutions"] == 100
     reserving = [n for n, f in vpc.functions().items() if "ReservedConcurrentExecutions" in f]
@@ -202,8 +241,19 @@ def test_sockets_are_those_of_this_stack(stack: Synthesized) -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"issuer": "https://id.example"}, {"budget_usd": "5"}, {"budget_usd": "-1"}, {"stage": "Dev"}],
+    [
+        {"issuer": "https://id.example"},
+        {"budget_usd": "5"},
+        {"budget_usd": "-1"},
+        {"stage": "Dev"},
+        {"sign_up": "true"},
+    ],
 )
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match=r"audience|alarms_email|greater than 0|pattern"):
+    with pytest.raises(ValueError, match=r"audience|alarms_email|greater than 0|pattern|sign_up"):
         Settings.from_context((wrong | {"stages": "none"}).get)
+
+
+@pytest.mark.parametrize("limit", [{"daily_tokens": "100000"}, {"daily_cost_usd": "0.5"}], ids=str)
+def test_strangers_may_sign_up_where_a_day_has_a_limit(limit: dict[str, str]) -> None:
+    assert Settings.from_context((limit | {"sign_up": "true", "stages": "none"}).get).sign_up

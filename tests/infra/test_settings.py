@@ -182,6 +182,20 @@ def test_two_stages_share_no_name() -> None:
     assert one.key_parameter != other.key_parameter
 
 
+@pytest.mark.parametrize(
+    ("context", "waits"),
+    [
+        ({}, 60),
+        ({"api_concurrency": "10"}, 6),
+        ({"api_concurrency": "0"}, 5),
+        ({"max_waits": "0"}, 0),
+    ],
+    ids=str,
+)
+def test_not_all_that_answers_requests_may_wait(context: dict[str, str], waits: int) -> None:
+    assert said(context).waits == waits
+
+
 def test_every_function_has_its_permissions() -> None:
     assert FUNCTIONS.keys() == CALLS.keys()
 

@@ -1,6 +1,7 @@
 """The document that describes the API, and the page that shows it."""
 
 import re
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -103,7 +104,39 @@ def test_the_docs_ask_no_other_host(api: Api) -> None:
     answer = api.get("/docs", sub=None)
     assert answer.status == 200
     assert answer.headers["content-type"].startswith("text/html")
-    assert not re.search(r"<(script|link)[^>]+(src|href)\s*=", answer.body)
+    assert not re.search(r"<script|<link|\b(src|url)\s*[=(]|@import", answer.body)
+    assert set(re.findall(r'href="([^"]*)"', answer.body)) == {"openapi.json"}
+
+
+def test_the_docs_are_small_and_show_every_call(api: Api) -> None:
+    page = api.get("/docs", sub=None).body
+    assert len(page) < 150_000
+    for method, path in CALLS:
+        assert f"<b>{method.upper()}</b> <code>{path}</code>" in page
+    for name in api.get("/openapi.json", sub=None).json["components"]["schemas"]:
+        assert f"<summary><code>{name}</code></summary>" in page
+
+
+@pytest.mark.parametrize("path", ["/", "/docs", "/openapi.json"])
+def test_what_everybody_may_ask_is_kept_by_clients_and_sent_compressed(api: Api, path: str) -> None:
+    first = api.get(path, sub=None)
+    assert first.headers["cache-control"] == "public, max-age=300"
+    tag = first.headers["etag"]
+    for known in (tag, tag.removeprefix("W/"), f'"other", {tag}'):
+        again = api.get(path, sub=None, headers={"If-None-Match": known})
+        assert (again.status, again.body, again.headers["etag"]) == (304, "", tag)
+    assert api.get(path, sub=None, headers={"If-None-Match": '"other"'}).body == first.body
+    small = api.get(path, sub=None, headers={"Accept-Encoding": "gzip"})
+    assert small.headers["content-encoding"] == "gzip"
+
+
+def test_a_deployment_without_docs_has_no_such_page_and_names_none(api: Api) -> None:
+    assert 'href="docs"' in api.get("/", sub=None).body
+    settings = api.world.runtime.settings.model_copy(update={"docs": False})
+    api.world.runtime = replace(api.world.runtime, settings=settings)
+    api.get("/docs", sub=None).problem(404, "not-found")
+    assert "docs" not in api.get("/", sub=None).body
+    assert api.get("/openapi.json", sub=None).status == 200
 
 
 def schemas(value: Any) -> list[dict[str, Any]]:

@@ -26,6 +26,7 @@ from layover.local.runner import Runner, RunnerFailed
 
 from .conftest import TOYS, eventually, settings_for, variables_for
 
+LOCAL = {"X-Layover-Local": "1"}
 INITDB_HANGS = """
 import subprocess
 from layover.local import postgres, runner
@@ -90,7 +91,7 @@ async def url_of(process: asyncio.subprocess.Process) -> str:
 
 async def services_of(process: asyncio.subprocess.Process) -> dict[str, str]:
     async with httpx2.AsyncClient(base_url=await url_of(process), timeout=40) as http:
-        services: dict[str, str] = (await http.get("/_local/services")).json()
+        services: dict[str, str] = (await http.get("/_local/services", headers=LOCAL)).json()
         assert (await http.get("/healthz")).status_code == 200
         return services
 
@@ -229,7 +230,7 @@ async def test_stop_answers_open_requests_and_says_which_runs_were_open(
             headers = {"Authorization": "Bearer dev:ann"}
             call = asyncio.create_task(http.get("/x?do=hang", headers=headers))
             listed = f"{url}/_local/environments"
-            await eventually(lambda: '"busy": true' in httpx2.get(listed).text)
+            await eventually(lambda: '"busy": true' in httpx2.get(listed, headers=LOCAL).text)
             process.terminate()
             assert (await call).status_code == 502
         output, _ = await asyncio.wait_for(process.communicate(), 10)

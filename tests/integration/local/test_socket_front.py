@@ -47,6 +47,15 @@ async def test_a_handshake_that_the_function_refuses_is_refused_without_a_word_i
     assert caplog.records == []
 
 
+async def test_a_handshake_under_another_name_of_this_machine_never_reaches_the_function() -> None:
+    """A page whose name leads here (DNS rebinding)."""
+    async with serving() as served:
+        with pytest.raises(InvalidStatus) as refused:
+            await served.connect(name="evil.example").__aenter__()
+        assert refused.value.response.status_code == 421
+        assert served.function.events == []
+
+
 async def test_events_have_the_shape_of_api_gateways() -> None:
     async with serving() as served:
         async with served.connect("?ticket=a%2Bb&x=") as client:

@@ -16,6 +16,8 @@ EVENT_PREFIX = "EVENT#"
 ERASED_PREFIX = "ERASED#"
 CONNECTION = "CONNECTION"
 SPENT = "SPENT"
+LEASES = "LEASES"
+"""Partition of the leases that count for all users together. No owner: it is everybody's."""
 SWITCH = "STOP"
 """Both keys of the one item that stops everything while it is there. No owner: it is the operator's."""
 
@@ -64,6 +66,11 @@ class Keys:
     def day(self, day: datetime) -> str:
         """Partition of what the owner has spent on a day: SPENT."""
         return f"U#{self.hash}#DAY#{day:%Y-%m-%d}"
+
+    @property
+    def leases(self) -> str:
+        """Partition of what the owner holds: an item for each kind."""
+        return f"U#{self.hash}#LEASES"
 
     def blob(self, *segments: str) -> str:
         """An S3 key below the owner's prefix; each segment is percent-encoded."""

@@ -79,6 +79,7 @@ def runtime() -> Runtime:
         embedder_named=_embedder_named,
         metrics=_metrics(),
         allowance=_Lazy(_allowance),
+        leases=_Lazy(_leases),
         background=_Lazy(_background) if environment().compact_function else None,
         sockets=_lazy_sockets(),
     )
@@ -105,6 +106,15 @@ def _allowance() -> Any:
     table = DynamoTable(lambda: client("dynamodb"), env.table)
     limited = env.daily_tokens is not None or env.daily_cost_usd is not None
     return TableAllowance(table, SystemClock(), counts=limited)
+
+
+@cache
+def _leases() -> Any:
+    from layover.adapters.aws import client
+    from layover.adapters.journal.dynamodb import DynamoTable
+    from layover.adapters.journal.leases import TableLeases
+
+    return TableLeases(DynamoTable(lambda: client("dynamodb"), environment().table))
 
 
 def _lazy_sockets() -> Any:

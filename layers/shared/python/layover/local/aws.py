@@ -21,6 +21,7 @@ from layover.adapters.journal.schema import TABLE, TIME_TO_LIVE
 from layover.clock import SystemClock, rfc3339
 from layover.keys import META, Keys
 from layover.local import dynamodb, interpreter
+from layover.local.doors import is_loopback
 from layover.local.invocation import ACCOUNT, REGION, InvokeResult, LambdaError
 from layover.local.lambda_service import LambdaService
 from layover.local.presigned import is_as_signed
@@ -115,6 +116,9 @@ class Services:
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request of an AWS client."""
+        if not is_loopback([environ.get("HTTP_HOST", "")]):
+            refusal = _error(421, "MisdirectedRequest", "this system answers its own machine alone")
+            return refusal.send(start_response)
         target = environ.get("HTTP_X_AMZ_TARGET", "")
         if match := _INVOKE.match(environ["PATH_INFO"]):
             return self._invoke(unquote(match["name"]), environ).send(start_response)

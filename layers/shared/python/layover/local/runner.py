@@ -29,6 +29,7 @@ from layover.local.postgres import Postgres
 from layover.local.postgres_data import PostgresFailed
 from layover.local.settings import Settings, child_variables, function_variables
 from layover.local.socket_front import WebSocketFront
+from layover.values.lease import max_waits
 
 logger = logging.getLogger(__name__)
 
@@ -205,6 +206,7 @@ class Runner:
             "LAYOVER_SOCKET_ENDPOINT": self.aws.endpoint_url,
             "LAYOVER_SOCKET_FUNCTION": "sockets",
             "LAYOVER_EVENT_BUS": "default",
+            "LAYOVER_MAX_WAITS": str(max_waits(self.settings.api_concurrency)),
             "LAYOVER_SWEEP_PATIENCE_S": "2",
             "LAYOVER_DATABASE_URL": self._postgres.dsn(RUNTIME_ROLE),
         }

@@ -39,6 +39,10 @@ class Files:
         key = self._upload_key(facts.id)
         return await self._blobs.upload_url(key, facts.mime_type, facts.size, lifetime)
 
+    async def has_come(self, file_id: str) -> bool:
+        """Whether bytes were uploaded."""
+        return await self._blobs.head(self._upload_key(file_id)) is not None
+
     async def facts(self, file_id: str) -> FileFacts | None:
         """What is known of a file; None for unknown and foreign ones, and for one that goes."""
         found = await self._found(file_id)

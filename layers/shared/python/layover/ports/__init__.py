@@ -19,6 +19,7 @@ from layover.ports.journal import (
     StaleHead,
     Watched,
 )
+from layover.ports.leases import Leases, NoLeases
 from layover.ports.notes import NoteStore
 from layover.ports.recall import RecallStore
 from layover.ports.sockets import (
@@ -69,9 +70,11 @@ __all__ = [
     "EventSink",
     "Ids",
     "Journal",
+    "Leases",
     "MemoryStore",
     "Metrics",
     "NoAllowance",
+    "NoLeases",
     "NoMetrics",
     "NoSink",
     "NoteStore",
@@ -114,6 +117,7 @@ class Runtime:
     """The embedder of a model, for agents that name one of their own."""
     metrics: Metrics = field(default_factory=NoMetrics)
     allowance: Allowance = field(default_factory=NoAllowance)
+    leases: Leases = field(default_factory=NoLeases)
     background: Background | None = None
     """None: nothing is observed ahead while a run goes on."""
     aborts: Aborts | None = None

@@ -320,6 +320,21 @@ class Journal(Protocol):
         not driven by `execution` any more. `fresh`: it has all its attempts again."""
         ...
 
+    async def spend(
+        self,
+        owner: str,
+        run_id: str,
+        execution: str,
+        events: int,
+        limit: int,
+        *,
+        fresh: bool = False,
+    ) -> int | None:
+        """Add to the events that the execution may have spent of its history; their number by now. Above
+        `limit` the sweeper looks at the run at once. `fresh`: it has all its attempts again. None: the
+        run is over, or driven by another execution."""
+        ...
+
     async def saved(self, owner: str, run_id: str, thread_id: str) -> None:
         """Record that a run that was over unsaved is in the database now."""
         ...

@@ -57,7 +57,7 @@ class Connections(Protocol):
         ...
 
     async def close(self, connection_id: str) -> None:
-        """Forget a connection and all that it follows. Repeatable."""
+        """Forget a connection and all that it follows; its owner may open another. Repeatable."""
         ...
 
     async def subscribe(self, line: Line, token_expires_at: datetime | None, after: int) -> bool:

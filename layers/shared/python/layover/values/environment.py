@@ -30,7 +30,8 @@ class Environment(BaseModel):
     database_auth: Literal["url", "iam"] = Field(default="url", alias="LAYOVER_DATABASE_AUTH")
     """`url`: what the URLs say is all. `iam`: a signed token is the password of each connection."""
     database_waking_s: float = Field(default=0, ge=0, alias="LAYOVER_DATABASE_WAKING_S")
-    """Turn waits for a sleeping database (90 s): history is never skipped. `api` never does."""
+    """Turn waits for a sleeping database (90 s): history is never skipped. `api` waits for as long as
+    its caller does (20 s)."""
     agents: str = Field(default="user_agents", alias="LAYOVER_AGENTS")
     provider: Literal["openai", "bedrock"] = Field(default="openai", alias="LAYOVER_PROVIDER")
     """`bedrock`: signed with the role, in its own region; neither a key nor OPENAI_BASE_URL is read."""
@@ -60,6 +61,9 @@ class Environment(BaseModel):
     client_id: str | None = Field(default=None, alias="LAYOVER_CLIENT_ID")
     daily_tokens: int | None = Field(default=None, ge=1, alias="LAYOVER_DAILY_TOKENS")
     daily_cost_usd: Decimal | None = Field(default=None, gt=0, alias="LAYOVER_DAILY_COST_USD")
+    docs: bool = Field(default=True, alias="LAYOVER_DOCS")
+    max_user_waits: int = Field(default=10, ge=0, alias="LAYOVER_MAX_USER_WAITS")
+    max_waits: int = Field(default=60, ge=0, alias="LAYOVER_MAX_WAITS")
     service: str = Field(default="layover", alias="LAYOVER_SERVICE")
     """Dimension of every metric, and part of every log line: which deployment of an account it is."""
     sweep_patience_s: float = Field(default=60, gt=0, alias="LAYOVER_SWEEP_PATIENCE_S")
@@ -90,6 +94,9 @@ class Environment(BaseModel):
                 issuer=self.issuer,
                 client_id=self.client_id,
             ),
+            docs=self.docs,
+            max_user_waits=self.max_user_waits,
+            max_waits=self.max_waits,
             daily_tokens=self.daily_tokens,
             daily_cost_usd=self.daily_cost_usd,
         )

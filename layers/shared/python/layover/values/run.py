@@ -13,6 +13,8 @@ from layover.values.usage import Usage
 
 MAX_ATTEMPTS = 5
 """Attempts since the last journaled step (BEHAVIOUR 5.6)."""
+TURN_EVENTS = 70
+"""Most events that a turn adds to its execution's history, with all its retries and a compaction."""
 MAX_WINDOW = 40
 """Calls that run or wait at once (an inline Map starts 40 branches)."""
 BUDGET_TOOL = "layover.budget"
@@ -275,8 +277,8 @@ class RunMeta(Value):
     """False while the outcome is over but not in Postgres (DESIGN 2, the end)."""
     decided: frozenset[str] = frozenset()
     """Keys of the calls that are decided and not yet settled."""
-    turns: int = 0
-    """Turns of the present execution."""
+    history: int = 0
+    """Most events that the present execution may have spent of its history."""
     lost_at: Time | None = None
     """When the sweeper first found no execution that drives the run."""
     compacted_for: int = 0

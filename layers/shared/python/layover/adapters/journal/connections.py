@@ -8,6 +8,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
+from layover.adapters.journal.leases import TableLeases
 from layover.adapters.journal.table import (
     Above,
     Action,
@@ -37,6 +38,7 @@ class TableConnections:
 
     def __init__(self, table: Table) -> None:
         self._table = table
+        self._leases = TableLeases(table)
 
     async def put_ticket(self, ticket: Ticket) -> None:
         """See `ports.Connections`."""
@@ -80,14 +82,7 @@ class TableConnections:
     async def get(self, connection_id: str) -> Connection | None:
         """See `ports.Connections`."""
         item = await self._item(connection_id)
-        if item is None:
-            return None
-        return Connection(
-            id=item["id"],
-            owner=item["owner"],
-            token_expires_at=_moment(item.get("token_until")),
-            ends_at=from_rfc3339(item["ends_at"]),
-        )
+        return None if item is None else _connection(item)
 
     async def close(self, connection_id: str) -> None:
         """See `ports.Connections`. The connection itself goes last, once it follows nothing: whoever
@@ -98,6 +93,7 @@ class TableConnections:
             with suppress(ConditionFailed):
                 alone = Delete(connection_key(connection_id), CONNECTION, when=Missing("runs"))
                 await self._table.write(alone)
+            await self._leases.give_back(_connection(item).lease)
 
     async def subscribe(self, line: Line, token_expires_at: datetime | None, after: int) -> bool:
         """See `ports.Connections`. The run's number of subscriptions is part of every condition of
@@ -168,6 +164,15 @@ class TableConnections:
 
     async def _item(self, connection_id: str) -> Item | None:
         return await self._table.get(connection_key(connection_id), CONNECTION)
+
+
+def _connection(item: Item) -> Connection:
+    return Connection(
+        id=item["id"],
+        owner=item["owner"],
+        token_expires_at=_moment(item.get("token_until")),
+        ends_at=from_rfc3339(item["ends_at"]),
+    )
 
 
 def _run(line: Line) -> str:

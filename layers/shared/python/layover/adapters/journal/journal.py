@@ -42,6 +42,7 @@ from layover.values.page import Page
 from layover.values.run import (
     CANCELLED_TOOLS_HAVE,
     MAX_ATTEMPTS,
+    TURN_EVENTS,
     CallRecord,
     Decision,
     OnBusy,
@@ -283,6 +284,19 @@ class TableJournal:
         """See `ports.Journal`."""
         return await self._requests.succeed(owner, run_id, execution, fresh)
 
+    async def spend(
+        self,
+        owner: str,
+        run_id: str,
+        execution: str,
+        events: int,
+        limit: int,
+        *,
+        fresh: bool = False,
+    ) -> int | None:
+        """See `ports.Journal`."""
+        return await self._requests.spend(owner, run_id, execution, events, limit, fresh)
+
     async def saved(self, owner: str, run_id: str, thread_id: str) -> None:
         """See `ports.Journal`."""
         await self._requests.saved(owner, run_id, thread_id)
@@ -300,7 +314,7 @@ class TableJournal:
         # boto3 may repeat a write whose answer was lost: the taker's own name means that it has it.
         taker = secrets.token_hex(8)
         changes = {"updated_at": rfc3339(self._clock.now()), "taker": taker}
-        counts = {"epoch": 1, "attempts": 1, "turns": 1}
+        counts = {"epoch": 1, "attempts": 1, "history": TURN_EVENTS}
         new = all_of(*parts, Differs("taker", taker))
         try:
             taken = await self._table.write(Update(pk, META, set=changes, add=counts, when=new))

@@ -145,7 +145,7 @@ def run_from(owner: str, item: Item, body: str, outcome_text: str | None) -> Run
         model=outcome.get("model"),
         saved=item.get("saved", True),
         decided=frozenset(item.get("decided", ())),
-        turns=item.get("turns", 0),
+        history=item.get("history", 0),
         lost_at=from_rfc3339(item["lost_at"]) if "lost_at" in item else None,
         compacted_for=item.get("compacted_for", 0),
         compacted_before=item.get("compacted_before", 0),

@@ -295,7 +295,7 @@ class Requests:
         changes: dict[str, Any] = {
             "n": n,
             "execution": f"{run_id}-{n}",
-            "turns": 0,
+            "history": 0,
             "lost_at": None,
             "gsi2sk": rfc3339(self._clock.now()),
             **({"attempts": 0} if fresh else {}),
@@ -307,6 +307,25 @@ class Requests:
         except ConditionFailed:
             return None
         return n
+
+    async def spend(
+        self, owner: str, run_id: str, execution: str, events: int, limit: int, fresh: bool
+    ) -> int | None:
+        """Count events of the execution; see `ports.Journal`."""
+        pk = Keys(owner).run(run_id)
+        driven = all_of(Equals("status", Status.RUNNING.value), Equals("execution", execution))
+        attempts = {"attempts": 0} if fresh else {}
+        try:
+            item = await self._table.write(
+                Update(pk, META, set=attempts, add={"history": events}, when=driven)
+            )
+            assert item is not None
+            if item["history"] > limit:
+                soon = {"gsi2sk": rfc3339(self._clock.now())}
+                await self._table.write(Update(pk, META, set=soon, when=driven))
+        except ConditionFailed:
+            return None
+        return int(item["history"])
 
     async def look_again(
         self, owner: str, run_id: str, seen: datetime, at: datetime, lost_at: datetime | None
