@@ -13,6 +13,8 @@ from layover.values.file import MAX_NAME, FileFacts, FileUpload, is_mime_type, l
 from layover.values.message import FilePart, InputPart
 
 UPLOAD_WITHIN = timedelta(minutes=15)
+UNUSED_LIVES = timedelta(days=1)
+"""How long a file waits for a message that names it."""
 LINK_LIVES = timedelta(minutes=5)
 """CONTRACT 3."""
 MAX_FILES = 20
@@ -30,6 +32,8 @@ async def create(runtime: Runtime, owner: str, name: str, mime_type: str, size: 
     )
     if size > largest(mime_type):
         raise TooLarge(f"a file of this type may have {largest(mime_type)} bytes")
+    # Before there is anything: whatever dies, a file that no message names goes.
+    await runtime.journal.look_later(owner, "file", facts.id, facts.created_at + UNUSED_LIVES)
     files = Files(runtime.blobs, owner)
     await files.announce(facts)
     url = await files.upload_url(facts, UPLOAD_WITHIN)
