@@ -165,7 +165,7 @@ class World:
             journal=self.journal,
             threads=self.threads,
             memory=InMemoryMemory(self.threads),
-            blobs=MemoryBlobs(),
+            blobs=MemoryBlobs(self.clock),
             model=cast(ChatModel, None),
             callbacks=self.callbacks,
             clock=self.clock,
