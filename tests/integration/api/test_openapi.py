@@ -37,6 +37,8 @@ CALLS = {
     ("get", "/files/{file_id}"),
     ("get", "/runs/{run_id}/tool-calls/{tool_call_id}/result"),
     ("post", "/socket-tickets"),
+    ("get", "/me/export"),
+    ("delete", "/me"),
 }
 
 
