@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from layover.keys import DUE_PREFIX, HEAD, META, Keys
+from layover.keys import HEAD, META, Keys, due_key
 from support.kills.proxy import PostgresProxy
 from support.kills.story import Line, Point, Scenario, Story
 from support.providers.openai import say
@@ -349,7 +349,7 @@ class Client:
         """What is left of a deleted thread, once erasing it has come to its end."""
         system = self.system
         self.let_alone(Keys(self.name).thread(thread), HEAD)
-        self.let_alone(Keys(self.name).partition, DUE_PREFIX)
+        self.let_alone(Keys(self.name).partition, due_key("owner", ""))
         story.seconds = time.monotonic() - began
         self.closed(run_id)
         assert self.ask("GET", f"/threads/{thread}").status == 404
