@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx2
 
 from layover.adapters.journal.schema import WATCH_INDEX
+from layover.clock import rfc3339
 from layover.keys import DUE
 from support.aws.recorded_agents import PLENTY, plenty
 from support.kills.scenarios import DOOMED, HALF_DELETED, LOST, UNSENT
@@ -235,7 +237,9 @@ def forgotten(system: Recorded, brain: Brain) -> None:
 
 def outlived(system: Recorded) -> None:
     """Months pass, and the sweeper looks at what was left."""
-    system.caller().want(200, "POST", "/_local/clock", {"advance_s": 100 * 86_400})
+    months = timedelta(days=100)
+    system.caller().want(200, "POST", "/_local/clock", {"advance_s": months.total_seconds()})
+    now = rfc3339(datetime.now(UTC) + months)
     dynamodb, table = system.aws("dynamodb"), system.services["table"]
 
     def due() -> int:
@@ -243,8 +247,8 @@ def outlived(system: Recorded) -> None:
             dynamodb.query(
                 TableName=table,
                 IndexName=WATCH_INDEX,
-                KeyConditionExpression="gsi2pk = :p",
-                ExpressionAttributeValues={":p": {"S": DUE}},
+                KeyConditionExpression="gsi2pk = :p AND gsi2sk <= :t",
+                ExpressionAttributeValues={":p": {"S": DUE}, ":t": {"S": now}},
                 Select="COUNT",
             )["Count"]
         )
