@@ -127,7 +127,7 @@ TUNED: Mapping[str, str] = {
     for name in (
         *("model", "embedder_model", "title_model", "observer_model", "extractor_model"),
         *("last_messages", "semantic_recall_top_k", "node_memory_days", "log_level"),
-        "run_retention_days",
+        *("run_retention_days", "thread_retention_days", "entry_retention_days"),
         *("observer_message_tokens", "reflector_observation_tokens"),
         *("daily_tokens", "daily_cost_usd", "scope", "act_as_scope"),
         *("max_user_waits", "docs"),
@@ -222,6 +222,8 @@ class Settings(BaseModel):
     reflector_observation_tokens: int | None = Field(default=None, ge=1)
     node_memory_days: int | None = Field(default=None, ge=1)
     run_retention_days: int | None = Field(default=None, ge=1)
+    thread_retention_days: int | None = Field(default=None, ge=1)
+    entry_retention_days: int | None = Field(default=None, ge=1)
     log_level: str | None = Field(default=None, pattern="^(DEBUG|INFO|WARNING|ERROR)$")
     openai_base_url: str | None = None
     """OPENAI_BASE_URL."""

@@ -14,6 +14,7 @@ from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEventV2
 from api import (
     routes_approvals,
     routes_files,
+    routes_me,
     routes_memory,
     routes_meta,
     routes_runs,
@@ -77,6 +78,7 @@ def resolver() -> Resolver:
         routes_approvals,
         routes_memory,
         routes_files,
+        routes_me,
         routes_sockets,
     ):
         app.include_router(module.router)

@@ -23,6 +23,7 @@ _TAGS = {
     "runs": "A run answers one input.",
     "approvals": "Calls that wait for a person.",
     "memory": "What agents remember.",
+    "me": "All that is stored of the caller.",
     "files": "What is uploaded for messages, and what tools made.",
     "meta": "About the API itself.",
 }

@@ -29,7 +29,8 @@ class Bucket(Construct):
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
             cors=[self._rule(settings)] if settings.origins else None,
-            # Nothing that is whole ends by its age: a message may refer to a file long after its upload.
+            # Nothing that is whole ends by its age: a message may refer to a file long after its upload, a
+            # run to what it put here a year ago. The sweeper deletes what is of no use (services/due.py).
             lifecycle_rules=[
                 s3.LifecycleRule(
                     abort_incomplete_multipart_upload_after=duration(settings.unfinished_uploads)

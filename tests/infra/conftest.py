@@ -46,6 +46,8 @@ def vpc(synthesize: Synthesize) -> Synthesized:
         reflector_observation_tokens="30000",
         node_memory_days="90",
         run_retention_days="60",
+        thread_retention_days="365",
+        entry_retention_days="180",
         log_level="WARNING",
         openai_base_url="https://models.example/v1",
         alarms_email="ann@example.com",

@@ -13,6 +13,7 @@ from support.kills.scenarios import (
     DELETED,
     DOOMED,
     FOLLOWED,
+    FORGOTTEN,
     HALF_DELETED,
     LOST,
     STREAMED,
@@ -28,7 +29,15 @@ from support.system.system import Brain
 BUSY, IDLE, WAITING = 5, 6, 20
 """Runs at once: of those that compute, of those that kill the one sweeper that all wait for, and of those
 that kill nothing while they wait until a deleted thread is emptied once more."""
-SAMPLE = {"winding": 8, "streamed": 4, "followed": 4, "lost": 2, "doomed": 2, "half deleted": 2}
+SAMPLE = {
+    "winding": 8,
+    "streamed": 4,
+    "followed": 4,
+    "lost": 2,
+    "doomed": 2,
+    "half deleted": 2,
+    "forgotten": 2,
+}
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +80,7 @@ def test_a_run_survives_a_kill_at_every_point(system: Torture, scenario: Scenari
 def test_who_watches_over_runs_survives_a_kill_at_every_point(
     system: Torture, scenario: Scenario
 ) -> None:
-    kill_everywhere(system, scenario, WAITING if scenario is DELETED else IDLE)
+    kill_everywhere(system, scenario, WAITING if scenario in (DELETED, FORGOTTEN) else IDLE)
 
 
 @pytest.mark.torture
@@ -91,7 +100,7 @@ def test_settle_and_sweep_survive_a_kill_at_points_all_over_them(system: Torture
     began = time.monotonic()
     with ThreadPoolExecutor() as pool:
         found = pool.map(
-            lambda s: kill_here_and_there(system, s, IDLE), (LOST, DOOMED, HALF_DELETED)
+            lambda s: kill_here_and_there(system, s, IDLE), (LOST, DOOMED, HALF_DELETED, FORGOTTEN)
         )
         outcomes = [outcome for each in found for outcome in each]
     check(outcomes, time.monotonic() - began)

@@ -212,7 +212,7 @@ def _of(owner: str) -> str:
 
 def _shown(sort_key: str) -> str:
     """A sort key without what differs from run to run."""
-    return re.sub(r"(EVENT|ERASED|SUB)#.*", r"\1", sort_key)
+    return re.sub(r"(EVENT|ERASED|SUB|DUE)#.*", r"\1", sort_key)
 
 
 def _written(action: Any) -> str:

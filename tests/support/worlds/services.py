@@ -165,6 +165,7 @@ class ServiceBench:
         return build_runtime(
             journal=self.journal,
             threads=self.threads,
+            blobs=MemoryBlobs(self.clock),
             callbacks=self.callbacks,
             clock=self.clock,
             ids=SequentialIds(),

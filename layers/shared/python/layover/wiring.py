@@ -429,7 +429,7 @@ def in_memory_runtime(
     from layover.adapters.inmemory.threads import InMemoryThreads
 
     clock = clock or SystemClock()
-    blobs, threads = MemoryBlobs(), InMemoryThreads()
+    blobs, threads = MemoryBlobs(clock), InMemoryThreads()
     named = {a.name: a for a in agents}
     return Runtime(
         journal=in_memory_journal(clock, blobs, changed),

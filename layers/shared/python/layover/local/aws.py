@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from layover.adapters.journal.schema import TABLE, TIME_TO_LIVE
 from layover.clock import SystemClock, rfc3339
 from layover.keys import META, Keys
-from layover.local import dynamodb, interpreter
+from layover.local import dynamodb, expiry, interpreter
 from layover.local.doors import is_loopback
 from layover.local.invocation import ACCOUNT, REGION, InvokeResult, LambdaError
 from layover.local.lambda_service import LambdaService
@@ -35,6 +35,7 @@ STATE_MACHINE_NAME = "layover"
 STATE_MACHINE_ARN = f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:{STATE_MACHINE_NAME}"
 _in_use = threading.Lock()
 _MOST_EVENTS_KEPT = 10_000
+_EXPIRE_EVERY = timedelta(minutes=1)
 _CONNECTION = re.compile(r"^/@connections/(?P<id>.+)$")
 _INVOKE = re.compile(r"^/2015-03-31/functions/(?P<name>.+)/invocations/?$")
 _START = "AWSStepFunctions.StartExecution"
@@ -134,6 +135,11 @@ class Services:
                 return refusal.send(start_response)
             return self._moto(environ, start_response)
 
+    def expire_items(self, now: datetime) -> None:
+        """Delete what has outlived its time to live, between two requests."""
+        with self._tables:
+            expiry.expire_items(TABLE_NAME, now)
+
     def refuse_starts(self) -> None:
         """Once this is back, every StartExecution is through or refused: one that came later would go on
         in this process, where nobody stops it."""
@@ -221,6 +227,8 @@ class AwsServer:
         self._functions = functions
         self._services = Services(functions, moto, sockets)
         self._server = WsgiServer(self._services)
+        self._clock = SystemClock()
+        self._expired_at: datetime | None = None
 
     @property
     def endpoint_url(self) -> str:
@@ -238,8 +246,16 @@ class AwsServer:
             raise RuntimeError("another runner is active in this process")
         BackendDict.reset()
         dynamodb.install()
+        expiry.install()
         interpreter.install(self.endpoint_url)
         self._server.start()
+
+    def expire_items(self) -> None:
+        """Delete what has outlived its time to live by the system's clock; looks once a minute of it."""
+        now = self._clock.now()
+        if self._expired_at is None or abs(now - self._expired_at) >= _EXPIRE_EVERY:
+            self._expired_at = now
+            self._services.expire_items(now)
 
     def stop_executions(self) -> list[str]:
         """End every execution, start no more; answers the runs that were open, by id. An execution may

@@ -278,6 +278,7 @@ class Runner:
         while True:
             await asyncio.sleep(self.settings.sweep_every.total_seconds())
             try:
+                await asyncio.to_thread(self.aws.expire_items)
                 await self.functions.invoke("sweep", b"{}")
             except Exception:
                 logger.exception("a sweep failed; the next one comes")

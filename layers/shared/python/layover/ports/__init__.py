@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from layover.ports.allowance import Allowance, DayUse, NoAllowance
 from layover.ports.blobs import BlobFacts, Blobs
+from layover.ports.dues import Due, DueKind, Dues
 from layover.ports.entries import EntryStore
 from layover.ports.journal import (
     Accepted,
@@ -64,6 +65,9 @@ __all__ = [
     "DayUse",
     "Deadline",
     "Decided",
+    "Due",
+    "DueKind",
+    "Dues",
     "Embedder",
     "Ended",
     "EntryStore",

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
+from layover.ports.dues import Dues
 from layover.values.event import Event, EventPage
 from layover.values.page import Page
 from layover.values.run import (
@@ -156,7 +157,7 @@ class Decided:
     token: str | None
 
 
-class Journal(Protocol):
+class Journal(Dues, Protocol):
     """Threads' heads, runs, their steps, calls and events. Every method names the owner: what
     belongs to somebody else reads as absent."""
 
@@ -180,6 +181,10 @@ class Journal(Protocol):
         """Make the heads that are missing (a restored table, a restarted runner), once."""
         ...
 
+    async def unknow_threads(self, owner: str) -> None:
+        """Forget that the owner's threads are known here."""
+        ...
+
     async def edit_thread(
         self,
         owner: str,
@@ -192,8 +197,23 @@ class Journal(Protocol):
         """Replace what is given. None: no such thread, or it has a title and `untitled_only`."""
         ...
 
-    async def mark_deleted(self, owner: str, thread_id: str) -> ThreadHead | None:
-        """From now on the thread takes no run. Returns the head as it was, None if there is none."""
+    async def mark_deleted(
+        self, owner: str, thread_id: str, *, forget_profile: bool = False
+    ) -> ThreadHead | None:
+        """From now on the thread takes no run, and has no title. Returns the head as it was, None if
+        there is none. `forget_profile`: for whoever erases it."""
+        ...
+
+    async def tombs(self, owner: str, limit: int, cursor: str | None) -> Page[ThreadHead]:
+        """Threads that were deleted."""
+        ...
+
+    async def unmake(self, owner: str, thread_id: str) -> bool:
+        """Take away what is left of a deleted thread. False: it is not erased yet."""
+        ...
+
+    async def erase_run(self, owner: str, thread_id: str, run_id: str) -> None:
+        """Delete a run's records, then what it has in S3."""
         ...
 
     async def accept(

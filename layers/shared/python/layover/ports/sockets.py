@@ -56,6 +56,10 @@ class Connections(Protocol):
         """A connection that was recorded and not closed."""
         ...
 
+    async def of(self, owner: str) -> list[str]:
+        """Ids of the owner's connections that are recorded."""
+        ...
+
     async def close(self, connection_id: str) -> None:
         """Forget a connection and all that it follows; its owner may open another. Repeatable."""
         ...

@@ -16,6 +16,8 @@ from layover.values.lease import MAX_UPLOADS, Lease, LeaseKind
 from layover.values.message import FilePart, InputPart
 
 UPLOAD_WITHIN = timedelta(minutes=15)
+UNUSED_LIVES = timedelta(days=1)
+"""How long a file waits for a message that names it."""
 LINK_LIVES = timedelta(minutes=5)
 """CONTRACT 3."""
 MAX_FILES = 20
@@ -34,6 +36,8 @@ async def create(runtime: Runtime, owner: str, name: str, mime_type: str, size: 
     )
     if size > largest(mime_type):
         raise TooLarge(f"a file of this type may have {largest(mime_type)} bytes")
+    # Before there is anything: whatever dies, a file that no message names goes.
+    await runtime.journal.look_later(owner, "file", facts.id, facts.created_at + UNUSED_LIVES)
     files = Files(runtime.blobs, owner)
     await _may_announce(runtime, files, owner, facts)
     await files.announce(facts)

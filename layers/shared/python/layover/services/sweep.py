@@ -13,6 +13,7 @@ from layover.errors import LayoverError, RetryableError, RunFailed
 from layover.ports import Runtime, Watched
 from layover.services.branches import busy, tend
 from layover.services.cancel import cancel
+from layover.services.due import expire
 from layover.services.ending import end_even_unsaved, start_execution
 from layover.services.erase import erase
 from layover.services.retire import retire
@@ -47,6 +48,7 @@ async def sweep(runtime: Runtime, erase_until: timedelta = ERASE_UNTIL) -> dict[
                 "the sweeper could not help",
                 extra={**asdict(watched), "owner": None, "cause": type(error).__name__},
             )
+    done.update(await expire(runtime, seen, end))
     return dict(done)
 
 

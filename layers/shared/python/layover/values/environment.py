@@ -69,6 +69,13 @@ class Environment(BaseModel):
     sweep_patience_s: float = Field(default=60, gt=0, alias="LAYOVER_SWEEP_PATIENCE_S")
     run_retention_days: int = Field(default=30, ge=1, alias="LAYOVER_RUN_RETENTION_DAYS")
     """After its end; the thread's messages stay in the database."""
+    thread_retention_days: int | None = Field(
+        default=None, ge=1, alias="LAYOVER_THREAD_RETENTION_DAYS"
+    )
+    """Without activity; then the thread is deleted."""
+    entry_retention_days: int | None = Field(
+        default=None, ge=1, alias="LAYOVER_ENTRY_RETENTION_DAYS"
+    )
 
     @property
     def settings(self) -> Settings:
@@ -87,6 +94,8 @@ class Environment(BaseModel):
             log_file=self.log_file,
             sweep_patience=timedelta(seconds=self.sweep_patience_s),
             run_retention=timedelta(days=self.run_retention_days),
+            thread_retention=_days(self.thread_retention_days),
+            entry_retention=_days(self.entry_retention_days),
             node_memory_days=self.node_memory_days,
             access=Access(
                 scope=self.scope,
@@ -100,3 +109,7 @@ class Environment(BaseModel):
             daily_tokens=self.daily_tokens,
             daily_cost_usd=self.daily_cost_usd,
         )
+
+
+def _days(number: int | None) -> timedelta | None:
+    return None if number is None else timedelta(days=number)

@@ -32,6 +32,10 @@ class Settings(Value):
     """How long the records of a finished run live in the journal (BEHAVIOUR 5.7)."""
     node_memory_days: int | None = None
     """Days without a write after which a node's memory counts as empty; None: never."""
+    thread_retention: timedelta | None = None
+    """Without activity for so long, a thread is deleted; None: never."""
+    entry_retention: timedelta | None = None
+    """Entries of episodic memory are deleted so long after the turn that taught them; None: never."""
     access: Access = Access()
     daily_tokens: int | None = None
     """Tokens of a user and day (UTC) after which none of their runs begins; None: no limit."""

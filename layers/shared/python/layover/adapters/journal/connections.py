@@ -31,6 +31,9 @@ from layover.keys import CONNECTION, META, Keys, connection_key, subscription_ke
 from layover.values.socket import Claim, Connection, Held, Line, Ticket
 
 _TICKET = "TICKET"
+_CONNECTIONS = "C#"
+"""Of the owner's index."""
+_PAGE = 100
 
 
 class TableConnections:
@@ -76,6 +79,8 @@ class TableConnections:
             "expires": int(connection.ends_at.timestamp()),
             "gsi2pk": Keys(connection.owner).watch(connection.id) if until else None,
             "gsi2sk": until,
+            "gsi1pk": Keys(connection.owner).partition,
+            "gsi1sk": f"{_CONNECTIONS}{connection.id}",
         }
         await self._table.write(Put(connection_key(connection.id), CONNECTION, item))
 
@@ -83,6 +88,19 @@ class TableConnections:
         """See `ports.Connections`."""
         item = await self._item(connection_id)
         return None if item is None else _connection(item)
+
+    async def of(self, owner: str) -> list[str]:
+        """See `ports.Connections`."""
+        ids: list[str] = []
+        after: str | None = None
+        while True:
+            found = await self._table.query_index(
+                Keys(owner).partition, _CONNECTIONS, limit=_PAGE, forward=True, after=after
+            )
+            ids += [item["id"] for item in found]
+            if len(found) < _PAGE:
+                return ids
+            after = found[-1]["gsi1sk"]
 
     async def close(self, connection_id: str) -> None:
         """See `ports.Connections`. The connection itself goes last, once it follows nothing: whoever

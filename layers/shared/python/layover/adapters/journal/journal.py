@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from layover.adapters.journal.codec import Bodies
+from layover.adapters.journal.dues import TableDues
 from layover.adapters.journal.erasure import Erasure
 from layover.adapters.journal.events import EventLog
 from layover.adapters.journal.heads import Handover, Heads
@@ -58,12 +59,13 @@ from layover.values.thread import ThreadHead
 _STEPS_END = STEP_PREFIX + "~"
 
 
-class TableJournal:
+class TableJournal(TableDues):
     """`Journal`: DynamoDB with `DynamoTable`, memory with `MemoryTable`."""
 
     def __init__(
         self, table: Table, blobs: Blobs, clock: Clock, sink: EventSink | None = None
     ) -> None:
+        super().__init__(table, clock)
         self._table = table
         self._sink = sink or NoSink()
         self._clock = clock
@@ -93,6 +95,10 @@ class TableJournal:
         """See `ports.Journal`."""
         await self._heads.know(owner, heads)
 
+    async def unknow_threads(self, owner: str) -> None:
+        """See `ports.Journal`."""
+        await self._heads.unknow(owner)
+
     async def edit_thread(
         self,
         owner: str,
@@ -105,9 +111,23 @@ class TableJournal:
         """See `ports.Journal`."""
         return await self._heads.edit(owner, thread_id, title, metadata, untitled_only)
 
-    async def mark_deleted(self, owner: str, thread_id: str) -> ThreadHead | None:
+    async def mark_deleted(
+        self, owner: str, thread_id: str, *, forget_profile: bool = False
+    ) -> ThreadHead | None:
         """See `ports.Journal`."""
-        return await self._heads.mark_deleted(owner, thread_id)
+        return await self._heads.mark_deleted(owner, thread_id, forget_profile)
+
+    async def tombs(self, owner: str, limit: int, cursor: str | None) -> Page[ThreadHead]:
+        """See `ports.Journal`."""
+        return await self._heads.tombs(owner, limit, cursor)
+
+    async def unmake(self, owner: str, thread_id: str) -> bool:
+        """See `ports.Journal`."""
+        return await self._heads.unmake(owner, thread_id)
+
+    async def erase_run(self, owner: str, thread_id: str, run_id: str) -> None:
+        """See `ports.Journal`."""
+        await self._erasure.erase_run(Keys(owner), thread_id, run_id)
 
     async def accept(
         self, run: RunMeta, head: ThreadHead, on_busy: OnBusy, request: RequestKey | None
@@ -254,7 +274,11 @@ class TableJournal:
 
     async def retire(self, owner: str, run_id: str, expires_at: datetime) -> None:
         """See `ports.Journal`."""
-        await self._erasure.retire(Keys(owner), run_id, int(expires_at.timestamp()))
+        keys, expires = Keys(owner), int(expires_at.timestamp())
+        thread_id = await self._erasure.expire(keys, run_id, expires)
+        if thread_id is not None:
+            await self.look_later(owner, "run", f"{thread_id}/{run_id}", expires_at)
+        await self._erasure.retire(keys, run_id, expires)
 
     async def erase_late(self, owner: str, thread_id: str) -> None:
         """See `ports.Journal`."""

@@ -77,6 +77,7 @@ def head_from(owner: str, item: Item) -> ThreadHead:
         interrupts=item.get("interrupts", 0),
         unsaved=tuple(item.get("unsaved", ())),
         deleted=bool(item.get("deleted")),
+        forget_profile=bool(item.get("forget_profile")),
         empty_again_at=from_rfc3339(again) if again else None,
     )
 
