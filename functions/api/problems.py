@@ -179,8 +179,9 @@ def answer_error(error: LayoverError, log: str = LOG) -> Response[str]:
         headers["Retry-After"] = str(math.ceil(error.retry_after.total_seconds()))
     if isinstance(error, MethodNotAllowed):
         headers["Allow"] = ", ".join(error.allowed)
-    is_ours = isinstance(error, AgentsNotLoaded)
-    detail = f"{error.told}; {log} says more" if is_ours else error.message
+    detail = error.message
+    if isinstance(error, AgentsNotLoaded):
+        detail = f"{error.told}; {log} says more"
     return problem(kind, detail, errors, extra, headers)
 
 

@@ -29,7 +29,8 @@ def test_a_warning_is_shown_with_where_it_came_from_and_nothing_else_of_it() -> 
 
 
 def test_each_line_is_shown_once_and_whole_from_where_the_log_was(tmp_path: Path) -> None:
-    log, told = tmp_path / "turn.log", []
+    log = tmp_path / "turn.log"
+    told: list[str] = []
     log.write_bytes(line(level="ERROR", message="before"))
     watch = LogWatch([log, tmp_path / "none.log"], told.append)
     entry = line(level="ERROR", message="now")

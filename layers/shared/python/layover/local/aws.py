@@ -264,14 +264,18 @@ class AwsServer:
         open_executions = [each for each in _executions() if each.status == "RUNNING"]
         for execution in open_executions:
             execution.stop(stop_date=datetime.now(UTC), error=None, cause="the runner stops")
-        runs = [json.loads(each.execution_input) for each in open_executions]
-        return sorted({run["run_id"] for run in runs if not self._is_over(run)})
+        return sorted({run for each in open_executions if (run := self._open_run(each))})
 
-    def _is_over(self, run: dict[str, Any]) -> bool:
+    def _open_run(self, execution: Any) -> str | None:
+        """The run's id, None where it is over; the execution's name where it drives none."""
+        told = json.loads(execution.execution_input)
+        if not isinstance(told, dict) or not {"owner", "run_id"} <= told.keys():
+            return str(execution.name)
         table = interpreter.make_client("dynamodb", self.endpoint_url)
-        key = {"pk": {"S": Keys(run["owner"]).run(run["run_id"])}, "sk": {"S": META}}
+        key = {"pk": {"S": Keys(told["owner"]).run(told["run_id"])}, "sk": {"S": META}}
         item = table.get_item(TableName=TABLE_NAME, Key=key, ConsistentRead=True).get("Item")
-        return item is not None and Status(item["status"]["S"]).over
+        is_over = item is not None and Status(item["status"]["S"]).over
+        return None if is_over else str(told["run_id"])
 
     def stop(self) -> None:
         """Stop serving."""

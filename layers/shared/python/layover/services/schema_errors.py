@@ -28,7 +28,8 @@ def schema_errors(schema: dict[str, Any], data: Any) -> list[dict[str, Any]]:
 def _told(error: "ValidationError") -> list[dict[str, Any]]:
     loc, rule = ["body", "data", *error.absolute_path], str(error.validator)
     if rule == "required" and isinstance(error.instance, dict):
-        missing = [name for name in error.validator_value if name not in error.instance]
+        required: Any = error.validator_value
+        missing = [name for name in required if name not in error.instance]
         return [{"loc": [*loc, name], "msg": "is required", "type": rule} for name in missing]
     wanted = json.dumps(error.validator_value)
     wants = f": {wanted}" if len(wanted) <= _LONGEST_RULE else ""
