@@ -8,6 +8,7 @@ import pytest
 
 from layover import Agent
 from layover.adapters.inmemory.blobs import MemoryBlobs
+from layover.adapters.inmemory.memory import InMemoryMemory
 from layover.adapters.inmemory.model import call, say
 from layover.clock import ManualClock
 from layover.errors import DatabaseWaking, NotFound
@@ -56,6 +57,13 @@ async def left(made: Bench) -> list[Any]:
     spent = [key for key in made.threads.spent if key[0] == ANN]
     kept = made.threads.shelf.notes_of(ANN)
     return [*items, *objects, *rows, *spent, *kept]
+
+
+class Asleep(InMemoryMemory):
+    """A database that wakes up, where somebody is to be forgotten."""
+
+    async def forget(self, *_: Any) -> None:
+        raise DatabaseWaking("the database is waking up")
 
 
 async def test_nothing_is_to_be_read_once_it_is_asked_for() -> None:
@@ -108,11 +116,6 @@ async def test_what_is_made_afterwards_stays() -> None:
 
 async def test_a_sleeping_database_is_said_and_the_sweeper_goes_on() -> None:
     made = await lived()
-
-    class Asleep(type(made.plain.memory)):  # type: ignore[misc]
-        async def forget(self, *_: Any) -> None:
-            raise DatabaseWaking("the database is waking up")
-
     asleep = replace(made.plain, memory=Asleep(made.threads))
     with pytest.raises(DatabaseWaking):
         await forget(asleep, ANN)
@@ -138,6 +141,14 @@ async def test_threads_that_the_journal_has_lost_do_not_come_back() -> None:
     assert (await threads.list_threads(made.plain, ANN, 9, None)).items == ()
     with pytest.raises(NotFound):
         await threads.get(made.plain, ANN, "t1")
+
+
+async def test_lost_threads_are_not_listed_again_before_the_sweeper_comes() -> None:
+    made = await lived()
+    made._table._items.clear()
+    with pytest.raises(DatabaseWaking):
+        await forget(replace(made.plain, memory=Asleep(made.threads)), ANN)
+    assert (await threads.list_threads(made.plain, ANN, 9, None)).items == ()
 
 
 async def test_connections_are_closed() -> None:
