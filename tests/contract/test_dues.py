@@ -6,23 +6,23 @@ import pytest
 
 from layover.adapters.journal.table import Delete
 from layover.ports import Due, RequestKey
-from support.worlds.journal import BIG, World, noise
+from support.worlds.journal import BIG, JournalBench, noise
 
 DAY = timedelta(days=1)
 
 
-async def due_at(world: World, later: timedelta) -> list[tuple[str, str]]:
+async def due_at(world: JournalBench, later: timedelta) -> list[tuple[str, str]]:
     found = await world.journal.overdue(world.clock.now() + later, 1_000)
     return [(d.kind, d.name) for d in found if d.owner == world.owner]
 
 
-async def the_due(world: World) -> Due:
+async def the_due(world: JournalBench) -> Due:
     [due] = await world.journal.dues(world.owner)
     return due
 
 
 async def test_nothing_is_due_before_its_time_and_nothing_after_it_was_looked_at(
-    world: World,
+    world: JournalBench,
 ) -> None:
     await world.journal.look_later(world.owner, "file", "f", world.clock.now() + DAY)
     assert await due_at(world, DAY - timedelta(microseconds=1)) == []
@@ -33,14 +33,14 @@ async def test_nothing_is_due_before_its_time_and_nothing_after_it_was_looked_at
     assert await world.journal.dues(world.owner) == []
 
 
-async def test_an_earlier_look_that_was_asked_for_stands(world: World) -> None:
+async def test_an_earlier_look_that_was_asked_for_stands(world: JournalBench) -> None:
     now = world.clock.now()
     for days in (2, 1, 3):
         await world.journal.look_later(world.owner, "thread", "t", now + DAY * days)
     assert (await the_due(world)).at == now + DAY
 
 
-async def test_what_was_asked_for_since_it_was_seen_is_not_taken_away(world: World) -> None:
+async def test_what_was_asked_for_since_it_was_seen_is_not_taken_away(world: JournalBench) -> None:
     now = world.clock.now()
     await world.journal.look_later(world.owner, "entries", "", now + DAY * 2)
     seen = await the_due(world)
@@ -50,7 +50,7 @@ async def test_what_was_asked_for_since_it_was_seen_is_not_taken_away(world: Wor
     assert (await the_due(world)).at == now + DAY
 
 
-async def test_a_look_is_put_off_and_comes_again(world: World) -> None:
+async def test_a_look_is_put_off_and_comes_again(world: JournalBench) -> None:
     now = world.clock.now()
     await world.journal.look_later(world.owner, "node", "n", now)
     await world.journal.look_again_at(await the_due(world), now + DAY)
@@ -58,7 +58,9 @@ async def test_a_look_is_put_off_and_comes_again(world: World) -> None:
     assert await due_at(world, DAY) == [("node", "n")]
 
 
-async def test_another_owner_has_dues_of_their_own(world: World, stranger: World) -> None:
+async def test_another_owner_has_dues_of_their_own(
+    world: JournalBench, stranger: JournalBench
+) -> None:
     at = world.clock.now()
     await world.journal.look_later(world.owner, "file", "f", at)
     assert await stranger.journal.dues(stranger.owner) == []
@@ -69,7 +71,9 @@ async def test_another_owner_has_dues_of_their_own(world: World, stranger: World
     assert await the_due(world) == mine
 
 
-async def test_what_a_retired_run_has_in_s3_is_due_when_its_records_expire(world: World) -> None:
+async def test_what_a_retired_run_has_in_s3_is_due_when_its_records_expire(
+    world: JournalBench,
+) -> None:
     log = await world.taken_with(noise(BIG))
     run_id, thread_id = log.snapshot.meta.id, log.snapshot.meta.thread_id
     key, expires = await world.blob_of(run_id), world.clock.now() + DAY
@@ -81,13 +85,13 @@ async def test_what_a_retired_run_has_in_s3_is_due_when_its_records_expire(world
     assert (await world.state(run_id), await world.blobs.get(key)) == ({}, None)
 
 
-async def test_a_retired_run_without_anything_in_s3_is_left_to_ttl(world: World) -> None:
+async def test_a_retired_run_without_anything_in_s3_is_left_to_ttl(world: JournalBench) -> None:
     run_id = (await world.taken()).snapshot.meta.id
     await world.journal.retire(world.owner, run_id, world.clock.now())
     assert await world.journal.dues(world.owner) == []
 
 
-async def test_deleting_a_thread_finds_bodies_whose_records_are_gone(world: World) -> None:
+async def test_deleting_a_thread_finds_bodies_whose_records_are_gone(world: JournalBench) -> None:
     log = await world.taken_with(noise(BIG))
     run_id, thread_id = log.snapshot.meta.id, log.snapshot.meta.thread_id
     key = await world.blob_of(run_id)
@@ -98,7 +102,7 @@ async def test_deleting_a_thread_finds_bodies_whose_records_are_gone(world: Worl
     assert await world.blobs.get(key) is None
 
 
-async def test_a_request_key_goes_with_the_run_that_it_made(world: World) -> None:
+async def test_a_request_key_goes_with_the_run_that_it_made(world: JournalBench) -> None:
     request = RequestKey("key", "hash", world.clock.now() + DAY)
     head = await world.thread()
     await world.accept(head.id, request=request)
@@ -109,7 +113,7 @@ async def test_a_request_key_goes_with_the_run_that_it_made(world: World) -> Non
 
 
 async def test_a_tombstone_keeps_no_title_and_can_be_taken_away_when_it_is_erased(
-    world: World,
+    world: JournalBench,
 ) -> None:
     head = await world.thread(title="secret", metadata={"of": "mine"})
     await world.journal.mark_deleted(world.owner, head.id)
@@ -125,7 +129,7 @@ async def test_a_tombstone_keeps_no_title_and_can_be_taken_away_when_it_is_erase
 
 
 @pytest.mark.parametrize("count", [1, 3])
-async def test_tombs_come_in_pages(world: World, count: int) -> None:
+async def test_tombs_come_in_pages(world: JournalBench, count: int) -> None:
     ids = [(await world.thread()).id for _ in range(3)]
     for id in ids:
         await world.journal.mark_deleted(world.owner, id)

@@ -237,7 +237,7 @@ def forgotten(system: Recorded, brain: Brain) -> None:
 def outlived(system: Recorded) -> None:
     """Months pass, and the sweeper looks at what was left."""
     months = timedelta(days=100)
-    system.caller().want(200, "POST", "/_local/clock", {"advance_s": months.total_seconds()})
+    system.advance_clock(months.total_seconds())
     now = rfc3339(datetime.now(UTC) + months)
     dynamodb, table = system.aws("dynamodb"), system.services["table"]
 

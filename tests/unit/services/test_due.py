@@ -15,7 +15,7 @@ from layover.services.retention import end_of_day
 from layover.services.sweep import sweep
 from layover.values.message import FilePart
 from layover.values.settings import Settings
-from support.worlds.episodic import IMPORT, SAID, World, taught
+from support.worlds.episodic import IMPORT, SAID, LearningBench, taught
 from support.worlds.journal import BIG, noise
 from support.worlds.runs import ANN, Bench
 
@@ -145,7 +145,7 @@ async def test_a_thread_from_before_the_setting_is_covered_by_its_next_run() -> 
 
 
 async def test_entries_go_so_long_after_they_were_said() -> None:
-    world = World(taught(IMPORT))
+    world = LearningBench(taught(IMPORT))
     world.plain = _with(world, entry_retention=DAY * 10)
     await world.learn(SAID)
     assert await world.known() == [IMPORT["content"]]

@@ -20,7 +20,7 @@ from layover.services.sweep import sweep
 from layover.values.message import FilePart
 from layover.values.run import Status
 from support.worlds.runs import ANN, Bench, Ledger
-from support.worlds.sockets import SocketWorld
+from support.worlds.sockets import SocketBench
 
 DAY = timedelta(days=1)
 
@@ -152,7 +152,7 @@ async def test_lost_threads_are_not_listed_again_before_the_sweeper_comes() -> N
 
 
 async def test_connections_are_closed() -> None:
-    world = SocketWorld()
+    world = SocketBench()
     await world.connect("c1")
     await forget(world.runtime, ANN)
     assert "c1" not in world.sockets.open
@@ -160,7 +160,7 @@ async def test_connections_are_closed() -> None:
 
 
 async def test_a_connection_of_somebody_else_stays_open() -> None:
-    world = SocketWorld()
+    world = SocketBench()
     await world.connect("c1")
     await forget(world.runtime, "bob")
     assert "c1" in world.sockets.open
