@@ -57,7 +57,8 @@ async def test_an_object_is_as_old_as_the_clock_says(served: Served) -> None:
         client.put_object(Bucket=BUCKET_NAME, Key="u/h/aged", Body=b"x")
         head = client.head_object(Bucket=BUCKET_NAME, Key="u/h/aged")
         served.runner.clock.advance(timedelta(days=1).total_seconds())
-        return SystemClock().now() - head["LastModified"].astimezone(UTC)
+        written: datetime = head["LastModified"]
+        return SystemClock().now() - written.astimezone(UTC)
 
     age = await asyncio.to_thread(work)
     assert timedelta(days=1) <= age < timedelta(days=2)
