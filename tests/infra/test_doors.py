@@ -40,11 +40,11 @@ def open_routes(stack: Synthesized) -> set[str]:
     return {key for key, p in routes(stack, "HTTP").items() if p["AuthorizationType"] == "NONE"}
 
 
-def test_only_the_open_paths_are_open(vpc: Synthesized, express: Synthesized) -> None:
+def test_only_the_open_paths_are_open(vpc: Synthesized, plain: Synthesized) -> None:
     assert open_routes(vpc) == {f"GET {path}" for path in OPEN_PATHS}
     # The documentation is there for whom it is asked for.
-    assert open_routes(express) == {f"GET {path}" for path in OPEN_PATHS - {DOCS}}
-    for stack, docs in ((vpc, "True"), (express, "False")):
+    assert open_routes(plain) == {f"GET {path}" for path in OPEN_PATHS - {DOCS}}
+    for stack, docs in ((vpc, "True"), (plain, "False")):
         assert stack.functions()["api"]["Environment"]["Variables"]["LAYOVER_DOCS"] == docs
 
 

@@ -17,8 +17,9 @@ PASSWORD = "Secret-12345"
 @pytest.fixture
 def cognito() -> Iterator[Any]:
     with mock_aws():
-        secrets = {"aws_access_key_id": "a", "aws_secret_access_key": "b"}
-        yield boto3.client("cognito-idp", region_name="eu-west-1", **secrets)
+        yield boto3.client(
+            "cognito-idp", "eu-west-1", aws_access_key_id="a", aws_secret_access_key="b"
+        )
 
 
 def signed_in(cognito: Any) -> tuple[str, str]:
