@@ -138,13 +138,13 @@ def test_database_is_asked_over_checked_tls(stack: Synthesized, name: str) -> No
     assert all("sslmode=verify-full&sslrootcert=/opt/" in url for url in urls.values())
 
 
-def test_only_turn_waits_for_a_sleeping_database(stack: Synthesized) -> None:
+def test_only_turn_and_api_wait_for_a_sleeping_database(stack: Synthesized) -> None:
     waiting = {
         name: f["Environment"]["Variables"]["LAYOVER_DATABASE_WAKING_S"]
         for name, f in stack.functions().items()
         if "LAYOVER_DATABASE_WAKING_S" in f["Environment"]["Variables"]
     }
-    assert waiting == {"turn": "90"}
+    assert waiting == {"api": "20", "turn": "90"}
 
 
 def test_only_what_asks_a_model_may_read_its_key(stack: Synthesized) -> None:
