@@ -119,7 +119,7 @@ async def test_fault_of_the_platform_reaches_resume_as_what_it_is(served: Served
     error = "Lambda.RequestTooLargeException"
     for key in ("c1", "c2"):
         name = await token(served, "faulty", key)
-        await asyncio.to_thread(lambda name=name: fail(taskToken=name, error=error))
+        await asyncio.to_thread(fail, taskToken=name, error=error)
     assert await end_of(served, arn) == "SUCCEEDED"
     assert {o["Error"] for o in outputs(served, "faulty")} == {error}
 
