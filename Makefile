@@ -4,7 +4,6 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
-UV     := 0.13.8
 
 # A stamp is newer than all that its environment was made from.
 DEV_STAMP  := $(VENV)/.dev-stamp
@@ -18,8 +17,8 @@ ENTRIES ?= 1000000
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help dev demo test test-all torture bench eval check format lock clean \
-        layer synth deploy destroy
+.PHONY: help dev demo test test-all torture bench eval check format lock audit clean \
+        layer certificates synth deploy destroy
 
 help:
 	@echo "make dev     set up and serve everything at http://127.0.0.1:8787"
@@ -30,12 +29,13 @@ help:
 	@echo "make bench   imports, a turn on short and long threads, compaction, recall, a search among a million entries"
 	@echo "make eval    what memory keeps of the evaluation set; asks a real model if a key is set"
 	@echo "make layer   build what goes to Lambda: build/layer, build/functions"
-	@echo "make synth   the CloudFormation template, offline (ARGS=\"-c database=express\")"
+	@echo "make synth   the CloudFormation template (fetches the roots of RDS once, needs no credentials; ARGS=\"-c stage=prod\")"
 	@echo "make deploy  build, and deploy to the AWS account of your credentials (infra/stages/dev.json keeps your settings)"
 	@echo "make destroy take the stack down (what of the data stays: -c retain=...)"
 	@echo "make check   formatting, lint, types and import rules"
 	@echo "make format  rewrite the code as make check wants it"
 	@echo "make lock    lock all dependencies again (ARGS=--upgrade: in newer versions)"
+	@echo "make audit   known weaknesses of what is locked; asks PyPI"
 	@echo "make clean   remove the environment and everything that was built"
 
 dev: $(DEV_STAMP)
@@ -81,26 +81,31 @@ format: $(TEST_STAMP)
 # Node 20 works and is past its end of life.
 CDK := JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20 node_modules/.bin/cdk
 # RDS's certificates have roots of their own. AWS's own list of them, for all regions:
+BUNDLE    := build/rds-global-bundle.pem
 RDS_ROOTS := https://truststore.pki.rds.amazonaws.com/global/global-bundle.pem
 
 layer: $(TEST_STAMP)
 	@$(BIN)/python -m infra.build
 
-synth: layer node_modules/.package-lock.json
+synth: certificates layer node_modules/.package-lock.json
 	@$(CDK) synth --quiet $(ARGS)
 
-# The bundle first: it goes into the layer, and without it no function trusts the database.
-deploy: build/rds-global-bundle.pem layer node_modules/.package-lock.json
+# The bundle first: it goes into the layer, and without it no function trusts the database. A new stack is made
+# without protection, so that one that fails can be taken back; then it is protected.
+deploy: certificates layer node_modules/.package-lock.json
 	@$(BIN)/python -m infra.preflight $(ARGS)
+	@! $(BIN)/python -m infra.preflight --new $(ARGS) || $(CDK) deploy $(ARGS) -c protection=false
 	@$(CDK) deploy $(ARGS)
 
-destroy: layer node_modules/.package-lock.json
+destroy: certificates layer node_modules/.package-lock.json
 	@$(CDK) destroy $(ARGS)
 
-build/rds-global-bundle.pem:
+# Fetched again after 30 days; without a network an older one does, as long as its roots live.
+certificates:
 	@mkdir -p build
-	@curl --fail --silent --show-error --proto =https --output $@.part $(RDS_ROOTS)
-	@grep -q 'BEGIN CERTIFICATE' $@.part && mv $@.part $@
+	@[ -n "$$(find $(BUNDLE) -mtime -30 2>/dev/null)" ] || { \
+	  curl --fail --silent --show-error --proto =https --output $(BUNDLE).part $(RDS_ROOTS) && \
+	  grep -q 'BEGIN CERTIFICATE' $(BUNDLE).part && mv $(BUNDLE).part $(BUNDLE); } || [ -s $(BUNDLE) ]
 
 node_modules/.package-lock.json: package.json package-lock.json
 	@npm ci --silent --no-audit --no-fund
@@ -116,32 +121,54 @@ $(VENV)/pyvenv.cfg:
 	@$(PYTHON) -m venv $(VENV) || { \
 	  rm -rf $(VENV); echo "'$(PYTHON) -m venv' failed (Debian, Ubuntu: install python3-venv)." >&2; exit 1; }
 
-$(DEV_STAMP): requirements/dev.lock pyproject.toml | $(VENV)/pyvenv.cfg
-	@$(PIP) install --no-deps -r requirements/dev.lock
+# What the agents of this checkout import, with what that needs, in no other version than the lock's.
+AGENTS_NEED := $(wildcard functions/user_agents/requirements.txt)
+define install-agents-need
+	@sed -e 's/ *\\$$//' -e '/^ *--hash/d' requirements/dev.lock > $(VENV)/dev-constraints.txt
+	@$(if $(AGENTS_NEED),$(PIP) install -r $(AGENTS_NEED) -c $(VENV)/dev-constraints.txt)
+endef
+
+$(DEV_STAMP): requirements/dev.lock pyproject.toml $(AGENTS_NEED) | $(VENV)/pyvenv.cfg
+	@$(PIP) install --no-deps --require-hashes -r requirements/dev.lock
 	@$(PIP) install --no-deps --no-build-isolation --editable .
+	$(install-agents-need)
 	@touch $@
 
 # test.lock holds all of dev.lock, in the same versions.
-$(TEST_STAMP): requirements/test.lock pyproject.toml | $(VENV)/pyvenv.cfg
-	@$(PIP) install --no-deps -r requirements/test.lock
+$(TEST_STAMP): requirements/test.lock pyproject.toml $(AGENTS_NEED) | $(VENV)/pyvenv.cfg
+	@$(PIP) install --no-deps --require-hashes -r requirements/test.lock
 	@$(PIP) install --no-deps --no-build-isolation --editable .
+	$(install-agents-need)
 	@touch $(DEV_STAMP) $@
 
-# Locks: one for every Python and platform that is supported. runtime is what the Lambda layer
-# carries; dev adds the one-machine runner, test the tools and the CDK.
+# Locks: one for every Python and platform that is supported, with the hashes of all files that may be
+# installed. runtime is what the Lambda layer carries; dev adds the one-machine runner, test the tools and the
+# CDK; tools is uv itself and what looks for advisories, each in an environment of its own.
 
-COMPILE := build/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --no-header \
-           --no-annotate --no-emit-index-url --no-emit-find-links $(ARGS) pyproject.toml
+COMPILE := build/tools/bin/uv pip compile --quiet --universal --python-version 3.11 --no-header \
+           --no-annotate --no-emit-index-url --no-emit-find-links --generate-hashes $(ARGS)
 
-lock: build/uv/bin/uv
-	$(COMPILE) -o requirements/runtime.lock
-	$(COMPILE) --extra local --group build -c requirements/runtime.lock -o requirements/dev.lock
-	$(COMPILE) --extra local --extra infra --extra test --group build \
+lock: build/tools/.stamp
+	$(COMPILE) pyproject.toml -o requirements/runtime.lock
+	$(COMPILE) pyproject.toml --extra local --group build -c requirements/runtime.lock \
+	  -o requirements/dev.lock
+	$(COMPILE) pyproject.toml --extra local --extra infra --extra test --group build \
 	  -c requirements/dev.lock -o requirements/test.lock
+	$(COMPILE) --group tools -o requirements/tools.lock
 
-build/uv/bin/uv:
-	$(PYTHON) -m venv build/uv
-	build/uv/bin/python -m pip --quiet --disable-pip-version-check install uv==$(UV)
+# Known weaknesses of what is locked, as PyPI publishes them. It needs PyPI and no account, and what it says
+# changes without a commit: so it runs by itself every week, and not in .ci/run. --strict: what PyPI did not
+# answer for is a failure.
+audit: build/tools/.stamp
+	@for lock in test tools; do \
+	  build/tools/bin/pip-audit --strict --vulnerability-service pypi --disable-pip --require-hashes \
+	    --progress-spinner off -r requirements/$$lock.lock $(ARGS) || exit 1; done
+
+build/tools/.stamp: requirements/tools.lock
+	@$(PYTHON) -m venv build/tools
+	@build/tools/bin/python -m pip -qq --disable-pip-version-check --no-input install --no-deps \
+	  --require-hashes -r requirements/tools.lock
+	@touch $@
 
 clean:
 	rm -rf $(VENV) build cdk.out node_modules .layover .hypothesis .pytest_cache .mypy_cache .ruff_cache \

@@ -1,8 +1,15 @@
 """The CDK app: `python -m infra.app`, as cdk.json has it. Needs neither network nor credentials."""
 
+import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
 from aws_cdk import App, Tags, Validations
 from cdk_nag import AwsSolutionsChecks, ServerlessChecks
 
+from infra import certificates
+from infra.regions import unfit
 from infra.settings import Settings
 from infra.stack import LayoverStack
 
@@ -10,10 +17,35 @@ from infra.stack import LayoverStack
 def main() -> None:
     """One stack of the stage that the context names; every finding of the rules is an error."""
     app = App(analytics_reporting=False)
-    stack = LayoverStack(app, Settings.from_context(app.node.try_get_context))
+    settings = _checked(app)
+    stack = LayoverStack(app, settings)
     Tags.of(stack).add("layover:stage", stack.settings.stage)
     Validations.of(app).add_plugins(AwsSolutionsChecks(app), ServerlessChecks(app))
     app.synth()
+
+
+def _checked(app: App) -> Settings:
+    """The settings; ends the process with what is wrong with them, or with where they are to go."""
+    try:
+        settings = Settings.from_context(app.node.try_get_context)
+    except ValueError as error:
+        sys.exit(f"layover: {error}")
+    # The CDK's command line says where the credentials lead.
+    region = os.environ.get("CDK_DEFAULT_REGION")
+    wrong = unfit(region, settings) or _untrusted(settings, region)
+    if wrong is not None:
+        sys.exit(f"layover: {wrong}")
+    return settings
+
+
+def _untrusted(settings: Settings, region: str | None) -> str | None:
+    """Why functions of this layer would not trust the database there. A layer without any certificates
+    is refused wherever it goes (`infra.constructs.layer`)."""
+    bundle = Path(settings.layer) / "certificates" / "rds.pem"
+    if region is None or not bundle.is_file():
+        return None
+    wrong = certificates.problem(bundle.read_text(errors="replace"), datetime.now(UTC), region)
+    return wrong and f"{bundle} {wrong}: delete build/rds-global-bundle.pem, and run make deploy"
 
 
 if __name__ == "__main__":

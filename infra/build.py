@@ -13,12 +13,14 @@ import hashlib
 import json
 import os
 import shutil
-import ssl
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+
+from infra import certificates
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build"
@@ -26,7 +28,7 @@ PACKAGE = ROOT / "layers" / "shared" / "python" / "layover"
 FUNCTIONS = ROOT / "functions"
 LOCK = ROOT / "requirements" / "runtime.lock"
 CERTIFICATES = BUILD / "rds-global-bundle.pem"
-"""Amazon's roots of RDS certificates; `make deploy` fetches them."""
+"""Amazon's roots of RDS certificates; `make synth` and `make deploy` fetch them."""
 
 PYTHON = "3.13"
 LIMIT_MB = 70.0
@@ -85,7 +87,9 @@ def _build_layer(target: Target, libraries: Path) -> None:
     _empty(target.layer)
     shutil.copytree(libraries, python)
     shutil.copytree(PACKAGE, python / "layover", ignore=_left_out)
-    if CERTIFICATES.exists():
+    if not CERTIFICATES.exists():
+        print(f"no {CERTIFICATES.name}: this layer cannot be deployed (`make synth` fetches it)")
+    else:
         _check_certificates(CERTIFICATES)
         (target.layer / "certificates").mkdir()
         shutil.copyfile(CERTIFICATES, target.layer / "certificates" / "rds.pem")
@@ -108,16 +112,10 @@ def _build_functions(target: Target, in_layer: Path) -> None:
 
 
 def _check_certificates(bundle: Path) -> None:
-    """Whole certificates, all of them. Which ones is AWS's to say: new regions bring new ones, so no hash
-    is pinned; they come over TLS from AWS itself. Raises BuildFailed."""
-    text = bundle.read_text(errors="replace")
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text)
-        whole = text.count("-----BEGIN CERT") == text.count("-----END CERT")
-    except (ssl.SSLError, ValueError):
-        whole = False
-    if not whole:
-        raise BuildFailed(f"{bundle.name} is no list of certificates: delete it, and deploy again")
+    """For which region is not known yet. Raises BuildFailed."""
+    wrong = certificates.problem(bundle.read_text(errors="replace"), datetime.now(UTC))
+    if wrong is not None:
+        raise BuildFailed(f"{bundle.name} {wrong}: delete it, and deploy again")
 
 
 def _left_out(folder: str, names: list[str]) -> set[str]:
@@ -165,10 +163,21 @@ def _install(target: Target, requirements: Path, folder: Path, *, deps: bool) ->
     command += ["--python-version", target.python, "--target", str(folder)]
     command += [f"--platform={name}" for name in PLATFORMS[target.architecture]]
     command += ["--requirement", str(requirements)]
-    command += ["--constraint", str(LOCK)] if deps else ["--no-deps"]
+    if deps:
+        command += ["--constraint", str(_constraints(folder))]
+    else:
+        command += ["--no-deps", "--require-hashes"]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     if run.returncode:
         raise BuildFailed(f"pip could not install {requirements.name}: {run.stderr[-2000:]}")
+
+
+def _constraints(folder: Path) -> Path:
+    """The lock's versions alone: a single hash among what pip reads makes it want one for everything."""
+    pinned = [line.rstrip(" \\") for line in LOCK.read_text().splitlines() if line[:1].strip()]
+    plain = folder.with_name(f"{folder.name}.constraints")
+    plain.write_text("\n".join(pinned))
+    return plain
 
 
 def _leave_out(folder: Path, installed: set[str]) -> None:

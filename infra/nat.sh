@@ -48,8 +48,44 @@ ExecStart=/usr/sbin/nft -f /etc/layover-nat.nft
 WantedBy=multi-user.target
 EOF
 
+# Amazon Linux stays at the release of its image until it is told otherwise. Once a week the newest; if that
+# changed anything, the instance starts again, and for a minute there is no way out: steps are repeated.
+cat > /usr/local/sbin/layover-updates <<'EOF'
+#!/bin/bash
+set -euo pipefail
+installed() { rpm -qa | sort | sha256sum; }
+before=$(installed)
+timeout 1800 dnf upgrade -y --releasever=latest
+[ "$before" = "$(installed)" ] || systemctl reboot
+EOF
+chmod 755 /usr/local/sbin/layover-updates
+
+cat > /etc/systemd/system/layover-updates.service <<'EOF'
+[Unit]
+Description=Updates of the system
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+Type=oneshot
+ExecStart=/usr/local/sbin/layover-updates
+EOF
+
+cat > /etc/systemd/system/layover-updates.timer <<'EOF'
+[Unit]
+Description=Updates of the system, once a week
+
+[Timer]
+OnCalendar=Sun *-*-* 03:00:00 UTC
+RandomizedDelaySec=1h
+
+[Install]
+WantedBy=timers.target
+EOF
+
 systemctl daemon-reload
 systemctl enable layover-nat.service
+systemctl enable --now layover-updates.timer
 # Not by `enable --now`: on the first boot network-online.target may come after what runs this.
 systemctl start --no-block layover-nat.service
 for second in $(seq 60); do

@@ -5,8 +5,11 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
+from infra.adoption import is_new, problems
+from infra.regions import unfit
 from infra.settings import Settings
 
+NEW = "--new"
 LEFT = 100
 """Concurrency that Lambda wants unreserved, in an account of the ordinary size."""
 
@@ -57,7 +60,8 @@ def concurrency(client: Any) -> int:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The exit code. Whoever may not ask for the quota is not held up."""
+    """The exit code. Whoever may not look into the account is not held up. `--new`: answers by its exit code
+    whether this would be a protected stage's first deployment, which is made without protection first."""
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -66,16 +70,29 @@ def main(arguments: Sequence[str]) -> int:
     except ValueError as error:
         print(error, file=sys.stderr)
         return 1
-    print(told(settings))
+    if NEW not in arguments:
+        print(told(settings))
     try:
         session = boto3.Session(**account(arguments))
-        problem = too_much(settings, concurrency(session.client("lambda")))
+        if NEW in arguments:
+            return int(not (settings.protects and is_new(settings, session.client)))
+        wrong = list(_wrong(settings, session))
     except (BotoCoreError, ClientError) as error:
-        print(f"the account's quota was not looked up: {error}", file=sys.stderr)
-        return 0
-    if problem is not None:
-        print(problem, file=sys.stderr)
-    return int(problem is not None)
+        print(f"the account was not looked into: {error}", file=sys.stderr)
+        return int(NEW in arguments)
+    for each in wrong:
+        print(each, file=sys.stderr)
+    return int(bool(wrong))
+
+
+def _wrong(settings: Settings, session: Any) -> Iterator[str]:
+    where = unfit(session.region_name, settings)
+    if where is not None:
+        yield where
+        return
+    if (much := too_much(settings, concurrency(session.client("lambda")))) is not None:
+        yield much
+    yield from problems(settings, session.client)
 
 
 if __name__ == "__main__":

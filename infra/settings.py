@@ -7,9 +7,11 @@ from datetime import timedelta
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+from layover.values.lease import max_waits
 
 
 class Statement(BaseModel):
@@ -32,15 +34,6 @@ TOOL_POLICIES: tuple[Statement, ...] = ()
 """`Statement(actions=("ses:SendEmail",), resources=("arn:...",))`."""
 
 
-class Database(StrEnum):
-    """Where Postgres is."""
-
-    VPC = "vpc"
-    """Aurora Serverless v2 in private subnets, a NAT instance for what the functions ask outside."""
-    EXPRESS = "express"
-    """Experimental: Aurora's express configuration, without a VPC. Synthesized and never deployed yet."""
-
-
 class Provider(StrEnum):
     """Who answers for the models."""
 
@@ -50,6 +43,27 @@ class Provider(StrEnum):
     """Amazon Bedrock in the stack's region: with the functions' roles, on the named models alone."""
 
 
+class Mfa(StrEnum):
+    """Who of the stack's own users has a second factor (TOTP) beside the password."""
+
+    REQUIRED = "required"
+    """Everybody: Cognito's pages ask for it at the first sign-in."""
+    OPTIONAL = "optional"
+    """Whoever has enrolled by `layover mfa`."""
+    OFF = "off"
+
+
+class Nat(StrEnum):
+    """How functions in private subnets reach what is outside."""
+
+    INSTANCE = "instance"
+    """One small instance of our own, which updates itself."""
+    GATEWAY = "gateway"
+    """AWS's NAT gateway: ten times the price, nothing to look after."""
+    NONE = "none"
+    """In a VPC of the deployer's, whose subnets have a way out already."""
+
+
 DEV = "dev"
 """The stage of who names none."""
 STAGES = "infra/stages"
@@ -57,7 +71,12 @@ STAGES = "infra/stages"
 USE, ACT_AS = "layover/use", "layover/act-as"
 OPERATE, AUDIT = "layover/operate", "layover/audit"
 """The scopes that the stack's own user pool gives."""
+SUBNET = re.compile("subnet-[0-9a-f]+")
 TITAN = "amazon.titan-embed-text-"
+RESERVED = ("aws", "amazon", "cognito")
+"""Cognito takes no domain with one of these words in it, and the stage is part of its name."""
+WAITS_OF_A_NEW_ACCOUNT = 5
+"""An account begins with a concurrency of 10 for everything."""
 BEDROCK_ID = re.compile(r"[a-z0-9][A-Za-z0-9.:_-]*")
 """No wildcard, no ARN, no maker before a slash."""
 
@@ -79,7 +98,7 @@ class FunctionSettings(BaseModel):
     """CPU comes with it: 1,769 MiB are one core."""
     timeout: timedelta
     postgres: bool = True
-    """Whether it connects to Postgres: in `database=vpc` it is then in the private subnets."""
+    """Whether it connects to Postgres: it is then in the private subnets."""
     model: bool = False
     """Whether it asks chat models."""
     tools: bool = False
@@ -109,10 +128,11 @@ TUNED: Mapping[str, str] = {
     for name in (
         *("model", "embedder_model", "title_model", "observer_model", "extractor_model"),
         *("last_messages", "semantic_recall_top_k", "node_memory_days", "log_level"),
-        "run_retention_days",
+        *("run_retention_days", "thread_retention_days", "entry_retention_days"),
         *("observer_message_tokens", "reflector_observation_tokens"),
         *("daily_tokens", "daily_cost_usd", "scope", "act_as_scope", "operate_scope"),
         *("audit_scope", "groups_claim", "audit_days"),
+        *("max_user_waits", "docs"),
     )
 }
 """Settings that functions are given as they are: field -> variable."""
@@ -126,10 +146,25 @@ class Settings(BaseModel):
 
     stage: str = Field(default=DEV, pattern=r"^[a-z][a-z0-9]{0,15}$")
     """Part of every name, so that an account can hold several."""
-    database: Database = Database.VPC
+    database: Literal["vpc"] = "vpc"
+    """Aurora Serverless v2 in private subnets: the one form there is."""
     retain: bool = True
     """Whether data outlives the stack: the table and the bucket stay, the cluster leaves a snapshot.
     `false` leaves nothing."""
+    protection: bool = True
+    """Whether the stack and what `retain` keeps are protected against deletion. A new stack is made without
+    (`make deploy` does), so that a first deployment that fails can be taken back; and a stack is taken down
+    without."""
+    adopt_table: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_.-]{3,255}$")
+    """A table that is there already, of an earlier stack or restored, by its name. What is adopted is used
+    and never changed or deleted; what it was made with (indexes, TTL, CORS, MFA) stays as it is. Without the
+    setting the next deployment would begin with an empty one, so it stays in the stage's file."""
+    adopt_bucket: str | None = Field(default=None, pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")
+    adopt_user_pool: str | None = Field(default=None, pattern=r"^[a-z0-9-]+_[A-Za-z0-9]+$")
+    """By its id. Clients, scopes and the sign-in pages' host are made in it."""
+    restore_snapshot: str | None = Field(default=None, pattern=r"^[A-Za-z][A-Za-z0-9:_-]*$")
+    """The cluster begins as this snapshot of a cluster was: an identifier or an ARN. It stays in the stage's
+    file, too: CloudFormation replaces a cluster whose snapshot changes."""
     issuer: str | None = None
     """An OIDC provider of your own instead of Cognito."""
     audience: Names = ()
@@ -161,6 +196,20 @@ class Settings(BaseModel):
     api_concurrency: int = Field(default=100, ge=0)
     """Invocations of `api` at once, long polls among them, set aside for it: the rest of the account's
     concurrency is for runs. 0 sets nothing aside (an account of less than 200 has to)."""
+    mfa: Mfa = Mfa.OPTIONAL
+    nat: Nat = Nat.INSTANCE
+    vpc_id: str | None = Field(default=None, pattern="^vpc-[0-9a-f]+$")
+    """A VPC that is there already, instead of one of the stack's own; with `nat=none`."""
+    function_subnets: Names = ()
+    """Ids of subnets in it from which functions reach the model provider and AWS."""
+    database_subnets: Names = ()
+    """Ids of subnets in it, in two zones at least."""
+    docs: bool = False
+    """Whether `/docs` is open to everybody."""
+    max_user_waits: int | None = Field(default=None, ge=0)
+    """Requests of one user that wait at once; more are answered at once."""
+    max_waits: int | None = Field(default=None, ge=0)
+    """The same of all users. Without it, 60 % of `api_concurrency`, or 5 where nothing is set aside."""
     nat_ami: str | None = None
     """Image of the NAT instance, for example `ami-0123456789abcdef0`. Without it, the newest Amazon
     Linux 2023 of the day on which the instance is first made."""
@@ -182,6 +231,8 @@ class Settings(BaseModel):
     node_memory_days: int | None = Field(default=None, ge=1)
     run_retention_days: int | None = Field(default=None, ge=1)
     audit_days: int | None = Field(default=None, ge=1)
+    thread_retention_days: int | None = Field(default=None, ge=1)
+    entry_retention_days: int | None = Field(default=None, ge=1)
     log_level: str | None = Field(default=None, pattern="^(DEBUG|INFO|WARNING|ERROR)$")
     openai_base_url: str | None = None
     """OPENAI_BASE_URL."""
@@ -210,6 +261,8 @@ class Settings(BaseModel):
     database_backup: timedelta = timedelta(days=7)
     turn_waits_for_database: timedelta = timedelta(seconds=90)
     """A paused cluster takes 15 to 30 s; history is never skipped."""
+    api_waits_for_database: timedelta = timedelta(seconds=20)
+    """What a request may take of its function's time; after that 503 says to ask again."""
     migrate_response: timedelta = timedelta(minutes=15)
     """CloudFormation gives up on the migrations."""
     sweep_every: timedelta = timedelta(minutes=1)
@@ -219,6 +272,10 @@ class Settings(BaseModel):
     api_rate: int = 50
     """Requests a second over all users, then 429."""
     api_burst: int = 100
+    open_rate: int = 2
+    """The same for each path that needs no token: whoever asks there is nobody we know."""
+    open_burst: int = 20
+    """A page and what browsers ask beside it, of some people at once."""
     login_callback: str = "http://localhost:8976/callback"
     """Where `layover login` listens; Cognito compares it letter by letter."""
     password_length: int = 12
@@ -233,6 +290,16 @@ class Settings(BaseModel):
     vpc_zones: int = 2
     """Aurora wants two."""
 
+    @field_validator("database", mode="before")
+    @classmethod
+    def _is_in_a_vpc(cls, value: object) -> object:
+        if value == "express":
+            raise ValueError(
+                "database=express is gone: CloudFormation cannot make such a cluster. Remove `database` "
+                "from the stage's file: without it the cluster is in private subnets"
+            )
+        return value
+
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.issuer and not self.audience:
@@ -245,8 +312,57 @@ class Settings(BaseModel):
                 "scope, act_as_scope, operate_scope and audit_scope need an issuer: the user pool's are "
                 f"{USE}, {ACT_AS}, {OPERATE} and {AUDIT}"
             )
+        if self.issuer and self.adopt_user_pool:
+            raise ValueError(
+                "adopt_user_pool and issuer exclude each other: users are of one of them"
+            )
+        if self.issuer and self.mfa is not Mfa.OPTIONAL:
+            raise ValueError(
+                "mfa is of the stack's own user pool: your issuer decides for its users"
+            )
+        if self.sign_up and not (self.daily_tokens or self.daily_cost_usd):
+            raise ValueError(
+                "sign_up needs daily_tokens or daily_cost_usd (better both): strangers would spend "
+                "without a limit"
+            )
         if self.budget_usd and not self.alarms_email:
             raise ValueError("budget_usd needs alarms_email: somebody has to be told")
+        return self
+
+    @field_validator("stage")
+    @classmethod
+    def _is_taken_by_cognito(cls, stage: str) -> str:
+        if any(word in stage for word in RESERVED):
+            raise ValueError(f"stage may have none of these words in it: {', '.join(RESERVED)}")
+        return stage
+
+    @model_validator(mode="after")
+    def _has_parameters_of_its_own(self) -> Self:
+        for name in (self.api_key_parameter, *self.tool_secrets.values()):
+            if name.lower().lstrip("/").startswith(("aws", "ssm")):
+                raise ValueError(
+                    f"the parameter {name} cannot be: SSM keeps /aws and /ssm for itself"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _has_a_way_out(self) -> Self:
+        if (self.nat is Nat.NONE) != (self.vpc_id is not None):
+            raise ValueError(
+                "nat=none and vpc_id go together: a VPC of the stack's own needs a way out to the model "
+                "provider, and one of yours has what you gave it"
+            )
+        subnets = (*self.function_subnets, *self.database_subnets)
+        if self.vpc_id is None and subnets:
+            raise ValueError("function_subnets and database_subnets need a vpc_id")
+        if self.vpc_id is not None and not (self.function_subnets and self.database_subnets[1:]):
+            raise ValueError("vpc_id needs function_subnets, and database_subnets in two zones")
+        if not all(SUBNET.fullmatch(subnet) for subnet in subnets):
+            raise ValueError(
+                "function_subnets and database_subnets are ids, like subnet-0123456789abcdef0"
+            )
+        if self.nat_ami and self.nat is not Nat.INSTANCE:
+            raise ValueError("nat_ami is the image of nat=instance, and of nothing else")
         return self
 
     @model_validator(mode="after")
@@ -281,6 +397,18 @@ class Settings(BaseModel):
         name = self.embedder_model or ""
         asks = name and not name.startswith(("hashing/", "offline/"))
         return (name.removeprefix("bedrock/"),) if asks else ()
+
+    @property
+    def protects(self) -> bool:
+        """Whether deletion is refused until a deployment says otherwise."""
+        return self.retain and self.protection
+
+    @property
+    def waits(self) -> int:
+        """Requests of all users that wait at once."""
+        if self.max_waits is not None:
+            return self.max_waits
+        return max_waits(self.api_concurrency) or WAITS_OF_A_NEW_ACCOUNT
 
     @property
     def prefix(self) -> str:

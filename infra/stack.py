@@ -5,9 +5,8 @@ from constructs import Construct
 
 from infra.constructs.api import HttpApi
 from infra.constructs.bucket import Bucket
-from infra.constructs.database import Address, VpcDatabase
+from infra.constructs.database import VpcDatabase
 from infra.constructs.events import Bus, Sweeper
-from infra.constructs.express import ExpressDatabase
 from infra.constructs.functions import MIGRATE, Functions, World, function_arn
 from infra.constructs.identity import Identity, UserPool, own_provider
 from infra.constructs.journal import Journal
@@ -18,17 +17,23 @@ from infra.constructs.observability import Observability, Watched
 from infra.constructs.permissions import Resources
 from infra.constructs.sockets import SocketApi
 from infra.constructs.workflow import Workflow, execution_arn, machine_arn
-from infra.settings import Database, Provider, Settings
+from infra.settings import Provider, Settings
 
 
 class LayoverStack(Stack):
     """All of a stage. The account and the region are those of whoever deploys."""
 
     def __init__(self, scope: Construct, settings: Settings) -> None:
-        super().__init__(scope, settings.prefix, description="Layover: durable runs of LLM agents")
+        super().__init__(
+            scope,
+            settings.prefix,
+            description="Layover: durable runs of LLM agents",
+            # CloudFormation would take down what it can before it meets what is protected.
+            termination_protection=settings.protects,
+        )
         self.settings = settings
-        self.network = Network(self, "Network", settings) if _has_vpc(settings) else None
-        self.database = self._database()
+        self.network = Network(self, "Network", settings)
+        self.database = VpcDatabase(self, "Database", settings, self.network).address
         self.journal = Journal(self, "Journal", settings)
         self.bucket = Bucket(self, "Bucket", settings)
         self.bus = Bus(self, "Events", settings)
@@ -44,11 +49,6 @@ class LayoverStack(Stack):
         self.sockets.serve(self.functions["sockets"])
         self._observe()
         self._outputs()
-
-    def _database(self) -> Address:
-        if self.network is None:
-            return ExpressDatabase(self, "Database", self.settings).address
-        return VpcDatabase(self, "Database", self.settings, self.network).address
 
     def _identity(self) -> Identity:
         if self.settings.issuer is not None:
@@ -109,7 +109,3 @@ class LayoverStack(Stack):
             outputs["ModelKeyParameter"] = self.settings.key_parameter
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)
-
-
-def _has_vpc(settings: Settings) -> bool:
-    return settings.database is Database.VPC

@@ -15,6 +15,7 @@ ASKS = ("LAYOVER_PROVIDER", KEY, "OPENAI_BASE_URL")
 """Where models are, for a prompt or an embedding."""
 EMBEDS = "LAYOVER_EMBEDDER_MODEL"
 DAY = ("LAYOVER_DAILY_TOKENS", "LAYOVER_DAILY_COST_USD")
+RETENTION = ("LAYOVER_THREAD_RETENTION_DAYS", "LAYOVER_ENTRY_RETENTION_DAYS")
 OBSERVES = ("LAYOVER_OBSERVER_MESSAGE_TOKENS", "LAYOVER_REFLECTOR_OBSERVATION_TOKENS")
 
 READS: Mapping[str, tuple[str, ...]] = {
@@ -25,6 +26,7 @@ READS: Mapping[str, tuple[str, ...]] = {
         *MACHINE,
         *SOCKETS,
         *DAY,
+        "LAYOVER_THREAD_RETENTION_DAYS",
         # People search what an agent knows of them.
         *ASKS,
         EMBEDS,
@@ -34,6 +36,10 @@ READS: Mapping[str, tuple[str, ...]] = {
         "LAYOVER_OPERATE_SCOPE",
         "LAYOVER_AUDIT_SCOPE",
         "LAYOVER_GROUPS_CLAIM",
+        "LAYOVER_DATABASE_WAKING_S",
+        "LAYOVER_DOCS",
+        "LAYOVER_MAX_USER_WAITS",
+        "LAYOVER_MAX_WAITS",
         "LAYOVER_ISSUER",
         "LAYOVER_CLIENT_ID",
     ),
@@ -56,7 +62,16 @@ READS: Mapping[str, tuple[str, ...]] = {
     ),
     "resume": (*ALL, *STATE, *DATABASE, *MACHINE, *SOCKETS, "LAYOVER_NODE_MEMORY_DAYS"),
     "settle": (*ALL, *STATE, *DATABASE, *MACHINE, *SOCKETS),
-    "sweep": (*ALL, *STATE, *DATABASE, *MACHINE, *SOCKETS, "LAYOVER_RUN_RETENTION_DAYS"),
+    "sweep": (
+        *ALL,
+        *STATE,
+        *DATABASE,
+        *MACHINE,
+        *SOCKETS,
+        "LAYOVER_RUN_RETENTION_DAYS",
+        "LAYOVER_NODE_MEMORY_DAYS",
+        *RETENTION,
+    ),
     "sockets": (*ALL, *STATE, *SOCKETS),
     "extract": (
         *ALL,
@@ -68,6 +83,7 @@ READS: Mapping[str, tuple[str, ...]] = {
         "LAYOVER_EXTRACTOR_MODEL",
         "LAYOVER_MODEL",
         "LAYOVER_RUN_RETENTION_DAYS",
+        *RETENTION,
         "LAYOVER_TITLE_MODEL",
     ),
     "compact": (

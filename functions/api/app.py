@@ -2,7 +2,6 @@
 
 import logging
 import re
-import traceback
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -16,6 +15,7 @@ from api import (
     routes_approvals,
     routes_audit,
     routes_files,
+    routes_me,
     routes_memory,
     routes_meta,
     routes_runs,
@@ -24,14 +24,12 @@ from api import (
 )
 from api.auth import caller
 from api.call import Call, Host
-from api.problems import MethodNotAllowed, answer_error, expected, internal_error, wrong_fields
+from api.problems import LOG, MethodNotAllowed, answer_error, expected, internal_error, wrong_fields
 from api.request import parse_json, prepared, takes_gzip
 from layover import logs
 from layover.errors import AgentsNotLoaded, LayoverError, NotFound, RetryableError
 
 logger = logging.getLogger("layover")
-_FRAMES = 12
-"""Of a traceback, the innermost ones are logged."""
 _NAMED = {
     "thread_id": re.compile(r"/threads/(thread_\w{1,64})(?:/|\Z)", re.ASCII),
     "run_id": re.compile(r"/runs/(run_\w{1,64})(?:/|\Z)", re.ASCII),
@@ -56,9 +54,12 @@ def answer(event: Mapping[str, Any], context: Any, host: Host) -> dict[str, Any]
         request = prepared(event)
         path = APIGatewayProxyEventV2(request).path
         logs.name(**{id: found[1] for id, of in _NAMED.items() if (found := of.search(path))})
-        asker = caller(request, path, host.runtime().settings.access)
+        settings = host.runtime().settings
+        asker = caller(request, path, settings.access)
         app.context.update(
-            call=Call(host, asker, takes_gzip(request)), request_id=_request_id(event)
+            call=Call(host, asker, takes_gzip(request)),
+            request_id=_request_id(event),
+            log=settings.log_file or LOG,
         )
         return app.resolve(request, context)
     except LayoverError as error:
@@ -79,6 +80,7 @@ def resolver() -> Resolver:
         routes_audit,
         routes_memory,
         routes_files,
+        routes_me,
         routes_sockets,
     ):
         app.include_router(module.router)
@@ -94,13 +96,13 @@ def _map_errors(app: Resolver) -> None:
         return answer_error(NotFound("there is no such path"))
 
     def wrong(error: RequestValidationError) -> Response[str]:
-        return answer_error(wrong_fields(error.errors()))
+        return answer_error(wrong_fields(error.errors(), _body(app.current_event.body)))
 
     def told(error: LayoverError) -> Response[str]:
-        return _told(error, app.context["request_id"])
+        return _told(error, app.context["request_id"], app.context["log"])
 
     def unforeseen(error: Exception) -> Response[str]:
-        return _unforeseen(error, app.context["request_id"])
+        return _unforeseen(error, app.context["request_id"], app.context["log"])
 
     app.exception_handler_manager.update_exception_handlers(
         {
@@ -112,25 +114,29 @@ def _map_errors(app: Resolver) -> None:
     )
 
 
+def _body(text: str | None) -> Any:
+    return parse_json(text) if text else None
+
+
 def _methods(app: Resolver, path: str) -> set[str]:
     routes = [*app._static_routes, *app._dynamic_routes]
     return {route.method for route in routes if route.rule.match(path)}
 
 
-def _told(error: LayoverError, request_id: str) -> Response[str]:
+def _told(error: LayoverError, request_id: str, log: str = LOG) -> Response[str]:
     if type(error) is RetryableError and isinstance(error.__cause__, RetryableError):
         # For the state machine the environment calls every passing fault by one name.
         error = error.__cause__
     if not expected(error):
-        return _unforeseen(error, request_id)
+        return _unforeseen(error, request_id, log)
     if isinstance(error, AgentsNotLoaded):
         _log(error, request_id)
-    return answer_error(error)
+    return answer_error(error, log)
 
 
-def _unforeseen(error: Exception, request_id: str) -> Response[str]:
+def _unforeseen(error: Exception, request_id: str, log: str = LOG) -> Response[str]:
     _log(error, request_id)
-    return internal_error(request_id)
+    return internal_error(request_id, log)
 
 
 def _log(error: Exception, request_id: str) -> None:
@@ -142,10 +148,7 @@ def _log(error: Exception, request_id: str) -> None:
             "error": type(error).__name__,
             "says": str(error) if isinstance(error, LayoverError) else None,
             "cause": type(error.__cause__).__name__ if error.__cause__ else None,
-            "where": [
-                f"{frame.filename}:{frame.lineno} {frame.name}"
-                for frame in traceback.extract_tb(error.__traceback__)[-_FRAMES:]
-            ],
+            "where": logs.where(error),
         },
     )
 

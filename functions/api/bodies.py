@@ -2,25 +2,71 @@
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Strict, Tag
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Strict,
+    Tag,
+)
+from pydantic_core import PydanticKnownError
 
+from layover.declare.checks import NAME
 from layover.services.approvals import Decide, Verdict
 from layover.services.decision_checks import LONGEST_REASON
 from layover.services.start_run import ABSENT, StartRun
+from layover.services.threads import MAX_TITLE
 from layover.values.message import InputPart
 from layover.values.run import OnBusy
 
-Reason = Annotated[str, Field(max_length=LONGEST_REASON)]
-Attempt = Annotated[int, Strict(), Field(ge=1, description="409 if another attempt waits.")]
+AGENT_NAME = f"^{NAME.pattern}$"
+_SAYS_SOMETHING: dict[str, Any] = {
+    "anyOf": [
+        {"properties": {"type": {"const": "file"}}, "required": ["type"]},
+        {
+            "properties": {"type": {"const": "text"}, "text": {"minLength": 1}},
+            "required": ["type", "text"],
+        },
+    ]
+}
+
+
+def _whole(value: Any) -> Any:
+    """The number as an int if it has no fraction: in JSON 1.0 is one."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _short(text: str) -> str:
+    if len(text) > LONGEST_REASON:
+        raise PydanticKnownError("string_too_long", {"max_length": LONGEST_REASON})
+    return text
+
+
+Whole = BeforeValidator(_whole)
+"""Behind a strict int and its bounds."""
+# Texts may hold lone surrogates, which the services replace. A bound of pydantic's own would refuse
+# them: these stand in the schema alone, and are kept by what takes the text.
+AgentName = Annotated[str, Field(pattern=AGENT_NAME)]
+Title = Annotated[str, Field(json_schema_extra={"maxLength": MAX_TITLE})]
+Reason = Annotated[
+    str, Field(json_schema_extra={"maxLength": LONGEST_REASON}), AfterValidator(_short)
+]
+Attempt = Annotated[int, Strict(), Field(ge=1, description="409 if another attempt waits."), Whole]
+Text = Annotated[str, Field(json_schema_extra={"minLength": 1})]
+Parts = Annotated[list[InputPart], Field(json_schema_extra={"contains": _SAYS_SOMETHING})]
 
 
 def _shape(value: Any) -> str:
-    return "parts" if isinstance(value, list) else "text"
+    return "(parts)" if isinstance(value, list) else "(text)"
 
 
-# Told apart by hand: errors then name the part that is wrong, once.
+# Told apart by hand: errors then name the part that is wrong, once. The tags are no names of fields:
+# `problems` leaves them out of the paths that callers see.
 Input = Annotated[
-    Annotated[str, Tag("text")] | Annotated[list[InputPart], Tag("parts")], Discriminator(_shape)
+    Annotated[Text, Tag("(text)")] | Annotated[Parts, Tag("(parts)")], Discriminator(_shape)
 ]
 
 
@@ -33,15 +79,15 @@ class Body(BaseModel):
 class NewThread(Body):
     """A thread to make."""
 
-    agent: str
-    title: str | None = None
+    agent: AgentName
+    title: Title | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
 
 
 class ThreadPatch(Body):
     """What to replace, each whole; null takes it away."""
 
-    title: str | None = None
+    title: Title | None = None
     metadata: dict[str, Any] | None = None
 
     def changes(self) -> dict[str, Any]:
@@ -57,11 +103,18 @@ class ThreadPatch(Body):
 class NewRun(Body):
     """A run to start. `parent_id`: absent continues the newest message, null begins a new root."""
 
-    input: Input = Field(description="A text or parts, up to 1 MB of JSON.")
+    input: Input = Field(
+        description="A text or parts, up to 1 MB of JSON. One part at least is a file or has a text."
+    )
     parent_id: str | None = None
-    stream: Annotated[bool, Strict()] = Field(False, description="Write delta events.")
-    on_busy: OnBusy = OnBusy.REJECT
-    max_iterations: Annotated[int, Strict(), Field(ge=1, le=10_000)] | None = None
+    stream: Annotated[bool, Strict()] = Field(
+        False, description="Write delta events; false if absent."
+    )
+    on_busy: OnBusy = Field(
+        OnBusy.REJECT,
+        description="What to do where the thread has an active run; reject if absent.",
+    )
+    max_iterations: Annotated[int, Strict(), Field(ge=1, le=10_000), Whole] | None = None
 
     def request(self) -> StartRun:
         """As the service takes it."""

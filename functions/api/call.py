@@ -8,11 +8,12 @@ from typing import Annotated, Any, Concatenate, ParamSpec, Protocol, TypeVar, ca
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.api_gateway import Router
 from aws_lambda_powertools.event_handler.openapi.params import Query
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from api.fitting import MAX_ANSWER, answer_size, fits, fitting, is_large
 from api.problems import Forbidden
 from layover.ports import Runtime
+from layover.services.cursors import MAX_CURSOR
 from layover.values.access import Access, Actor
 from layover.values.event import EventPage
 from layover.values.page import Page
@@ -26,10 +27,17 @@ _ANSWERED_WITHIN_S = 27.0
 P = ParamSpec("P")
 T = TypeVar("T")
 
-Limit = Annotated[int, Query(ge=1, le=100, description="How many items at most.")]
-Cursor = Annotated[str | None, Query(description="`next_cursor` of the page before.")]
+_SEALED = Field(
+    json_schema_extra={"minLength": 1, "maxLength": MAX_CURSOR, "pattern": "^[A-Za-z0-9_=-]+$"}
+)
+Limit = Annotated[int, Query(ge=1, le=100, description="How many items at most; 20 if absent.")]
+Cursor = Annotated[
+    Annotated[str, _SEALED] | None,
+    Query(description="`next_cursor` of the page before; another list's is refused."),
+]
 Wait = Annotated[
-    float, Query(description="Seconds to wait, clipped to 0..25.", allow_inf_nan=False)
+    float,
+    Query(description="Seconds to wait, clipped to 0..25; 0 if absent.", allow_inf_nan=False),
 ]
 
 

@@ -28,5 +28,5 @@ def also(
     documented: dict[int, OpenAPIResponse], status: int, model: Any, what: str
 ) -> dict[int, OpenAPIResponse]:
     """One more good answer."""
-    content: Any = {"application/json": {"model": model}}
+    content: Any = {"application/json": {"model": model}} if model is not None else {}
     return {**documented, status: {"description": what, "content": content}}

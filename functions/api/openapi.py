@@ -2,15 +2,15 @@
 
 import json
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-from aws_lambda_powertools.event_handler.openapi import swagger_ui
 from aws_lambda_powertools.event_handler.openapi.models import HTTPBearer, Server, Tag
-from aws_lambda_powertools.event_handler.openapi.swagger_ui import generate_swagger_html
 
 from api.app import resolver
+from api.corrections import correct
+from api.links import add_links
 from api.problems import Problem
+from api.reference import page
 from layover.values.access import DISCOVERY, RESOURCE_HEADER
 
 _REFS = "#/components/schemas/{model}"
@@ -22,7 +22,9 @@ _TAGS = {
     "threads": "Conversations and their messages.",
     "runs": "A run answers one input.",
     "approvals": "Calls that wait for a person.",
+    "audit": "What was decided, for auditors.",
     "memory": "What agents remember.",
+    "me": "All that is stored of the caller.",
     "files": "What is uploaded for messages, and what tools made.",
     "meta": "About the API itself.",
 }
@@ -41,19 +43,16 @@ def document() -> str:
         security_schemes={"bearer": HTTPBearer(bearerFormat="JWT")},
         security=[{"bearer": []}],
     )
-    return json.dumps(_with_problems(json.loads(text)))
+    spec = json.loads(text)
+    correct(spec)
+    add_links(spec)
+    return json.dumps(_with_problems(spec))
 
 
+@cache
 def docs_page() -> str:
-    """Swagger UI with everything in it: no other host is asked."""
-    folder = Path(swagger_ui.__file__).parent
-    return generate_swagger_html(
-        document().replace("</", "<\\/"),
-        (folder / "swagger-ui-bundle.min.js").read_text(encoding="utf-8"),
-        (folder / "swagger-ui.min.css").read_text(encoding="utf-8"),
-        "",
-        None,
-    )
+    """The document as a page."""
+    return page(json.loads(document()))
 
 
 def _with_problems(spec: dict[str, Any]) -> dict[str, Any]:

@@ -26,12 +26,26 @@ from layover.errors import (
     StoppedByOperator,
     ThreadBusy,
     TooLarge,
+    UnknownAgent,
 )
 
 CONTENT_TYPE = "application/problem+json"
 _MAX_NAME = 100
 """Characters of a field's name: a caller may have chosen it."""
+LOG = "the function's log"
 PREFIX = "urn:layover:problem:"
+BEYOND_SCHEMAS = {
+    "cursor": "another list's",
+    "unknown_agent": "no agent here has the name",
+    "unknown_message": "the thread has no such message",
+    "unknown_file": "the caller has no such file, or its bytes did not arrive",
+    "too_many_files": "more than 20 in an input",
+    "too_deep": "more than 100 levels of JSON",
+    "file_name": "characters that are not printable",
+    "https_url": "a URL without a host",
+    "resource": "a header that names no user",
+}
+"""Why requests are refused that the OpenAPI document lets pass, by the `type` of the field's error."""
 
 
 class MalformedBody(RequestError):
@@ -63,7 +77,10 @@ class FieldError(BaseModel):
 
     loc: list[str | int]
     msg: str
-    type: str
+    type: str = Field(
+        description="The rule that it breaks. Those that no schema can say: "
+        + ", ".join(f"`{name}` ({rule})" for name, rule in BEYOND_SCHEMAS.items())
+    )
 
 
 class Problem(BaseModel):
@@ -75,7 +92,9 @@ class Problem(BaseModel):
     title: str
     status: int
     detail: str
-    errors: list[FieldError] | None = Field(None, description="Only for requests of a wrong shape.")
+    errors: list[FieldError] = Field(
+        default_factory=list, description="Only there for requests of a wrong shape."
+    )
 
 
 @dataclass(frozen=True)
@@ -118,6 +137,7 @@ _KINDS: dict[type[LayoverError], Kind] = {
     DecisionInvalid: Kind(
         HTTPStatus.UNPROCESSABLE_ENTITY, "decision-invalid", "The decision does not fit the call"
     ),
+    UnknownAgent: Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "unknown-agent", "There is no such agent"),
     InvalidRequest: Kind(
         HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", "The request has the wrong shape"
     ),
@@ -146,8 +166,8 @@ def expected(error: LayoverError) -> bool:
     return _kind(error) is not None
 
 
-def answer_error(error: LayoverError) -> Response[str]:
-    """The problem document of an error that `expected` knows."""
+def answer_error(error: LayoverError, log: str = LOG) -> Response[str]:
+    """The problem document of an error that `expected` knows. `log`: which one says more."""
     kind = _kind(error) or _INTERNAL
     errors = error.errors if isinstance(error, InvalidRequest) else []
     extra: dict[str, Any] = dict(error.ids)
@@ -162,15 +182,16 @@ def answer_error(error: LayoverError) -> Response[str]:
         headers["Retry-After"] = str(math.ceil(error.retry_after.total_seconds()))
     if isinstance(error, MethodNotAllowed):
         headers["Allow"] = ", ".join(error.allowed)
-    detail = error.told if isinstance(error, AgentsNotLoaded) else error.message
+    detail = error.message
+    if isinstance(error, AgentsNotLoaded):
+        detail = f"{error.told}; {log} says more"
     return problem(kind, detail, errors, extra, headers)
 
 
-def internal_error(request_id: str) -> Response[str]:
-    """What is told of a failure that nobody foresaw."""
-    return problem(
-        _INTERNAL, "the request failed; the log says why", extra={"request_id": request_id}
-    )
+def internal_error(request_id: str, log: str = LOG) -> Response[str]:
+    """What is told of a failure that nobody foresaw. `log`: which one says why."""
+    detail = f"the request failed; {log} says why"
+    return problem(_INTERNAL, detail, extra={"request_id": request_id})
 
 
 def problem(
@@ -198,9 +219,9 @@ def problem(
     )
 
 
-def wrong_fields(errors: Iterable[Mapping[str, Any]]) -> InvalidRequest:
-    """A request whose fields pydantic refused."""
-    found = [_without_input(e) for e in errors]
+def wrong_fields(errors: Iterable[Mapping[str, Any]], body: Any = None) -> InvalidRequest:
+    """A request whose fields pydantic refused. `body`: as it was sent."""
+    found = [{**_without_input(e), "loc": _sent_path(e, body)} for e in errors]
     return InvalidRequest("some fields are missing or wrong", found)
 
 
@@ -214,6 +235,26 @@ def _field_error(error: Mapping[str, Any]) -> dict[str, Any]:
         "msg": str(error["msg"]),
         "type": str(error.get("type", "value_error")),
     }
+
+
+def _sent_path(error: Mapping[str, Any], body: Any) -> list[str | int]:
+    """Where it is in what was sent: without pydantic's names of a union's alternatives."""
+    where, *path = error["loc"] or ("body",)
+    if where != "body":
+        return [where, *path]
+    sent: list[str | int] = []
+    is_part = True
+    for n, at in enumerate(path):
+        if isinstance(body, dict):
+            if is_part and at == body.get("type"):
+                is_part = False
+                continue
+            is_missing = error["type"] == "missing" and n == len(path) - 1
+            if at in body or is_missing:
+                sent, body, is_part = [*sent, at], body.get(at), True
+        elif isinstance(body, list) and isinstance(at, int) and at < len(body):
+            sent, body = [*sent, at], body[at]
+    return [where, *sent]
 
 
 def _without_input(error: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,11 +16,14 @@ MAX_BODY = 5 * 1024 * 1024
 """Bytes (CONTRACT 3); a Lambda event holds 6 MB, base64 included."""
 _MAX_PATH = 1500
 """Bytes: an id in a path becomes part of a key, which holds 2,048."""
+_NO_TEXT = "\x00"
+"""Stands for bytes that are no UTF-8: no JSON either."""
 _WAIT = re.compile(r'(?:^|[,;\s])wait\s*=\s*"?(\d{1,9})"?\s*(?:$|[,;])', re.IGNORECASE)
 
 
 def prepared(event: Mapping[str, Any]) -> dict[str, Any]:
-    """The event with its body as text. Raises TooLarge, MalformedBody and NotFound (absurd paths)."""
+    """The event with its body as text. Raises NotFound (absurd paths). What is wrong with a body is
+    told by `parse_json`, to calls that take one."""
     if len(str(event.get("rawPath", "")).encode("utf-8", "replace")) > _MAX_PATH:
         raise NotFound("there is no such path")
     # Every body is JSON, whatever the client calls it: `curl -d` says that it is a form.
@@ -42,7 +45,10 @@ def token_expires_at(event: Mapping[str, Any]) -> datetime | None:
 
 
 def parse_json(text: str) -> dict[str, Any]:
-    """A JSON object. Raises MalformedBody where it is no JSON, InvalidRequest where it is another."""
+    """A JSON object. Raises TooLarge, MalformedBody where it is no JSON, InvalidRequest where it is
+    another value."""
+    if len(text) > MAX_BODY or len(text.encode("utf-8", "surrogatepass")) > MAX_BODY:
+        raise TooLarge(f"the body is larger than {MAX_BODY} bytes")
     try:
         value = strict_json(text)
     except (ValueError, RecursionError) as error:
@@ -70,16 +76,8 @@ def _text(event: Mapping[str, Any]) -> str | None:
     if not body:
         return None
     if not event.get("isBase64Encoded"):
-        _check_size(len(body.encode("utf-8", "surrogatepass")))
         return str(body)
-    _check_size(len(body) * 3 // 4 - 2)
     try:
-        data = base64.b64decode(body, validate=True)
-        return data.decode()
-    except (binascii.Error, UnicodeDecodeError) as error:
-        raise MalformedBody("the body is not UTF-8") from error
-
-
-def _check_size(size: int) -> None:
-    if size > MAX_BODY:
-        raise TooLarge(f"the body is larger than {MAX_BODY} bytes")
+        return base64.b64decode(body, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return _NO_TEXT

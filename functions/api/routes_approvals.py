@@ -35,7 +35,8 @@ def list_approvals(
         str | None, Query(max_length=256, description="Only of this thread.")
     ] = None,
     role: Annotated[
-        Literal["owner", "approver"], Query(alias="as", description="In which role you ask.")
+        Literal["owner", "approver"],
+        Query(alias="as", description="In which role you ask; owner if absent."),
     ] = "owner",
     limit: Limit = 20,
     cursor: Cursor = None,

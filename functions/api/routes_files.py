@@ -5,11 +5,11 @@ from typing import Annotated, Any
 from aws_lambda_powertools.event_handler import Response
 from pydantic import Field, Strict
 
-from api.bodies import Body
+from api.bodies import Body, Whole
 from api.call import answer_json, call_of, new_router
 from api.documented import answers
 from layover.services import files
-from layover.values.file import FileUpload
+from layover.values.file import MAX_FILE, MAX_NAME, MIME_TYPE, FileUpload
 
 router = new_router()
 _TAGS = ["files"]
@@ -20,9 +20,21 @@ class NewFile(Body):
     """A file to upload: an image (PNG, JPEG, GIF, WebP) of at most 5 MB, or another one of at most
     20 MB of any `application`, `audio`, `font`, `image`, `message`, `model`, `text` or `video` type."""
 
-    name: str
-    mime_type: str
-    size: Annotated[int, Strict(), Field(ge=1, description="Bytes; exactly so many are taken.")]
+    name: str = Field(
+        description="Printable characters.",
+        json_schema_extra={"minLength": 1, "maxLength": MAX_NAME, "pattern": "\\S"},
+    )
+    mime_type: str = Field(json_schema_extra={"pattern": f"^{MIME_TYPE}$"})
+    size: Annotated[
+        int,
+        Strict(),
+        Field(
+            ge=1,
+            description="Bytes; exactly so many are taken.",
+            json_schema_extra={"maximum": MAX_FILE},
+        ),
+        Whole,
+    ]
 
 
 @router.post(
@@ -32,7 +44,7 @@ class NewFile(Body):
     description="Then `PUT` its bytes to `upload_url` with its type as `Content-Type`, and name it in "
     "a message. It belongs to the first thread that names it and goes with that.",
     operation_id="create_file",
-    responses=answers(201, FileUpload, "Where its bytes go", 400, 413),
+    responses=answers(201, FileUpload, "Where its bytes go", 400, 413, 429),
 )
 def create_file(body: NewFile) -> Response[str]:
     upload = call_of(router).do(files.create, body.name, body.mime_type, body.size)

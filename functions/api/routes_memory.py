@@ -6,7 +6,7 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Query
 from pydantic import Discriminator, Field, Tag
 
-from api.bodies import Body
+from api.bodies import AGENT_NAME, Body
 from api.call import Cursor, Limit, answer_json, answer_page, call_of, new_router
 from api.documented import answers
 from layover.services import entries, notes
@@ -18,8 +18,8 @@ from layover.values.page import Page
 router = new_router()
 _TAGS = ["memory"]
 
-AgentName = Annotated[str, Query(description="Whose profile of the caller.")]
-EntriesOf = Annotated[str, Query(description="The agent that remembers them.")]
+AgentName = Annotated[str, Query(pattern=AGENT_NAME, description="Whose profile of the caller.")]
+EntriesOf = Annotated[str, Query(pattern=AGENT_NAME, description="The agent that remembers them.")]
 Wanted = Annotated[str | None, Query(description="What to look for.", max_length=2000)]
 
 

@@ -1,5 +1,6 @@
 """The front page, health, documentation, and what agents there are."""
 
+import hashlib
 from pathlib import Path
 from typing import Any, Literal
 
@@ -8,6 +9,7 @@ from pydantic import BaseModel
 
 from api.call import Cursor, Limit, answer_json, call_of, new_router
 from api.documented import answers, open_answer
+from layover.errors import NotFound
 from layover.services.agents import AgentInfo, list_agents
 from layover.services.cursors import seal, unseal_one
 from layover.values.access import DISCOVERY, Access
@@ -17,6 +19,9 @@ router = new_router()
 _OPEN: dict[str, Any] = {"security": []}
 _HTML = "text/html; charset=utf-8"
 _CURSOR = "agents"
+_DOCS_LINK = '  <li><a href="docs">API documentation</a></li>\n'
+_FRESH_S = 300
+"""What is the same for everybody is asked for again after so long, and sent again only where it changed."""
 
 
 class Health(BaseModel):
@@ -28,7 +33,9 @@ class Health(BaseModel):
 @router.get("/", include_in_schema=False)
 def front_page() -> Response[str]:
     text = (Path(__file__).parent / "index.html").read_text(encoding="utf-8")
-    return Response(status_code=200, content_type=_HTML, body=text)
+    if not _has_docs():
+        text = text.replace(_DOCS_LINK, "")
+    return _cached(_HTML, text)
 
 
 @router.get(
@@ -60,14 +67,16 @@ def discovery() -> Response[str]:
 def openapi() -> Response[str]:
     from api.openapi import document
 
-    return Response(status_code=200, content_type="application/json", body=document())
+    return _cached("application/json", document())
 
 
-@router.get("/docs", include_in_schema=False, compress=True)
+@router.get("/docs", include_in_schema=False)
 def docs() -> Response[str]:
+    if not _has_docs():
+        raise NotFound("there is no such path")
     from api.openapi import docs_page
 
-    return Response(status_code=200, content_type=_HTML, body=docs_page())
+    return _cached(_HTML, docs_page())
 
 
 @router.get(
@@ -83,3 +92,23 @@ def get_agents(limit: Limit = 20, cursor: Cursor = None) -> Response[str]:
     rest = [a for a in agents if after is None or a.name > after]
     more = seal(_CURSOR, rest[limit - 1].name) if len(rest) > limit else None
     return answer_json(Page[AgentInfo](items=tuple(rest[:limit]), next_cursor=more))
+
+
+def _has_docs() -> bool:
+    return call_of(router).host.runtime().settings.docs
+
+
+def _cached(content_type: str, text: str) -> Response[str]:
+    """A text that changes with a release alone; nothing of it where the client has it already."""
+    tag = f'W/"{hashlib.sha256(text.encode()).hexdigest()[:16]}"'
+    headers: dict[str, Any] = {
+        "ETag": tag,
+        "Cache-Control": f"public, max-age={_FRESH_S}",
+        "Vary": "Accept-Encoding",
+    }
+    known = router.current_event.headers.get("if-none-match", "")
+    if tag.removeprefix("W/") in (one.strip().removeprefix("W/") for one in known.split(",")):
+        return Response(status_code=304, body="", headers=headers)
+    return Response(
+        status_code=200, content_type=content_type, body=text, headers=headers, compress=True
+    )

@@ -101,9 +101,11 @@ def get_run(run_id: str, wait: Wait = 0) -> Response[str]:
 )
 def get_events(
     run_id: str,
-    after: Annotated[int, Query(ge=0, description="The last seq that is known.")] = 0,
+    after: Annotated[int, Query(ge=0, description="The last seq that is known; 0 if absent.")] = 0,
     wait: Wait = 0,
-    limit: Annotated[int, Query(ge=1, le=1000, description="How many events at most.")] = 500,
+    limit: Annotated[
+        int, Query(ge=1, le=1000, description="How many events at most; 500 if absent.")
+    ] = 500,
 ) -> Response[str]:
     call = call_of(router)
     return answer_events(call, call.do(runs.events, run_id, after, limit, wait))

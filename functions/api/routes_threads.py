@@ -72,8 +72,17 @@ def edit_thread(thread_id: str, body: ThreadPatch) -> Response[str]:
     operation_id="delete_thread",
     responses=answers(204, None, "From now on it is gone; its active run is cancelled", 404),
 )
-def delete_thread(thread_id: str) -> Response[str]:
-    call_of(router).do(threads.delete, thread_id)
+def delete_thread(
+    thread_id: str,
+    forget_profile: Annotated[
+        bool,
+        Query(
+            description="With it goes the profile that its agent keeps of the caller, whole: facts do not "
+            "say which thread taught them."
+        ),
+    ] = False,
+) -> Response[str]:
+    call_of(router).do(threads.delete, thread_id, forget_profile=forget_profile)
     return Response(status_code=204, body="")
 
 

@@ -9,12 +9,11 @@ from layover.services.resume import await_decision, resume
 
 
 class LayoverAwaitAgain(Exception):
-    """A passing fault. The state machine tells our own failures from a caller's SendTaskFailure by these
-    names, which no caller is likely to use."""
+    """A passing fault: the state machine tries again."""
 
 
 class LayoverAwaitFailed(Exception):
-    """What trying again does not mend."""
+    """What trying again at once does not mend: the call rests, and waits on a new token."""
 
 
 @wiring.logged

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from api.problems import answer_error, expected, internal_error, wrong_fields
 from api.request import parse_json
-from layover.errors import LayoverError
+from layover.errors import LayoverError, LimitReached
 from layover.ports import Runtime
 from layover.services import sockets
 
@@ -25,7 +25,10 @@ async def answer(runtime: Runtime, event: Mapping[str, Any]) -> int:
         case "$connect":
             # The ticket is a credential: it goes nowhere else.
             ticket = (event.get("queryStringParameters") or {}).get("ticket") or ""
-            return 200 if await sockets.connect(runtime, connection_id, ticket) else 401
+            try:
+                return 200 if await sockets.connect(runtime, connection_id, ticket) else 401
+            except LimitReached:
+                return 429
         case "$disconnect":
             await sockets.disconnect(runtime, connection_id)
         case _:

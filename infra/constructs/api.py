@@ -1,6 +1,7 @@
 """The HTTP API in front of the function `api`."""
 
 import json
+from collections.abc import Sequence
 
 from aws_cdk import Duration
 from aws_cdk import aws_apigatewayv2 as gateway
@@ -13,7 +14,7 @@ from infra.constructs.acknowledge import acknowledge
 from infra.constructs.identity import Identity
 from infra.constructs.logs import log_group
 from infra.settings import Settings
-from layover.values.access import OPEN_PATHS
+from layover.values.access import DOCS, OPEN_PATHS
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 """All but OPTIONS: a preflight carries no token, and API Gateway answers it by itself."""
@@ -40,6 +41,7 @@ class HttpApi(Construct):
     def __init__(self, scope: Construct, id: str, settings: Settings) -> None:
         super().__init__(scope, id)
         self._settings = settings
+        self._rates: dict[str, object] = {}
         self.api = gateway.HttpApi(
             self,
             "Api",
@@ -54,9 +56,12 @@ class HttpApi(Construct):
     def serve(self, function: lambda_.IFunction, identity: Identity) -> None:
         """Open paths are open; everything else needs a token with the scope."""
         integration = HttpLambdaIntegration("Function", function)
-        for path in sorted(OPEN_PATHS):
-            self.api.add_routes(
-                path=path, methods=[gateway.HttpMethod.GET], integration=integration
+        for path in sorted(OPEN_PATHS if self._settings.docs else OPEN_PATHS - {DOCS}):
+            self._slow(
+                path,
+                self.api.add_routes(
+                    path=path, methods=[gateway.HttpMethod.GET], integration=integration
+                ),
             )
         self.api.add_routes(
             path="/{proxy+}",
@@ -72,6 +77,18 @@ class HttpApi(Construct):
                 "These paths are open on purpose: health, documentation and how to sign in.",
             ),
         )
+
+    def _slow(self, path: str, routes: Sequence[gateway.HttpRoute]) -> None:
+        """An open path has a rate of its own. A stage knows the routes that are there before it."""
+        raw = self.stage.node.default_child
+        assert isinstance(raw, gateway.CfnStage)
+        self._rates[f"GET {path}"] = {
+            "ThrottlingRateLimit": self._settings.open_rate,
+            "ThrottlingBurstLimit": self._settings.open_burst,
+        }
+        raw.route_settings = dict(self._rates)
+        for route in routes:
+            self.stage.node.add_dependency(route)
 
     def _stage(self) -> gateway.HttpStage:
         settings = self._settings

@@ -14,7 +14,13 @@ class Bucket(Construct):
 
     def __init__(self, scope: Construct, id: str, settings: Settings) -> None:
         super().__init__(scope, id)
-        self.bucket = s3.Bucket(
+        name = settings.adopt_bucket
+        self.bucket: s3.IBucket = (
+            s3.Bucket.from_bucket_name(self, "Bucket", name) if name else self._own(settings)
+        )
+
+    def _own(self, settings: Settings) -> s3.Bucket:
+        bucket = s3.Bucket(
             self,
             "Bucket",
             encryption=s3.BucketEncryption.S3_MANAGED,
@@ -23,7 +29,8 @@ class Bucket(Construct):
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
             cors=[self._rule(settings)] if settings.origins else None,
-            # Nothing that is whole ends by its age: a message may refer to a file long after its upload.
+            # Nothing that is whole ends by its age: a message may refer to a file long after its upload, a
+            # run to what it put here a year ago. The sweeper deletes what is of no use (services/due.py).
             lifecycle_rules=[
                 s3.LifecycleRule(
                     abort_incomplete_multipart_upload_after=duration(settings.unfinished_uploads)
@@ -35,10 +42,14 @@ class Bucket(Construct):
             else RemovalPolicy.DESTROY,
             auto_delete_objects=not settings.retain,
         )
+        if settings.retain and bucket.policy is not None:
+            # TLS only, also for what is left: nothing deletes it, so who adopts it finds it so.
+            bucket.policy.apply_removal_policy(RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
         acknowledge(
-            self.bucket,
+            bucket,
             ("AwsSolutions-S1", "Access logs would hold users' keys and cost more than the data."),
         )
+        return bucket
 
     def _rule(self, settings: Settings) -> s3.CorsRule:
         return s3.CorsRule(

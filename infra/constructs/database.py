@@ -1,8 +1,9 @@
-"""Postgres, in one of two forms behind the same addresses."""
+"""Postgres: where it is, and who may sign in."""
 
 from dataclasses import dataclass
+from typing import Any
 
-from aws_cdk import ArnFormat, RemovalPolicy, Stack
+from aws_cdk import Annotations, ArnFormat, RemovalPolicy, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_rds as rds
@@ -15,12 +16,13 @@ from infra.constructs.time import duration
 from infra.settings import Settings
 
 PORT = 5432
+OWNER = "layover_owner"
+"""The role that owns the tables."""
 RUNTIME_ROLE = "layover_runtime"
 """The database's role of all functions but migrate; migration 0001 makes it."""
+CREDENTIALS = "@aws-cdk/aws-rds:generatedCredsNotApplied"
 RDS_ROOTS = "/opt/certificates/rds.pem"
 """Amazon's roots of RDS certificates, put into the layer by `infra/build.py`."""
-PUBLIC_ROOTS = "/opt/python/botocore/cacert.pem"
-"""The public roots, Amazon's among them, as boto3 ships them."""
 
 
 @dataclass(frozen=True)
@@ -29,19 +31,18 @@ class Address:
 
     host: str
     name: str
-    roots: str
     resource_id: str
     """`cluster-...`: what IAM knows the cluster by."""
     admin: str
     """The role that owns the tables."""
-    admin_secret: secretsmanager.ISecret | None
-    """Its password; None where it signs in by IAM as well."""
+    admin_secret: secretsmanager.ISecret
+    """Its password."""
     needs: tuple[IDependable, ...]
     """What has to be there before anybody connects."""
 
     def url(self, role: str) -> str:
         """A libpq URL without a password: TLS, with the server's certificate and name checked."""
-        checked = f"sslmode=verify-full&sslrootcert={self.roots}"
+        checked = f"sslmode=verify-full&sslrootcert={RDS_ROOTS}"
         return f"postgresql://{role}@{self.host}:{PORT}/{self.name}?{checked}"
 
     def sign_in(self, scope: Construct, role: str) -> iam.PolicyStatement:
@@ -56,45 +57,64 @@ class Address:
 
 
 class VpcDatabase(Construct):
-    """Aurora Serverless v2: pauses at zero when nobody is connected, keeps a snapshot when it goes."""
+    """Aurora Serverless v2: pauses at zero when nobody is connected, keeps a snapshot when it goes, and may
+    begin as one."""
 
     def __init__(self, scope: Construct, id: str, settings: Settings, network: Network) -> None:
         super().__init__(scope, id)
-        cluster = rds.DatabaseCluster(
-            self,
-            "Cluster",
-            engine=rds.DatabaseClusterEngine.aurora_postgres(
-                # As the tests run on.
-                version=rds.AuroraPostgresEngineVersion.VER_18_4
-            ),
-            writer=rds.ClusterInstance.serverless_v2("Writer"),
-            serverless_v2_min_capacity=settings.database_min_acu,
-            serverless_v2_max_capacity=settings.database_max_acu,
-            serverless_v2_auto_pause_duration=duration(settings.database_pause),
-            default_database_name=settings.database_name,
-            credentials=rds.Credentials.from_username("layover_owner"),
-            # RDS makes, rotates and deletes it.
-            manage_master_user_password=True,
-            iam_authentication=True,
-            storage_encrypted=True,
-            vpc=network.vpc,
-            vpc_subnets=network.database_subnets,
-            security_groups=[self._group(network)],
-            backup=rds.BackupProps(retention=duration(settings.database_backup)),
-            delete_automated_backups=not settings.retain,
-            copy_tags_to_snapshot=True,
-            # A cluster cannot outlive its VPC; a snapshot can.
-            removal_policy=RemovalPolicy.SNAPSHOT if settings.retain else RemovalPolicy.DESTROY,
-        )
+        cluster = self._cluster(settings, network)
         self._acknowledge(cluster)
+        # RDS makes it, as it is asked to below.
+        assert cluster.secret is not None
         self.address = Address(
             host=cluster.cluster_endpoint.hostname,
             name=settings.database_name,
-            roots=RDS_ROOTS,
             resource_id=cluster.cluster_resource_identifier,
-            admin="layover_owner",
+            admin=OWNER,
             admin_secret=cluster.secret,
             needs=(cluster, network),
+        )
+
+    def _cluster(
+        self, settings: Settings, network: Network
+    ) -> rds.DatabaseCluster | rds.DatabaseClusterFromSnapshot:
+        alike: dict[str, Any] = {
+            "engine": rds.DatabaseClusterEngine.aurora_postgres(
+                # As the tests run on.
+                version=rds.AuroraPostgresEngineVersion.VER_18_4
+            ),
+            "writer": rds.ClusterInstance.serverless_v2("Writer"),
+            "serverless_v2_min_capacity": settings.database_min_acu,
+            "serverless_v2_max_capacity": settings.database_max_acu,
+            "serverless_v2_auto_pause_duration": duration(settings.database_pause),
+            # RDS makes, rotates and deletes it; of a restored cluster, it makes a new one.
+            "manage_master_user_password": True,
+            "iam_authentication": True,
+            "vpc": network.vpc,
+            "vpc_subnets": network.database_subnets,
+            "security_groups": [self._group(network)],
+            "backup": rds.BackupProps(retention=duration(settings.database_backup)),
+            "delete_automated_backups": not settings.retain,
+            "deletion_protection": settings.protects,
+            "copy_tags_to_snapshot": True,
+            # A cluster cannot outlive its VPC; a snapshot can.
+            "removal_policy": RemovalPolicy.SNAPSHOT if settings.retain else RemovalPolicy.DESTROY,
+        }
+        if settings.restore_snapshot is not None:
+            # Database, owner and encryption are the snapshot's: CloudFormation wants them unsaid.
+            restored = rds.DatabaseClusterFromSnapshot(
+                self, "Cluster", snapshot_identifier=settings.restore_snapshot, **alike
+            )
+            # RDS makes the password: none is generated, so none is left out.
+            Annotations.of(restored).acknowledge_warning(CREDENTIALS)
+            return restored
+        return rds.DatabaseCluster(
+            self,
+            "Cluster",
+            default_database_name=settings.database_name,
+            credentials=rds.Credentials.from_username(OWNER),
+            storage_encrypted=True,
+            **alike,
         )
 
     def _group(self, network: Network) -> ec2.SecurityGroup:
@@ -108,9 +128,13 @@ class VpcDatabase(Construct):
         group.add_ingress_rule(network.functions_group, ec2.Port.tcp(PORT), "From functions")
         return group
 
-    def _acknowledge(self, cluster: rds.DatabaseCluster) -> None:
+    def _acknowledge(self, cluster: rds.DatabaseCluster | rds.DatabaseClusterFromSnapshot) -> None:
         acknowledge(
             cluster,
+            (
+                "AwsSolutions-RDS2",
+                "Its own storage is encrypted; a restored one as its snapshot is.",
+            ),
             ("AwsSolutions-RDS10", "`retain` keeps a snapshot; `false` is asked for by name."),
             ("AwsSolutions-RDS11", "A subnet without a way in; another port hides nothing."),
         )

@@ -17,7 +17,7 @@ from infra.constructs.layer import ARCHITECTURE, RUNTIME, Layer
 from infra.constructs.logs import log_group
 from infra.constructs.models import anywhere, model_statements
 from infra.constructs.network import Network
-from infra.constructs.permissions import OWNERS, Resources, statements
+from infra.constructs.permissions import OWNERS, Resources, service, statements
 from infra.constructs.time import duration
 from infra.settings import TUNED, FunctionSettings, Provider, Settings
 from infra.variables import EMBEDS, KEY, READS
@@ -51,14 +51,14 @@ def function_arn(scope: Construct, settings: Settings, name: str) -> str:
 
 @dataclass(frozen=True)
 class World:
-    """What functions are given: names, where Postgres is, and the subnets if there are any."""
+    """What functions are given: names, where Postgres is, and the subnets."""
 
     table: str
     bucket: str
     bus: str
     resources: Resources
     database: Address
-    network: Network | None
+    network: Network
     identity: Identity
     socket_url: str
     socket_endpoint: str
@@ -130,9 +130,9 @@ class Functions(Construct):
         )
 
     def _place(self, each: FunctionSettings) -> dict[str, Any]:
-        """In a subnet, if there is one and it needs to be."""
+        """In a subnet, if it needs to be."""
         network = self._world.network
-        if network is None or not each.postgres:
+        if not each.postgres:
             return {}
         return {
             "vpc": network.vpc,
@@ -163,6 +163,7 @@ class Functions(Construct):
             **{variable: getattr(settings, field) for field, variable in TUNED.items()},
             **self._database(name),
             "LAYOVER_SERVICE": settings.prefix,
+            "LAYOVER_MAX_WAITS": settings.waits,
             "LAYOVER_TABLE": world.table,
             "LAYOVER_BUCKET": world.bucket,
             "LAYOVER_STATE_MACHINE_ARN": world.resources.machine,
@@ -181,12 +182,16 @@ class Functions(Construct):
 
     def _database(self, name: str) -> dict[str, object]:
         address = self._world.database
-        waking = self._settings.turn_waits_for_database
-        secret = address.admin_secret if name == MIGRATE else None
+        settings = self._settings
+        # Behind a request is somebody who waits for the answer.
+        waking = (
+            settings.api_waits_for_database if name == "api" else settings.turn_waits_for_database
+        )
+        owns = name == MIGRATE
         return {
             "LAYOVER_DATABASE_ADMIN_URL": address.url(address.admin),
-            "LAYOVER_DATABASE_ADMIN_SECRET": secret.secret_arn if secret else None,
-            "LAYOVER_DATABASE_AUTH": None if secret else "iam",
+            "LAYOVER_DATABASE_ADMIN_SECRET": address.admin_secret.secret_arn if owns else None,
+            "LAYOVER_DATABASE_AUTH": None if owns else "iam",
             "LAYOVER_DATABASE_URL": address.url(RUNTIME_ROLE),
             "LAYOVER_DATABASE_WAKING_S": int(waking.total_seconds()),
         }
@@ -195,7 +200,7 @@ class Functions(Construct):
         role = iam.Role(
             self,
             f"{title}Role",
-            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
+            assumed_by=service("lambda.amazonaws.com"),
             description=f"Layover: {name}",
         )
         calls = CALLS[name]
@@ -215,7 +220,7 @@ class Functions(Construct):
             actions=["logs:CreateLogStream", "logs:PutLogEvents"],
             resources=[self._log_streams(name)],
         )
-        if each.postgres and self._world.network:
+        if each.postgres:
             yield iam.PolicyStatement(actions=list(VPC_ACTIONS), resources=["*"])
 
     def _sign_in(self, name: str, each: FunctionSettings) -> Iterator[iam.PolicyStatement]:
@@ -224,8 +229,6 @@ class Functions(Construct):
             return
         if name != MIGRATE:
             yield address.sign_in(self, RUNTIME_ROLE)
-        elif address.admin_secret is None:
-            yield address.sign_in(self, address.admin)
         else:
             yield iam.PolicyStatement(
                 actions=["secretsmanager:GetSecretValue"],

@@ -8,7 +8,7 @@ from constructs import Construct
 
 from infra.constructs.acknowledge import acknowledge
 from infra.constructs.time import duration
-from infra.settings import Settings
+from infra.settings import Mfa, Settings
 
 _SCOPES = {
     "use": "Use agents as yourself",
@@ -42,7 +42,10 @@ class UserPool(Construct):
     def __init__(self, scope: Construct, id: str, settings: Settings, web: list[str]) -> None:
         super().__init__(scope, id)
         self._settings = settings
-        self._pool = self._users()
+        adopted = settings.adopt_user_pool
+        self._pool: cognito.IUserPool = (
+            cognito.UserPool.from_user_pool_id(self, "Users", adopted) if adopted else self._users()
+        )
         self._domain()
         self._scopes = self._resource_server()
         people = self._people(web)
@@ -50,7 +53,8 @@ class UserPool(Construct):
         if settings.machine_client:
             audience.append(self._machine().user_pool_client_id)
         self.identity = Identity(
-            issuer=self._pool.user_pool_provider_url,
+            # As the pool says itself; one that is adopted has no such attribute.
+            issuer=f"https://{self._pool.user_pool_provider_name}",
             audience=audience,
             client_id=people.user_pool_client_id,
             pool_id=self._pool.user_pool_id,
@@ -67,8 +71,10 @@ class UserPool(Construct):
             sign_in_case_sensitive=False,
             auto_verify=cognito.AutoVerifiedAttrs(email=True),
             account_recovery=cognito.AccountRecovery.EMAIL_ONLY,
-            mfa=cognito.Mfa.OPTIONAL,
-            mfa_second_factor=cognito.MfaSecondFactor(sms=False, otp=True),
+            mfa=cognito.Mfa[settings.mfa.name],
+            mfa_second_factor=None
+            if settings.mfa is Mfa.OFF
+            else cognito.MfaSecondFactor(sms=False, otp=True),
             password_policy=cognito.PasswordPolicy(
                 min_length=settings.password_length,
                 require_lowercase=True,
@@ -76,14 +82,15 @@ class UserPool(Construct):
                 require_digits=True,
                 require_symbols=True,
             ),
-            # Not protected against deletion: a first deployment that fails takes it with it.
+            deletion_protection=settings.protects,
+            # A first deployment that fails takes it with it.
             removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
             if settings.retain
             else RemovalPolicy.DESTROY,
         )
         acknowledge(
             pool,
-            ("AwsSolutions-COG2", "A second factor (TOTP) is each user's choice."),
+            ("AwsSolutions-COG2", "A second factor (TOTP) is the deployer's choice: `mfa`."),
             ("AwsSolutions-COG3", "Threat protection is part of a plan that costs for each user."),
             ("AwsSolutions-COG8", "The plan without monthly cost does all that is needed here."),
         )
@@ -113,7 +120,11 @@ class UserPool(Construct):
         }
 
     def _people(self, web: list[str]) -> cognito.UserPoolClient:
-        """Public: no secret, so the authorization code comes with PKCE."""
+        """Public: no secret, so the authorization code comes with PKCE.
+
+        Passwords are typed into Cognito's own pages and nowhere else, so no flow that takes them over the
+        API is open. The scope of Cognito's own is asked for by `layover mfa` alone: whoever enrolls a second
+        factor that is not required has no page of Cognito's for it."""
         settings = self._settings
         return self._pool.add_client(
             "People",
@@ -121,18 +132,23 @@ class UserPool(Construct):
             generate_secret=False,
             prevent_user_existence_errors=True,
             enable_token_revocation=True,
-            auth_flows=cognito.AuthFlow(user_srp=True),
+            # Said, because nothing said means SRP; refreshing is always allowed.
+            auth_flows=cognito.AuthFlow(user_srp=False),
             supported_identity_providers=[cognito.UserPoolClientIdentityProvider.COGNITO],
             access_token_validity=duration(settings.access_token),
             id_token_validity=duration(settings.access_token),
             refresh_token_validity=duration(settings.refresh_token),
             o_auth=cognito.OAuthSettings(
                 flows=cognito.OAuthFlows(authorization_code_grant=True),
-                scopes=[cognito.OAuthScope.OPENID, self._scopes["use"]],
+                scopes=[cognito.OAuthScope.OPENID, self._scopes["use"], *self._enrolling],
                 callback_urls=[settings.login_callback, *web],
                 logout_urls=web or None,
             ),
         )
+
+    @property
+    def _enrolling(self) -> list[cognito.OAuthScope]:
+        return [] if self._settings.mfa is Mfa.OFF else [cognito.OAuthScope.COGNITO_ADMIN]
 
     def _machine(self) -> cognito.UserPoolClient:
         """A backend's: its secret is read with the AWS command line, it is in no template."""

@@ -11,11 +11,17 @@ from layover.adapters.journal.schema import TABLE, TTL_ATTRIBUTE
 
 
 class Journal(Construct):
-    """One on-demand table of the shape that the adapter and the one-machine runner share."""
+    """An on-demand table of the shape that adapter and one-machine runner share, or an adopted one."""
 
     def __init__(self, scope: Construct, id: str, settings: Settings) -> None:
         super().__init__(scope, id)
-        self.table = dynamodb.Table(
+        name = settings.adopt_table
+        self.table: dynamodb.ITable = (
+            dynamodb.Table.from_table_name(self, "Table", name) if name else self._own(settings)
+        )
+
+    def _own(self, settings: Settings) -> dynamodb.Table:
+        table = dynamodb.Table(
             self,
             "Table",
             **_keys(TABLE["KeySchema"]),
@@ -24,6 +30,7 @@ class Journal(Construct):
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
                 point_in_time_recovery_enabled=True
             ),
+            deletion_protection=settings.protects,
             # A first deployment that fails takes it with it.
             removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
             if settings.retain
@@ -31,11 +38,12 @@ class Journal(Construct):
         )
         for index in TABLE["GlobalSecondaryIndexes"]:
             projection = index["Projection"]["ProjectionType"]
-            self.table.add_global_secondary_index(
+            table.add_global_secondary_index(
                 index_name=index["IndexName"],
                 projection_type=dynamodb.ProjectionType[projection],
                 **_keys(index["KeySchema"]),
             )
+        return table
 
 
 def _keys(schema: list[dict[str, str]]) -> dict[str, Any]:

@@ -21,13 +21,23 @@ class Layer(Construct):
             self,
             "Version",
             layer_version_name=f"{settings.prefix}-runtime",
-            code=_built(settings.layer),
+            code=_trusting(settings.layer),
             compatible_runtimes=[RUNTIME],
             compatible_architectures=[ARCHITECTURE],
             description="Layover and its locked dependencies",
             removal_policy=RemovalPolicy.DESTROY,
         )
         self.code = _built(settings.code)
+
+
+def _trusting(folder: str) -> lambda_.Code:
+    """A layer with Amazon's roots: without them no function trusts the database, and each fails."""
+    code = _built(folder)
+    if not (Path(folder) / "certificates" / "rds.pem").is_file():
+        raise FileNotFoundError(
+            f"{folder} has no certificates of RDS: run `make synth` or `make deploy`, which fetch them"
+        )
+    return code
 
 
 def _built(folder: str) -> lambda_.Code:

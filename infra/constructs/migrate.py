@@ -32,7 +32,7 @@ class Migration(Construct):
         settings: Settings,
         function: lambda_.Function,
         database: Address,
-        network: Network | None,
+        network: Network,
     ) -> None:
         super().__init__(scope, id)
         resource = CustomResource(
@@ -44,6 +44,6 @@ class Migration(Construct):
             service_timeout=duration(settings.migrate_response),
         )
         # The answer goes out through the network, also on deletion: so it goes last.
-        needs: list[IDependable] = [function, *database.needs, *([network] if network else [])]
+        needs: list[IDependable] = [function, *database.needs, network]
         resource.node.add_dependency(*needs)
         self.done: IDependable = resource

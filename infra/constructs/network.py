@@ -1,94 +1,69 @@
 """Private subnets for the database and for the functions that ask it."""
 
-from pathlib import Path
+from collections.abc import Iterator
 
-import jsii
-from aws_cdk import CfnCreationPolicy, CfnResourceSignal
-from aws_cdk import aws_cloudwatch as cloudwatch
-from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import Annotations, Aws
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.constructs.acknowledge import acknowledge
-from infra.settings import Settings
+from infra.constructs.nat import NatInstance
+from infra.settings import Nat, Settings
 
-NAT_IMAGE = "{{resolve:ssm:/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-arm64}}"
-"""A dynamic reference is looked up when the instance is made or its own properties change; a template
-parameter would replace the instance with every deploy after a new image."""
-NAT_SCRIPT = Path(__file__).parents[1] / "nat.sh"
-NAT_SIGNAL = "PT15M"
-"""The script ends after twelve minutes at most."""
-HTTPS = 443
-
-
-@jsii.implements(ec2.IMachineImage)
-class PinnedImage:
-    """An image by its id, without a look-up at synthesis."""
-
-    def __init__(self, image_id: str) -> None:
-        self._id = image_id
-
-    def get_image(self, scope: Construct) -> ec2.MachineImageConfig:
-        """What the CDK asks for."""
-        return ec2.MachineImageConfig(
-            image_id=self._id,
-            os_type=ec2.OperatingSystemType.LINUX,
-            user_data=ec2.UserData.for_linux(),
-        )
+ANSWERS = "cloudformation-custom-resource-response-*"
+"""AWS's own buckets, one a region, into which the migration puts its answer by a presigned URL."""
+OURS = {"aws:PrincipalAccount": Aws.ACCOUNT_ID, "aws:ResourceAccount": Aws.ACCOUNT_ID}
 
 
 class Network(Construct):
-    """A VPC: DynamoDB and S3 through free gateway endpoints, everything else (the model provider, Step
-    Functions, EventBridge) through one NAT instance, port 443 only."""
+    """A VPC of the stack's own, or subnets of the deployer's. From its own, functions reach DynamoDB and S3
+    through free gateway endpoints, and the rest (models, Step Functions, EventBridge) through one NAT."""
 
     def __init__(self, scope: Construct, id: str, settings: Settings) -> None:
         super().__init__(scope, id)
-        first_boot = ec2.UserData.for_linux()
-        nat = ec2.NatProvider.instance_v2(
-            instance_type=ec2.InstanceType.of(
-                ec2.InstanceClass.BURSTABLE4_GRAVITON, ec2.InstanceSize.NANO
-            ),
-            machine_image=PinnedImage(settings.nat_ami or NAT_IMAGE),
-            # Nothing by default: what may pass is said below.
-            default_allowed_traffic=ec2.NatTrafficDirection.NONE,
-            credit_specification=ec2.CpuCredits.STANDARD,
-            associate_public_ip_address=True,
-            user_data=first_boot,
-        )
-        self.vpc = self._vpc(settings, nat)
-        nat.connections.allow_from(
-            ec2.Peer.ipv4(settings.vpc_cidr), ec2.Port.tcp(HTTPS), "From the VPC"
-        )
-        nat.connections.allow_to_any_ipv4(ec2.Port.tcp(HTTPS), "HTTPS, and nothing else")
-        self._harden(nat)
-        self._set_up(nat, first_boot, settings)
-        self._recover(nat)
+        self._settings = settings
+        if settings.vpc_id is None:
+            self.vpc: ec2.IVpc = self._own()
+            self.function_subnets = ec2.SubnetSelection(subnet_group_name="functions")
+            """Where functions are."""
+            self.database_subnets = ec2.SubnetSelection(subnet_group_name="database")
+            """Where the cluster is: in a VPC of the stack's own, without a way out."""
+        else:
+            # Nothing is looked up: what is used of it are the ids.
+            self.vpc = ec2.Vpc.from_vpc_attributes(
+                self, "Vpc", vpc_id=settings.vpc_id, availability_zones=["unknown"]
+            )
+            self.function_subnets = self._given("Function", settings.function_subnets)
+            self.database_subnets = self._given("Database", settings.database_subnets)
         self.functions_group = self._functions_group()
 
-    @property
-    def function_subnets(self) -> ec2.SubnetSelection:
-        """Where functions are."""
-        return ec2.SubnetSelection(subnet_group_name="functions")
+    def _given(self, name: str, ids: tuple[str, ...]) -> ec2.SubnetSelection:
+        subnets = [
+            ec2.Subnet.from_subnet_id(self, f"{name}{number}", id) for number, id in enumerate(ids)
+        ]
+        for subnet in subnets:
+            # Nothing here asks for it: routes are the deployer's.
+            Annotations.of(subnet).acknowledge_warning("@aws-cdk/aws-ec2:noSubnetRouteTableId")
+        return ec2.SubnetSelection(subnets=subnets)
 
-    @property
-    def database_subnets(self) -> ec2.SubnetSelection:
-        """Where the cluster is: no way out of there."""
-        return ec2.SubnetSelection(subnet_group_name="database")
+    def _own(self) -> ec2.Vpc:
+        nat = NatInstance(self._settings) if self._settings.nat is Nat.INSTANCE else None
+        vpc = self._vpc(nat.provider if nat else ec2.NatProvider.gateway())
+        if nat is not None:
+            nat.finish(self)
+        self._endpoints(vpc)
+        return vpc
 
-    def _vpc(self, settings: Settings, nat: ec2.NatInstanceProviderV2) -> ec2.Vpc:
+    def _vpc(self, nat: ec2.NatProvider) -> ec2.Vpc:
         def subnets(name: str, kind: ec2.SubnetType, mask: int) -> ec2.SubnetConfiguration:
             return ec2.SubnetConfiguration(name=name, subnet_type=kind, cidr_mask=mask)
-
-        def endpoint(
-            service: ec2.GatewayVpcEndpointAwsService,
-        ) -> ec2.GatewayVpcEndpointOptions:
-            return ec2.GatewayVpcEndpointOptions(service=service)
 
         vpc = ec2.Vpc(
             self,
             "Vpc",
-            ip_addresses=ec2.IpAddresses.cidr(settings.vpc_cidr),
-            max_azs=settings.vpc_zones,
+            ip_addresses=ec2.IpAddresses.cidr(self._settings.vpc_cidr),
+            max_azs=self._settings.vpc_zones,
             nat_gateway_provider=nat,
             nat_gateways=1,
             # Nothing is ever put into the default group; emptying it takes a function of its own.
@@ -98,16 +73,43 @@ class Network(Construct):
                 subnets("functions", ec2.SubnetType.PRIVATE_WITH_EGRESS, 23),
                 subnets("database", ec2.SubnetType.PRIVATE_ISOLATED, 27),
             ],
-            gateway_endpoints={
-                "DynamoDb": endpoint(ec2.GatewayVpcEndpointAwsService.DYNAMODB),
-                "S3": endpoint(ec2.GatewayVpcEndpointAwsService.S3),
-            },
         )
         acknowledge(
             vpc,
             ("AwsSolutions-VPC7", "Flow logs cost more than the rest of an idle system."),
         )
         return vpc
+
+    def _endpoints(self, vpc: ec2.Vpc) -> None:
+        """For functions alone: the NAT instance takes its updates from buckets of Amazon's."""
+        services = {
+            "DynamoDb": ec2.GatewayVpcEndpointAwsService.DYNAMODB,
+            "S3": ec2.GatewayVpcEndpointAwsService.S3,
+        }
+        functions = [ec2.SubnetSelection(subnet_group_name="functions")]
+        for name, service in services.items():
+            endpoint = vpc.add_gateway_endpoint(name, service=service, subnets=functions)
+            for statement in self._allowed(name.lower()):
+                statement.add_any_principal()
+                endpoint.add_to_policy(statement)
+
+    def _allowed(self, service: str) -> Iterator[iam.PolicyStatement]:
+        """This account's identities on this account's data; what tools may do elsewhere; and of S3 what
+        does without our identities: downloads by a link, and the answer to CloudFormation."""
+        yield iam.PolicyStatement(
+            actions=[f"{service}:*"], resources=["*"], conditions={"StringEquals": OURS}
+        )
+        account = {"StringEquals": {"aws:PrincipalAccount": Aws.ACCOUNT_ID}}
+        for tool in self._settings.tool_policies:
+            actions = [a for a in tool.actions if a.lower().startswith(f"{service}:")]
+            if actions:
+                yield iam.PolicyStatement(
+                    actions=actions, resources=list(tool.resources), conditions=account
+                )
+        if service == "s3":
+            yield iam.PolicyStatement(actions=["s3:GetObject"], resources=["*"])
+            answers = f"arn:{Aws.PARTITION}:s3:::{ANSWERS}/*"
+            yield iam.PolicyStatement(actions=["s3:PutObject"], resources=[answers])
 
     def _functions_group(self) -> ec2.SecurityGroup:
         return ec2.SecurityGroup(
@@ -117,64 +119,3 @@ class Network(Construct):
             description="Functions that ask the database",
             allow_all_outbound=True,
         )
-
-    def _harden(self, nat: ec2.NatInstanceProviderV2) -> None:
-        """What the provider has no words for: an encrypted disk."""
-        for instance in nat.gateway_instances:
-            resource = instance.node.default_child
-            assert isinstance(resource, ec2.CfnInstance)
-            disk = ec2.CfnInstance.EbsProperty(
-                encrypted=True, volume_type="gp3", delete_on_termination=True
-            )
-            resource.block_device_mappings = [
-                ec2.CfnInstance.BlockDeviceMappingProperty(device_name="/dev/xvda", ebs=disk)
-            ]
-            acknowledge(
-                instance,
-                ("AwsSolutions-EC28", "Detailed monitoring costs; the status checks are watched."),
-                (
-                    "CloudFormation-Validate::W9010",
-                    "A deployer pins the image of their own region.",
-                ),
-                ("AwsSolutions-EC29", "It holds nothing, and goes with the stack."),
-            )
-
-    def _set_up(
-        self, nat: ec2.NatInstanceProviderV2, first_boot: ec2.UserData, settings: Settings
-    ) -> None:
-        """The CDK's own commands fail at times, and nobody hears of it. These say how they ended: without
-        a way out the deployment ends here, and not with a migration that nobody hears from."""
-        first_boot.add_commands(f"VPC_CIDR={settings.vpc_cidr}", NAT_SCRIPT.read_text())
-        # One: who signals is named in the commands.
-        (instance,) = nat.gateway_instances
-        # It proves by the instance's own identity who it is, so it needs no permission.
-        first_boot.add_signal_on_exit_command(instance)
-        resource = instance.node.default_child
-        assert isinstance(resource, ec2.CfnInstance)
-        resource.cfn_options.creation_policy = CfnCreationPolicy(
-            resource_signal=CfnResourceSignal(count=1, timeout=NAT_SIGNAL)
-        )
-
-    def _recover(self, nat: ec2.NatInstanceProviderV2) -> None:
-        """A lost host: the instance starts on another one. A hung system: it is restarted."""
-        checks = {
-            "StatusCheckFailed_System": actions.Ec2InstanceAction.RECOVER,
-            "StatusCheckFailed_Instance": actions.Ec2InstanceAction.REBOOT,
-        }
-        for number, instance in enumerate(nat.gateway_instances):
-            for name, action in checks.items():
-                metric = cloudwatch.Metric(
-                    namespace="AWS/EC2",
-                    metric_name=name,
-                    dimensions_map={"InstanceId": instance.instance_id},
-                    statistic="Maximum",
-                )
-                alarm = cloudwatch.Alarm(
-                    self,
-                    f"{name.replace('_', '')}{number}",
-                    metric=metric,
-                    threshold=1,
-                    evaluation_periods=3,
-                    comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
-                )
-                alarm.add_alarm_action(actions.Ec2Action(action))

@@ -41,7 +41,7 @@ class Watched:
 
     functions: Mapping[str, lambda_.Function]
     machine: sfn.StateMachine
-    table: dynamodb.Table
+    table: dynamodb.ITable
     api: gateway.HttpApi
 
 
@@ -101,7 +101,10 @@ class Observability(Construct):
         self._act_on(alarm)
 
     def _alarm_without_sweeps(self) -> None:
-        """Who watches the watch: without it a run whose execution died stays where it is."""
+        """Who watches the watch: without it a run whose execution died stays where it is.
+
+        Silence is its other state, INSUFFICIENT_DATA, in which a new alarm begins: one that took missing
+        data for a breach would be red until the first sweep of a new stack."""
         alarm = cloudwatch.Alarm(
             self,
             "NoSweeps",
@@ -109,10 +112,12 @@ class Observability(Construct):
             metric=self._watched.functions["sweep"].metric_invocations(period=FIVE_MINUTES),
             threshold=1,
             comparison_operator=BELOW,
-            evaluation_periods=3,
-            treat_missing_data=cloudwatch.TreatMissingData.BREACHING,
+            evaluation_periods=1,
+            treat_missing_data=cloudwatch.TreatMissingData.MISSING,
         )
         self._act_on(alarm)
+        if self._topic is not None:
+            alarm.add_insufficient_data_action(actions.SnsAction(self._topic))
 
     def _act_on(self, alarm: cloudwatch.Alarm) -> None:
         if self._topic is not None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 
 from infra.calls import Calls
@@ -23,6 +24,13 @@ class Resources:
     compact: str
     sockets: str
     connections: str
+
+
+def service(name: str) -> iam.IPrincipal:
+    """A service of AWS that works for this account, and not for another one that names our role."""
+    return iam.ServicePrincipal(
+        name, conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}
+    )
 
 
 def statements(calls: Calls, on: Resources) -> list[iam.PolicyStatement]:

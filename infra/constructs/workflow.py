@@ -11,6 +11,7 @@ from constructs import Construct
 
 from infra.constructs.acknowledge import acknowledge
 from infra.constructs.logs import log_group
+from infra.constructs.permissions import service
 from infra.settings import Settings
 
 DEFINITION = Path(__file__).parents[1] / "run.asl.json"
@@ -85,7 +86,7 @@ class Workflow(Construct):
         role = iam.Role(
             self,
             "Role",
-            assumed_by=iam.ServicePrincipal("states.amazonaws.com"),
+            assumed_by=service("states.amazonaws.com"),
             description="Invokes the functions of a run",
         )
         arns = [function.function_arn for function in driven.values()]

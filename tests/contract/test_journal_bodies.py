@@ -21,7 +21,7 @@ async def test_three_megabytes_go_to_s3_and_come_back(world: JournalBench) -> No
     assert snapshot.steps[0].message.text == text
     assert await world.said(run_id) == [text]
     key = await world.blob_of(run_id, "STEP#0001")
-    assert key.startswith(world.keys.blob("runs", run_id) + "/")
+    assert key.startswith(world.keys.bodies(log.snapshot.meta.thread_id, run_id))
 
 
 @pytest.mark.both_stores

@@ -2,10 +2,12 @@
 memory and on DynamoDB."""
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 
 from layover.errors import DecisionAlreadyMade
+from layover.keys import POINTER, pointer_partition
 from layover.ports import StaleVotes
 from layover.values.decision import ApprovalRule, Vote
 from layover.values.event import ToolCallApproval
@@ -81,6 +83,24 @@ async def test_of_votes_at_once_that_saw_the_same_one_stands(world: JournalBench
     done = await asyncio.gather(*(cast(world, call, v) for v in votes), return_exceptions=True)
     assert sum(isinstance(d, StaleVotes) for d in done) == 4, done
     assert len((await world.call(call)).votes) == 1
+
+
+async def test_a_large_vote_goes_with_the_records_of_its_run(world: JournalBench) -> None:
+    call = await asked(world, "finance")
+    large = vote(world, "bob", args={"text": noise(BIG)})
+    await cast(world, call, large)
+    log = await world.join(call.run_id)
+    await world.end(log)
+    meta, expires = log.snapshot.meta, world.clock.now() + timedelta(days=30)
+    await world.journal.retire(world.owner, meta.id, expires)
+    [due] = await world.journal.dues(world.owner)
+    assert (due.kind, due.name, due.at) == ("run", f"{meta.thread_id}/{meta.id}", expires)
+    pointer = await world.table.get(pointer_partition(meta.id), POINTER)
+    assert pointer is not None
+    assert pointer["expires"] == int(expires.timestamp())
+    await world.journal.erase_run(world.owner, meta.thread_id, meta.id)
+    assert await world.journal.owner_of(meta.id) is None
+    assert await world.blobs.keys(world.keys.bodies(meta.thread_id, meta.id)) == []
 
 
 async def test_a_vote_is_kept_as_it_was_given_however_large(world: JournalBench) -> None:

@@ -10,6 +10,7 @@ from layover.ports import RunLog
 from layover.values.note import Note, NoteKey
 from layover.values.run import (
     MAX_ATTEMPTS,
+    TURN_EVENTS,
     CallState,
     ContextBase,
     DecisionKind,
@@ -20,6 +21,41 @@ from layover.values.run import (
 from support.worlds.journal import JournalBench, cancelled, open_by, planned, settled
 
 # Taking
+
+
+@pytest.mark.parametrize("execution", ["another", ""])
+async def test_history_of_another_execution_is_not_counted(
+    world: JournalBench, execution: str
+) -> None:
+    run_id = await world.started()
+    assert await world.journal.spend(world.owner, run_id, execution, 5, 100) is None
+    assert (await world.run(run_id)).history == 0
+
+
+async def test_history_is_counted_until_another_execution_goes_on(world: JournalBench) -> None:
+    log = await world.taken()
+    run_id, execution = log.snapshot.meta.id, log.snapshot.meta.execution
+    assert execution is not None
+    spent = [await world.journal.spend(world.owner, run_id, execution, 5, 100) for _ in range(2)]
+    assert spent == [TURN_EVENTS + 5, TURN_EVENTS + 10]
+    assert (await world.run(run_id)).attempts == 1
+    await world.journal.spend(world.owner, run_id, execution, 5, 100, fresh=True)
+    assert (await world.run(run_id)).attempts == 0
+    await world.journal.succeed(world.owner, run_id, execution)
+    assert (await world.run(run_id)).history == 0
+
+
+async def test_run_with_a_long_history_is_looked_at_at_once(world: JournalBench) -> None:
+    log = await world.taken()
+    run_id, execution = log.snapshot.meta.id, log.snapshot.meta.execution
+    assert execution is not None
+    seen, later = world.clock.now(), world.clock.now() + timedelta(hours=1)
+    await world.journal.look_again(world.owner, run_id, seen, later)
+    world.tick()
+    for limit, due in ((1_000, False), (1, True)):
+        await world.journal.spend(world.owner, run_id, execution, 5, limit)
+        found = await world.journal.due(world.clock.now(), 1_000)
+        assert (run_id in {w.run_id for w in found}) is due
 
 
 async def test_run_that_is_unknown_or_driven_by_another_execution_is_not_taken(
@@ -69,7 +105,7 @@ async def test_taking_raises_epoch_and_attempts_and_joining_neither(world: Journ
     run_id = await world.started()
     for n in (1, 2):
         meta = (await world.take(run_id)).snapshot.meta
-        assert (meta.epoch, meta.attempts, meta.turns) == (n, n, n)
+        assert (meta.epoch, meta.attempts, meta.history) == (n, n, n * TURN_EVENTS)
     meta = (await world.join(run_id)).snapshot.meta
     assert (meta.epoch, meta.attempts) == (2, 2)
 

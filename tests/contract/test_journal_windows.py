@@ -48,7 +48,9 @@ async def journaled(world: JournalBench, log: RunLog) -> Sequence[CallRecord]:
 
 async def keys(world: JournalBench, log: RunLog) -> list[str]:
     """What the run has in S3."""
-    return await world.blobs.keys(world.keys.blob("runs", log.snapshot.meta.id) + "/")
+    return await world.blobs.keys(
+        world.keys.bodies(log.snapshot.meta.thread_id, log.snapshot.meta.id)
+    )
 
 
 def told(world: JournalBench) -> DataEvent:

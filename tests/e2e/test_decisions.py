@@ -229,7 +229,7 @@ def test_a_failure_of_the_callback_denies_with_its_cause(
 ) -> None:
     text, run = waiting(ann, brain, "failure")
     steps = system.aws("stepfunctions")
-    steps.send_task_failure(taskToken=token(system, run["id"]), error="No", cause="not today")
+    steps.send_task_failure(taskToken=token(system, run["id"]), error="Denied", cause="not today")
     assert ann.over(run["id"])["text"] == "done"
     assert json.loads(told(brain, text))["reason"] == "not today"
     assert system.ledger("failure") == []

@@ -74,7 +74,7 @@ def test_ids_that_nobody_gave_out_are_unknown_however_they_are_encoded(
         ("PUT", "/threads", 405),
         ("OPTIONS", "/threads", 405),
         ("GET", "/threads/", 404),
-        ("GET", "/_local/nothing", 404),
+        ("GET", "/_local/nothing", 403),
         ("GET", "/" + "x" * 4000, 404),
     ],
 )

@@ -43,7 +43,9 @@ async def test_memory_holds_exactly_what_it_has_to(
         found = await rehearsed(case)
     assert deviation(case, found) == ""
     # An extraction that broke down would keep nothing, too.
-    assert [r.getMessage() for r in caplog.records] == []
+    # A tool that fails is part of some conversations.
+    broken = [r.getMessage() for r in caplog.records if r.msg != "tool %s failed with %s"]
+    assert broken == []
 
 
 @each()

@@ -21,7 +21,7 @@ Synthesize = Callable[..., Synthesized]
 
 @pytest.fixture(scope="session")
 def synthesize() -> Synthesize:
-    """`synthesize(database="vpc", ...)`: the app with this context. Fails with what the app said."""
+    """`synthesize(stage="prod", ...)`: the app with this context. Fails with what the app said."""
     if shutil.which("node") is None:
         pytest.skip("the CDK needs Node on the path")
     return lambda **context: synthesis.synthesize(context)
@@ -29,9 +29,8 @@ def synthesize() -> Synthesize:
 
 @pytest.fixture(scope="session")
 def vpc(synthesize: Synthesize) -> Synthesized:
-    """`database=vpc`, with everything that can be switched on, and nothing that outlives the stack."""
+    """With everything that can be switched on, and nothing that outlives the stack."""
     return synthesize(
-        database="vpc",
         retain="false",
         stage="test",
         origins="https://a.example,https://b.example",
@@ -47,11 +46,15 @@ def vpc(synthesize: Synthesize) -> Synthesized:
         reflector_observation_tokens="30000",
         node_memory_days="90",
         run_retention_days="60",
+        thread_retention_days="365",
+        entry_retention_days="180",
         log_level="WARNING",
         openai_base_url="https://models.example/v1",
         alarms_email="ann@example.com",
         budget_usd="20",
         machine_client="true",
+        docs="true",
+        max_user_waits="5",
         daily_tokens="100000",
         daily_cost_usd="2.5",
         groups_claim="groups",
@@ -60,15 +63,36 @@ def vpc(synthesize: Synthesize) -> Synthesized:
 
 
 @pytest.fixture(scope="session")
-def express(synthesize: Synthesize) -> Synthesized:
-    """`database=express`, an OIDC provider of the deployer's own, and all defaults."""
+def plain(synthesize: Synthesize) -> Synthesized:
+    """An OIDC provider of the deployer's own, and all defaults."""
     return synthesize(
-        database="express",
         issuer="https://id.example/",
         audience="https://layover.example",
         client_id="people",
         scope="use:layover",
         api_concurrency="0",
+    )
+
+
+@pytest.fixture(scope="session")
+def gateway(synthesize: Synthesize) -> Synthesized:
+    """AWS's own NAT, no second factor, and the stack's own users, protected."""
+    return synthesize(nat="gateway", mfa="off")
+
+
+@pytest.fixture(scope="session")
+def guest(synthesize: Synthesize) -> Synthesized:
+    """In a VPC of the deployer's, with all that an earlier stack left."""
+    return synthesize(
+        nat="none",
+        vpc_id="vpc-0123456789abcdef0",
+        function_subnets="subnet-0a,subnet-0b",
+        database_subnets="subnet-0c,subnet-0d",
+        mfa="required",
+        adopt_table="layover-before",
+        adopt_bucket="layover-before-bucket",
+        adopt_user_pool="eu-west-1_Before",
+        restore_snapshot="layover-before-snapshot",
     )
 
 

@@ -142,7 +142,7 @@ def test_functions_are_told_who_answers(stack: Synthesized, name: str) -> None:
     assert variables.get("LAYOVER_EMBEDDER_MODEL") == embedder
 
 
-def test_nothing_about_bedrock_is_in_any_other_deployment(express: Synthesized) -> None:
-    text = json.dumps(express.template)
+def test_nothing_about_bedrock_is_in_any_other_deployment(plain: Synthesized) -> None:
+    text = json.dumps(plain.template)
     assert "bedrock" not in text
     assert "LAYOVER_PROVIDER" not in text

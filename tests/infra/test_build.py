@@ -3,11 +3,11 @@
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 from pathlib import Path
 
-import botocore
 import pytest
 
 from infra import build
@@ -91,12 +91,6 @@ def test_adapters_find_their_libraries_in_the_layer(built: Target) -> None:
     assert alone(built, code).startswith(str(built.layer))
 
 
-def test_public_roots_are_where_the_database_looks_for_them(built: Target) -> None:
-    # infra.constructs.database.PUBLIC_ROOTS; /opt is the layer.
-    roots = built.layer / "python" / "botocore" / "cacert.pem"
-    assert "BEGIN CERTIFICATE" in roots.read_text()
-
-
 def test_what_runs_on_one_machine_only_stays_out(built: Target) -> None:
     package = built.layer / "python" / "layover"
     assert (package / "wiring.py").is_file()
@@ -152,6 +146,29 @@ def test_build_of_libraries_that_do_not_exist_says_what_pip_said(tmp_path: Path)
         build._libraries(Target(python=VERSION), wanted)
 
 
+def test_library_that_is_not_the_locked_file_is_refused(tmp_path: Path) -> None:
+    wanted = tmp_path / "requirements.lock"
+    wanted.write_text(f"iniconfig==2.1.0 --hash=sha256:{'0' * 64}\n")
+    with pytest.raises(build.BuildFailed, match="DO NOT MATCH THE HASHES"):
+        build._libraries(Target(python=VERSION), wanted)
+
+
+@pytest.mark.parametrize("name", ["runtime", "dev", "test", "tools"])
+def test_every_file_of_a_lock_is_known_by_its_hash(name: str) -> None:
+    lines = (ROOT / "requirements" / f"{name}.lock").read_text().splitlines()
+    pinned = [number for number, line in enumerate(lines) if "==" in line.split(";")[0]]
+    assert pinned
+    assert all("--hash=sha256:" in lines[number + 1] for number in pinned)
+    assert not any("://" in line for line in lines)
+
+
+def test_locks_are_installed_by_their_hashes() -> None:
+    commands = (ROOT / "Makefile").read_text().replace("\\\n", " ").splitlines()
+    installing = [line for line in commands if re.search("-r req", line)]
+    assert len(installing) >= 4
+    assert all("--require-hashes" in line for line in installing)
+
+
 @pytest.fixture
 def own_requirements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A `functions` folder whose agents want a package."""
@@ -193,29 +210,3 @@ def test_package_that_the_layer_has_in_another_version_is_refused(
     target = Target(ARCHITECTURES[platform.machine()], VERSION, tmp_path / "out")
     with pytest.raises(build.BuildFailed, match="pydantic==2"):
         build._build_functions(target, build._libraries(target, build.LOCK))
-
-
-def pem_bundle() -> str:
-    """Certificates that botocore brings along."""
-    return (Path(botocore.__file__).parent / "cacert.pem").read_text()
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "<html>AWS is away</html>",
-        "-----BEGIN CERTIFICATE-----\nbm8=\n-----END CERTIFICATE-----\n",
-        pem_bundle()[:-200],
-    ],
-    ids=["empty", "page", "wrong", "cut"],
-)
-def test_list_that_is_no_list_of_certificates_is_not_deployed(tmp_path: Path, text: str) -> None:
-    (tmp_path / "roots.pem").write_text(text)
-    with pytest.raises(build.BuildFailed, match=r"roots\.pem is no list of certificates"):
-        build._check_certificates(tmp_path / "roots.pem")
-
-
-def test_list_of_certificates_is_deployed(tmp_path: Path) -> None:
-    (tmp_path / "roots.pem").write_text(pem_bundle())
-    build._check_certificates(tmp_path / "roots.pem")

@@ -70,6 +70,7 @@ NOT_SEEN = {
 
 NOT_DEPLOYED = {
     "LAYOVER_AGENTS": "functions/user_agents is what is packed",
+    "LAYOVER_LOG_FILE": "for the one-machine system: Lambda logs to CloudWatch",
     "LAYOVER_SWEEP_PATIENCE_S": "for tests that cannot wait a minute",
     "OPENAI_API_KEY": "would be in the template in plain sight: KEY is read instead",
 }

@@ -8,13 +8,14 @@ import pytest
 from infra.calls import CALLS
 from infra.settings import FUNCTIONS, Settings
 from layover.local.login import PORT
-from layover.values.access import OPEN_PATHS
+from layover.local.second_factor import SCOPE
+from layover.values.access import DOCS, OPEN_PATHS
 from support.aws.templates import Synthesized
 
 PUSHING = sorted(name for name, calls in CALLS.items() if calls.pushes)
 
 
-@pytest.fixture(params=["vpc", "express"])
+@pytest.fixture(params=["vpc", "plain"])
 def stack(request: pytest.FixtureRequest) -> Synthesized:
     """Cognito, and a provider of the deployer's own."""
     found: Synthesized = request.getfixturevalue(request.param)
@@ -34,9 +35,42 @@ def routes(stack: Synthesized, protocol: str) -> dict[str, dict[str, Any]]:
     return {p["RouteKey"]: p for p in found if p["ApiId"] == {"Ref": api}}
 
 
-def test_only_the_open_paths_are_open(stack: Synthesized) -> None:
-    free = {key for key, p in routes(stack, "HTTP").items() if p["AuthorizationType"] == "NONE"}
-    assert free == {f"GET {path}" for path in OPEN_PATHS}
+def open_routes(stack: Synthesized) -> set[str]:
+    """Keys of the routes that need no token."""
+    return {key for key, p in routes(stack, "HTTP").items() if p["AuthorizationType"] == "NONE"}
+
+
+def test_only_the_open_paths_are_open(vpc: Synthesized, plain: Synthesized) -> None:
+    assert open_routes(vpc) == {f"GET {path}" for path in OPEN_PATHS}
+    # The documentation is there for whom it is asked for.
+    assert open_routes(plain) == {f"GET {path}" for path in OPEN_PATHS - {DOCS}}
+    for stack, docs in ((vpc, "True"), (plain, "False")):
+        assert stack.functions()["api"]["Environment"]["Variables"]["LAYOVER_DOCS"] == docs
+
+
+def test_open_paths_answer_twice_a_second(stack: Synthesized) -> None:
+    """A stage whose routes are not there yet cannot be made."""
+    found = stack.of_type("AWS::ApiGatewayV2::Stage").values()
+    (stage,) = (r for r in found if r["Properties"]["StageName"] == "$default")
+    settings = stage["Properties"]["RouteSettings"]
+    assert settings.keys() == open_routes(stack)
+    assert {s["ThrottlingRateLimit"] for s in settings.values()} == {2}
+    assert {s["ThrottlingBurstLimit"] for s in settings.values()} == {20}
+    there = stack.of_type("AWS::ApiGatewayV2::Route")
+    before = {there[n]["Properties"]["RouteKey"] for n in stage["DependsOn"] if n in there}
+    assert settings.keys() == before
+
+
+def test_request_waits_for_a_sleeping_database_as_long_as_it_can_be_answered(
+    stack: Synthesized,
+) -> None:
+    functions = stack.functions()
+    waits = {
+        name: int(f["Environment"]["Variables"].get("LAYOVER_DATABASE_WAKING_S", 0))
+        for name, f in functions.items()
+    }
+    assert {name: s for name, s in waits.items() if s} == {"api": 20, "turn": 90}
+    assert waits["api"] + 5 < functions["api"]["Timeout"] < 30
 
 
 def test_everything_else_needs_a_token_with_the_scope(stack: Synthesized) -> None:
@@ -63,8 +97,8 @@ def test_browsers_of_named_origins_may_call(vpc: Synthesized) -> None:
     assert not cors.get("AllowCredentials")
 
 
-def test_no_browser_may_call_unless_origins_are_named(express: Synthesized) -> None:
-    (api,) = apis(express, "HTTP").values()
+def test_no_browser_may_call_unless_origins_are_named(plain: Synthesized) -> None:
+    (api,) = apis(plain, "HTTP").values()
     assert "CorsConfiguration" not in api
 
 
@@ -76,13 +110,13 @@ def test_tokens_are_for_the_clients_of_this_pool(vpc: Synthesized) -> None:
     assert {json.dumps(a) for a in authorizer["JwtConfiguration"]["Audience"]} == clients
 
 
-def test_own_provider_is_taken_at_its_word(express: Synthesized) -> None:
-    jwt = express.one("AWS::ApiGatewayV2::Authorizer")["JwtConfiguration"]
+def test_own_provider_is_taken_at_its_word(plain: Synthesized) -> None:
+    jwt = plain.one("AWS::ApiGatewayV2::Authorizer")["JwtConfiguration"]
     assert jwt == {"Issuer": "https://id.example/", "Audience": ["https://layover.example"]}
-    variables = express.functions()["api"]["Environment"]["Variables"]
+    variables = plain.functions()["api"]["Environment"]["Variables"]
     assert variables["LAYOVER_ISSUER"] == "https://id.example/"
     assert variables["LAYOVER_CLIENT_ID"] == "people"
-    assert express.of_type("AWS::Cognito::UserPool") == {}
+    assert plain.of_type("AWS::Cognito::UserPool") == {}
 
 
 def test_strangers_make_no_users(vpc: Synthesized) -> None:
@@ -101,15 +135,47 @@ def test_people_sign_in_without_a_secret_and_may_not_act_for_others(vpc: Synthes
     assert "act-as" in json.dumps(machine["AllowedOAuthScopes"])
 
 
+def people(stack: Synthesized) -> dict[str, Any]:
+    """The public client."""
+    clients = [r["Properties"] for r in stack.of_type("AWS::Cognito::UserPoolClient").values()]
+    (found,) = (c for c in clients if not c["GenerateSecret"])
+    return dict(found)
+
+
+def test_passwords_go_through_the_pools_own_pages_alone(vpc: Synthesized) -> None:
+    """Nothing said would be SRP."""
+    assert people(vpc)["ExplicitAuthFlows"] == ["ALLOW_REFRESH_TOKEN_AUTH"]
+
+
+def test_second_factor_that_is_optional_can_be_enrolled(vpc: Synthesized) -> None:
+    """Cognito's pages do that only where it is required: elsewhere its API, by a token of this scope."""
+    pool = vpc.one("AWS::Cognito::UserPool")
+    assert (pool["MfaConfiguration"], pool["EnabledMfas"]) == ("OPTIONAL", ["SOFTWARE_TOKEN_MFA"])
+    assert SCOPE.split()[1] in people(vpc)["AllowedOAuthScopes"]
+
+
+def test_second_factor_is_the_deployers_choice(gateway: Synthesized) -> None:
+    pool = gateway.one("AWS::Cognito::UserPool")
+    assert pool["MfaConfiguration"] == "OFF"
+    assert "EnabledMfas" not in pool
+    assert SCOPE.split()[1] not in people(gateway)["AllowedOAuthScopes"]
+
+
 def test_login_listens_where_the_pool_sends_browsers_back() -> None:
     assert Settings().login_callback == f"http://localhost:{PORT}/callback"
 
 
-def test_long_polls_take_a_bounded_share(vpc: Synthesized, express: Synthesized) -> None:
+def test_api_knows_how_many_requests_may_wait(stack: Synthesized) -> None:
+    api = stack.functions()["api"]
+    waits = int(api["Environment"]["Variables"]["LAYOVER_MAX_WAITS"])
+    assert 0 < waits < api.get("ReservedConcurrentExecutions", 10)
+
+
+def test_long_polls_take_a_bounded_share(vpc: Synthesized, plain: Synthesized) -> None:
     assert vpc.functions()["api"]["ReservedConcurrentExecutions"] == 100
     reserving = [n for n, f in vpc.functions().items() if "ReservedConcurrentExecutions" in f]
     assert reserving == ["api"]
-    assert "ReservedConcurrentExecutions" not in express.functions()["api"]
+    assert "ReservedConcurrentExecutions" not in plain.functions()["api"]
 
 
 def stages(stack: Synthesized) -> dict[str, dict[str, Any]]:
@@ -175,8 +241,19 @@ def test_sockets_are_those_of_this_stack(stack: Synthesized) -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"issuer": "https://id.example"}, {"budget_usd": "5"}, {"budget_usd": "-1"}, {"stage": "Dev"}],
+    [
+        {"issuer": "https://id.example"},
+        {"budget_usd": "5"},
+        {"budget_usd": "-1"},
+        {"stage": "Dev"},
+        {"sign_up": "true"},
+    ],
 )
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match=r"audience|alarms_email|greater than 0|pattern"):
+    with pytest.raises(ValueError, match=r"audience|alarms_email|greater than 0|pattern|sign_up"):
         Settings.from_context((wrong | {"stages": "none"}).get)
+
+
+@pytest.mark.parametrize("limit", [{"daily_tokens": "100000"}, {"daily_cost_usd": "0.5"}], ids=str)
+def test_strangers_may_sign_up_where_a_day_has_a_limit(limit: dict[str, str]) -> None:
+    assert Settings.from_context((limit | {"sign_up": "true", "stages": "none"}).get).sign_up

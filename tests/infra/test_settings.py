@@ -1,6 +1,10 @@
 """What a deployer may say, and what is refused before anything is made."""
 
 import json
+import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -8,7 +12,8 @@ import pytest
 from pydantic import ValidationError
 
 from infra.calls import CALLS
-from infra.settings import FUNCTIONS, Database, Settings
+from infra.regions import unfit
+from infra.settings import FUNCTIONS, Settings
 from layover.services.erase import LAST_WRITER
 from layover.values.settings import Settings as RuntimeSettings
 
@@ -38,6 +43,27 @@ def kept(folder: Path, stage: str, text: str) -> dict[str, str]:
         {"scope": "shop/use"},
         {"act_as_scope": "shop/act-as"},
         {"operate_scope": "shop/operate"},
+        # Cognito takes no domain with such a word in it.
+        {"stage": "aws"},
+        {"stage": "laws"},
+        {"stage": "mycognito"},
+        # SSM keeps these for itself.
+        {"api_key_parameter": "/aws/key"},
+        {"api_key_parameter": "ssm-key"},
+        {"nat": "none"},
+        {
+            "vpc_id": "vpc-0a",
+            "function_subnets": "subnet-0a",
+            "database_subnets": "subnet-0b,subnet-0c",
+        },
+        {"nat": "none", "vpc_id": "vpc-0a"},
+        {"function_subnets": "a", "nat": "none", "vpc_id": "vpc-0a", "database_subnets": "b,c"},
+        {"function_subnets": "subnet-0a"},
+        {"nat_ami": "ami-0a", "nat": "gateway"},
+        {"mfa": "off", "issuer": "https://id.example", "audience": "a"},
+        {"mfa": "perhaps"},
+        {"adopt_user_pool": "eu-west-1_A", "issuer": "https://id.example", "audience": "a"},
+        {"adopt_bucket": "s3://bucket"},
     ],
     ids=lambda context: next(iter(context)),
 )
@@ -46,9 +72,14 @@ def test_what_makes_no_sense_is_refused(context: dict[str, str]) -> None:
         said(context)
 
 
+def test_stage_of_the_form_that_is_gone_is_told_what_to_do(tmp_path: Path) -> None:
+    for context in ({"database": "express"}, kept(tmp_path, "dev", '{"database": "express"}')):
+        with pytest.raises(ValidationError, match=r"database=express is gone.*Remove `database`"):
+            said(context)
+
+
 def test_nothing_said_is_a_deployment_that_keeps_its_data() -> None:
     settings = said({})
-    assert settings.database is Database.VPC
     assert settings.retain is True
     assert settings.origins == ()
 
@@ -85,10 +116,85 @@ def test_command_line_gives_lists_with_commas() -> None:
     assert settings.retain is False
 
 
+def test_tools_secret_is_where_ssm_takes_one() -> None:
+    with pytest.raises(ValidationError, match="/aws"):
+        Settings(tool_secrets={"KEY": "/aws/key"})
+
+
+@pytest.mark.parametrize(
+    ("settings", "protects"),
+    [
+        (Settings(), True),
+        (Settings(protection=False), False),
+        (Settings(retain=False), False),
+    ],
+    ids=["kept", "on-its-way-out", "thrown-away"],
+)
+def test_what_is_retained_is_protected(settings: Settings, protects: bool) -> None:
+    assert settings.protects is protects
+
+
+@pytest.mark.parametrize(
+    ("region", "says"),
+    [
+        ("cn-north-1", "aws-cn"),
+        ("us-gov-west-1", "aws-us-gov"),
+        ("us-iso-east-1", "aws-iso"),
+        ("eusc-de-east-1", "aws-eusc"),
+        ("eu-west-9", "eu-west-9 has no"),
+        ("nowhere", "nowhere is no region"),
+    ],
+)
+def test_region_that_cannot_work_is_named(region: str, says: str) -> None:
+    wrong = unfit(region, Settings())
+    assert wrong is not None
+    assert says in wrong
+
+
+def test_region_that_can_work_is_fine_and_none_is_nobodys_business() -> None:
+    assert unfit("eu-west-1", Settings()) is None
+    assert unfit(None, Settings()) is None
+
+
+def test_app_refuses_such_a_region_before_it_makes_anything() -> None:
+    if shutil.which("node") is None:
+        pytest.skip("the CDK needs Node on the path")
+    run = subprocess.run(
+        [sys.executable, "-m", "infra.app"],
+        cwd=ROOT,
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": "/nonexistent",
+            "CDK_DEFAULT_REGION": "cn-north-1",
+        },
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert run.returncode == 1
+    assert "cn-north-1 is in the partition aws-cn" in run.stderr
+    assert "Traceback" not in run.stderr
+
+
 def test_two_stages_share_no_name() -> None:
     one, other = said({"stage": "one"}), said({"stage": "other"})
     assert one.prefix != other.prefix
     assert one.key_parameter != other.key_parameter
+
+
+@pytest.mark.parametrize(
+    ("context", "waits"),
+    [
+        ({}, 60),
+        ({"api_concurrency": "10"}, 6),
+        ({"api_concurrency": "0"}, 5),
+        ({"max_waits": "0"}, 0),
+    ],
+    ids=str,
+)
+def test_not_all_that_answers_requests_may_wait(context: dict[str, str], waits: int) -> None:
+    assert said(context).waits == waits
 
 
 def test_every_function_has_its_permissions() -> None:

@@ -7,6 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.session import get_session
+
+from layover.services.history import BRANCH_EVENTS, PAUSE_EVENTS, SETTLE_EVENTS
+from layover.values.run import MAX_WINDOW, TURN_EVENTS
+from layover.values.settings import Settings
+from support.aws import faults
 
 FILE = Path(__file__).parents[2] / "infra" / "run.asl.json"
 MACHINE: dict[str, Any] = json.loads(FILE.read_text())
@@ -133,6 +139,94 @@ def test_retries_are_bounded_and_spread(task: dict[str, Any]) -> None:
 
 
 @each_task
+def test_every_task_is_tried_again_after_every_fault_of_the_platform(task: dict[str, Any]) -> None:
+    first, second = task["Retry"]
+    assert {*faults.STEP_FUNCTIONS, *faults.INVOKE, *faults.NEVER_BEGUN} == {*first["ErrorEquals"]}
+    assert {*faults.DIED} <= {*second["ErrorEquals"]}
+    # Tried for long enough that a passing fault has passed.
+    assert (first["MaxAttempts"], first["MaxDelaySeconds"]) == (6, 20)
+
+
+def test_every_error_of_an_invocation_is_in_the_list() -> None:
+    model = get_session().get_service_model("lambda").operation_model("Invoke")
+    named = {f"Lambda.{shape.name}" for shape in model.error_shapes}
+    assert named <= {*faults.STEP_FUNCTIONS, *faults.INVOKE, *faults.REQUEST}
+
+
+@pytest.mark.parametrize("error", sorted(faults.ALL))
+def test_error_of_a_waiting_task_ends_no_branch(error: str) -> None:
+    """Resume looks at it. What `States.ALL` does not match is named."""
+    rules = STATES["run.Approvals.Await"]["Catch"]
+    terminal = {"States.DataLimitExceeded", "States.Runtime"}
+    names = {error} if error in terminal else {error, "States.ALL"}
+    caught = [rule["Next"] for rule in rules if names & {*rule["ErrorEquals"]}]
+    # A machine that cannot be evaluated is our own mistake, and nothing catches it.
+    assert caught[:1] == ([] if error == "States.Runtime" else ["Resume"])
+
+
+def test_branch_that_waits_again_rests_before() -> None:
+    states = MACHINES["run.Approvals"]["States"]
+    first = states["Settled"]["Choices"][0]
+    assert [rule["Variable"] for rule in first["And"]] == ["$.call.status", "$.call.pause_s"]
+    rest = states[first["Next"]]
+    assert (rest["Type"], rest["SecondsPath"], rest["Next"]) == ("Wait", "$.call.pause_s", "Await")
+
+
+def test_answer_that_is_too_large_to_go_on_is_left_behind() -> None:
+    """Await's own output fits; with the rest of what Resume is given it may not."""
+    first = STATES["run.Approvals.Resume"]["Catch"][0]
+    assert first == {
+        "ErrorEquals": ["States.DataLimitExceeded"],
+        "ResultPath": "$.output",
+        "Next": "Resume",
+    }
+
+
+def test_branch_that_ends_in_an_answer_that_is_too_large_is_settled() -> None:
+    """`States.ALL` does not match it."""
+    rules = {rule["ErrorEquals"][0]: rule["Next"] for rule in STATES["run.Approvals"]["Catch"]}
+    assert rules == {"States.DataLimitExceeded": "Settle", "States.ALL": "Settle"}
+
+
+def events_of(path: str) -> int:
+    """Most events of a state: entered and left, and of a task scheduled, started, submitted (where it
+    waits) and ended, each time that it is tried."""
+    state = STATES[path]
+    if state["Type"] != "Task":
+        return 2
+    tries: int = 1 + sum(rule["MaxAttempts"] for rule in state["Retry"])
+    return 2 + tries * (4 if is_callback(state) else 3)
+
+
+@pytest.mark.parametrize(
+    ("counted", "states"),
+    [
+        (TURN_EVENTS, ["Turn", "Route", "CompactNow"]),
+        (PAUSE_EVENTS, ["Turn", "Route", "Pause"]),
+        (SETTLE_EVENTS, ["Turn", "Route", "UnknownStatus", "Settle", "AfterSettle"]),
+        (
+            BRANCH_EVENTS,
+            [
+                "Approvals",
+                *(f"Approvals.{s}" for s in ("Await", "Resume", "Settled", "Rest", "BranchDone")),
+            ],
+        ),
+    ],
+    ids=["turn", "pause", "settle", "branch"],
+)
+def test_history_is_counted_with_everything_that_may_fail(counted: int, states: list[str]) -> None:
+    # Two more: a Map's iteration begins and ends.
+    assert counted >= sum(events_of(f"run.{name}") for name in states) + 2
+
+
+def test_history_has_room_for_what_nobody_counts_any_more() -> None:
+    """A successor is started after the limit: until then all calls may wait once more, and the run end."""
+    end = sum(events_of(p) for p in STATES if p.startswith(("run.Remember", "run.Settle"))) + 10
+    most = Settings().max_history + MAX_WINDOW * BRANCH_EVENTS + TURN_EVENTS + end
+    assert most < 25_000
+
+
+@each_task
 def test_every_task_has_a_limit_of_time(task: dict[str, Any]) -> None:
     assert ("TimeoutSeconds" in task) != ("TimeoutSecondsPath" in task)
     # A minute more than the longest function, so that a retry does not overlap a live one.
@@ -181,7 +275,8 @@ def test_answer_of_a_waiting_task_is_told_from_an_error(task: dict[str, Any]) ->
 
 @each_callback
 def test_waiting_task_goes_on_when_time_is_up(task: dict[str, Any]) -> None:
-    assert any("States.Timeout" in rule["ErrorEquals"] for rule in task["Catch"])
+    (everything,) = [r for r in task["Catch"] if r["ErrorEquals"] == ["States.ALL"]]
+    assert everything["Next"] == "Resume"
     assert all("States.Timeout" not in rule["ErrorEquals"] for rule in task["Retry"])
 
 

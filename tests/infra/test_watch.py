@@ -45,9 +45,9 @@ def test_topic_takes_what_alarms_of_this_account_send(vpc: Synthesized) -> None:
     }
 
 
-def test_alarms_are_there_without_anybody_to_tell(express: Synthesized) -> None:
-    assert alarms(express)
-    assert express.of_type("AWS::SNS::Topic") == {}
+def test_alarms_are_there_without_anybody_to_tell(plain: Synthesized) -> None:
+    assert alarms(plain)
+    assert plain.of_type("AWS::SNS::Topic") == {}
 
 
 def metrics(alarm: dict[str, Any]) -> list[dict[str, Any]]:
@@ -55,12 +55,10 @@ def metrics(alarm: dict[str, Any]) -> list[dict[str, Any]]:
     return [m for m in alarm.get("Metrics", [alarm]) if "Expression" not in m]
 
 
-def test_readme_says_on_how_many_metrics_alarms_are(vpc: Synthesized, express: Synthesized) -> None:
-    in_vpc, in_express = (
-        sum(len(metrics(r["Properties"])) for r in s.of_type("AWS::CloudWatch::Alarm").values())
-        for s in (vpc, express)
-    )
-    assert f"{in_vpc} ({in_express}) \N{MULTIPLICATION SIGN} 0.10" in README.read_text()
+def test_readme_says_on_how_many_metrics_alarms_are(vpc: Synthesized) -> None:
+    alarmed = vpc.of_type("AWS::CloudWatch::Alarm").values()
+    counted = sum(len(metrics(r["Properties"])) for r in alarmed)
+    assert f"{counted} \N{MULTIPLICATION SIGN} 0.10" in README.read_text()
 
 
 def test_errors_are_counted_where_nothing_else_would_tell(vpc: Synthesized) -> None:
@@ -111,10 +109,14 @@ def test_age_of_the_oldest_approval_is_the_metric_that_the_sweeper_counts(vpc: S
     assert found["TreatMissingData"] == "notBreaching"
 
 
-def test_silence_of_the_sweeper_is_an_alarm(vpc: Synthesized) -> None:
+def test_silence_of_the_sweeper_is_told_and_a_new_stack_is_not_red(vpc: Synthesized) -> None:
+    """An alarm begins in INSUFFICIENT_DATA: missing data that were a breach would be one at once."""
     found = alarm(vpc, "NoSweeps")
-    assert found["TreatMissingData"] == "breaching"
-    assert found["ComparisonOperator"] == "LessThanThreshold"
+    assert found["TreatMissingData"] == "missing"
+    (topic,) = vpc.of_type("AWS::SNS::Topic")
+    assert found["InsufficientDataActions"] == [{"Ref": topic}]
+    others = [p for p in alarms(vpc).values() if p is not found]
+    assert all("InsufficientDataActions" not in p for p in others)
 
 
 def test_there_is_one_dashboard(vpc: Synthesized) -> None:
@@ -129,10 +131,10 @@ def test_same_stage_fits_into_two_regions_of_an_account(vpc: Synthesized) -> Non
     assert vpc.one("AWS::Budgets::Budget")["Budget"]["BudgetName"] == name
 
 
-def test_budget_is_there_for_who_wants_one(vpc: Synthesized, express: Synthesized) -> None:
+def test_budget_is_there_for_who_wants_one(vpc: Synthesized, plain: Synthesized) -> None:
     budget = vpc.one("AWS::Budgets::Budget")
     assert budget["Budget"]["BudgetLimit"] == {"Amount": 20, "Unit": "USD"}
-    assert express.of_type("AWS::Budgets::Budget") == {}
+    assert plain.of_type("AWS::Budgets::Budget") == {}
 
 
 def test_limits_of_users_are_known_where_runs_begin_and_tokens_are_spent(vpc: Synthesized) -> None:

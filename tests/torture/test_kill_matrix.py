@@ -13,6 +13,7 @@ from support.kills.scenarios import (
     DELETED,
     DOOMED,
     FOLLOWED,
+    FORGOTTEN,
     HALF_DELETED,
     LOST,
     QUORUM,
@@ -37,6 +38,7 @@ SAMPLE = {
     "lost": 2,
     "doomed": 2,
     "half deleted": 2,
+    "forgotten": 2,
 }
 
 
@@ -80,7 +82,7 @@ def test_a_run_survives_a_kill_at_every_point(system: Torture, scenario: Scenari
 def test_who_watches_over_runs_survives_a_kill_at_every_point(
     system: Torture, scenario: Scenario
 ) -> None:
-    kill_everywhere(system, scenario, WAITING if scenario is DELETED else IDLE)
+    kill_everywhere(system, scenario, WAITING if scenario in (DELETED, FORGOTTEN) else IDLE)
 
 
 @pytest.mark.torture
@@ -100,7 +102,7 @@ def test_settle_and_sweep_survive_a_kill_at_points_all_over_them(system: Torture
     began = time.monotonic()
     with ThreadPoolExecutor() as pool:
         found = pool.map(
-            lambda s: kill_here_and_there(system, s, IDLE), (LOST, DOOMED, HALF_DELETED)
+            lambda s: kill_here_and_there(system, s, IDLE), (LOST, DOOMED, HALF_DELETED, FORGOTTEN)
         )
         outcomes = [outcome for each in found for outcome in each]
     check(outcomes, time.monotonic() - began)

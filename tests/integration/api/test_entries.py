@@ -98,7 +98,7 @@ def test_a_sleeping_database_is_told(api: Api, method: str, url: str) -> None:
 
 def test_entries_belong_to_an_agent_that_is_there(api: Api) -> None:
     assert api.get("/memory/entries").status == 422
-    problem = api.get("/memory/entries?agent=nobody").problem(422, "invalid-request")
+    problem = api.get("/memory/entries?agent=nobody").problem(422, "unknown-agent")
     assert problem["errors"][0]["loc"] == ["query", "agent"]
     assert api.get("/memory/entries?agent=nobody&query=x").status == 422
 

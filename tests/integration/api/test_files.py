@@ -1,9 +1,12 @@
 """Files: announced, uploaded, named in messages, handed out, erased."""
 
+from datetime import timedelta
+
 import pytest
 
 from integration.api.kit import Answer, Api
 from layover.engine.belongings import Belongings
+from layover.values.lease import MAX_UPLOADS
 from layover.values.message import FilePart
 from layover.values.run import CallRecord
 from support.worlds.services import ANN, BOB
@@ -71,6 +74,18 @@ def test_a_file_has_a_largest_size_by_type(api: Api, mime_type: str, most: int) 
     body = {"name": "a", "mime_type": mime_type, "size": size}
     assert api.post("/files", body).status == 201
     api.post("/files", {**body, "size": size + 1}).problem(413, "too-large")
+
+
+def test_a_user_announces_so_many_files_and_uploads_them_before_more(api: Api) -> None:
+    announced = [announce(api) for _ in range(MAX_UPLOADS)]
+    body = {"name": "a.png", "mime_type": "image/png", "size": len(PNG)}
+    api.post("/files", body).problem(429, "limit-reached")
+    assert api.post("/files", body, sub=BOB).status == 201
+    upload(api, announced[7])
+    announce(api)
+    api.post("/files", body).problem(429, "limit-reached")
+    api.world.clock.advance(timedelta(minutes=15))
+    announce(api)
 
 
 @pytest.mark.parametrize("file_id", ["file_x", "", "x" * 3000, "../a", "a/b", "ü"])

@@ -78,7 +78,7 @@ def test_a_profile_belongs_to_an_agent_that_is_there(api: Api) -> None:
     assert api.get("/memory/profile").status == 422
     for method, body in (("GET", None), ("PUT", {"profile": "x"})):
         problem = api.send(method, "/memory/profile?agent=nobody", body)
-        assert problem.problem(422, "invalid-request")["errors"][0]["loc"] == ["query", "agent"]
+        assert problem.problem(422, "unknown-agent")["errors"][0]["loc"] == ["query", "agent"]
 
 
 def test_a_profile_is_bounded(api: Api) -> None:

@@ -1,8 +1,12 @@
 """The document that describes the API, and the page that shows it."""
 
 import re
+from dataclasses import replace
 from typing import Any
+from urllib.parse import urlencode
 
+import pytest
+from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from integration.api.kit import Api
@@ -38,6 +42,8 @@ CALLS = {
     ("get", "/files/{file_id}"),
     ("get", "/runs/{run_id}/tool-calls/{tool_call_id}/result"),
     ("post", "/socket-tickets"),
+    ("get", "/me/export"),
+    ("delete", "/me"),
 }
 
 
@@ -70,7 +76,7 @@ def test_every_call_is_described_with_what_it_answers(api: Api) -> None:
         good = [c for c in operation["responses"] if c < "400"]
         assert good, call
         for code in good:
-            assert code in ("204", "302") or operation["responses"][code]["content"], call
+            assert code in ("204", "302", "303") or operation["responses"][code]["content"], call
 
 
 def test_every_error_is_a_problem_document(api: Api) -> None:
@@ -101,4 +107,146 @@ def test_the_docs_ask_no_other_host(api: Api) -> None:
     answer = api.get("/docs", sub=None)
     assert answer.status == 200
     assert answer.headers["content-type"].startswith("text/html")
-    assert not re.search(r"<(script|link)[^>]+(src|href)\s*=", answer.body)
+    assert not re.search(r"<script|<link|\b(src|url)\s*[=(]|@import", answer.body)
+    assert set(re.findall(r'href="([^"]*)"', answer.body)) == {"openapi.json"}
+
+
+def test_the_docs_are_small_and_show_every_call(api: Api) -> None:
+    page = api.get("/docs", sub=None).body
+    assert len(page) < 150_000
+    for method, path in CALLS:
+        assert f"<b>{method.upper()}</b> <code>{path}</code>" in page
+    for name in api.get("/openapi.json", sub=None).json["components"]["schemas"]:
+        assert f"<summary><code>{name}</code></summary>" in page
+
+
+@pytest.mark.parametrize("path", ["/", "/docs", "/openapi.json"])
+def test_what_everybody_may_ask_is_kept_by_clients_and_sent_compressed(api: Api, path: str) -> None:
+    first = api.get(path, sub=None)
+    assert first.headers["cache-control"] == "public, max-age=300"
+    tag = first.headers["etag"]
+    for known in (tag, tag.removeprefix("W/"), f'"other", {tag}'):
+        again = api.get(path, sub=None, headers={"If-None-Match": known})
+        assert (again.status, again.body, again.headers["etag"]) == (304, "", tag)
+    assert api.get(path, sub=None, headers={"If-None-Match": '"other"'}).body == first.body
+    small = api.get(path, sub=None, headers={"Accept-Encoding": "gzip"})
+    assert small.headers["content-encoding"] == "gzip"
+
+
+def test_a_deployment_without_docs_has_no_such_page_and_names_none(api: Api) -> None:
+    assert 'href="docs"' in api.get("/", sub=None).body
+    settings = api.world.runtime.settings.model_copy(update={"docs": False})
+    api.world.runtime = replace(api.world.runtime, settings=settings)
+    api.get("/docs", sub=None).problem(404, "not-found")
+    assert "docs" not in api.get("/", sub=None).body
+    assert api.get("/openapi.json", sub=None).status == 200
+
+
+def schemas(value: Any) -> list[dict[str, Any]]:
+    """Every object of the document."""
+    if isinstance(value, list):
+        return [s for each in value for s in schemas(each)]
+    if not isinstance(value, dict):
+        return []
+    return [value, *(s for each in value.values() for s in schemas(each))]
+
+
+def permits(spec: dict[str, Any], schema: dict[str, Any], value: Any) -> bool:
+    """Whether the document lets the value pass."""
+    return Draft202012Validator({**schema, "components": spec["components"]}).is_valid(value)
+
+
+def test_no_schema_has_a_default(api: Api) -> None:
+    # A generated client takes what has one for always there, in requests as well.
+    spec = api.get("/openapi.json", sub=None).json
+    assert [s for s in schemas(spec) if "default" in s] == []
+
+
+def test_fields_that_are_always_in_an_answer_are_required(api: Api) -> None:
+    named = api.get("/openapi.json", sub=None).json["components"]["schemas"]
+    assert named["Run"]["properties"].keys() - set(named["Run"]["required"]) == {"truncated"}
+    assert {"items", "next_cursor"} == set(named["Page_Thread_"]["required"])
+    assert named["NewThread"]["required"] == ["agent"]
+    assert named["NewRun"]["required"] == ["input"]
+    assert named["TextPart"]["required"] == ["type", "text"]
+
+
+RUN = "/threads/{thread_id}/runs"
+CALL = "/runs/{run_id}/tool-calls/{tool_call_id}"
+FILE = {"name": "a.txt", "mime_type": "text/plain", "size": 1}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("post", "/threads", {"agent": ""}),
+        ("post", "/threads", {"agent": "support", "title": "x" * 501}),
+        ("post", RUN, {"input": ""}),
+        ("post", RUN, {"input": []}),
+        ("post", RUN, {"input": [{"type": "text", "text": ""}]}),
+        ("post", RUN, {"input": [{"text": "hello"}]}),
+        ("post", RUN, {"input": [{"type": "data", "name": "a", "data": 1}]}),
+        ("post", RUN, {"input": [{"type": "file"}]}),
+        ("post", RUN, {"input": [{"type": "file", "file_id": "f", "url": "https://a.b/c"}]}),
+        ("post", RUN, {"input": [{"type": "file", "url": "http://a.b/c"}]}),
+        ("post", f"{CALL}/approve", None),
+        ("post", f"{CALL}/deny", None),
+        ("post", f"{CALL}/approve", {"attempt": 1.5}),
+        ("post", f"{CALL}/deny", {"reason": "x" * 10_001}),
+        ("post", "/files", {**FILE, "name": ""}),
+        ("post", "/files", {**FILE, "name": " "}),
+        ("post", "/files", {**FILE, "mime_type": ""}),
+        ("post", "/files", {**FILE, "mime_type": "example/x"}),
+        ("post", "/files", {**FILE, "size": 2**40}),
+    ],
+)
+def test_bodies_that_are_refused_are_refused_by_the_document(
+    api: Api, method: str, path: str, body: Any
+) -> None:
+    run, _ = api.do(api.world.suspended())
+    url = path.format(thread_id=run.thread_id, run_id=run.id, tool_call_id="c1")
+    text = "null" if body is None else None
+    assert api.send(method.upper(), url, body, text=text).status in (413, 422)
+    spec = api.get("/openapi.json", sub=None).json
+    content = spec["paths"][path][method]["requestBody"]["content"]
+    assert not permits(spec, content["application/json"]["schema"], body)
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "value"),
+    [
+        ("/agents", "cursor", ""),
+        ("/threads", "cursor", ""),
+        ("/approvals", "cursor", "%"),
+        ("/memory/entries?agent=support", "cursor", ""),
+        ("/memory/entries", "agent", ""),
+        ("/memory/profile", "agent", ""),
+        ("/memory/profile", "agent", "no such name"),
+    ],
+)
+def test_parameters_that_are_refused_are_refused_by_the_document(
+    api: Api, path: str, name: str, value: str
+) -> None:
+    path, _, query = path.partition("?")
+    asked = api.get(f"{path}?{query}&{urlencode({name: value})}")
+    asked.problem(422, "invalid-request")
+    spec = api.get("/openapi.json", sub=None).json
+    parameters = spec["paths"][path]["get"]["parameters"]
+    schema = next(p["schema"] for p in parameters if p["name"] == name)
+    assert not permits(spec, schema, value)
+    assert not permits(spec, schema, None)
+
+
+@pytest.mark.parametrize("number", [1, 1.0])
+def test_a_number_without_a_fraction_is_a_whole_one(api: Api, number: float) -> None:
+    run, _ = api.do(api.world.suspended())
+    thread = api.post("/threads", {"agent": "support"}).json["id"]
+    call = f"/runs/{run.id}/tool-calls/c1"
+    for url, body in (
+        ("/files", {**FILE, "size": number}),
+        (f"/threads/{thread}/runs", {"input": "x", "max_iterations": number}),
+        (f"{call}/approve", {"attempt": number, "reason": "\ud800"}),
+    ):
+        assert api.post(url, body).status in (201, 202)
+        wrong = {k: True if v is number else v for k, v in body.items()}
+        api.post(url, wrong).problem(422, "invalid-request")

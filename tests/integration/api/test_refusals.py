@@ -70,6 +70,18 @@ def test_a_body_that_is_no_utf_8_is_malformed(api: Api, text: str) -> None:
     api.post("/threads", text=text, is_base64=True).problem(400, "malformed-body")
 
 
+@pytest.mark.parametrize("text", ["/w==", "A" * 8_000_000])
+def test_a_call_that_takes_no_body_looks_at_none(api: Api, text: str) -> None:
+    run, _ = api.do(api.world.suspended())
+    for method, url, sub in (
+        ("GET", "/healthz", None),
+        ("GET", "/threads", "ann"),
+        ("POST", f"/runs/{run.id}/cancel", "ann"),
+        ("DELETE", f"/threads/{run.thread_id}", "ann"),
+    ):
+        assert api.send(method, url, text=text, is_base64=True, sub=sub).status in (200, 202, 204)
+
+
 @pytest.mark.parametrize("text", ["[]", '[{"agent": "support"}]', '"support"', "1", "null", ""])
 def test_a_body_that_is_no_object_has_the_wrong_shape(api: Api, text: str) -> None:
     thread = api.post("/threads", {"agent": "support"}).json["id"]
@@ -82,7 +94,6 @@ def test_a_body_that_is_no_object_has_the_wrong_shape(api: Api, text: str) -> No
     [
         ({}, ["body", "agent"]),
         ({"agent": 1}, ["body", "agent"]),
-        ({"agent": "nobody"}, ["body", "agent"]),
         ({"agent": "support", "titel": "secret"}, ["body", "titel"]),
         ({"agent": "support", "metadata": ["secret"]}, ["body", "metadata"]),
         ({"agent": "support", "title": "secret" * 100}, ["body", "title"]),
@@ -113,6 +124,45 @@ def test_metadata_that_are_too_large_are_refused(api: Api) -> None:
     body = {"agent": "support", "metadata": {"a": "x" * 70_000}}
     api.post("/threads", body).problem(413, "too-large")
     assert api.get("/threads").json["items"] == []
+
+
+def test_an_agent_that_is_not_served_is_named_among_those_that_are(api: Api) -> None:
+    answers = (
+        (api.post("/threads", {"agent": "secret"}), "body"),
+        (api.get("/memory/profile?agent=secret"), "query"),
+        (api.get("/memory/entries?agent=secret"), "query"),
+    )
+    for answer, where in answers:
+        problem = answer.problem(422, "unknown-agent")
+        assert problem["title"] == "There is no such agent"
+        assert "support" in problem["detail"]
+        assert [e["loc"] for e in problem["errors"]] == [[where, "agent"]]
+        assert "secret" not in answer.body
+
+
+FILE = {"type": "file", "url": "https://example.com/a", "name": "a", "mime_type": "text/plain"}
+
+
+@pytest.mark.parametrize(
+    ("body", "loc"),
+    [
+        ({}, ["input"]),
+        ({"input": 5}, ["input"]),
+        ({"input": {"text": "hi"}}, ["input"]),
+        ({"input": ["hi"]}, ["input", 0]),
+        ({"input": [{"type": "tool_call"}]}, ["input", 0]),
+        ({"input": [{"type": "text"}]}, ["input", 0, "text"]),
+        ({"input": [{"type": "text", "text": 5}]}, ["input", 0, "text"]),
+        ({"input": [{"type": "text", "text": "hi"}, {**FILE, "url": 5}]}, ["input", 1, "url"]),
+        ({"input": "hi", "max_iterations": "x"}, ["max_iterations"]),
+    ],
+)
+def test_paths_of_errors_are_those_of_what_was_sent(
+    api: Api, body: Any, loc: list[str | int]
+) -> None:
+    thread = api.post("/threads", {"agent": "support"}).json["id"]
+    errors = api.post(f"/threads/{thread}/runs", body).problem(422, "invalid-request")["errors"]
+    assert {tuple(e["loc"]) for e in errors} == {("body", *loc)}
 
 
 @pytest.mark.parametrize(
@@ -336,7 +386,8 @@ def test_where_the_agents_cannot_be_loaded_callers_learn_it_and_authors_find_it_
     waiting, _ = api.do(api.world.suspended())
     (tmp_path / "my_agents.py").write_text("raise ValueError('the key sk-1 is wrong')")
     monkeypatch.syspath_prepend(tmp_path)
-    runtime = replace(api.world.runtime, agents=lambda: load_agents("my_agents"))
+    local = api.world.runtime.settings.model_copy(update={"log_file": "/logs/api.log"})
+    runtime = replace(api.world.runtime, agents=lambda: load_agents("my_agents"), settings=local)
     api.host.runtime = lambda: runtime  # type: ignore[method-assign]
     for answer in (
         api.post("/threads", {"agent": "support"}),
@@ -345,6 +396,9 @@ def test_where_the_agents_cannot_be_loaded_callers_learn_it_and_authors_find_it_
         api.post(f"/runs/{waiting.id}/tool-calls/c1/approve", {"args": {}}),
     ):
         problem = answer.problem(500, "agents-not-loaded")
-        assert problem["detail"] == "the agents' module 'my_agents' cannot be imported: ValueError"
+        told = (
+            "the agents' module 'my_agents' cannot be imported: ValueError; /logs/api.log says more"
+        )
+        assert problem["detail"] == told
         assert "sk-1" not in answer.body
         assert "sk-1" in vars(caplog.records[-1])["says"]

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from integration.api.kit import Api
+from integration.api.kit import USE, Api
 from support.worlds.services import BOB
 
+OPERATE = f"{USE} layover/operate"
 ODD_IDS = [
     *("unknown", "%00", "a%00b", "%ED%A0%80", "..%2F..", "%F0%9F%98%80", "x" * 250, "%20", "a%0Ab")
 ]
@@ -41,14 +42,14 @@ def calls_of(thread: str, run: str, call_id: str) -> list[tuple[str, str, Any]]:
 @pytest.mark.parametrize("odd", ODD_IDS)
 def test_ids_that_nobody_gave_out_are_unknown(api: Api, odd: str) -> None:
     for method, url, body in calls_of(odd, odd, odd):
-        api.send(method, url, body).problem(404, "not-found")
+        api.send(method, url, body, scope=OPERATE).problem(404, "not-found")
 
 
 def test_somebody_elses_ids_are_unknown(api: Api) -> None:
     run, _ = api.do(api.world.suspended())
     before = api.get(f"/runs/{run.id}").json
     for method, url, body in calls_of(run.thread_id, run.id, "c1"):
-        answer = api.send(method, url, body, sub=BOB)
+        answer = api.send(method, url, body, sub=BOB, scope=OPERATE)
         answer.problem(404, "not-found")
         assert "o1" not in answer.body
     assert api.get(f"/runs/{run.id}").json == before

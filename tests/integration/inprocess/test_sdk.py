@@ -1,6 +1,7 @@
 """An agent in its author's process (CONTRACT 2): the same engine, stores in memory."""
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -146,6 +147,72 @@ async def test_a_tool_may_abort_from_its_own_thread() -> None:
     assert (result.status, told(result.messages)[1]) == ("cancelled", ("tool", "stopped"))
 
 
+@pytest.mark.parametrize("event", ["agent-start", "turn-start"])
+async def test_a_model_is_not_asked_once_a_handler_has_aborted(event: str) -> None:
+    model = ScriptedModel([say("never")])
+    helper = agent(model)
+
+    async def abort(event: Any) -> None:
+        helper.abort()
+
+    helper.on(event, abort)
+    result = await asyncio.wait_for(helper.generate("hi"), BOUND_S)
+    assert (result.status, result.finish_reason, model.prompts) == ("cancelled", "cancelled", [])
+    assert helper.state().status == "cancelled"
+
+
+async def test_a_tool_is_not_called_once_a_handler_has_aborted() -> None:
+    helper = agent([call("look", what="a"), say("never")])
+    started: list[Any] = []
+    helper.on("message", lambda event: helper.abort())
+    helper.on("tool-execution-start", started.append)
+    result = await asyncio.wait_for(helper.generate("hi"), BOUND_S)
+    assert (result.status, started) == ("cancelled", [])
+
+
+async def test_an_approved_tool_may_abort_and_the_model_is_not_asked_again() -> None:
+    @tool(needs_approval=True)
+    def stop() -> str:
+        """Stop everything."""
+        helper.abort()
+        return "stopped"
+
+    model = ScriptedModel([call("stop"), say("never")])
+    helper = Agent("helper", tools=[stop])
+    helper.runtime = in_memory_runtime(helper, model=model)
+    waiting = await helper.generate("hi")
+    approving = helper.approve(waiting.run_id, waiting.pending[0].tool_call_id)
+    result = await asyncio.wait_for(approving, BOUND_S)
+    assert (result.status, len(model.prompts)) == ("cancelled", 1)
+
+
+async def test_an_abort_stops_a_model_that_answers_before_anybody_looks_at_the_journal() -> None:
+    async def slowly(prompt: Prompt) -> Reply:
+        helper.abort()
+        await asyncio.sleep(0.1)
+        return say("never")
+
+    helper = agent([slowly])
+    result = await asyncio.wait_for(helper.generate("hi"), BOUND_S)
+    assert (result.status, result.text) == ("cancelled", "")
+
+
+async def test_a_handler_that_waits_for_the_run_holds_nothing_up() -> None:
+    helper = agent([say("fine")])
+    over = asyncio.Event()
+
+    async def wait(event: Any) -> None:
+        await over.wait()
+
+    async def stop_waiting(prompt: Prompt) -> Reply:
+        over.set()
+        return say("fine")
+
+    helper.runtime = in_memory_runtime(helper, model=ScriptedModel([stop_waiting]))
+    helper.on("agent-start", wait)
+    assert (await asyncio.wait_for(helper.generate("hi"), BOUND_S)).status == "success"
+
+
 async def test_abort_before_any_run_does_nothing() -> None:
     helper = agent([])
     helper.abort()
@@ -160,10 +227,21 @@ async def test_a_caller_that_gives_up_cancels_its_run_and_frees_the_thread() -> 
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
+    assert helper.state().status == "cancelled"
     async with asyncio.timeout(BOUND_S):
-        while helper.state().status != "cancelled":
-            await asyncio.sleep(0.05)
         assert (await helper.generate("again", thread_id="t")).text == "here again"
+    assert helper.state().status == "success"
+
+
+async def test_a_caller_that_gives_up_on_its_last_breath_leaves_a_cancelled_run() -> None:
+    helper = agent(Hanging())
+
+    async def give_up() -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(helper.generate("hi"), 0.01)
+
+    await asyncio.to_thread(asyncio.run, give_up())
+    assert helper.state().status == "cancelled"
 
 
 @pytest.mark.parametrize("broken", [False, True])
@@ -181,6 +259,20 @@ async def test_a_handler_that_raises_ends_no_run(broken: bool) -> None:
     helper.on("turn-start", lambda e: seen.append(e.type))
     assert (await helper.generate("hi")).status == "success"
     assert len(seen) == 2
+
+
+async def test_another_runtime_takes_effect_and_handlers_stay() -> None:
+    heard: list[str] = []
+    shop = agent(ScriptedModel([say("first")]))
+    shop.on("finish", lambda event: heard.append(event.run_id))
+    first = await shop.generate("hi")
+    shop.runtime = in_memory_runtime(shop, model=ScriptedModel([say("second")]))
+    assert shop.state().status == "idle"
+    second = await shop.generate("hi")
+    assert (first.text, second.text) == ("first", "second")
+    assert heard == [first.run_id, second.run_id]
+    with pytest.raises(NotFound):
+        await shop.approve(first.run_id, "c1")
 
 
 async def test_a_suspended_thread_is_busy() -> None:

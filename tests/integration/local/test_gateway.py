@@ -22,6 +22,12 @@ from .conftest import Served, eventually
 
 KEY = b"dGhlIHNhbXBsZSBub25jZQ=="
 ANN = {"Authorization": "Bearer dev:ann"}
+LOCAL = {"X-Layover-Local": "1"}
+STRANGE_HOSTS = [
+    *("evil.example", "evil.example:8787", "127.0.0.1.evil.example", "localhost.evil.example"),
+    *("127.0.0.1@evil.example", "0.0.0.0", "[::2]", "[::1", "", "127.0.0.1, evil.example"),
+]
+OWN_HOSTS = ["127.0.0.1", "127.0.0.1:1", "localhost", "LocalHost:8787", "[::1]", "[::1]:8787"]
 
 
 @pytest.fixture
@@ -293,15 +299,85 @@ async def test_body_that_is_no_text_arrives_as_base64(http: httpx2.AsyncClient) 
     assert base64.b64decode(event["body"]) == body
 
 
+@pytest.mark.parametrize("host", STRANGE_HOSTS)
+@pytest.mark.parametrize("path", ["/threads", "/healthz", "/_local/services", "/nothing"])
+async def test_name_of_another_host_is_refused_on_every_path(
+    http: httpx2.AsyncClient, host: str, path: str
+) -> None:
+    answer = await http.get(path, headers=ANN | LOCAL | {"Host": host})
+    assert (answer.status_code, answer.json()["type"]) == (421, "wrong-host")
+
+
+@pytest.mark.parametrize("host", OWN_HOSTS)
+async def test_names_of_this_machine_are_answered(http: httpx2.AsyncClient, host: str) -> None:
+    for path in ("/healthz", "/_local/services"):
+        answer = await http.get(path, headers=LOCAL | {"Host": host})
+        assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("hosts", [[], ["127.0.0.1", "evil.example"]], ids=["none", "two"])
+async def test_request_that_names_no_host_or_two_is_refused(
+    served: Served, hosts: list[str]
+) -> None:
+    lines = ["GET /_local/services HTTP/1.0", "X-Layover-Local: 1", *(f"Host: {h}" for h in hosts)]
+    answer = await sent(served, "\r\n".join([*lines, "", ""]).encode())
+    assert b" 200 " not in answer.split(b"\r\n")[0]
+    assert b"postgres" not in answer
+
+
+async def sent(served: Served, request: bytes) -> bytes:
+    """What comes back until the server closes."""
+    host, port = served.runner.url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(request)
+    try:
+        return await asyncio.wait_for(reader.read(), 10)
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize("host", STRANGE_HOSTS[:3])
+async def test_services_of_aws_answer_this_machine_alone(served: Served, host: str) -> None:
+    url = f"{served.runner.aws.endpoint_url}/2015-03-31/functions/turn/invocations"
+    async with httpx2.AsyncClient(timeout=30, trust_env=False) as client:
+        answer = await client.post(url, content=b"{}", headers={"Host": host})
+    assert answer.status_code == 421
+
+
+@pytest.mark.parametrize("sent", [{}, {"X-Layover-Local": "0"}, {"X-Layover-Local": ""}], ids=str)
+@pytest.mark.parametrize("path", ["services", "events", "environments", "nothing"])
+async def test_local_route_without_its_header_is_refused(
+    http: httpx2.AsyncClient, sent: dict[str, str], path: str
+) -> None:
+    answer = await http.get(f"/_local/{path}", headers=ANN | sent)
+    assert (answer.status_code, answer.json()["type"]) == (403, "not-local")
+
+
+@pytest.mark.parametrize(
+    "kind", ["", "text/plain", "application/jsonp", "text/plain; application/json"]
+)
+async def test_page_of_another_site_cannot_move_the_clock(
+    served: Served, http: httpx2.AsyncClient, kind: str
+) -> None:
+    """A browser sends such a body without asking first; with the header, it would have asked."""
+    body, headers = b'{"advance_s": 3600}', {"Content-Type": kind} if kind else {}
+    before = served.runner.clock.offset()
+    simple = await http.post("/_local/clock", content=body, headers=headers)
+    asked = await http.post("/_local/clock", content=body, headers=headers | LOCAL)
+    assert (simple.status_code, asked.status_code) == (403, 415)
+    assert served.runner.clock.offset() == before
+
+
 async def test_unknown_local_route_is_not_found(http: httpx2.AsyncClient) -> None:
-    answer = await http.get("/_local/nothing")
+    answer = await http.get("/_local/nothing", headers=LOCAL)
     assert answer.status_code == 404
     assert answer.json()["type"] == "not-found"
 
 
 @pytest.mark.parametrize("body", ["", "{}", '{"advance_s": "soon"}', '{"advance_s": 1e300}', "[1]"])
 async def test_clock_is_moved_by_numbers_only(http: httpx2.AsyncClient, body: str) -> None:
-    assert (await http.post("/_local/clock", content=body)).status_code == 422
+    headers = LOCAL | {"Content-Type": "application/json"}
+    assert (await http.post("/_local/clock", content=body, headers=headers)).status_code == 422
 
 
 async def test_event_has_the_shape_of_payload_version_two(http: httpx2.AsyncClient) -> None:
@@ -393,7 +469,7 @@ async def test_advanced_clock_is_what_functions_read(
     served: Served, http: httpx2.AsyncClient
 ) -> None:
     before = await _now(served)
-    answer = await http.post("/_local/clock", json={"advance_s": 3600})
+    answer = await http.post("/_local/clock", json={"advance_s": 3600}, headers=LOCAL)
     assert answer.json()["offset_s"] == pytest.approx(3600)
     assert 3600 <= await _now(served) - before < 3660
 
@@ -411,7 +487,7 @@ async def test_published_events_are_listed(served: Served, http: httpx2.AsyncCli
     answer = await asyncio.to_thread(lambda: put(Entries=[entry, bad]))
     assert answer["FailedEntryCount"] == 1
     assert answer["Entries"][1]["ErrorCode"] == "MalformedDetail"
-    [event] = (await http.get("/_local/events")).json()
+    [event] = (await http.get("/_local/events", headers=LOCAL)).json()
     assert event["source"] == "layover"
     assert event["detail_type"] == "ApprovalRequested"
     assert event["detail"] == detail
@@ -420,13 +496,13 @@ async def test_published_events_are_listed(served: Served, http: httpx2.AsyncCli
 async def test_services_and_environments_are_listed(
     served: Served, http: httpx2.AsyncClient
 ) -> None:
-    services: dict[str, Any] = (await http.get("/_local/services")).json()
+    services: dict[str, Any] = (await http.get("/_local/services", headers=LOCAL)).json()
     assert services.keys() == {
         *("endpoint_url", "region", "table", "bucket", "state_machine_arn"),
         *("postgres", "postgres_admin", "events"),
     }
     await http.get("/healthz")
-    environments = (await http.get("/_local/environments")).json()
+    environments = (await http.get("/_local/environments", headers=LOCAL)).json()
     assert {"api"} <= {each["function"] for each in environments}
     assert all(each.keys() == {"function", "pid", "busy"} for each in environments)
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -18,12 +19,14 @@ import pytest
 from typer.testing import CliRunner
 
 from layover.cli import app
+from layover.keys import META, Keys
 from layover.local.interpreter import make_client
 from layover.local.postgres_data import lives, pid_file
 from layover.local.runner import Runner, RunnerFailed
 
 from .conftest import TOYS, eventually, settings_for, variables_for
 
+LOCAL = {"X-Layover-Local": "1"}
 INITDB_HANGS = """
 import subprocess
 from layover.local import postgres, runner
@@ -88,7 +91,7 @@ async def url_of(process: asyncio.subprocess.Process) -> str:
 
 async def services_of(process: asyncio.subprocess.Process) -> dict[str, str]:
     async with httpx2.AsyncClient(base_url=await url_of(process), timeout=40) as http:
-        services: dict[str, str] = (await http.get("/_local/services")).json()
+        services: dict[str, str] = (await http.get("/_local/services", headers=LOCAL)).json()
         assert (await http.get("/healthz")).status_code == 200
         return services
 
@@ -106,6 +109,7 @@ async def test_port_in_use_is_said_and_ends_with_one(folder: Path) -> None:
             _, errors = await asyncio.wait_for(process.communicate(), 20)
     assert process.returncode == 1
     assert f"port {port} is in use" in errors.decode()
+    assert 'make dev ARGS="--port N"' in errors.decode()
 
 
 @pytest.mark.parametrize("port", ["-1", "65536", "99999"])
@@ -125,6 +129,14 @@ async def test_data_that_cannot_be_a_folder_is_said(folder: Path, taken: str) ->
     assert "give another folder with --data" in errors.decode()
     assert "Traceback" not in errors.decode()
     assert (folder / taken).read_text() == "a file"
+
+
+async def test_agents_that_cannot_be_loaded_end_the_start_with_file_and_line(folder: Path) -> None:
+    (folder / "broken_agents.py").write_text("\n1 / 0\n")
+    settings = settings_for(folder, agents="broken_agents", python_path=folder)
+    with pytest.raises(RunnerFailed, match=r"broken_agents.py:2: ZeroDivisionError: division by"):
+        async with Runner(settings, variables_for(folder)):
+            pass
 
 
 async def test_failing_initdb_is_said(folder: Path) -> None:
@@ -171,8 +183,8 @@ async def test_sweep_that_fails_does_not_end_the_sweeping(
 
 async def test_data_of_another_runner_is_not_touched(folder: Path) -> None:
     async with serving(folder) as first:
-        await url_of(first)
-        with pytest.raises(RunnerFailed, match="another runner uses"):
+        who = f"pid {first.pid}, {await url_of(first)}"
+        with pytest.raises(RunnerFailed, match=re.escape(f"another runner ({who}) uses")):
             async with Runner(settings_for(folder), variables_for(folder)):
                 pass
 
@@ -193,7 +205,11 @@ async def test_signal_stops_everything_that_was_started(
     assert errors == b""
 
 
-async def test_stop_answers_open_requests_and_says_what_was_open(folder: Path) -> None:
+@pytest.mark.parametrize(("status", "left"), [(None, "1: open"), ("success", "0")])
+async def test_stop_answers_open_requests_and_says_which_runs_were_open(
+    folder: Path, status: str | None, left: str
+) -> None:
+    """An execution outlives its run while memory learns: that run is not open."""
     async with serving(folder) as process:
         services = await services_of(process)
         states = make_client("stepfunctions", services["endpoint_url"])
@@ -204,17 +220,22 @@ async def test_stop_answers_open_requests_and_says_what_was_open(folder: Path) -
         )
         token = folder / "notes" / "open-token-c1"
         await eventually(token.exists)
+        if status is not None:
+            key = {"pk": {"S": Keys("walk").run("open")}, "sk": {"S": META}}
+            table = make_client("dynamodb", services["endpoint_url"])
+            item = {**key, "status": {"S": status}}
+            await asyncio.to_thread(table.put_item, TableName=services["table"], Item=item)
         url = services["events"].removesuffix("/_local/events")
         async with httpx2.AsyncClient(base_url=url, timeout=20) as http:
             headers = {"Authorization": "Bearer dev:ann"}
             call = asyncio.create_task(http.get("/x?do=hang", headers=headers))
             listed = f"{url}/_local/environments"
-            await eventually(lambda: '"busy": true' in httpx2.get(listed).text)
+            await eventually(lambda: '"busy": true' in httpx2.get(listed, headers=LOCAL).text)
             process.terminate()
             assert (await call).status_code == 502
         output, _ = await asyncio.wait_for(process.communicate(), 10)
     assert process.returncode == 0
-    assert "still open: 1" in output.decode()
+    assert f"runs that were still open: {left}\n" in output.decode()
 
 
 async def test_signal_during_the_start_ends_it(folder: Path) -> None:

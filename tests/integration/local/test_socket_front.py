@@ -35,13 +35,25 @@ async def call(method: str, url: str, **more: Any) -> int:
 @pytest.mark.parametrize(
     ("answer", "status"), [({"statusCode": 401}, 401), (None, 502), ({}, 502), ("text", 502)]
 )
-async def test_a_handshake_that_the_function_refuses_is_refused(answer: Any, status: int) -> None:
+async def test_a_handshake_that_the_function_refuses_is_refused_without_a_word_in_the_terminal(
+    answer: Any, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
     async with serving() as served:
         served.function.answers = lambda _: answer
         with pytest.raises(InvalidStatus) as refused:
             await served.connect().__aenter__()
         assert refused.value.response.status_code == status
         assert served.function.of("$disconnect") == []
+    assert caplog.records == []
+
+
+async def test_a_handshake_under_another_name_of_this_machine_never_reaches_the_function() -> None:
+    """A page whose name leads here (DNS rebinding)."""
+    async with serving() as served:
+        with pytest.raises(InvalidStatus) as refused:
+            await served.connect(name="evil.example").__aenter__()
+        assert refused.value.response.status_code == 421
+        assert served.function.events == []
 
 
 async def test_events_have_the_shape_of_api_gateways() -> None:

@@ -100,6 +100,30 @@ async def test_what_a_task_is_answered_with_is_told_from_an_error(
     assert outputs(served, run_id) == [{"answer": output}] * 2
 
 
+async def test_answer_that_is_too_large_to_go_on_leaves_the_calls_to_settle(
+    served: Served,
+) -> None:
+    """The largest that SendTaskSuccess takes: with what the branch knows it is too large for a state."""
+    arn = await start(served, "walk", "large")
+    states = served.client("stepfunctions")
+    name, text = await token(served, "large", "c1"), json.dumps("x" * (262_144 - 2))
+    await asyncio.to_thread(lambda: states.send_task_success(taskToken=name, output=text))
+    assert await end_of(served, arn) == "FAILED"
+    assert served.lines("large")[-1].startswith("settle States.")
+    assert "resume" not in served.lines("large")
+
+
+async def test_fault_of_the_platform_reaches_resume_as_what_it_is(served: Served) -> None:
+    arn = await start(served, "walk", "faulty")
+    fail = served.client("stepfunctions").send_task_failure
+    error = "Lambda.RequestTooLargeException"
+    for key in ("c1", "c2"):
+        name = await token(served, "faulty", key)
+        await asyncio.to_thread(fail, taskToken=name, error=error)
+    assert await end_of(served, arn) == "SUCCEEDED"
+    assert {o["Error"] for o in outputs(served, "faulty")} == {error}
+
+
 async def test_task_output_that_is_no_json_is_refused(served: Served) -> None:
     arn = await start(served, "walk", "garbled")
     states = served.client("stepfunctions")

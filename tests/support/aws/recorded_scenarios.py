@@ -7,11 +7,15 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx2
 
+from layover.adapters.journal.schema import WATCH_INDEX
+from layover.clock import rfc3339
+from layover.keys import DUE
 from support.agents.keeping import PLENTY, plenty
 from support.kills.scenarios import DOOMED, HALF_DELETED, LOST, UNSENT
 from support.kills.story import Scenario
@@ -43,6 +47,10 @@ class Recorded(Torture):
             # So that what users spend is counted.
             LAYOVER_DAILY_COST_USD="1000000",
             LAYOVER_EMBEDDER_MODEL="openai/fake-embedder",
+            # So that everything that may outlive its use does.
+            LAYOVER_NODE_MEMORY_DAYS="1",
+            LAYOVER_THREAD_RETENTION_DAYS="1",
+            LAYOVER_ENTRY_RETENTION_DAYS="1",
         )
 
 
@@ -51,7 +59,18 @@ def everything(system: Recorded) -> None:
     brain = system.brain
     brain.provider.respond_with(_observed, task="observer")
     brain.provider.respond_with(lambda body: say('{"learnings": []}'), task="extractor")
-    plain = (approved, cancelled, queued, kept, hoarded, observed, learned, filed, let_go)
+    plain = (
+        approved,
+        cancelled,
+        queued,
+        kept,
+        hoarded,
+        observed,
+        learned,
+        filed,
+        let_go,
+        forgotten,
+    )
     stories = [_told(system, story) for story in STORIES]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         # The longest ones first.
@@ -59,6 +78,7 @@ def everything(system: Recorded) -> None:
         done += [pool.submit(each, system, brain) for each in plain]
         for each in done:
             each.result()
+    outlived(system)
 
 
 def _told(system: Recorded, scenario: Scenario) -> Callable[[], None]:
@@ -203,6 +223,36 @@ def filed(system: Recorded, brain: Brain) -> None:
     assert run["status"] == "success"
     ann.call("GET", f"/files/{file['id']}")
     ann.want(204, "DELETE", f"/threads/{thread}")
+
+
+def forgotten(system: Recorded, brain: Brain) -> None:
+    """A user takes all that there is, and is forgotten; a file was never used."""
+    ann = system.caller()
+    ann.want(201, "POST", "/files", {"name": "a.png", "mime_type": "image/png", "size": 2})
+    assert ann.ask(ann.thread(), brain.plan(say("hello")))["status"] == "success"
+    ann.want(200, "GET", "/me/export")
+    ann.want(202, "DELETE", "/me")
+
+
+def outlived(system: Recorded) -> None:
+    """Months pass, and the sweeper looks at what was left."""
+    months = timedelta(days=100)
+    system.advance_clock(months.total_seconds())
+    now = rfc3339(datetime.now(UTC) + months)
+    dynamodb, table = system.aws("dynamodb"), system.services["table"]
+
+    def due() -> int:
+        return int(
+            dynamodb.query(
+                TableName=table,
+                IndexName=WATCH_INDEX,
+                KeyConditionExpression="gsi2pk = :p AND gsi2sk <= :t",
+                ExpressionAttributeValues={":p": {"S": DUE}, ":t": {"S": now}},
+                Select="COUNT",
+            )["Count"]
+        )
+
+    eventually(lambda: not due(), within=LIMIT_S)
 
 
 def let_go(system: Recorded, brain: Brain) -> None:

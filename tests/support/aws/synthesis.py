@@ -65,6 +65,8 @@ def _run(context: Mapping[str, str], folder: Path) -> str:
     for name in ("layer", "functions"):
         (built / name).mkdir(parents=True, exist_ok=True)
         (built / name / "stands_for_the_build.py").touch()
+    (built / "layer" / "certificates").mkdir(exist_ok=True)
+    (built / "layer" / "certificates" / "rds.pem").touch()
     given = json.loads((ROOT / "cdk.json").read_text())["context"] | dict(context)
     given |= {"layer": str(built / "layer"), "code": str(built / "functions")}
     # Not what somebody keeps for stages of their own.

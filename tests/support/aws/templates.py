@@ -29,6 +29,17 @@ class Synthesized:
         (found,) = self.folder.glob("*.template.json")
         return found
 
+    @property
+    def protected(self) -> bool:
+        """Whether CloudFormation refuses to delete the whole stack."""
+        manifest = json.loads((self.folder / "manifest.json").read_text())
+        (stack,) = (
+            a["properties"]
+            for a in manifest["artifacts"].values()
+            if a["type"] == "aws:cloudformation:stack"
+        )
+        return bool(stack.get("terminationProtection"))
+
     def of_type(self, kind: str) -> dict[str, dict[str, Any]]:
         """Resources of a CloudFormation type, by logical id."""
         resources = self.template["Resources"].items()

@@ -8,6 +8,8 @@ from support.system.system import Json
 
 IDEMPOTENT = frozenset({"look_up"})
 VOTE = "tool-call-approval"
+GONE = ("erased", "forgotten")
+"""Ends of runs whose records are deleted."""
 LAST = {
     "success": ["finish", "agent-end"],
     "failed": ["error", "finish"],
@@ -18,7 +20,7 @@ LAST = {
 
 def judge(story: Story, baseline: Story) -> None:
     """Fails unless the run ended as the one that nothing happened to."""
-    if story.scenario.ends == "erased":
+    if story.scenario.ends in GONE:
         return judge_erased(story)
     doubt = {c: sure for c, sure in in_doubt(story).items() if story.tools.get(c) not in IDEMPOTENT}
     interrupted = interrupted_in(story)
@@ -155,7 +157,8 @@ def judge_ledger(story: Story, interrupted: set[str]) -> None:
 
 
 def judge_erased(story: Story) -> None:
-    """Nothing is left of a deleted thread and its runs; nothing was done twice, nothing goes on."""
+    """Nothing is left of a deleted thread and its runs (of a whole user); nothing was done twice, nothing
+    goes on."""
     assert (story.thread, story.run, story.approvals) == ({}, {}, [])
     assert story.rows == []
     assert story.left == [], "records that erasing forgot"

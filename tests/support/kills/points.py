@@ -213,7 +213,7 @@ def _of(owner: str) -> str:
 
 def _shown(sort_key: str) -> str:
     """A sort key without what differs from run to run."""
-    return re.sub(r"(EVENT|ERASED|SUB|AUDIT)#.*", r"\1", sort_key)
+    return re.sub(r"(EVENT|ERASED|SUB|DUE|AUDIT)#.*", r"\1", sort_key)
 
 
 def _written(action: Any) -> str:

@@ -136,6 +136,11 @@ def _delete_once(client: Client, thread: str, run_id: str) -> None:
     assert client.caller.call("DELETE", f"/threads/{thread}").status == 502
 
 
+def _forget(client: Client, thread: str, run_id: str) -> None:
+    client.suspended(run_id, 1)
+    client.want(202, "DELETE", "/me")
+
+
 def _cut_database(client: Client, thread: str, run_id: str) -> None:
     """The database is away from the first death of a turn until the run is over."""
     client.over_without_database(run_id)
@@ -240,6 +245,16 @@ HALF_DELETED = Scenario(
 )
 """The thread is marked, and `api` dies: the sweeper cancels its run and erases it."""
 
+FORGOTTEN = Scenario(
+    "forgotten",
+    _WAITS,
+    _WAITS_TEXT,
+    act=_forget,
+    watched=("api DELETE /me", "sweep"),
+    ends="forgotten",
+)
+"""A user who is forgotten while a run of theirs waits."""
+
 WATCHED = (
     LOST,
     UNSENT,
@@ -250,5 +265,6 @@ WATCHED = (
     HALF_INTERRUPTED,
     DELETED,
     HALF_DELETED,
+    FORGOTTEN,
 )
 """Those that need nothing of their system but the points."""

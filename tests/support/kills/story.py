@@ -60,7 +60,8 @@ class Scenario:
     """One way through the engine: what is asked, what the model answers, what happens to it.
 
     `deaths` happen in every run of it; `watched` is what is killed beside them: beginnings of
-    `FUNCTION POINT`, empty for all but `BY_THE_CLOCK`. `ends`: success, failed, cancelled, erased."""
+    `FUNCTION POINT`, empty for all but `BY_THE_CLOCK`. `ends`: success, failed, cancelled, erased,
+    forgotten."""
 
     name: str
     steps: tuple[Planned, ...]
@@ -187,8 +188,8 @@ def _counts(line: Line) -> bool:
 
 SWITCH = "DynamoTable.get STOP"
 """A look at the operator's switch."""
-DELETING = "DELETE /threads "
-"""What `api` does where a thread is deleted."""
+DELETING = ("DELETE /threads ", "DELETE /me ")
+"""What `api` does where a thread, or all of a user, is deleted."""
 WAITING_CALL = re.compile(r"DynamoTable\.get STEP#\d+#CALL#\S+")
 """The sweeper's look at a call that waits."""
 

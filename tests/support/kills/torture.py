@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from layover.keys import HEAD, META, Keys
+from layover.keys import HEAD, META, Keys, due_key
 from support.agents import ledger
 from support.kills.proxy import PostgresProxy
 from support.kills.story import Line, Point, Scenario, Story
@@ -28,6 +28,7 @@ _SAVED = """select id from messages where resource_id = %s and thread_id = %s
 order by created_at, id"""
 NEXT = Scenario("next", (say("my turn"),), "please go on with the next one")
 """The run that follows another one on its thread."""
+_TABLES = "select table_name from information_schema.columns where column_name = 'resource_id'"
 _USED = """select step, input_tokens, output_tokens from usage where run_id = %s and kind = 'run'
 order by step"""
 
@@ -174,6 +175,16 @@ class Torture(System):
         )
         return records + [o["Key"] for o in listed.get("Contents", ())]
 
+    def left_of_user(self, owner: str, thread: str) -> list[str]:
+        """Records of a user and of one of their threads, and rows of theirs in any table."""
+        keys = Keys(owner)
+        found = [
+            i["sk"]["S"] for pk in (keys.partition, keys.thread(thread)) for i in self.table(pk)
+        ]
+        tables = [name for (name,) in self.sql(_TABLES)]
+        rows = f"select count(*) from {{}} where resource_id = '{owner}'"
+        return found + [name for name in tables if self.sql(rows.format(name)) != [(0,)]]
+
     def saved(self, owner: str, thread: str) -> list[str]:
         """Ids of a thread's messages in the database, in order."""
         return [row[0] for row in self.sql(_SAVED, owner, thread)]
@@ -291,7 +302,7 @@ class Client:
         thread = self.thread(scenario.agent)
         run_id = self.start(thread, scenario)
         next_id = scenario.act(self, thread, run_id) if scenario.act else None
-        if scenario.ends == "erased":
+        if scenario.ends in ("erased", "forgotten"):
             return self._look_for(story, thread, run_id, began)
         for each in filter(None, (run_id, next_id)):
             self.drive(each)
@@ -339,6 +350,7 @@ class Client:
         """What is left of a deleted thread, once erasing it has come to its end."""
         system = self.system
         self.let_alone(Keys(self.name).thread(thread), HEAD)
+        self.let_alone(Keys(self.name).partition, due_key("owner", ""))
         story.seconds = time.monotonic() - began
         self.closed(run_id)
         assert self.ask("GET", f"/threads/{thread}").status == 404
@@ -347,6 +359,8 @@ class Client:
         story.at_work = system.at_work(run_id)
         story.rows = system.saved(self.name, thread)
         story.left = system.left_of(self.name, run_id)
+        if story.scenario.ends == "forgotten":
+            story.left += system.left_of_user(self.name, thread)
         story.ledger = system.ledger_of(self.name)
         story.trace = system.trace(self.name)
         return story

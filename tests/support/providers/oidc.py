@@ -29,6 +29,8 @@ class Deployment:
         self.given = 0
         """How many access tokens."""
         self._codes: dict[str, dict[str, str]] = {}
+        self.scopes: list[str] = []
+        """What sign-ins asked for."""
         self.wrong: list[str] = []
         """What a careful provider would complain about."""
 
@@ -64,7 +66,8 @@ class Deployment:
     def _authorize(self, query: dict[str, str]) -> str:
         if query.get("response_type") != "code" or query.get("code_challenge_method") != "S256":
             self.wrong.append("no code with PKCE was asked for")
-        if query.get("scope") != "openid layover/use":
+        self.scopes.append(query.get("scope", ""))
+        if query.get("scope") not in ("openid layover/use", "openid aws.cognito.signin.user.admin"):
             self.wrong.append(f"scope {query.get('scope')}")
         answer = {"state": query["state"]}
         if self.denies:

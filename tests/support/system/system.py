@@ -450,6 +450,9 @@ class System:
         ledger.gate_of(self.folder, key).touch()
 
     def _local(self, method: str, path: str, body: Any = None) -> Any:
-        response = httpx2.request(method, self.url + path, json=body, timeout=40, trust_env=False)
+        headers = {"X-Layover-Local": "1"}
+        response = httpx2.request(
+            method, self.url + path, json=body, headers=headers, timeout=40, trust_env=False
+        )
         assert response.status_code == 200, response.text
         return response.json()

@@ -87,9 +87,11 @@ class Served:
     url: str
     endpoint: str
 
-    def connect(self, query: str = "") -> connect:
-        """A client."""
-        return connect(self.url + query, proxy=None, open_timeout=LIMIT_S, close_timeout=1)
+    def connect(self, query: str = "", name: str = "127.0.0.1") -> connect:
+        """A client that knows the machine under this name."""
+        url = self.url.replace("127.0.0.1", name) + query
+        own: dict[str, Any] = {"host": "127.0.0.1"}
+        return connect(url, proxy=None, open_timeout=LIMIT_S, close_timeout=1, **own)
 
     async def id_of(self, client: ClientConnection) -> str:
         """The connection that was opened last."""

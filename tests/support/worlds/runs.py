@@ -258,10 +258,12 @@ class Bench:
         assert isinstance(answer.run, Run)
         return answer.run
 
-    async def branch(self, run_id: str, call_id: str, output: Any = DECIDED) -> WaitingCall:
+    async def branch(
+        self, run_id: str, call_id: str, output: Any = DECIDED, pause_s: int = 0
+    ) -> WaitingCall:
         """Resume, as the Map's branch of this call does once its token is answered."""
         found = await self.call(run_id, call_id)
-        item = WaitingCall(key=found.key, attempt=found.attempt, timeout_s=1)
+        item = WaitingCall(key=found.key, attempt=found.attempt, timeout_s=1, pause_s=pause_s)
         return await resume(
             self.runtime, self.payload(run_id, ResumePayload, call=item, output=output)
         )

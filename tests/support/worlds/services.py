@@ -8,7 +8,9 @@ from typing import Any
 from layover import Agent, keys, tool
 from layover.adapters.inmemory.blobs import MemoryBlobs
 from layover.adapters.inmemory.journal import in_memory_journal
+from layover.adapters.inmemory.table import MemoryTable
 from layover.adapters.inmemory.threads import InMemoryThreads
+from layover.adapters.journal.leases import TableLeases
 from layover.clock import MICROSECOND, ManualClock
 from layover.errors import DatabaseWaking, RetryableError
 from layover.ids import SequentialIds
@@ -164,10 +166,12 @@ class ServiceBench:
         return build_runtime(
             journal=self.journal,
             threads=self.threads,
+            blobs=MemoryBlobs(self.clock),
             callbacks=self.callbacks,
             clock=self.clock,
             ids=SequentialIds(),
             agents=lambda: self.agents,
+            leases=TableLeases(MemoryTable()),
         )
 
     async def thread(self, owner: str = ANN) -> Thread:

@@ -10,6 +10,7 @@ from layover.adapters.inmemory.blobs import MemoryBlobs
 from layover.adapters.inmemory.sockets import MemoryLater, MemorySockets, in_memory_sockets
 from layover.adapters.inmemory.table import MemoryTable
 from layover.adapters.journal.journal import TableJournal
+from layover.adapters.journal.leases import TableLeases
 from layover.adapters.journal.table import Table
 from layover.ports import EventSink, NoSink, RunLog
 from layover.services import sockets
@@ -46,7 +47,9 @@ class SocketBench(ServiceBench):
         self.journal = TableJournal(self.table, MemoryBlobs(), self.clock, self.sink)
         self.sockets = sockets or MemorySockets("c1", "c2")
         self.ports = replace(in_memory_sockets(table=self.table), sockets=self.sockets)
-        self.runtime = replace(self.runtime, journal=self.journal, sockets=self.ports)
+        self.runtime = replace(
+            self.runtime, journal=self.journal, sockets=self.ports, leases=TableLeases(self.table)
+        )
         self.pushing = Pushing(self.journal, self.ports, self.clock)
         self.pusher = Pusher(self.pushing, finish_s)
         self.sink.to = self.pusher

@@ -68,12 +68,39 @@ class Words(RootModel[list[str]]):
         ({"output": object()}, "output has no schema"),
         ({"tools": [weather, weather]}, "another tool is called 'weather'"),
         ({"tools": [weather.fn]}, "made by @tool"),
-        ({"tools": [Agent("sub")]}, "made by @tool or as_tool"),
+        ({"tools": [Agent("sub")]}, "made by @tool, not sub"),
     ],
 )
 def test_an_agent_that_could_not_work_is_refused(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(DefinitionError, match=said):
         Agent(**{"name": "a", **settings})
+
+
+class Opaque:
+    """No type that pydantic knows."""
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"output": Opaque},
+        {"output": "Answer"},
+        {"tools": [Agent("sub")]},
+        {"tools": [weather.fn]},
+        {"tools": weather},
+        {"memory": Opaque()},
+    ],
+)
+def test_what_is_refused_is_said_in_the_authors_words(settings: dict[str, Any]) -> None:
+    with pytest.raises(DefinitionError) as refused:
+        Agent(**{"name": "a", **settings})
+    for inside in ("<", "TypeAdapter", "core-schema", "pydantic.dev", "arbitrary_types", "\n"):
+        assert inside not in str(refused.value)
+
+
+def test_a_handler_that_cannot_be_called_is_refused() -> None:
+    with pytest.raises(DefinitionError, match="the handler must be a function of the event"):
+        Agent("a").on("finish", 5)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -141,18 +168,23 @@ def test_a_reply_is_parsed_or_refused() -> None:
 # Sub-agents
 
 
+def test_an_agent_that_no_run_can_call_makes_no_tool() -> None:
+    with pytest.raises(DefinitionError, match=r"agent 'sub': as_tool does not work yet"):
+        Agent("sub").as_tool("Helps.")
+
+
 def test_an_agent_whose_name_no_provider_takes_cannot_be_a_tool() -> None:
     with pytest.raises(DefinitionError, match="agent that is a tool"):
-        Agent("two words").as_tool("Helps.")
+        SubAgentTool(Agent("two words"), "Helps.")
 
 
 def test_a_sub_agent_needs_a_description() -> None:
     with pytest.raises(DefinitionError, match="description"):
-        Agent("sub").as_tool("")
+        SubAgentTool(Agent("sub"), "")
 
 
 def test_a_sub_agent_takes_an_input_and_perhaps_a_context() -> None:
-    sub = Agent("sub").as_tool("Helps.")
+    sub = SubAgentTool(Agent("sub"), "Helps.")
     assert (sub.spec.name, sub.spec.description, sub.spec.strict) == ("sub", "Helps.", True)
     assert list(sub.spec.parameters["properties"]) == ["input", "context"]
     assert sub.validate({"input": "go"}).kwargs == {"input": "go", "context": None}
@@ -162,7 +194,7 @@ def test_a_sub_agent_takes_an_input_and_perhaps_a_context() -> None:
 
 
 def test_a_sub_agent_is_found_by_its_name() -> None:
-    sub = Agent("sub").as_tool("Helps.")
+    sub = SubAgentTool(Agent("sub"), "Helps.")
     assert isinstance(Agent("a", tools=[weather, sub]).tool("sub"), SubAgentTool)
 
 
@@ -172,7 +204,9 @@ def test_a_sub_agent_is_found_by_its_name() -> None:
 def test_the_fingerprint_is_the_same_for_the_same_agent() -> None:
     def make() -> Agent:
         memory = Memory(working_memory=WorkingMemory(schema=Answer), role_prefix={"user": "U"})
-        return Agent("a", tools=[weather, Agent("s").as_tool("d")], memory=memory, output=Answer)
+        return Agent(
+            "a", tools=[weather, SubAgentTool(Agent("s"), "d")], memory=memory, output=Answer
+        )
 
     assert make().fingerprint == make().fingerprint
     assert len(make().fingerprint) == 16
@@ -186,8 +220,8 @@ def test_the_fingerprint_changes_with_what_a_run_depends_on() -> None:
         Agent("a", instructions="i"),
         Agent("a", tools=[weather]),
         Agent("a", tools=[careful]),
-        Agent("a", tools=[Agent("s").as_tool("d")]),
-        Agent("a", tools=[Agent("s", instructions="i").as_tool("d")]),
+        Agent("a", tools=[SubAgentTool(Agent("s"), "d")]),
+        Agent("a", tools=[SubAgentTool(Agent("s", instructions="i"), "d")]),
         Agent("a", memory=Memory(last_messages=3)),
         Agent("a", memory=Memory(episodic=EpisodicMemory(embedder=HashingEmbedder()))),
         Agent("a", output=Answer),

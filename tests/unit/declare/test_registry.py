@@ -60,3 +60,18 @@ def test_agents_are_found_imported_ones_too(tmp_path: Path, module: str) -> None
         f"from {module}_more import second\nfirst = Agent('first')\nalias = first",
     )
     assert list(load_agents(module)) == ["second", "first"]
+
+
+def test_handlers_that_no_served_run_calls_are_warned_of(
+    tmp_path: Path, module: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(tmp_path, module, "a = Agent('a')\na.on('finish', print)\nb = Agent('b')")
+    agents = load_agents(module)
+    assert [r.getMessage().partition(",")[0] for r in caplog.records] == [
+        "agent 'a': handlers of `on` hear runs of this process alone (`generate`"
+    ]
+    caplog.clear()
+    load_agents(module)
+    assert caplog.records == []
+    agents["b"].on("finish", print)
+    assert "agent 'b'" in caplog.text

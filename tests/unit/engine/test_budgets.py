@@ -57,6 +57,14 @@ async def test_a_step_without_a_price_does_not_lift_the_limit_of_cost(
     assert len([m for m in run.messages if m.tool_calls]) == len(costs)
 
 
+async def test_where_the_provider_reports_no_usage_an_estimate_counts() -> None:
+    script = [call("look", n=n).model_copy(update={"usage": Usage()}) for n in range(50)]
+    run = await suspended(limited(*script, tokens=300))
+    assert run.pending[0].payload["used"]["tokens"] >= 300
+    assert 1 < len([m for m in run.messages if m.tool_calls]) < 50
+    assert run.usage.total_tokens == 0
+
+
 @pytest.mark.parametrize("together", [True, False])
 async def test_a_call_that_a_model_named_like_a_budgets_own_is_another_call(together: bool) -> None:
     first, second = call("look", tool_call_id="budget_1", n=1), call("look", n=2)

@@ -174,6 +174,7 @@ async def test_an_answer_that_fits_no_schema_is_asked_for_once_more() -> None:
     again = bench.model.prompts[1].messages
     assert [m.role for m in again] == [Role.USER, Role.ASSISTANT, Role.USER]
     assert "does not fit" in again[-1].text
+    assert again[-1].text.endswith("What is wrong: score: Field required")
     assert [m.role for m in run.messages] == [Role.ASSISTANT, Role.ASSISTANT]
 
 

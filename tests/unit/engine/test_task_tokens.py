@@ -9,7 +9,11 @@ import pytest
 from layover.adapters.inmemory.model import call, calls, say
 from layover.errors import DecisionAlreadyMade
 from layover.values.run import Status
+from support.aws.faults import ALL
 from support.worlds.runs import ANN, Ledger, seen, suspended, told, types
+
+OTHERS = ["denied", "Rejected", "States.Timeout", "ResourceNotReadyException", "", None]
+"""What callers and platforms say besides; a time-out so long before the expiry is a caller's word."""
 
 
 @pytest.fixture
@@ -116,7 +120,6 @@ async def test_a_callback_resumes_with_data_under_the_old_state_machine_too(
         ({"Error": "Denied", "Cause": "nul\0"}, "nul�"),
         ({"Error": "Denied"}, "Denied"),
         ({"Error": "Denied", "Cause": None}, "Denied"),
-        ({"Error": None, "Cause": None}, None),
         ({"Error": "Denied", "Cause": {"answer": 1}}, "{'answer': 1}"),
         ({"answer": {"approved": False, "reason": "no"}}, "no"),
     ],
@@ -150,14 +153,32 @@ async def test_a_time_out_just_before_the_expiry_leaves_the_call_waiting(ledger:
     assert (item.status, item.timeout_s) == ("waiting", 2)
 
 
-async def test_a_failure_that_a_caller_names_like_a_time_out_denies(ledger: Ledger) -> None:
+@pytest.mark.parametrize("error", [*sorted(ALL), *OTHERS], ids=str)
+async def test_an_error_that_is_no_denial_leaves_the_call_waiting_on_a_new_token(
+    ledger: Ledger, error: str | None
+) -> None:
     bench = ledger.bench(call("pay", amount=1))
     run = await suspended(bench)
-    timeout = {"Error": "States.Timeout", "Cause": "too late for me"}
-    assert (await bench.branch(run.id, "call_1", timeout)).status == "done"
-    decision = (await bench.call(run.id, "call_1")).decision
-    assert decision is not None
-    assert (decision.kind.value, decision.reason) == ("denied", "too late for me")
+    await bench.wait(run.id, "call_1", "first")
+    item = await bench.branch(run.id, "call_1", {"Error": error, "Cause": "Denied"})
+    assert (item.status, item.attempt) == ("waiting", 1)
+    assert (await bench.call(run.id, "call_1")).undecided
+    await bench.wait(run.id, "call_1", "second")
+    assert [p["task_token"] for p in bench.callbacks.published] == ["first", "second"]
+
+
+async def test_a_branch_rests_longer_and_longer_after_what_was_no_decision(
+    ledger: Ledger,
+) -> None:
+    bench = ledger.bench(call("pay", amount=1))
+    run = await suspended(bench)
+    fault = {"Error": "Lambda.ResourceNotReadyException", "Cause": ""}
+    rests, pause_s = [], 0
+    for output in [fault, {"answer": "no decision"}, *[fault] * 6]:
+        pause_s = (await bench.branch(run.id, "call_1", output, pause_s=pause_s)).pause_s
+        rests.append(pause_s)
+    assert rests == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert (await bench.branch(run.id, "call_1", pause_s=pause_s)).pause_s == 0
 
 
 async def test_a_call_that_expired_is_as_denied_and_says_so(ledger: Ledger) -> None:
@@ -188,7 +209,7 @@ async def test_a_failure_through_the_callback_declines_a_call_that_asked_for_dat
 ) -> None:
     bench = ledger.bench(call("book", day="mo"), say("ok"))
     run = await suspended(bench)
-    await bench.branch(run.id, "call_1", {"Error": "Nobody", "Cause": "nobody is there"})
+    await bench.branch(run.id, "call_1", {"Error": "Denied", "Cause": "nobody is there"})
     await bench.drive(run.id)
     said = json.loads(seen(bench.model.prompts[1])[0])
     assert (said["declined"], said["reason"], ledger.offered) == (True, "nobody is there", 1)

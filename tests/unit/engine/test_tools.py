@@ -107,6 +107,18 @@ async def test_whatever_a_tool_raises_is_told_to_the_model(
     assert told_model == says
 
 
+@pytest.mark.parametrize("plain", [False, True])
+async def test_the_log_says_where_a_tool_failed_and_nothing_of_what_it_was_given(
+    plain: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    await run_tool(raising(KeyError("the secret argument"), plain=plain))
+    (record,) = [r for r in caplog.records if r.levelname == "WARNING"]
+    assert "failed with KeyError" in record.getMessage()
+    assert vars(record)["where"][-1].split("/")[-1].startswith("test_tools.py:")
+    assert vars(record)["run_id"]
+    assert "secret" not in str(vars(record))
+
+
 async def test_a_tool_that_awaits_something_cancelled_is_a_tool_error() -> None:
     @tool
     async def waits() -> str:

@@ -12,7 +12,6 @@ from layover.adapters.inmemory.model import call, calls, say
 from layover.adapters.journal.table import Update
 from layover.errors import AttemptsUsedUp
 from layover.keys import META, Keys
-from layover.services.turn import MAX_TURNS
 from layover.values.run import Status
 from support.worlds.loops import LoopDeadline, played
 from support.worlds.runs import ANN, Bench, answers, suspended, told, types
@@ -146,7 +145,9 @@ def test_after_very_many_turns_a_fresh_execution_goes_on() -> None:
     async def scene() -> None:
         bench = Slow(idempotent=True).bench()
         run_id = await bench.start()
-        many = Update(Keys(ANN).run(run_id), META, set={"turns": MAX_TURNS - 1})
+        many = Update(
+            Keys(ANN).run(run_id), META, set={"history": bench.runtime.settings.max_history}
+        )
         await bench._table.write(many)
         assert await turn(bench, run_id, countdown()) == "left"
         assert bench.callbacks.started == [(ANN, run_id, 1), (ANN, run_id, 2)]

@@ -1,12 +1,14 @@
 """Which faults pass, and what the caller reads of them."""
 
+import socket
+import ssl
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
 
 import pytest
 
-from layover.adapters.models.faults import from_event, from_status, retry_after
+from layover.adapters.models.faults import disconnected, from_event, from_status, retry_after
 from layover.errors import ContextLengthExceeded
 
 
@@ -104,6 +106,28 @@ def test_an_error_inside_a_stream_counts_by_its_code(
 ) -> None:
     fault = from_event({"error": error})
     assert (fault.passing, fault.error.status) == (passes, status)
+
+
+@pytest.mark.parametrize(
+    ("cause", "passes", "attempts"),
+    [
+        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), False, None),
+        (socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution"), True, 3),
+        (ssl.SSLCertVerificationError("certificate verify failed"), False, None),
+        (ssl.SSLEOFError("EOF occurred in violation of protocol"), True, None),
+        (ConnectionRefusedError(111, "Connection refused"), True, None),
+        (ConnectionResetError(104, "Connection reset by peer"), True, None),
+    ],
+)
+def test_a_broken_connection_passes_unless_the_address_is_wrong(
+    cause: Exception, passes: bool, attempts: int | None
+) -> None:
+    outer = OSError("All connection attempts failed")
+    outer.__context__ = cause
+    wrapped = RuntimeError("Connection error.")
+    wrapped.__cause__ = outer
+    fault = disconnected(wrapped, timeout=False)
+    assert (fault.passing, fault.most_attempts) == (passes, attempts)
 
 
 def test_retry_after_is_read_in_each_of_its_forms() -> None:

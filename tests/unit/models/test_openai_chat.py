@@ -38,7 +38,8 @@ class Chat(OpenAIChat):
 
     def __init__(self, base_url: str, **more: Any) -> None:
         self.slept: list[float] = []
-        super().__init__("sk-test", base_url, ids=SequentialIds(), sleep=self._note, **more)
+        key = more.pop("key", "sk-test")
+        super().__init__(key, base_url, ids=SequentialIds(), sleep=self._note, **more)
 
     async def _note(self, seconds: float) -> None:
         self.slept.append(seconds)
@@ -104,7 +105,72 @@ async def test_nobody_listening_is_a_connection_error() -> None:
         await chat.complete(PLAIN)
     await chat.aclose()
     assert caught.value.type == "APIConnectionError"
+    assert f"[model gpt-5-mini at {gone.base_url}]" in caught.value.message
     assert len(chat.slept) == 5
+
+
+@pytest.mark.parametrize(
+    ("url", "key"),
+    [
+        ("localhost:1234/v1", "sk"),
+        ("api.example.com/v1", "sk"),
+        ("ftp://127.0.0.1/v1", "sk"),
+        ("http://127.0.0.1:99999999/v1", "sk"),
+        ("http://[::1/v1", "sk"),
+        ("http://{loopback}/v1", "sk\n"),
+        ("http://{loopback}/v1", "schlüssel"),
+    ],
+)
+async def test_settings_that_cannot_be_used_are_named_and_not_tried_again(
+    server: FakeOpenAI, url: str, key: str
+) -> None:
+    loopback = server.base_url.split("/")[2]
+    chat = Chat(url.format(loopback=loopback), key=key)
+    with pytest.raises(ModelError, match=r"\[model gpt-5-mini at .*v1\]") as caught:
+        await chat.complete(PLAIN)
+    await chat.aclose()
+    assert caught.value.type == "APIConnectionError"
+    assert (chat.slept, server.requests) == ([], [])
+
+
+async def test_a_server_that_speaks_no_tls_is_named_and_not_tried_again() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as plain:
+        url = f"https://127.0.0.1:{plain.sockets[0].getsockname()[1]}/v1"
+        chat = Chat(url)
+        with pytest.raises(ModelError) as caught:
+            await chat.complete(PLAIN)
+        await chat.aclose()
+    assert caught.value.message.endswith(f"[model gpt-5-mini at {url}]")
+    assert chat.slept == []
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        fail(404, "The model does not exist"),
+        document("<html><body>nginx</body></html>", status=404),
+        fail(401, "Incorrect API key"),
+        fail(429, "You exceeded your current quota", code="insufficient_quota"),
+    ],
+)
+async def test_what_the_operator_has_to_mend_names_the_provider_without_credentials(
+    server: FakeOpenAI, answer: Any
+) -> None:
+    url = server.base_url
+    chat = Chat(url.replace("//", "//user:secret@"))
+    server.script([answer])
+    with pytest.raises(ModelError) as caught:
+        await chat.complete(PLAIN)
+    await chat.aclose()
+    assert caught.value.message.endswith(f"[model gpt-5-mini at {url}]")
+    assert "secret" not in caught.value.message
+    assert chat.slept == []
 
 
 async def test_a_page_instead_of_an_answer_is_tried_again_and_told_in_the_end(
@@ -114,7 +180,7 @@ async def test_a_page_instead_of_an_answer_is_tried_again_and_told_in_the_end(
     for prompt in (PLAIN, STREAM):
         with pytest.raises(ModelError, match="invalid JSON: Please log in"):
             await chat.complete(prompt)
-    assert len(server.requests) == 12
+    assert len(server.requests) == 6
 
 
 async def test_a_prompt_that_is_too_long_has_its_own_error(server: FakeOpenAI, chat: Chat) -> None:
@@ -297,6 +363,35 @@ async def test_a_host_that_refuses_the_cache_key_is_not_sent_it_again(
     asked = prompt.model_copy(update={"cache_key": "k"})
     assert [(await chat.complete(asked)).text for _ in range(2)] == ["x", "y"]
     assert ["prompt_cache_key" in r.body for r in server.requests] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        {"error": {"message": "Unrecognized request argument supplied: stream_options"}},
+        {"error": {"message": "Unknown parameter", "param": "stream_options"}},
+    ],
+)
+async def test_a_host_that_refuses_stream_options_is_not_sent_them_again(
+    server: FakeOpenAI, chat: Chat, refusal: Any
+) -> None:
+    server.script([document(refusal, status=400), say("x"), say("y")])
+    assert [(await told(chat))[0].text for _ in range(2)] == ["x", "y"]
+    assert ["stream_options" in r.body for r in server.requests] == [True, False, False]
+    assert all(r.body["stream"] for r in server.requests)
+
+
+async def test_a_host_that_refuses_one_field_after_the_other_is_sent_neither(
+    server: FakeOpenAI, chat: Chat
+) -> None:
+    def answer(body: Any) -> Any:
+        known = ("stream_options", "prompt_cache_key")
+        wrong = next((f for f in known if f in body), None)
+        return fail(400, f"unknown field {wrong}") if wrong else say("x")
+
+    server.respond_with(answer)
+    assert (await told(chat, STREAM.model_copy(update={"cache_key": "k"})))[0].text == "x"
+    assert len(server.requests) == 3
 
 
 async def test_a_host_that_refuses_another_field_is_asked_once(

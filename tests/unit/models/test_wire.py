@@ -131,7 +131,7 @@ def test_a_tool_message_says_what_the_model_saw_the_first_time() -> None:
 
 
 def test_a_lone_surrogate_does_not_stop_a_request() -> None:
-    encoded = wire.encoded(wire.body(prompt(user("a\ud83d")), cache_key=False))
+    encoded = wire.encoded(wire.body(prompt(user("a\ud83d")), wire.OPTIONAL))
     assert json.loads(encoded)["messages"][0]["content"] == "a?"
 
 
@@ -183,11 +183,11 @@ def prompt(*thread: Message, **more: Any) -> Prompt:
     ],
 )
 def test_a_leading_openai_is_cut_once(model: str, name: str) -> None:
-    assert wire.body(prompt(model=model), cache_key=False)["model"] == name
+    assert wire.body(prompt(model=model), wire.OPTIONAL)["model"] == name
 
 
 def test_a_plain_request_has_no_field_that_was_not_asked_for() -> None:
-    body = wire.body(prompt(user("hi"), cache_key="k"), cache_key=False)
+    body = wire.body(prompt(user("hi"), cache_key="k"), wire.OPTIONAL)
     assert body == {"model": "gpt-5-mini", "messages": [{"role": "user", "content": "hi"}]}
 
 
@@ -204,7 +204,7 @@ def test_a_full_request_says_everything() -> None:
         stream=True,
         cache_key="k",
     )
-    body = wire.body(full, cache_key=True)
+    body = wire.body(full)
     assert body["messages"][0] == {"role": "system", "content": "Be kind."}
     assert [t["function"].get("strict") for t in body["tools"]] == [True, None]
     assert body["response_format"]["json_schema"]["name"] == "My_Out"

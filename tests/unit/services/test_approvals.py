@@ -8,6 +8,7 @@ import pytest
 from layover.errors import DecisionAlreadyMade, DecisionInvalid, NotFound
 from layover.services import approvals, runs, threads
 from layover.services.approvals import Decide, Verdict
+from layover.services.schema_errors import schema_errors
 from layover.values.access import Actor
 from layover.values.run import DecisionKind, Run, Status, SuspensionKind
 from support.worlds.services import ANN, BOB, ServiceBench
@@ -136,7 +137,26 @@ async def test_what_does_not_fit_is_not_repeated(world: ServiceBench) -> None:
     with pytest.raises(DecisionInvalid) as refusal:
         await decide(world, run, Decide(Verdict.RESUME, data={"slot": ["secret"]}))
     assert refusal.value.errors == [
-        {"loc": ["body", "data", "slot"], "msg": "does not satisfy `type`", "type": "type"}
+        {
+            "loc": ["body", "data", "slot"],
+            "msg": 'does not satisfy `type: "string"`',
+            "type": "type",
+        }
+    ]
+
+
+def test_what_is_missing_is_named_each_once() -> None:
+    schema = {
+        "type": "object",
+        "required": ["slot", "day"],
+        "properties": {"day": {"enum": [1, 2]}},
+    }
+    assert schema_errors(schema, {"secret": 5}) == [
+        {"loc": ["body", "data", "slot"], "msg": "is required", "type": "required"},
+        {"loc": ["body", "data", "day"], "msg": "is required", "type": "required"},
+    ]
+    assert schema_errors(schema, {"slot": 1, "day": "secret"}) == [
+        {"loc": ["body", "data", "day"], "msg": "does not satisfy `enum: [1, 2]`", "type": "enum"}
     ]
 
 

@@ -18,6 +18,7 @@ from layover.services import sockets
 from layover.services import threads as thread_service
 from layover.services.push import STALE
 from layover.services.start_run import StartRun, start_run
+from layover.values.lease import MAX_SOCKETS
 from layover.values.socket import MOST_FOLLOWERS, Claim
 from sockets.routes import answer
 from support.worlds.services import ANN, BOB
@@ -55,6 +56,22 @@ async def test_connect_without_a_good_ticket_is_refused(
 ) -> None:
     assert await connects(world, ticket) == 401
     assert await world.ports.connections.get("c1") is None
+
+
+async def test_a_user_has_so_many_connections_and_another_has_their_own(
+    world: SocketBench,
+) -> None:
+    for n in range(MAX_SOCKETS):
+        ticket = await sockets.make_ticket(world.runtime, ANN, None)
+        assert await connects(world, ticket.ticket, f"c{n}") == 200
+    one_more = await sockets.make_ticket(world.runtime, ANN, None)
+    assert await connects(world, one_more.ticket, "more") == 429
+    assert await world.ports.connections.get("more") is None
+    bobs = await sockets.make_ticket(world.runtime, BOB, None)
+    assert await connects(world, bobs.ticket, "bobs") == 200
+    await sockets.disconnect(world.runtime, "c0")
+    again = await sockets.make_ticket(world.runtime, ANN, None)
+    assert await connects(world, again.ticket, "again") == 200
 
 
 async def test_a_ticket_lives_for_a_minute(world: SocketBench) -> None:

@@ -164,7 +164,7 @@ async def test_what_a_turn_writes_after_its_thread_was_deleted_is_swept_up() -> 
     await say_so(bench, log)
     await threads.delete(bench.plain, ANN, "t1")
     await say_so(bench, log)
-    objects = Keys(ANN).blob("runs", run_id) + "/"
+    objects = Keys(ANN).bodies("t1", run_id)
     await bench.plain.blobs.put(objects + "late", b"", "text/plain")
     assert "erased" not in await later(bench, timedelta(minutes=15))
     assert len((await bench.plain.journal.events(ANN, run_id, 0, 9)).items) == 1

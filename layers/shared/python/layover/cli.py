@@ -108,6 +108,15 @@ def login(
     raise typer.Exit(_local("login").login(url, _tokens(), port))
 
 
+@app.command()
+def mfa(
+    url: Annotated[str, typer.Option(help="The HTTP API of the deployment.")],
+    port: Annotated[int, typer.Option(help="Where the browser comes back to.")] = 8976,
+) -> None:
+    """Add an authenticator app to your user of a deployment as a second factor."""
+    raise typer.Exit(_local("second_factor").enroll(url, port))
+
+
 user = typer.Typer(help="Users of a deployment.", no_args_is_help=True)
 app.add_typer(user, name="user")
 
@@ -168,7 +177,14 @@ def bench_recall(
     ],
 ) -> None:
     """How well semantic recall finds what answers a question, through the product's own stores."""
-    for line in _local("bench_recall").main(file):
+    from layover.errors import ConfigurationError
+
+    service = _local("bench_recall")
+    try:
+        lines: list[str] = service.main(file)
+    except (service.BenchFailed, ConfigurationError) as error:
+        sys.exit(f"layover: {error}")
+    for line in lines:
         print(line)
 
 

@@ -6,6 +6,7 @@ LayoverError
 │   └── AgentsNotLoaded        ... or their module cannot be loaded: no agent can be used
 ├── RequestError           the caller: what was asked for cannot be done as asked
 │   ├── InvalidRequest         422, with the fields that are wrong
+│   │   └── UnknownAgent           ... an agent that is not served
 │   ├── NotFound               404, also for what belongs to somebody else
 │   ├── Conflict               409, something else came first
 │   │   └── ThreadBusy             another run holds the thread
@@ -25,9 +26,18 @@ LayoverError
     └── AttemptsUsedUp         five attempts made no step
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
+
+_MAX_NAMES = 20
+
+
+def shown_names(names: Iterable[str]) -> str:
+    """`a, b and 3 more`."""
+    known = list(names)
+    more = [f"and {len(known) - _MAX_NAMES} more"] if len(known) > _MAX_NAMES else []
+    return " ".join([", ".join(known[:_MAX_NAMES]), *more])
 
 
 class LayoverError(Exception):
@@ -73,6 +83,14 @@ class InvalidRequest(RequestError):
     ) -> None:
         super().__init__(message, **ids)
         self.errors = list(errors)
+
+
+class UnknownAgent(InvalidRequest):
+    """No agent of this name is served. The message says which are."""
+
+    def __init__(self, served: Iterable[str], named_in: Literal["body", "query"] = "body") -> None:
+        error = {"loc": [named_in, "agent"], "msg": "no such agent", "type": "unknown_agent"}
+        super().__init__(f"there is no such agent; served are {shown_names(served)}", [error])
 
 
 class NotFound(RequestError):

@@ -15,8 +15,15 @@ HEAD = "HEAD"
 STEP_PREFIX = "STEP#"
 EVENT_PREFIX = "EVENT#"
 ERASED_PREFIX = "ERASED#"
+DUE_PREFIX = "DUE#"
+DUE = "DUE"
+"""Partition of the watch index with what may have outlived its use (`ports.Due`): apart from runs, which wait
+for nothing that is only to be tidied up."""
 CONNECTION = "CONNECTION"
 SPENT = "SPENT"
+LEASES = "LEASES"
+"""Partition of the leases that count for all users together. No owner: it is everybody's."""
+REQUEST = "REQUEST"
 SWITCH = "STOP"
 """Both keys of the one item that stops everything while it is there. No owner: it is the operator's."""
 
@@ -65,6 +72,16 @@ class Keys:
     def day(self, day: datetime) -> str:
         """Partition of what the owner has spent on a day: SPENT."""
         return f"U#{self.hash}#DAY#{day:%Y-%m-%d}"
+
+    @property
+    def leases(self) -> str:
+        """Partition of what the owner holds: an item for each kind."""
+        return f"U#{self.hash}#LEASES"
+
+    def bodies(self, thread_id: str, run_id: str = "") -> str:
+        """Prefix of what a run keeps in S3 (of what all runs of the thread keep): below the thread, so that
+        deleting that finds it when the run's records have expired."""
+        return self.blob("threads", thread_id, "runs", *([run_id] if run_id else ())) + "/"
 
     def blob(self, *segments: str) -> str:
         """An S3 key below the owner's prefix; each segment is percent-encoded."""
@@ -136,6 +153,11 @@ def call_key(step: str, tool_call_id: str) -> str:
 def event_key(seq: int) -> str:
     """Sort key of the batch whose first event has this `seq`."""
     return f"{EVENT_PREFIX}{seq:09d}"
+
+
+def due_key(kind: str, name: str) -> str:
+    """Sort key, in the owner's partition, of something that the sweeper looks at when its time is over."""
+    return f"{DUE_PREFIX}{kind}#{name}"
 
 
 def erased_key(run_id: str) -> str:

@@ -5,6 +5,7 @@ is gone when it returns. Outside an invocation nothing is kept."""
 
 import logging
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -15,6 +16,19 @@ LOGGER = "layover"
 H = TypeVar("H", bound=Callable[..., Any])
 
 _ids: ContextVar[dict[str, str] | None] = ContextVar("layover_log_ids", default=None)
+
+
+_FRAMES = 12
+"""Of a traceback, the innermost ones are logged."""
+
+
+def where(error: BaseException) -> list[str]:
+    """`FILE:LINE FUNCTION` of where it was raised, outermost first. What an error says may be somebody's
+    text, so it is left out."""
+    return [
+        f"{frame.filename}:{frame.lineno} {frame.name}"
+        for frame in traceback.extract_tb(error.__traceback__)[-_FRAMES:]
+    ]
 
 
 @contextmanager

@@ -79,33 +79,42 @@ def runtime() -> Runtime:
         embedder_named=_embedder_named,
         metrics=_metrics(),
         allowance=_Lazy(_allowance),
+        leases=_Lazy(_leases),
         background=_Lazy(_background) if environment().compact_function else None,
         sockets=_lazy_sockets(),
     )
 
 
-@cache
-def _journal() -> Any:
+def _table() -> Any:
     from layover.adapters.aws import client
     from layover.adapters.journal.dynamodb import DynamoTable
+
+    return DynamoTable(lambda: client("dynamodb"), environment().table)
+
+
+@cache
+def _journal() -> Any:
     from layover.adapters.journal.journal import TableJournal
 
-    table = DynamoTable(lambda: client("dynamodb"), environment().table)
     sink = _Lazy(_pusher) if environment().socket_endpoint else None
     kept = timedelta(days=environment().audit_days)
-    return TableJournal(table, _Lazy(_blobs), SystemClock(), sink, audit_kept=kept)
+    return TableJournal(_table(), _Lazy(_blobs), SystemClock(), sink, audit_kept=kept)
 
 
 @cache
 def _allowance() -> Any:
-    from layover.adapters.aws import client
     from layover.adapters.journal.allowance import TableAllowance
-    from layover.adapters.journal.dynamodb import DynamoTable
 
     env = environment()
-    table = DynamoTable(lambda: client("dynamodb"), env.table)
     limited = env.daily_tokens is not None or env.daily_cost_usd is not None
-    return TableAllowance(table, SystemClock(), counts=limited)
+    return TableAllowance(_table(), SystemClock(), counts=limited)
+
+
+@cache
+def _leases() -> Any:
+    from layover.adapters.journal.leases import TableLeases
+
+    return TableLeases(_table())
 
 
 def _lazy_sockets() -> Any:
@@ -420,7 +429,7 @@ def in_memory_runtime(
     from layover.adapters.inmemory.threads import InMemoryThreads
 
     clock = clock or SystemClock()
-    blobs, threads = MemoryBlobs(), InMemoryThreads()
+    blobs, threads = MemoryBlobs(clock), InMemoryThreads()
     named = {a.name: a for a in agents}
     return Runtime(
         journal=in_memory_journal(clock, blobs, changed),

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import logging
 import math
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -25,6 +26,8 @@ from layover.values.run import MAX_WINDOW
 
 if TYPE_CHECKING:
     from layover.values.event import Event
+
+logger = logging.getLogger("layover")
 
 __all__ = ["Agent", "AnyTool", "Limits", "SubAgentTool"]
 
@@ -54,6 +57,10 @@ EVENT_NAMES = frozenset(
 """The types of CONTRACT 3's events."""
 
 _MAX_NAME = 128
+_UNHEARD = (
+    "agent %r: handlers of `on` hear runs of this process alone (`generate`, `stream`), and no run that "
+    "is served: follow those at GET /runs/{id}/events"
+)
 ALL = "*"
 """No agent's name: what all of a user's agents share is kept under it."""
 
@@ -62,7 +69,8 @@ ALL = "*"
 class Limits:
     """What a run may use; None: no limit. Once a limit is reached the run waits for a person to extend
     it (a call of `layover.budget`), or fails (`on_reached="fail"`). A step that is under way is always
-    finished, so a run may end somewhat above. `cost_usd` counts what the price catalogue knows.
+    finished, so a run may end somewhat above. `cost_usd` counts what the price catalogue knows. Where a
+    provider reports no usage, tokens are estimated.
 
     An approval without `args`, or with `{}`, gives as much again as is declared here. With
     `{"tokens": 50000}` that limit is the new one, null lifts it, and the others stay as they were."""
@@ -106,7 +114,9 @@ class Agent:
 
     `model`: None is the deployment's (`LAYOVER_MODEL`). `output`: a pydantic model for structured
     output. `tool_concurrency`: calls of a step that run together; `math.inf`, like anything above
-    40, means 40. `runtime`: the stores that the in-process methods use, in memory if None.
+    40, means 40. `runtime`: the stores and the model that the in-process methods use from then on;
+    None: in memory, with the model of the environment. Another one may be set at any time: runs that
+    began before stay where they are, and this agent no longer knows of them.
 
     Raises DefinitionError where it could not work as declared."""
 
@@ -127,17 +137,29 @@ class Agent:
         self.name = _name(name)
         self.model = model
         self.instructions = instructions
-        self.tools = tuple(tools)
+        self.tools = _tools(self._what, tools)
         self.memory = Memory() if memory is None else memory
         self.output = output
         self.max_iterations = max_iterations
         self.tool_concurrency = _concurrency(self._what, tool_concurrency)
         self.limits = limits
         self.runtime = runtime
+        self._handlers: list[tuple[str, Callable[[Any], Any]]] = []
+        self._served = False
         self._check()
 
     def __repr__(self) -> str:
         return f"<Agent {self.name}>"
+
+    @property
+    def runtime(self) -> Any:
+        """What the in-process methods use."""
+        return self._runtime
+
+    @runtime.setter
+    def runtime(self, runtime: Any) -> None:
+        self._runtime = runtime
+        self.__dict__.pop("_driver", None)
 
     @property
     def _what(self) -> str:
@@ -161,7 +183,7 @@ class Agent:
         names = set(taken)
         for each in self.tools:
             if not isinstance(each, (Tool, SubAgentTool)):
-                raise checks.fail(f"{self._what}a tool", "made by @tool or as_tool", each)
+                raise checks.fail(f"{self._what}a tool", "made by @tool", each)
             if each.name in names:
                 whose = "memory's own tool" if each.name in taken else "another tool"
                 raise DefinitionError(f"{self._what}{whose} is called {each.name!r}, too")
@@ -186,14 +208,18 @@ class Agent:
         try:
             return TypeAdapter(self.output)
         except (PydanticUserError, TypeError, NameError) as error:
-            raise DefinitionError(f"{self._what}output has no schema: {error}") from error
+            raise DefinitionError(
+                f"{self._what}output has no schema: {checks.no_schema(error)}"
+            ) from error
 
     @cached_property
     def _output_schema(self) -> dict[str, Any]:
         try:
             return schema.tidy(self._output_adapter.json_schema())
         except PydanticUserError as error:
-            raise DefinitionError(f"{self._what}output has no schema: {error}") from error
+            raise DefinitionError(
+                f"{self._what}output has no schema: {checks.no_schema(error)}"
+            ) from error
 
     @cached_property
     def output_spec(self) -> OutputSpec | None:
@@ -229,12 +255,18 @@ class Agent:
         return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
     def as_tool(self, description: str) -> SubAgentTool:
-        """This agent as a tool of another one (BEHAVIOUR 11): `{input, context?}` in, `{result}` out."""
-        return SubAgentTool(self, description)
+        """Raises DefinitionError: no run can call another agent yet."""
+        raise DefinitionError(
+            f"{self._what}as_tool does not work yet, sub-agents come in a later release: give its tools "
+            "to the agent that would call it"
+        )
 
     @cached_property
     def _driver(self) -> Driver:
-        return driver_for(self)
+        driver = driver_for(self)
+        for event, handler in self._handlers:
+            driver.on(event, handler)
+        return driver
 
     async def generate(
         self,
@@ -289,9 +321,22 @@ class Agent:
         return await self._driver.deny(run_id, tool_call_id, reason)
 
     def on(self, event: str, handler: "Callable[[Any], Any]") -> None:
-        """Call `handler` with each event of this type, of every run of this process."""
+        """Call `handler` with each event of this type, of every run that `generate` and `stream` began
+        here. Runs of a served agent go on in functions and call none; a warning says so."""
         checks.one_of("the event", event, EVENT_NAMES)
-        self._driver.on(event, handler)
+        if not callable(handler):
+            raise checks.fail("the handler", "a function of the event", handler)
+        self._handlers.append((event, handler))
+        if "_driver" in self.__dict__:
+            self._driver.on(event, handler)
+        if self._served:
+            logger.warning(_UNHEARD, self.name)
+
+    def mark_served(self) -> None:
+        """From here on functions run it: warn of handlers that hear nothing of that."""
+        if self._handlers and not self._served:
+            logger.warning(_UNHEARD, self.name)
+        self._served = True
 
     def abort(self) -> None:
         """Cancel what this agent is running in this process."""
@@ -318,6 +363,12 @@ def _name(name: Any) -> str:
             "the name of an agent", f"another one than {ALL!r}, which means all", name
         )
     return name
+
+
+def _tools(what: str, tools: Any) -> tuple[AnyTool, ...]:
+    if not isinstance(tools, Sequence) or isinstance(tools, str):
+        raise checks.fail(f"{what}tools", "a list of tools", tools)
+    return tuple(tools)
 
 
 def _concurrency(what: str, value: Any) -> int:

@@ -7,13 +7,37 @@ from typing import Any
 
 from layover.errors import DefinitionError
 
+_MAX_SHOWN = 80
+_UNKNOWN_TYPE = re.compile(r"core schema for <class '([^']+)'>")
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """What providers accept as the name of a tool."""
 
 
 def fail(what: str, expected: str, value: object) -> DefinitionError:
     """The error to raise for a value that is not what it should be."""
-    return DefinitionError(f"{what} must be {expected}, not {value!r}")
+    return DefinitionError(f"{what} must be {expected}, not {_shown(value)}")
+
+
+def _shown(value: object) -> str:
+    """A value that an author wrote: plain ones as they are, anything else by its kind and name."""
+    if value is None or isinstance(value, str | int | float | list | tuple | dict | timedelta):
+        text = repr(value)
+        return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
+    name = getattr(value, "__name__", None) or getattr(value, "name", None)
+    kind = "a class" if isinstance(value, type) else "a function" if callable(value) else ""
+    kind = kind or f"of type {type(value).__name__}"
+    return f"{name} ({kind})" if isinstance(name, str) else f"something {kind}"
+
+
+def no_schema(error: Exception) -> str:
+    """Why a type of the author's has no JSON schema."""
+    text = getattr(error, "message", None) or str(error)
+    if unknown := _UNKNOWN_TYPE.search(text):
+        name = unknown[1].rpartition(".")[2]
+        return f"{name} has none: make it a pydantic model, a dataclass or a TypedDict"
+    if getattr(error, "code", None) == "class-not-fully-defined":
+        return "a name in its type hints is not defined where it is declared"
+    return text.splitlines()[0]
 
 
 def whole(what: str, value: Any, *, least: int = 1) -> None:
@@ -48,7 +72,7 @@ def flag(what: str, value: Any) -> None:
 def one_of(what: str, value: Any, allowed: Collection[str]) -> None:
     """One of a few words."""
     if value not in allowed:
-        raise fail(what, " or ".join(map(repr, allowed)), value)
+        raise fail(what, " or ".join(map(repr, sorted(allowed))), value)
 
 
 def text_or_none(what: str, value: Any) -> None:

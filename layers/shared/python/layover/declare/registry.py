@@ -20,4 +20,6 @@ def load_agents(module_name: str) -> dict[str, Agent]:
             raise AgentsNotLoaded(f"{module_name!r} has two agents called {value.name!r}")
     if not agents:
         raise AgentsNotLoaded(f"the agents' module {module_name!r} has no Agent at its top level")
+    for agent in agents.values():
+        agent.mark_served()
     return agents

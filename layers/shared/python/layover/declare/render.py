@@ -8,6 +8,8 @@ from pydantic_core import PydanticSerializationError, from_json, to_json, to_jso
 
 from layover.values.base import TOO_DEEP, too_deep
 
+LONGEST_PROBLEM = 2_000
+"""Characters of what is wrong with an answer: names of fields may be the model's, and long."""
 _SHOWN_ERRORS = 10
 
 

@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import InitErrorDetails, PydanticCustomError, from_json
 
+from layover.declare import checks
 from layover.declare.context import ToolContext
 from layover.declare.render import json_text, jsonable
 from layover.declare.schema import Schema, nullable, strict, takes_null, tidy
@@ -199,7 +200,9 @@ def _model(tool: str, fields: Mapping[str, Any]) -> type[BaseModel]:
         model: type[BaseModel] = create_model(tool, __config__=config, **numbered)
         model.model_json_schema(schema_generator=_ArgumentSchema)
     except (PydanticUserError, TypeError, NameError) as error:
-        raise DefinitionError(f"tool {tool!r}: no schema for its arguments: {error}") from error
+        raise DefinitionError(
+            f"tool {tool!r}: no schema for its arguments: {checks.no_schema(error)}"
+        ) from error
     return model
 
 

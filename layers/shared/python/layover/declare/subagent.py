@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class SubAgentTool:
-    """`Agent.as_tool(...)`. The engine runs the agent itself, in the parent's journal."""
+    """An agent as a tool of another one. No engine runs it yet, so `Agent.as_tool` makes none."""
 
     needs_approval = False
     idempotent = True

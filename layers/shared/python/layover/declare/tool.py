@@ -150,7 +150,7 @@ class Tool(Generic[P, R]):
 
     @property
     def trusted(self) -> bool:
-        """Whether what it returns may count as evidence for memory (BEHAVIOUR 12.6)."""
+        """Whether what the assistant concludes after it counts as verified (BEHAVIOUR 12.6)."""
         return self.options.trusted
 
     @property
@@ -243,7 +243,9 @@ def _adapter(name: str, what: str, type_: Any) -> TypeAdapter[Any] | None:
         adapter: TypeAdapter[Any] = TypeAdapter(type_)
         adapter.json_schema()
     except (PydanticUserError, TypeError, NameError) as error:
-        raise DefinitionError(f"tool {name!r}: {what}= has no schema: {error}") from error
+        raise DefinitionError(
+            f"tool {name!r}: {what}= has no schema: {checks.no_schema(error)}"
+        ) from error
     return adapter
 
 
@@ -281,7 +283,8 @@ def tool(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     - `suspend`, `resume`: types of what `ctx.suspend(...)` shows and of what the call is resumed
       with. `expires_after`: a timedelta; a wait that is longer counts as denied.
     - `idempotent`: a call found half-done after a crash may run again.
-    - `trusted`: its results may count as evidence for memory.
+    - `trusted`: what the assistant concludes after it is remembered as verified, where all tools of
+      the run are trusted. Results themselves are never evidence.
     - `to_model_output(result)`: what the model sees instead of the result.
     - `to_message(result)`, or `to_message(args, result)`: `{"name", "data"}` for the thread, or None.
     - `timeout`: seconds or a timedelta.

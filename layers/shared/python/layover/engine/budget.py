@@ -71,12 +71,12 @@ class Budget:
         return limits
 
     def _used(self) -> dict[str, Any]:
-        steps = self._state.steps
         begun = [c for c in self._state.calls.values() if c.state is not CallState.PLANNED]
         # Not the cost of the run's usage, which is unknown as soon as one step's is.
-        costs = [s.usage.cost_usd for s in steps if s.usage.cost_usd is not None]
+        used = [s.counts_as for s in self._state.steps]
+        costs = [u.cost_usd for u in used if u.cost_usd is not None]
         return {
-            "tokens": self._state.usage().total_tokens,
+            "tokens": sum(u.total_tokens for u in used),
             "cost_usd": float(sum(costs, Decimal(0))),
             "tool_calls": len(begun) - len(self._state.budget_calls()),
         }

@@ -27,10 +27,11 @@ from layover.engine.execute import (
     interrupted,
     limited,
     prepare,
+    raised,
     run_tool,
 )
 from layover.engine.hooks import Hooks, Stopping
-from layover.engine.progress import OutOfTime, Stopped
+from layover.engine.progress import OutOfTime
 from layover.engine.state import RunState
 from layover.ids import derived
 from layover.ports import Clock, MemoryStore, RunLog
@@ -108,8 +109,7 @@ class Calls:
             if call.state is CallState.OPEN or (call.state is CallState.WAITING and call.decision):
                 await self._take_up(step, call, has_time)
         while window := self._next_window(step):
-            if self._stopping.asked:
-                raise Stopped
+            await self._stopping.check()
             if not await gate(step, [self._timeout(c) for c in window]):
                 break
             await self._window(step, window)
@@ -128,8 +128,7 @@ class Calls:
 
     async def _take_up(self, step: StepRecord, call: CallRecord, has_time: HasTime) -> None:
         """`settle`, but a tool begins only where there is time, and in no run that is to stop."""
-        if self._stopping.asked:
-            raise Stopped
+        await self._stopping.check()
         job = await self._job(step, call)
         if job is None:
             return
@@ -142,6 +141,7 @@ class Calls:
         """Settle one decided call, or one that an earlier writer left open. It may suspend again."""
         if call.tool_name == BUDGET_TOOL:
             return await settle_budget(self._log, self._state, call, self._agent, self._clock)
+        await self._stopping.check()
         job = await self._job(step, call)
         if job is not None:
             await self._run(step, [job])
@@ -204,7 +204,7 @@ class Calls:
             try:
                 waits = await approval(ready, ctx, self._clock.now())
             except Exception as error:
-                await self._close(step, call, failed(format_error(error)))
+                await self._close(step, call, raised(ready.tool.name, call, error))
                 continue
             if waits is None:
                 jobs.append(_Job(call, ready, ctx))

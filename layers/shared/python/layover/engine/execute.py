@@ -1,6 +1,7 @@
 """One tool call: look up, validate, ask whether it needs a person, run, shape what the model sees."""
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -9,6 +10,7 @@ from urllib.parse import quote
 
 from pydantic import ValidationError
 
+from layover import logs
 from layover.declare.context import SuspendRequest, ToolContext
 from layover.declare.render import format_error, invalid_input, invalid_suspend_payload
 from layover.declare.tool import APPROVAL_SCHEMA, Tool, ToolArgs
@@ -18,6 +20,7 @@ from layover.ports import Clock
 from layover.values.run import CallRecord, Suspension, SuspensionKind
 
 AnyTool = Tool[..., Any]
+logger = logging.getLogger("layover")
 
 MODEL_OUTPUT_TOKENS = 50_000
 """Above, the model sees head and tail (BEHAVIOUR 3.4)."""
@@ -52,6 +55,24 @@ def not_found(name: str) -> Settled:
 def failed(message: str) -> Settled:
     """A tool error: it reaches the model and never ends the run."""
     return Settled(result=message, model_output=message, is_error=True)
+
+
+def raised(tool: str, call: CallRecord, error: Exception) -> Settled:
+    """A tool error of what the author's code raised: the log says where. What it says is the call's
+    result, and in no log."""
+    cause = error.__cause__
+    logger.warning(
+        "tool %s failed with %s",
+        tool,
+        type(error).__name__,
+        extra={
+            "run_id": call.run_id,
+            "tool_call_id": call.tool_call_id,
+            "cause": type(cause).__name__ if cause else None,
+            "where": logs.where(error),
+        },
+    )
+    return failed(format_error(error))
 
 
 def interrupted(name: str) -> Settled:
@@ -112,20 +133,22 @@ async def run_tool(
     except TimedOut as late:
         return failed(f"TimeoutError: {tool.name} took longer than {late.limit:g} s")
     except Exception as error:
-        return failed(format_error(error))
+        return raised(tool.name, call, error)
     if isinstance(value, SuspendRequest):
-        return _suspension(tool, value, clock.now())
-    return await shaped(ready, value)
+        return _suspension(tool, value, call, clock.now())
+    return await shaped(ready, value, call)
 
 
-def _suspension(tool: AnyTool, request: SuspendRequest, now: datetime) -> Settled | Suspension:
+def _suspension(
+    tool: AnyTool, request: SuspendRequest, call: CallRecord, now: datetime
+) -> Settled | Suspension:
     try:
         payload = tool.suspension_payload(request.payload)
         schema = tool.resume_schema
     except ValidationError as error:
         return failed(invalid_suspend_payload(error))
     except Exception as error:  # an author's validator or serializer may raise anything
-        return failed(format_error(error))
+        return raised(tool.name, call, error)
     return Suspension(
         kind=SuspensionKind.INPUT,
         payload=payload,
@@ -135,14 +158,14 @@ def _suspension(tool: AnyTool, request: SuspendRequest, now: datetime) -> Settle
     )
 
 
-async def shaped(ready: Ready, value: Any) -> Settled:
+async def shaped(ready: Ready, value: Any, call: CallRecord) -> Settled:
     """Raw result, what the model sees, and the custom message. A shaper that raises is a tool error."""
     try:
         result = ready.tool.jsonable(value)
         output = ready.tool.model_output(value)
         custom = await apart(ready.tool.message(ready.args, value))
     except Exception as error:
-        return failed(format_error(error))
+        return raised(ready.tool.name, call, error)
     return Settled(result=result, model_output=output, custom=custom)
 
 

@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 from layover.declare.context import Attempt, NodeHistory
 from layover.declare.render import clean
 from layover.engine.belongings import Belongings
+from layover.engine.progress import Stopped
 from layover.errors import ConfigurationError
 from layover.ids import derived
-from layover.ports import Clock, MemoryStore, RunLog
+from layover.ports import Aborts, Clock, MemoryStore, RunLog
 from layover.values.context import LoggedAttempt
 from layover.values.event import DataEvent
 from layover.values.message import FilePart
@@ -23,8 +24,20 @@ T = TypeVar("T")
 class Stopping:
     """Whether this writer's work on the run is to stop, and how many tools run at the moment."""
 
+    log: RunLog | None = None
+    aborts: Aborts | None = None
     asked: bool = False
     tools: int = 0
+
+    async def check(self) -> None:
+        """Raises Stopped where no further model or tool may be called."""
+        if self.asked:
+            raise Stopped
+        if self.aborts is None or self.log is None:
+            return
+        await self.log.flush()
+        if await self.aborts.asked(self.log.snapshot.meta.id):
+            raise Stopped
 
 
 class Hooks:

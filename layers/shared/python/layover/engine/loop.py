@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from layover.context.assembly import Shown
 from layover.declare.agent import Agent
-from layover.declare.render import describe, jsonable
+from layover.declare.render import LONGEST_PROBLEM, describe, jsonable
 from layover.engine.attachments import Attachments
 from layover.engine.belongings import Belongings
 from layover.engine.budget import Budget
@@ -28,9 +28,6 @@ from layover.values.base import Json
 from layover.values.event import AgentStart
 from layover.values.message import Message
 from layover.values.run import ContextBase, ErrorInfo, FinishReason, Status, StepRecord
-
-LONGEST_PROBLEM = 2_000
-"""Characters of what is wrong with an answer: names of fields may be the model's, and long."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +60,7 @@ class Loop:
         self._allowance = runtime.allowance
         self._time = TimeLeft(deadline)
         self._budget = Budget(log, self.state, agent, runtime.clock)
-        self._stopping = Stopping()
+        self._stopping = Stopping(log, runtime.aborts)
         belongings = Belongings(runtime, self.state.meta, agent.name)
         self._calls = Calls(
             log,
@@ -90,7 +87,9 @@ class Loop:
             if given.compaction
             else None
         )
-        self._steps = ModelStep(runtime, log, self.state, agent, prompter, attachments)
+        self._steps = ModelStep(
+            runtime, log, self.state, agent, prompter, attachments, self._stopping
+        )
 
     async def advance(self) -> Progress:
         """Go on until the run is over, suspended, or out of time. Never raises for what the model,
@@ -121,8 +120,7 @@ class Loop:
                 progress = await self._finish_step(step)
                 if progress is not None:
                     return progress
-            if self._stopping.asked:
-                raise Stopped
+            await self._stopping.check()
             if not await self._budget.allows(step):
                 return Suspended(self.state.waiting())
             if not self._time.for_model() or await self._allowance.stopped():

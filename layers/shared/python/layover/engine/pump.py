@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 
 from layover.engine.hooks import Stopping
 from layover.engine.progress import OutOfTime, Stopped
-from layover.ports import RunLog
+from layover.ports import Aborts, RunLog
+from layover.values.run import CANCELLED_TOOLS_HAVE
 
 FLUSH_EVERY = 0.1
 """Seconds between two batches of deltas (DESIGN 2)."""
@@ -35,6 +36,7 @@ async def watched(
     companions = [
         asyncio.create_task(_flush(log)),
         asyncio.create_task(_poll(log)),
+        *([asyncio.create_task(_abort(log, stopping.aborts))] if stopping.aborts else []),
         *([asyncio.create_task(_cut_off(*cut))] if cut else []),
     ]
     try:
@@ -74,6 +76,11 @@ async def _cut_off(left: Callable[[], float], can_be_cut: Callable[[], bool]) ->
     while not can_be_cut():
         await asyncio.sleep(LOOK_AGAIN_S)
     raise OutOfTime
+
+
+async def _abort(log: RunLog, aborts: Aborts) -> None:
+    await aborts.wait(log.snapshot.meta.id)
+    raise Stopped(CANCELLED_TOOLS_HAVE.total_seconds())
 
 
 async def _flush(log: RunLog) -> None:

@@ -4,10 +4,14 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
+from pydantic import ValidationError
+
 from layover.clock import MICROSECOND
+from layover.context.tokens import message_tokens
 from layover.declare.agent import Agent
-from layover.declare.render import clean, jsonable
+from layover.declare.render import LONGEST_PROBLEM, clean, describe, format_error, jsonable
 from layover.engine.attachments import Attachments
+from layover.engine.hooks import Stopping
 from layover.engine.prompter import Prompter
 from layover.engine.state import RunState
 from layover.ports import Clock, Ids, RunLog, Runtime
@@ -24,6 +28,7 @@ from layover.values.event import (
 from layover.values.message import Message, Part, ReasoningPart, Role, TextPart, ToolCallPart
 from layover.values.prompt import Delta, Prompt, Reply
 from layover.values.run import StepRecord, ToolMessageSlot
+from layover.values.usage import Usage
 
 LONGEST_ID = 256
 """Bytes of a call's id, percent-encoded, as it is in sort keys (1,024 bytes at most) and in paths."""
@@ -40,6 +45,7 @@ class ModelStep:
         agent: Agent,
         prompter: Prompter,
         attachments: Attachments,
+        stopping: Stopping,
     ) -> None:
         self._runtime = runtime
         self._log = log
@@ -47,6 +53,7 @@ class ModelStep:
         self._agent = agent
         self._prompter = prompter
         self._attachments = attachments
+        self._stopping = stopping
 
     async def make(self) -> StepRecord:
         """Ask the model for the next step and journal what it answered."""
@@ -60,13 +67,13 @@ class ModelStep:
 
         async def ask(prompt: Prompt) -> Reply:
             names.forget()
-            return await self._runtime.model.complete(
-                await self._attachments.loaded(prompt), on_delta
-            )
+            loaded = await self._attachments.loaded(prompt)
+            await self._stopping.check()
+            return await self._runtime.model.complete(loaded, on_delta)
 
         reply, size = await self._prompter.asked(self._state, ask)
         step = self._record(index, key, reply, size, names)
-        self._runtime.allowance.note(self._state.meta.owner, step.usage)
+        self._runtime.allowance.note(self._state.meta.owner, step.counts_as)
         await self._journal(step)
         await self._runtime.allowance.flush()
         return step
@@ -117,7 +124,8 @@ class ModelStep:
             key=key,
             index=index,
             message=message,
-            usage=self._priced(reply),
+            usage=self._priced(reply.model, reply.usage),
+            estimated=self._estimated(reply, size, message),
             model=reply.model,
             finish_reason=reply.finish_reason,
             slots=slots,
@@ -134,17 +142,24 @@ class ModelStep:
         try:
             jsonable(self._agent.parse_output(clean(reply.text)))
         except Exception as error:  # an author's validator may raise anything
+            what = describe(error) if isinstance(error, ValidationError) else format_error(error)
             return clean(
                 "Your answer does not fit the required JSON schema. Answer again with JSON that "
-                f"fits it, and nothing else. What is wrong: {error}"
+                f"fits it, and nothing else. What is wrong: {what[:LONGEST_PROBLEM]}"
             )
         return None
 
-    def _priced(self, reply: Reply) -> Any:
+    def _estimated(self, reply: Reply, size: int, message: Message) -> Usage | None:
+        if reply.usage.total_tokens:
+            return None
+        estimate = {"input_tokens": size, "output_tokens": message_tokens(message)}
+        return self._priced(reply.model, reply.usage.model_copy(update=estimate))
+
+    def _priced(self, model: str, usage: Usage) -> Usage:
         price = self._runtime.price
-        if price is None or reply.usage.cost_usd is not None:
-            return reply.usage
-        return reply.usage.model_copy(update={"cost_usd": price(reply.model, reply.usage)})
+        if price is None or usage.cost_usd is not None:
+            return usage
+        return usage.model_copy(update={"cost_usd": price(model, usage)})
 
     def _streaming(self, index: int, clock: Clock, names: "_CallNames") -> Callable[[Delta], None]:
         def on_delta(delta: Delta) -> None:

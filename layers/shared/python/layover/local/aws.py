@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,15 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 
 from layover.adapters.journal.schema import TABLE, TIME_TO_LIVE
 from layover.clock import SystemClock, rfc3339
-from layover.local import dynamodb, interpreter
+from layover.keys import META, Keys
+from layover.local import dynamodb, expiry, interpreter
+from layover.local.doors import is_loopback
 from layover.local.invocation import ACCOUNT, REGION, InvokeResult, LambdaError
 from layover.local.lambda_service import LambdaService
+from layover.local.presigned import is_as_signed
 from layover.local.socket_front import WebSocketFront
 from layover.local.wsgi import App, Environ, StartResponse, WsgiServer
+from layover.values.run import Status
 
 TABLE_NAME = "layover"
 BUCKET_NAME = "layover-local"
@@ -31,6 +35,7 @@ STATE_MACHINE_NAME = "layover"
 STATE_MACHINE_ARN = f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:{STATE_MACHINE_NAME}"
 _in_use = threading.Lock()
 _MOST_EVENTS_KEPT = 10_000
+_EXPIRE_EVERY = timedelta(minutes=1)
 _CONNECTION = re.compile(r"^/@connections/(?P<id>.+)$")
 _INVOKE = re.compile(r"^/2015-03-31/functions/(?P<name>.+)/invocations/?$")
 _START = "AWSStepFunctions.StartExecution"
@@ -72,6 +77,14 @@ class Events:
         return {"EventId": event["id"]}
 
 
+_NOT_AS_SIGNED = (
+    "403 Forbidden",
+    [("Content-Type", "application/xml")],
+    b"<Error><Code>SignatureDoesNotMatch</Code><Message>The headers are not those that were signed: "
+    b"send the content type and the length that were announced</Message></Error>",
+)
+
+
 @dataclass(frozen=True)
 class _Answer:
     status: str
@@ -104,6 +117,9 @@ class Services:
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request of an AWS client."""
+        if not is_loopback([environ.get("HTTP_HOST", "")]):
+            refusal = _error(421, "MisdirectedRequest", "this system answers its own machine alone")
+            return refusal.send(start_response)
         target = environ.get("HTTP_X_AMZ_TARGET", "")
         if match := _INVOKE.match(environ["PATH_INFO"]):
             return self._invoke(unquote(match["name"]), environ).send(start_response)
@@ -111,11 +127,18 @@ class Services:
             return _connection(self._sockets, unquote(match["id"]), environ).send(start_response)
         if target == "AWSEvents.PutEvents":
             return self._put_events(environ).send(start_response)
+        if not is_as_signed(environ):
+            return _Answer(*_NOT_AS_SIGNED).send(start_response)
         with self._one_at_a_time(target, environ):
             if self._stopping and target == _START:
                 refusal = _error(503, "ServiceUnavailable", "the runner is stopping")
                 return refusal.send(start_response)
             return self._moto(environ, start_response)
+
+    def expire_items(self, now: datetime) -> None:
+        """Delete what has outlived its time to live, between two requests."""
+        with self._tables:
+            expiry.expire_items(TABLE_NAME, now)
 
     def refuse_starts(self) -> None:
         """Once this is back, every StartExecution is through or refused: one that came later would go on
@@ -204,6 +227,8 @@ class AwsServer:
         self._functions = functions
         self._services = Services(functions, moto, sockets)
         self._server = WsgiServer(self._services)
+        self._clock = SystemClock()
+        self._expired_at: datetime | None = None
 
     @property
     def endpoint_url(self) -> str:
@@ -221,16 +246,36 @@ class AwsServer:
             raise RuntimeError("another runner is active in this process")
         BackendDict.reset()
         dynamodb.install()
+        expiry.install()
         interpreter.install(self.endpoint_url)
         self._server.start()
 
-    def stop_executions(self) -> int:
-        """End every execution, start no more; answers how many were open."""
+    def expire_items(self) -> None:
+        """Delete what has outlived its time to live by the system's clock; looks once a minute of it."""
+        now = self._clock.now()
+        if self._expired_at is None or abs(now - self._expired_at) >= _EXPIRE_EVERY:
+            self._expired_at = now
+            self._services.expire_items(now)
+
+    def stop_executions(self) -> list[str]:
+        """End every execution, start no more; answers the runs that were open, by id. An execution may
+        outlive its run, which then has ended: only what memory learns of it is missing."""
         self._services.refuse_starts()
         open_executions = [each for each in _executions() if each.status == "RUNNING"]
         for execution in open_executions:
             execution.stop(stop_date=datetime.now(UTC), error=None, cause="the runner stops")
-        return len(open_executions)
+        return sorted({run for each in open_executions if (run := self._open_run(each))})
+
+    def _open_run(self, execution: Any) -> str | None:
+        """The run's id, None where it is over; the execution's name where it drives none."""
+        told = json.loads(execution.execution_input)
+        if not isinstance(told, dict) or not {"owner", "run_id"} <= told.keys():
+            return str(execution.name)
+        table = interpreter.make_client("dynamodb", self.endpoint_url)
+        key = {"pk": {"S": Keys(told["owner"]).run(told["run_id"])}, "sk": {"S": META}}
+        item = table.get_item(TableName=TABLE_NAME, Key=key, ConsistentRead=True).get("Item")
+        is_over = item is not None and Status(item["status"]["S"]).over
+        return None if is_over else str(told["run_id"])
 
     def stop(self) -> None:
         """Stop serving."""

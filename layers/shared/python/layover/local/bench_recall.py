@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from layover.adapters.embeddings.offline import OfflineEmbedder
+from layover.adapters.embeddings.offline import OfflineEmbedder, weights_folder
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.memory import PostgresMemory
 from layover.adapters.store.postgres.migrate import PostgresMigrations
@@ -36,6 +36,10 @@ DEPTHS = (5, 10, 20)
 _OWNER = "bench"
 _BATCH = 64
 """Messages saved, embedded and indexed together."""
+
+
+class BenchFailed(Exception):
+    """The file cannot be measured; the text says why."""
 
 
 @dataclass
@@ -85,11 +89,26 @@ async def measure(
 
 
 def main(file: Path) -> list[str]:
-    """The lines that the command prints."""
+    """The lines that the command prints. Raises BenchFailed and ConfigurationError."""
+    conversations = _conversations(file)
+    weights_folder()
     # Before numpy is there: two threads of its matrix products wait for each other on a busy machine.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    conversations = json.loads(file.read_text("utf-8"))["conversations"]
     return list(asyncio.run(measure(conversations)).lines())
+
+
+def _conversations(file: Path) -> list[dict[str, Any]]:
+    try:
+        conversations = json.loads(file.read_text("utf-8"))["conversations"]
+        wanted = [
+            (c["id"], c["turns"], [q["evidence"] for q in c["questions"]]) for c in conversations
+        ]
+    except (OSError, ValueError, TypeError, LookupError) as error:
+        what = f"{type(error).__name__}: {error}"
+        raise BenchFailed(f"{file} holds no conversations with questions ({what})") from error
+    if not any(any(asked) for _, _, asked in wanted):
+        raise BenchFailed(f"{file} has no question with evidence")
+    return list(conversations)
 
 
 @asynccontextmanager

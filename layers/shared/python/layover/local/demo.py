@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from rich.console import Console
 from rich.text import Text
 
+from layover.local.doors import LOCAL_HEADER
 from layover.local.http_server import PortInUse
 from layover.local.interpreter import make_client
 from layover.local.postgres_data import PostgresFailed
@@ -122,6 +123,8 @@ class Api:
 
     def _send(self, method: str, path: str, body: bytes | None) -> Any:
         headers = {"Authorization": "Bearer dev:ada", "Content-Type": "application/json"}
+        if path.startswith("/_local/"):
+            headers[LOCAL_HEADER] = "1"
         url = urllib.parse.urljoin(self._url, path)
         request = urllib.request.Request(url, body, headers, method=method)
         try:

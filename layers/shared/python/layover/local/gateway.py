@@ -7,6 +7,7 @@ from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Protocol
 
+from layover.local.doors import LOCAL_HEADER, is_json, is_local, is_loopback
 from layover.local.http_event import HttpAnswer, http_answer, http_event
 from layover.local.invocation import FunctionNotFound, InvokeResult, LambdaError, RequestTooLarge
 from layover.values.access import OPEN_PATHS, Access
@@ -34,7 +35,8 @@ class _ClientLeft(Exception):
 
 
 class Front:
-    """Every HTTP request becomes an event for the function `api`; `/_local/*` is answered here.
+    """Every HTTP request becomes an event for the function `api`; `/_local/*` is answered here. Hosts
+    other than this machine's names are refused on every path.
 
     `local` maps (method, path) to what answers it with the request's body; `websocket` serves the
     connections of that kind.
@@ -56,7 +58,10 @@ class Front:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI entry."""
-        if scope["type"] == "websocket" and self._websocket is not None:
+        if scope["type"] == "websocket" and not is_loopback(_values(scope, b"host")):
+            await receive()
+            await refuse(send, HTTPStatus.MISDIRECTED_REQUEST)
+        elif scope["type"] == "websocket" and self._websocket is not None:
             await self._websocket(scope, receive, send)
         elif scope["type"] == "websocket":
             await receive()
@@ -67,17 +72,28 @@ class Front:
                 await _send(send, await self._answer(scope, body), scope["method"])
 
     async def _answer(self, scope: Scope, body: bytes | None) -> HttpAnswer:
+        if not is_loopback(_values(scope, b"host")):
+            return _misdirected()
         if body is None:
             return _too_large()
         path = scope["path"]
         if path.startswith(_LOCAL_PREFIX):
-            return self._answer_locally(scope["method"], path, body)
+            return self._answer_locally(scope, path, body)
         claims = None if path in OPEN_PATHS else _claims(scope)
         if claims is None and path not in OPEN_PATHS:
             return _unauthorized()
         return await self._invoke(http_event(scope, body, claims))
 
-    def _answer_locally(self, method: str, path: str, body: bytes) -> HttpAnswer:
+    def _answer_locally(self, scope: Scope, path: str, body: bytes) -> HttpAnswer:
+        if not is_local(_values(scope, LOCAL_HEADER.lower().encode())):
+            detail = f"send `{LOCAL_HEADER}: 1` with requests to {_LOCAL_PREFIX}"
+            return HttpAnswer.problem(HTTPStatus.FORBIDDEN, "not-local", detail)
+        method = scope["method"]
+        if method != "GET" and not is_json(_values(scope, b"content-type")):
+            detail = "send `Content-Type: application/json`"
+            return HttpAnswer.problem(
+                HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", detail
+            )
         route = self._local.get((method, path))
         if route is None:
             detail = f"{method} {path} is none of the runner's own routes"
@@ -102,6 +118,18 @@ class Front:
             return http_answer(result.payload)
         except (ValueError, TypeError, AttributeError):
             return _bad_gateway("the function's answer is no HTTP response")
+
+
+async def refuse(send: Send, status: int) -> None:
+    """Answer a WebSocket's handshake with an HTTP status and no body."""
+    headers = [(b"content-length", b"0")]
+    await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
+    await send({"type": "websocket.http.response.body", "body": b""})
+
+
+def _values(scope: Scope, wanted: bytes) -> list[str]:
+    """Of a header, as often as it is there. `wanted` in lower case."""
+    return [v.decode("latin-1").strip() for name, v in scope["headers"] if name.lower() == wanted]
 
 
 async def _read(receive: Receive) -> bytes | None:
@@ -156,6 +184,11 @@ def _claims(scope: Scope) -> dict[str, str] | None:
 
 def _listed(text: str) -> list[str]:
     return [each.strip() for each in text.split(",") if each.strip()]
+
+
+def _misdirected() -> HttpAnswer:
+    detail = "this system answers its own machine alone: ask for 127.0.0.1, localhost or [::1]"
+    return HttpAnswer.problem(HTTPStatus.MISDIRECTED_REQUEST, "wrong-host", detail)
 
 
 def _unauthorized() -> HttpAnswer:

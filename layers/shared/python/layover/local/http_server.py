@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 _START_LIMIT_S = 10.0
 _GRACE_S = 1
@@ -44,6 +45,16 @@ class _Server(uvicorn.Server):
         yield
 
 
+class _WebSocket(WebSocketsSansIOProtocol):
+    """uvicorn's, which takes an answer that refuses the handshake for none, and logs an error."""
+
+    async def send(self, message: Any) -> None:
+        """As uvicorn's."""
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body" and self.close_sent:
+            self.handshake_complete = True
+
+
 class HttpServer:
     """Serves `app` on a loopback port (0: a free one) until `stop`."""
 
@@ -56,6 +67,7 @@ class HttpServer:
             access_log=False,
             lifespan="off",
             server_header=False,
+            ws=_WebSocket,
             # API Gateway compresses no WebSocket either.
             ws_per_message_deflate=False,
             timeout_keep_alive=_KEEP_ALIVE_S,
@@ -96,7 +108,10 @@ def _listen(port: int) -> socket.socket:
         listener.bind(("127.0.0.1", port))
     except OSError as error:
         listener.close()
-        raise PortInUse(f"port {port} is in use or not allowed: {error.strerror}") from error
+        raise PortInUse(
+            f"port {port} is in use or not allowed ({error.strerror}): give another one with --port "
+            '(make dev ARGS="--port N")'
+        ) from error
     listener.listen(256)
     listener.setblocking(False)
     return listener

@@ -30,7 +30,7 @@ def login(
 ) -> int:
     """Sign in and keep the tokens. The exit code."""
     try:
-        signed_in = _sign_in(url, port, browse, patience_s)
+        signed_in = sign_in(url, port, browse, patience_s)
         agents = Api(url, signed_in.access).get("/agents")["items"]
         tokens.save(url, signed_in)
     except ApiError as error:
@@ -40,7 +40,14 @@ def login(
     return 0
 
 
-def _sign_in(url: str, port: int, browse: Callable[[str], Any], patience_s: float) -> Tokens:
+def sign_in(
+    url: str,
+    port: int,
+    browse: Callable[[str], Any],
+    patience_s: float,
+    scope: str | None = None,
+) -> Tokens:
+    """The tokens of whoever signs in, for this scope or for what the API wants. Raises ApiError."""
     access = Api(over_tls(url), "").get(DISCOVERY)
     issuer, client_id = access["issuer"], access["client_id"]
     if issuer is None:
@@ -49,7 +56,7 @@ def _sign_in(url: str, port: int, browse: Callable[[str], Any], patience_s: floa
         raise ApiError(f"{url} names no client of {issuer} to sign in with", REFUSED)
     provider = Provider.of(issuer)
     with Callback(port) as callback:
-        attempt = Attempt(client_id, callback.uri, f"openid {access['scope']}")
+        attempt = Attempt(client_id, callback.uri, scope or f"openid {access['scope']}")
         page = attempt.url(provider)
         print(f"sign in with a browser of this machine:\n  {page}", flush=True)
         browse(page)

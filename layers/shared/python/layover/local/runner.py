@@ -14,6 +14,8 @@ from types import TracebackType
 from typing import IO, Self
 
 from layover.clock import install_offset
+from layover.errors import shown_names
+from layover.local import agents_module
 from layover.local.aws import BUCKET_NAME, STATE_MACHINE_ARN, TABLE_NAME, AwsServer
 from layover.local.clock_file import ClockFile
 from layover.local.execution_environment import FunctionSpec
@@ -22,10 +24,12 @@ from layover.local.http_event import HttpAnswer
 from layover.local.http_server import HttpServer, PortInUse
 from layover.local.invocation import REGION, InvokeResult
 from layover.local.lambda_service import LambdaService
+from layover.local.log_lines import LogWatch
 from layover.local.postgres import Postgres
 from layover.local.postgres_data import PostgresFailed
 from layover.local.settings import Settings, child_variables, function_variables
 from layover.local.socket_front import WebSocketFront
+from layover.values.lease import max_waits
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +59,7 @@ class Runner:
     def __init__(self, settings: Settings, inherited: Mapping[str, str] | None = None) -> None:
         self.settings = settings
         self.notices: list[str] = []
-        self.left_open = 0
+        self.left_open: list[str] = []
         self._inherited = os.environ if inherited is None else inherited
         self._stack = AsyncExitStack()
         self._data = settings.data.resolve()
@@ -64,6 +68,7 @@ class Runner:
         self._aws: AwsServer | None = None
         self._clock: ClockFile | None = None
         self._sockets: WebSocketFront
+        self._lock_file: IO[str]
         self._postgres = Postgres(self._data / "postgres", self._data / "logs" / "postgres.log")
 
     async def __aenter__(self) -> Self:
@@ -125,15 +130,20 @@ class Runner:
         self._sockets = WebSocketFront(_Late(self))
         front = Front(_Late(self), websocket=self._sockets.serve)
         self._front_server = HttpServer(front, self.settings.port)
+        self._say_who_locks()
         self._stack.callback(self._front_server.close)
         self._start_clock()
         self._stack.push_async_callback(self._postgres.stop)
+        loading = asyncio.create_task(self._load_agents())
+        self._stack.callback(loading.cancel)
         await self._postgres.start()
+        await loading
         self._stack.callback(asyncio.create_task(self._postgres.watch()).cancel)
         # Stopped after the functions, which answer every open request when they stop.
         self._stack.push_async_callback(self._front_server.stop)
         await self._start_aws()
         await self._migrate()
+        self._watch_logs()
         self._start_sweeper()
         self._add_local_routes(front)
         await self._front_server.start()
@@ -145,12 +155,19 @@ class Runner:
         try:
             for folder in ("logs", "run"):
                 (self._data / folder).mkdir(parents=True, exist_ok=True)
-            lock = (self._data / "run" / "lock").open("w")
+            lock = (self._data / "run" / "lock").open("a+")
         except OSError as error:
             text = f"no data can be kept in {self._data} ({error}): give another folder with --data"
             raise RunnerFailed(text) from error
         self._stack.callback(lock.close)
         _lock(lock, self._data)
+        self._lock_file = lock
+
+    def _say_who_locks(self) -> None:
+        """For a runner that finds the folder taken."""
+        self._lock_file.truncate(0)
+        self._lock_file.write(f"pid {os.getpid()}, {self.url}")
+        self._lock_file.flush()
 
     def _start_clock(self) -> None:
         self._clock = ClockFile.create(self._data / "run" / "clock")
@@ -189,6 +206,7 @@ class Runner:
             "LAYOVER_SOCKET_ENDPOINT": self.aws.endpoint_url,
             "LAYOVER_SOCKET_FUNCTION": "sockets",
             "LAYOVER_EVENT_BUS": "default",
+            "LAYOVER_MAX_WAITS": str(max_waits(self.settings.api_concurrency)),
             "LAYOVER_SWEEP_PATIENCE_S": "2",
             "LAYOVER_DATABASE_URL": self._postgres.dsn(RUNTIME_ROLE),
         }
@@ -200,8 +218,33 @@ class Runner:
             variables["LAYOVER_DATABASE_WAKING_S"] = "90"
         if name == "migrate":
             variables["LAYOVER_DATABASE_ADMIN_URL"] = self._postgres.dsn(ADMIN_ROLE)
-        log = self._data / "logs" / f"{name}.log"
+        log = self._log(name)
+        variables["LAYOVER_LOG_FILE"] = str(log)
         return FunctionSpec(name, timeout, variables, log, self._data / "run" / "clock")
+
+    def _log(self, function: str) -> Path:
+        return self._data / "logs" / f"{function}.log"
+
+    async def _load_agents(self) -> None:
+        """Once, before anybody asks for them."""
+        if not self.settings.has_agents():
+            return
+        loaded = await agents_module.load(child_variables(self.settings, self._inherited, {}))
+        if loaded.problem is not None:
+            module = self.settings.agents or "user_agents"
+            raise RunnerFailed(
+                f"the agents in {module!r} cannot be loaded: mend this and start again\n"
+                f"  {loaded.problem}"
+            )
+        self.notices += [*loaded.agents, *(f"warning: {line}" for line in loaded.warnings)]
+        logs = self._data / "logs"
+        self.notices.append(
+            f"logs: {logs}/FUNCTION.log; what tools print is in turn.log, resume.log"
+        )
+
+    def _watch_logs(self) -> None:
+        watch = LogWatch([self._log(name) for name in self.functions.names()])
+        self._stack.callback(asyncio.create_task(watch.follow()).cancel)
 
     async def _start_model(self) -> dict[str, str]:
         if self._inherited.get("OPENAI_API_KEY") or self._inherited.get("OPENAI_BASE_URL"):
@@ -221,7 +264,7 @@ class Runner:
             return
         result = await self.functions.invoke("migrate", b'{"RequestType":"Create"}')
         if result.function_error is not None:
-            log = self._data / "logs" / "migrate.log"
+            log = self._log("migrate")
             message = json.loads(result.payload).get("errorMessage")
             raise RunnerFailed(f"migrations failed: {message} (see {log})")
 
@@ -235,6 +278,7 @@ class Runner:
         while True:
             await asyncio.sleep(self.settings.sweep_every.total_seconds())
             try:
+                await asyncio.to_thread(self.aws.expire_items)
                 await self.functions.invoke("sweep", b"{}")
             except Exception:
                 logger.exception("a sweep failed; the next one comes")
@@ -274,7 +318,11 @@ def _lock(file: IO[str], data: Path) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        raise RunnerFailed(f"another runner uses {data}: stop it, or give --data") from error
+        file.seek(0)
+        who = f" ({said})" if (said := file.read(200).strip()) else ""
+        raise RunnerFailed(
+            f'another runner{who} uses {data}: stop it, or give --data (make dev ARGS="--data DIR")'
+        ) from error
 
 
 async def serve(settings: Settings) -> int:
@@ -307,7 +355,8 @@ async def serve(settings: Settings) -> int:
     await stopped.wait()
     print("stopping", flush=True)
     await runner.__aexit__(None, None, None)
-    print(f"stopped; executions that were still open: {runner.left_open}", flush=True)
+    names = f": {shown_names(runner.left_open)}" if runner.left_open else ""
+    print(f"stopped; runs that were still open: {len(runner.left_open)}{names}", flush=True)
     return 0
 
 

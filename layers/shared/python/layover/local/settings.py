@@ -45,6 +45,10 @@ class Settings:
         standard = TIMEOUTS.get(function, DEFAULT_TIMEOUT)
         return self.timeouts.get(function, standard)
 
+    def has_agents(self) -> bool:
+        """Whether these functions run agents."""
+        return self.agents is not None or (self.functions / "user_agents").is_dir()
+
     def function_names(self) -> list[str]:
         """Folders of `functions` that have a handler."""
         return sorted(path.parent.name for path in self.functions.glob("*/handler.py"))

@@ -16,7 +16,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl
 
-from layover.local.gateway import Functions, Receive, Scope, Send
+from layover.local.gateway import Functions, Receive, Scope, Send, refuse
 from layover.local.invocation import InvokeResult, LambdaError
 from layover.local.lambda_service import result_in
 
@@ -117,7 +117,7 @@ class WebSocketFront:
         socket = _Socket(send, self._limits)
         status = await self._connect(socket, scope)
         if status != HTTPStatus.OK:
-            return await _refuse(send, status)
+            return await refuse(send, status)
         self._sockets[socket.id] = socket
         try:
             # A client that died meanwhile is told to the function as well, which has it written down.
@@ -235,12 +235,6 @@ class WebSocketFront:
 
 async def _posted(socket: _Socket, text: str) -> bool:
     return socket.post(text)
-
-
-async def _refuse(send: Send, status: int) -> None:
-    headers = [(b"content-length", b"0")]
-    await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
-    await send({"type": "websocket.http.response.body", "body": b""})
 
 
 def _event(socket: _Socket, scope: Scope, route: str, kind: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-_POOL = re.compile(r"https://cognito-idp\.([\w-]+)\.amazonaws\.com(?:\.cn)?/([\w-]+)")
+POOL = re.compile(r"https://cognito-idp\.([\w-]+)\.amazonaws\.com(?:\.cn)?/([\w-]+)")
 Client = Callable[..., Any]
 """As `boto3.client`."""
 
@@ -54,7 +54,7 @@ def _pool(stage: str, cloudformation: Any) -> tuple[str, str]:
     name = f"layover-{stage}"
     (stack,) = cloudformation.describe_stacks(StackName=name)["Stacks"]
     outputs = {o["OutputKey"]: o["OutputValue"] for o in stack.get("Outputs", ())}
-    found = _POOL.fullmatch(outputs.get("Issuer", ""))
+    found = POOL.fullmatch(outputs.get("Issuer", ""))
     if found is None:
         raise NotDone(f"{name} has no user pool: its users are those of {outputs.get('Issuer')}")
     return found[1], found[2]

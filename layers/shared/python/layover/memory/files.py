@@ -9,6 +9,7 @@ earlier."""
 import asyncio
 import random
 import re
+from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 
 from layover.errors import RetryableError
@@ -38,6 +39,10 @@ class Files:
         """Where its bytes go. They count once a thread has named the file, and never change then."""
         key = self._upload_key(facts.id)
         return await self._blobs.upload_url(key, facts.mime_type, facts.size, lifetime)
+
+    async def has_come(self, file_id: str) -> bool:
+        """Whether bytes were uploaded."""
+        return await self._blobs.head(self._upload_key(file_id)) is not None
 
     async def facts(self, file_id: str) -> FileFacts | None:
         """What is known of a file; None for unknown and foreign ones, and for one that goes."""
@@ -107,16 +112,30 @@ class Files:
         """The thread has the file no longer; with the last thread the file goes. What it is found by goes
         last. Raises RetryableError where others keep changing it."""
         if await self._goes(file_id, thread_id):
-            for key in (
-                self._upload_key(file_id),
-                self._data_key(file_id),
-                self._facts_key(file_id),
-            ):
-                await self._blobs.delete(key)
+            await self._drop(file_id)
         await self._blobs.delete(self._mark_key(file_id, thread_id))
 
+    async def drop_unused(self, file_id: str) -> None:
+        """Delete a file that no thread has. Of a message that names it at this moment and this, the later
+        one sees the earlier. Raises RetryableError where others keep changing it."""
+        if await self._goes(file_id, ""):
+            await self._drop(file_id)
+
+    async def _drop(self, file_id: str) -> None:
+        """What it is found by goes last."""
+        for key in (self._upload_key(file_id), self._data_key(file_id), self._facts_key(file_id)):
+            await self._blobs.delete(key)
+
+    async def listed(self) -> AsyncIterator[FileFacts]:
+        """All files of the owner, used or not."""
+        for key in await self._blobs.keys(self._keys.blob("files") + "/"):
+            if key.endswith("/facts.json"):
+                facts = await self.facts(key.split("/")[-2])
+                if facts is not None:
+                    yield facts
+
     async def _goes(self, file_id: str, thread_id: str) -> bool:
-        """Whether nobody has the file but this thread, which has it no longer."""
+        """Whether nobody has the file but this thread ("": nobody at all), which has it no longer."""
         for _ in range(_TRIES):
             found = await self._found(file_id)
             # Without facts: what writes the bytes first died in between, or an earlier erasing did.

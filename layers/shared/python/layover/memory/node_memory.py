@@ -7,7 +7,7 @@ import asyncio
 import gzip
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
@@ -92,6 +92,8 @@ class NodeLog:
             entries, facts = await self._read()
             if facts is None:
                 await blobs.put(self._mark, b"", "text/plain")
+            if not entries:
+                await self._watch()
             data, content_type = _encoded(_merged(entries, writing))
             tag = facts.tag if facts else None
             if await blobs.put_if(self.key, data, content_type, tag):
@@ -132,11 +134,18 @@ class NodeLog:
             # Refused, it was used by somebody else; failed, the next reading notes it.
             with suppress(RetryableError):
                 await self._runtime.blobs.put_if(self.key, *content, facts.tag)
+                await self._watch()
         return entries
 
+    async def _watch(self) -> None:
+        """Have the sweeper look whether it is still used."""
+        lifetime = self._lifetime()
+        if lifetime is not None:
+            at = self._runtime.clock.now() + lifetime
+            await self._runtime.journal.look_later(self._owner, "node", self.key, at)
+
     def _lifetime(self) -> timedelta | None:
-        days = self._runtime.settings.node_memory_days
-        return None if days is None else timedelta(days=days)
+        return _lifetime(self._runtime)
 
     def _unused(self, facts: BlobFacts) -> timedelta:
         return self._runtime.clock.now() - facts.modified_at
@@ -162,6 +171,38 @@ class NodeLog:
         if _PARENT in given:
             entry[_PARENT] = given[_PARENT]
         return entry
+
+
+def _lifetime(runtime: Runtime) -> timedelta | None:
+    days = runtime.settings.node_memory_days
+    return None if days is None else timedelta(days=days)
+
+
+async def expire_node(runtime: Runtime, key: str) -> datetime | None:
+    """Empty what a node remembers if nobody has used it for too long. Answers when to look again, None
+    where it is empty. Emptied and not deleted, for the reason that `NodeLog` gives."""
+    lifetime = _lifetime(runtime)
+    found = await runtime.blobs.get_tagged(key)
+    if found is None or lifetime is None:
+        return None
+    data, facts = found
+    if runtime.clock.now() - facts.modified_at < lifetime:
+        return facts.modified_at + lifetime
+    empty = _encoded([])
+    if data == empty[0] or await runtime.blobs.put_if(key, *empty, facts.tag):
+        return None
+    return runtime.clock.now() + lifetime
+
+
+async def listed_nodes(blobs: Blobs, owner: str, thread_id: str) -> AsyncIterator[dict[str, Any]]:
+    """What each node of a thread remembers: `{agent, node_id, messages}`."""
+    keys = Keys(owner)
+    for mark in await blobs.keys(keys.blob("threads", thread_id, "nodes") + "/"):
+        agent, name = (unquote(part) for part in mark.rsplit("/", 2)[1:])
+        data = await blobs.get(keys.blob("node_memory", agent, thread_id, name))
+        if data is not None:
+            node = {"agent": agent, "node_id": name.removesuffix(".json")}
+            yield {**node, "messages": [_shown(entry) for entry in _decoded(data)]}
 
 
 async def erase_nodes(blobs: Blobs, owner: str, thread_id: str) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from layover.ports.allowance import Allowance, DayUse, NoAllowance
 from layover.ports.blobs import BlobFacts, Blobs
+from layover.ports.dues import Due, DueKind, Dues
 from layover.ports.entries import EntryStore
 from layover.ports.journal import (
     Accepted,
@@ -21,6 +22,7 @@ from layover.ports.journal import (
     StaleVotes,
     Watched,
 )
+from layover.ports.leases import Leases, NoLeases
 from layover.ports.notes import NoteStore
 from layover.ports.recall import RecallStore
 from layover.ports.sockets import (
@@ -33,6 +35,7 @@ from layover.ports.sockets import (
 )
 from layover.ports.stores import MemoryStore, ThreadStore
 from layover.ports.world import (
+    Aborts,
     Background,
     Callbacks,
     ChatModel,
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
     from layover.declare import Agent
 
 __all__ = [
+    "Aborts",
     "Accepted",
     "Allowance",
     "Asked",
@@ -64,15 +68,20 @@ __all__ = [
     "DayUse",
     "Deadline",
     "Decided",
+    "Due",
+    "DueKind",
+    "Dues",
     "Embedder",
     "Ended",
     "EntryStore",
     "EventSink",
     "Ids",
     "Journal",
+    "Leases",
     "MemoryStore",
     "Metrics",
     "NoAllowance",
+    "NoLeases",
     "NoMetrics",
     "NoSink",
     "NoteStore",
@@ -116,7 +125,10 @@ class Runtime:
     """The embedder of a model, for agents that name one of their own."""
     metrics: Metrics = field(default_factory=NoMetrics)
     allowance: Allowance = field(default_factory=NoAllowance)
+    leases: Leases = field(default_factory=NoLeases)
     background: Background | None = None
     """None: nothing is observed ahead while a run goes on."""
+    aborts: Aborts | None = None
+    """None: only the journal says that a run is to stop."""
     sockets: SocketPorts | None = None
     """None: nobody can follow a run by socket."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import IO, Protocol
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,12 @@ class Blobs(Protocol):
         """Delete this one; none is fine."""
         ...
 
-    async def delete_prefix(self, prefix: str) -> None:
-        """Delete everything whose key begins with this."""
+    async def delete_prefix(self, prefix: str, before: datetime | None = None) -> None:
+        """Delete everything whose key begins with this (and that was written before then)."""
+        ...
+
+    async def put_file(self, key: str, file: IO[bytes], content_type: str) -> None:
+        """Write what a file holds from its beginning, a piece at a time."""
         ...
 
     async def head(self, key: str) -> BlobFacts | None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any, Protocol
 
+from layover.ports.dues import Dues
 from layover.values.audit import AuditRow
 from layover.values.decision import Vote
 from layover.values.event import Event, EventPage
@@ -171,7 +172,7 @@ class Decided:
     token: str | None
 
 
-class Journal(Protocol):
+class Journal(Dues, Protocol):
     """Threads' heads, runs, their steps, calls and events. Every method names the owner: what
     belongs to somebody else reads as absent."""
 
@@ -195,6 +196,10 @@ class Journal(Protocol):
         """Make the heads that are missing (a restored table, a restarted runner), once."""
         ...
 
+    async def unknow_threads(self, owner: str) -> None:
+        """Forget that the owner's threads are known here."""
+        ...
+
     async def edit_thread(
         self,
         owner: str,
@@ -207,8 +212,23 @@ class Journal(Protocol):
         """Replace what is given. None: no such thread, or it has a title and `untitled_only`."""
         ...
 
-    async def mark_deleted(self, owner: str, thread_id: str) -> ThreadHead | None:
-        """From now on the thread takes no run. Returns the head as it was, None if there is none."""
+    async def mark_deleted(
+        self, owner: str, thread_id: str, *, forget_profile: bool = False
+    ) -> ThreadHead | None:
+        """From now on the thread takes no run, and has no title. Returns the head as it was, None if
+        there is none. `forget_profile`: for whoever erases it."""
+        ...
+
+    async def tombs(self, owner: str, limit: int, cursor: str | None) -> Page[ThreadHead]:
+        """Threads that were deleted."""
+        ...
+
+    async def unmake(self, owner: str, thread_id: str) -> bool:
+        """Take away what is left of a deleted thread. False: it is not erased yet."""
+        ...
+
+    async def erase_run(self, owner: str, thread_id: str, run_id: str) -> None:
+        """Delete a run's records, then what it has in S3."""
         ...
 
     async def accept(
@@ -370,6 +390,21 @@ class Journal(Protocol):
         """Name the run's next execution: its number, to be started; epoch + 1. None: the run is over, or
         not driven by `execution` any more. `fresh`: it has all its attempts again, and keeps when that
         was (`redriven_at`)."""
+        ...
+
+    async def spend(
+        self,
+        owner: str,
+        run_id: str,
+        execution: str,
+        events: int,
+        limit: int,
+        *,
+        fresh: bool = False,
+    ) -> int | None:
+        """Add to the events that the execution may have spent of its history; their number by now. Above
+        `limit` the sweeper looks at the run at once. `fresh`: it has all its attempts again. None: the
+        run is over, or driven by another execution."""
         ...
 
     async def saved(self, owner: str, run_id: str, thread_id: str) -> None:

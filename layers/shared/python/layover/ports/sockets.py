@@ -56,8 +56,12 @@ class Connections(Protocol):
         """A connection that was recorded and not closed."""
         ...
 
+    async def of(self, owner: str) -> list[str]:
+        """Ids of the owner's connections that are recorded."""
+        ...
+
     async def close(self, connection_id: str) -> None:
-        """Forget a connection and all that it follows. Repeatable."""
+        """Forget a connection and all that it follows; its owner may open another. Repeatable."""
         ...
 
     async def subscribe(self, line: Line, token_expires_at: datetime | None, after: int) -> bool:

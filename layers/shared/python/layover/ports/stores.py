@@ -6,6 +6,7 @@ from typing import Protocol
 from layover.ports.compaction import CompactionStore
 from layover.ports.entries import EntryStore, ReembeddingStore
 from layover.ports.notes import NoteStore
+from layover.ports.personal import PersonalStore
 from layover.ports.recall import RecallStore
 from layover.values.context import Extraction, TurnContext, TurnQuery, TurnRecord
 from layover.values.message import Message
@@ -47,7 +48,15 @@ class ThreadStore(Protocol):
         ...
 
 
-class MemoryStore(NoteStore, RecallStore, CompactionStore, EntryStore, ReembeddingStore, Protocol):
+class MemoryStore(
+    NoteStore,
+    RecallStore,
+    CompactionStore,
+    EntryStore,
+    ReembeddingStore,
+    PersonalStore,
+    Protocol,
+):
     """What is remembered beyond messages."""
 
     async def is_extracted(self, owner: str, run_id: str) -> bool:

@@ -86,6 +86,18 @@ class Background(Protocol):
         ...
 
 
+class Aborts(Protocol):
+    """Runs that this very process was asked to stop. What comes from elsewhere is in the journal."""
+
+    async def asked(self, run_id: str) -> bool:
+        """Looked at before each model and tool call, when all that came before is in the journal."""
+        ...
+
+    async def wait(self, run_id: str) -> None:
+        """Return once the run is to stop."""
+        ...
+
+
 class Deadline(Protocol):
     """How long this invocation may still run."""
 

@@ -6,7 +6,8 @@ import json
 
 from layover.errors import InvalidRequest
 
-_MAX_LENGTH = 4096
+MAX_CURSOR = 4096
+"""Characters."""
 
 
 def bad_cursor() -> InvalidRequest:
@@ -28,7 +29,7 @@ def unseal(kind: str, cursor: str | None, count: int = 1) -> list[str | None]:
     if cursor is None:
         return [None] * count
     try:
-        if len(cursor) > _MAX_LENGTH:
+        if len(cursor) > MAX_CURSOR:
             raise ValueError
         padded = cursor + "=" * (-len(cursor) % 4)
         found = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))

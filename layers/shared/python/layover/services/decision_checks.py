@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from layover.errors import DecisionInvalid, DefinitionError
 from layover.ports import Runtime
+from layover.services.schema_errors import schema_errors
 from layover.values.run import BUDGET_TOOL, CallRecord
 
 if TYPE_CHECKING:
@@ -41,22 +42,7 @@ def check_data(runtime: Runtime, agent_name: str, call: CallRecord, data: Any) -
 
 
 def _check_schema(schema: dict[str, Any], data: Any) -> None:
-    """Values are not echoed."""
-    from jsonschema import Draft202012Validator
-    from referencing import Registry
-
-    # A registry of its own: a `$ref` in an author's schema is never fetched.
-    validator = Draft202012Validator(
-        schema, registry=Registry(), format_checker=Draft202012Validator.FORMAT_CHECKER
-    )
-    errors = [
-        {
-            "loc": ["body", "data", *error.absolute_path],
-            "msg": f"does not satisfy `{error.validator}`",
-            "type": str(error.validator),
-        }
-        for error in validator.iter_errors(data)
-    ]
+    errors = schema_errors(schema, data)
     if errors:
         raise DecisionInvalid("the data does not fit what the call waits for", errors)
 

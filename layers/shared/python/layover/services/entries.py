@@ -7,7 +7,7 @@ from datetime import datetime
 from layover.clock import from_rfc3339, rfc3339
 from layover.declare.agent import Agent
 from layover.declare.memory import EpisodicMemory
-from layover.errors import InvalidRequest, NotFound
+from layover.errors import NotFound, UnknownAgent
 from layover.memory import entry_search
 from layover.ports import Embedder, Runtime
 from layover.services.cursors import bad_cursor, seal, unseal
@@ -103,7 +103,7 @@ async def list_entries(
     runtime: Runtime, owner: str, agent: str, query: str | None, limit: int, cursor: str | None
 ) -> Page[Entry]:
     """What an agent remembers of its user's matters: newest first, or the best for a query. Raises
-    InvalidRequest for an agent that never was there, and for a cursor of another list."""
+    UnknownAgent where there never was one, and InvalidRequest for a cursor of another list."""
     asked = (query or "").strip()
     page = await (
         _search(runtime, owner, agent, asked, limit, cursor)
@@ -111,8 +111,7 @@ async def list_entries(
         else _newest(runtime, owner, agent, limit, cursor)
     )
     if not page.items and cursor is None and agent not in runtime.agents():
-        error = {"loc": ["query", "agent"], "msg": "no such agent", "type": "unknown_agent"}
-        raise InvalidRequest("there is no such agent", [error])
+        raise UnknownAgent(runtime.agents(), "query")
     return page
 
 

@@ -13,6 +13,7 @@ from datetime import datetime
 from layover.errors import NotFound
 from layover.memory.files import Files
 from layover.memory.node_memory import erase_nodes
+from layover.memory.notes import profile_key
 from layover.ports import Runtime
 from layover.services.cancel import cancel
 
@@ -29,6 +30,9 @@ async def erase(runtime: Runtime, owner: str, thread_id: str) -> None:
         await _erase_late(runtime, owner, thread_id, head.empty_again_at)
         return
     await runtime.threads.erase(owner, thread_id)
+    if head is not None and head.forget_profile:
+        now = runtime.clock.now()
+        await runtime.memory.delete_note(owner, profile_key(head.agent), now)
     # An execution whose run's records are gone would wait for a decision for up to a year.
     await _stop(runtime, owner, [head.active_run] if head and head.active_run else [])
     await _stop(runtime, owner, head.queue if head else ())

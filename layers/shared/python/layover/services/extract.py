@@ -10,6 +10,7 @@ from layover.services import notes, recall
 from layover.services.learn_entries import learn_entries
 from layover.services.payloads import RunPayload
 from layover.services.record import record
+from layover.services.retention import watch_entries, watch_thread
 from layover.services.retire import retire
 from layover.services.spending import spent
 from layover.values.context import Extraction, StepUsage
@@ -34,6 +35,7 @@ async def extract(runtime: Runtime, payload: RunPayload) -> dict[str, str]:
     # A run that somebody still follows has not sent its end: the sweeper sees to that, and retires it.
     if snapshot.meta.saved and not snapshot.meta.sockets:
         await retire(runtime, snapshot.meta)
+        await watch_thread(runtime, payload.owner, snapshot.meta.thread_id)
     good = snapshot.meta.status is Status.SUCCESS
     if good and await runtime.memory.is_extracted(payload.owner, payload.run_id):
         # What stored the title may have died before it was handed on.
@@ -56,6 +58,8 @@ async def extract(runtime: Runtime, payload: RunPayload) -> dict[str, str]:
         title=title,
         usage=titling,
     )
+    if lesson is not None:
+        await watch_entries(runtime, payload.owner)
     done = await record(runtime, payload.owner, found, learned, lesson)
     await _hand_on(runtime, snapshot.meta, title)
     return {"status": "extracted" if done else "done before"}

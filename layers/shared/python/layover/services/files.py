@@ -1,18 +1,23 @@
 """Files: announce an upload, take what a message names into its thread, hand out what is there."""
 
+import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
+from itertools import compress
 from typing import Any
 
 from layover.engine.belongings import result_id
-from layover.errors import InvalidRequest, NotFound, TooLarge
+from layover.errors import InvalidRequest, LimitReached, NotFound, TooLarge
 from layover.memory.files import Files
 from layover.ports import Runtime
 from layover.services.text import cleaned
 from layover.values.file import MAX_NAME, FileFacts, FileUpload, is_mime_type, largest
+from layover.values.lease import MAX_UPLOADS, Lease, LeaseKind
 from layover.values.message import FilePart, InputPart
 
 UPLOAD_WITHIN = timedelta(minutes=15)
+UNUSED_LIVES = timedelta(days=1)
+"""How long a file waits for a message that names it."""
 LINK_LIVES = timedelta(minutes=5)
 """CONTRACT 3."""
 MAX_FILES = 20
@@ -20,7 +25,8 @@ MAX_FILES = 20
 
 
 async def create(runtime: Runtime, owner: str, name: str, mime_type: str, size: int) -> FileUpload:
-    """A file whose bytes are to come. Raises InvalidRequest (name, type), TooLarge."""
+    """A file whose bytes are to come. Raises InvalidRequest (name, type), TooLarge, LimitReached (too
+    many were announced whose bytes did not come)."""
     facts = FileFacts(
         id=runtime.ids.new("file"),
         name=_name(name),
@@ -30,10 +36,34 @@ async def create(runtime: Runtime, owner: str, name: str, mime_type: str, size: 
     )
     if size > largest(mime_type):
         raise TooLarge(f"a file of this type may have {largest(mime_type)} bytes")
+    # Before there is anything: whatever dies, a file that no message names goes.
+    await runtime.journal.look_later(owner, "file", facts.id, facts.created_at + UNUSED_LIVES)
     files = Files(runtime.blobs, owner)
+    await _may_announce(runtime, files, owner, facts)
     await files.announce(facts)
     url = await files.upload_url(facts, UPLOAD_WITHIN)
     return FileUpload(id=facts.id, upload_url=url, expires_at=facts.created_at + UPLOAD_WITHIN)
+
+
+async def _may_announce(runtime: Runtime, files: Files, owner: str, facts: FileFacts) -> None:
+    """Nobody says when bytes have come: whoever announces one too many has it looked up."""
+    lease, now = _lease(owner, facts), runtime.clock.now()
+    if await runtime.leases.take(lease, MAX_UPLOADS, now):
+        return
+    announced = await runtime.leases.held(owner, LeaseKind.UPLOAD, now)
+    came = await asyncio.gather(*(files.has_come(one.id) for one in announced))
+    for one in compress(announced, came):
+        await runtime.leases.give_back(one)
+    if not await runtime.leases.take(lease, MAX_UPLOADS, now):
+        minutes = int(UPLOAD_WITHIN.total_seconds() // 60)
+        raise LimitReached(
+            f"{MAX_UPLOADS} files were announced and not uploaded: upload them, or wait {minutes} minutes"
+        )
+
+
+def _lease(owner: str, facts: FileFacts) -> Lease:
+    """What is held by announcing the file, until it is uploaded or cannot be any more."""
+    return Lease(owner, LeaseKind.UPLOAD, facts.id, facts.created_at + UPLOAD_WITHIN)
 
 
 async def link(runtime: Runtime, owner: str, file_id: str) -> str:

@@ -5,7 +5,7 @@ Where Step Functions would call a function, this calls the service behind it."""
 import asyncio
 import json
 import logging
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
@@ -28,10 +28,12 @@ from layover.errors import (
 )
 from layover.ports import Runtime
 from layover.services import approvals
+from layover.services.aborts import AbortsHere
 from layover.services.background import Chores, InThisProcess, remember
 from layover.services.cancel import cancel
 from layover.services.compact import NOW, compact
 from layover.services.deadlines import NoDeadline
+from layover.services.followers import Followers, Handler
 from layover.services.payloads import (
     CompactPayload,
     ResumePayload,
@@ -54,14 +56,11 @@ from layover.values.thread import ThreadHead
 
 SOMEBODY = "local"
 """Owner of threads where no `resource_id` is given."""
-_LOOK_EVERY_S = 0.05
-"""Where the stores do not ring."""
 _EXPIRED = {"Error": "States.Timeout"}
 """What the state machine's timer says of a call that waited too long."""
 _DELTAS = frozenset({"text-delta", "reasoning-delta", "tool-call-delta"})
 _PARTS: TypeAdapter[list[InputPart]] = TypeAdapter(list[InputPart], config={"defer_build": True})
 
-Handler = Callable[[Any], Any]
 T = TypeVar("T")
 logger = logging.getLogger("layover")
 
@@ -74,12 +73,13 @@ class InProcess:
     """`declare.seam.Driver`: drives the runs of one agent in this process."""
 
     def __init__(self, runtime: Runtime, agent: Agent, bell: asyncio.Event) -> None:
+        self._followers = Followers(runtime.journal, bell)
+        self._aborts = AbortsHere(self._heard)
+        runtime = replace(runtime, aborts=self._aborts)
         if runtime.background is None:
             runtime = replace(runtime, background=InThisProcess(runtime))
         self._runtime = runtime
         self._agent = agent
-        self._bell = bell
-        self._handlers: dict[str, list[Handler]] = defaultdict(list)
         self._owners: dict[str, str] = {}
         self._driving: dict[str, asyncio.Task[None]] = {}
         self._queued: dict[str, asyncio.Task[None]] = {}
@@ -87,9 +87,6 @@ class InProcess:
         self._settling: dict[str, set[asyncio.Task[Any]]] = defaultdict(set)
         self._aborting: set[asyncio.Task[Any]] = set()
         self._remembering = Chores()
-        self._following: Counter[str] = Counter()
-        self._told: dict[str, int] = {}
-        """The newest event of a run that handlers have seen."""
         self._newest: str | None = None
         self._state = AgentState()
 
@@ -102,7 +99,7 @@ class InProcess:
         max_iterations: int | None,
     ) -> Result:
         """Run until the end or a suspension."""
-        streamed = any(self._handlers[d] for d in _DELTAS)
+        streamed = self._followers.any_of(*_DELTAS)
         run_id = await self._accept(input, thread_id, resource_id, max_iterations, streamed)
         return await self._go_on(run_id)
 
@@ -136,11 +133,13 @@ class InProcess:
 
     def on(self, event: str, handler: Handler) -> None:
         """Call `handler` with each event of this type."""
-        self._handlers[event].append(handler)
+        self._followers.on(event, handler)
 
     def abort(self) -> None:
         """Cancel what runs. The runs end as cancelled; their `generate` answers then."""
-        for run_id, task in list(self._driving.items()):
+        settling = {run_id: next(iter(t)) for run_id, t in self._settling.items() if t}
+        for run_id, task in {**settling, **self._driving}.items():
+            self._aborts.abort(run_id)
             # Handed over to the loop, as a tool may call this in a thread of its own.
             task.get_loop().call_soon_threadsafe(self._cancel_soon, run_id)
 
@@ -177,7 +176,7 @@ class InProcess:
         if head is not None and head.agent != self._agent.name:
             raise InvalidRequest("the thread belongs to another agent", thread_id=thread_id)
         if head is not None and head.active_run is not None:
-            await self._go_on_without_expired(owner, head.active_run)
+            await self._go_on_without(owner, head.active_run)
         content = input if isinstance(input, str) else _PARTS.validate_python(list(input))
         request = StartRun(
             content, stream=streamed, max_iterations=max_iterations, thread_given=thread_given
@@ -205,8 +204,7 @@ class InProcess:
 
     async def _settled_first(self, run_id: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """The result of what settles calls. Handlers are told what happens from here on."""
-        if not self._following[run_id]:
-            self._told[run_id] = await self._last_seq(run_id)
+        await self._followers.begin(self._owner(run_id), run_id)
         # Registered before anything is decided: no turn may begin between a decision and its call.
         settling = asyncio.create_task(work())
         self._settling[run_id].add(settling)
@@ -254,32 +252,29 @@ class InProcess:
             await self._branch(owner, run_id, waiting_call(call, now), _EXPIRED)
         return True
 
-    async def _go_on_without_expired(self, owner: str, run_id: str) -> None:
-        """What holds a thread only with calls that have expired goes on, and may let go of it."""
-        if self._owners.get(run_id) != owner or run_id in self._driving:
+    async def _go_on_without(self, owner: str, run_id: str) -> None:
+        """A run that was aborted, or holds a thread only with calls that have expired, lets go of it."""
+        if self._owners.get(run_id) != owner:
+            return
+        if self._aborts.stops(run_id) and run_id in self._driving:
+            await asyncio.wait({self._driving[run_id]})
+            return
+        if run_id in self._driving:
             return
         if await self._settled_first(run_id, partial(self._expire, owner, run_id)):
             await self._go_on(run_id)
 
-    async def _last_seq(self, run_id: str) -> int:
-        """The newest event that there is."""
-        last = 0
-        while True:
-            page = await self._runtime.journal.events(self._owner(run_id), run_id, last, 1_000)
-            if not page.items:
-                return last
-            last = page.last_seq
-
     async def _go_on(self, run_id: str) -> Result:
         driving = self._drive_in_background(run_id)
         try:
-            if any(self._handlers.values()):
-                async for _ in self._follow(run_id, driving, self._told.get(run_id, 0)):
-                    pass
+            if self._followers.any_of():
+                await self._followers.tell(self._owner(run_id), run_id, driving)
             await asyncio.shield(driving)
         except asyncio.CancelledError:
             # The caller gave up (a time-out around `generate`): the thread must not stay taken.
             self._cancel_soon(run_id)
+            if run_id == self._newest and not driving.done():
+                self._state = AgentState(status="cancelled")
             raise
         return await self._result(run_id)
 
@@ -293,52 +288,9 @@ class InProcess:
         run_id = await self._accept(input, thread_id, resource_id, max_iterations, True)
         # A consumer that leaves early leaves the run alone: it goes on.
         driving = self._drive_in_background(run_id)
-        async for event in self._follow(run_id, driving, 0):
+        async for event in self._followers.follow(self._owner(run_id), run_id, driving, 0):
             yield event
         await asyncio.shield(driving)
-
-    async def _follow(
-        self, run_id: str, driving: asyncio.Task[None], after: int
-    ) -> AsyncIterator[Event]:
-        owner = self._owner(run_id)
-        self._following[run_id] += 1
-        try:
-            while True:
-                at_rest = driving.done()
-                self._bell.clear()
-                page = await self._runtime.journal.events(owner, run_id, after, 1_000)
-                for event in page.items:
-                    await self._tell(event)
-                    yield event
-                after = max(after, page.last_seq)
-                if page.done or (at_rest and not page.items):
-                    return
-                if not page.items:
-                    await self._rung()
-        finally:
-            self._following[run_id] -= 1
-
-    async def _rung(self) -> None:
-        try:
-            await asyncio.wait_for(self._bell.wait(), _LOOK_EVERY_S)
-        except TimeoutError:
-            return
-        except RuntimeError:
-            # The bell hangs in the loop of an earlier `asyncio.run`.
-            await asyncio.sleep(_LOOK_EVERY_S)
-
-    async def _tell(self, event: Event) -> None:
-        """Tell handlers, each event once. What they raise is theirs and ends no run."""
-        if event.seq <= self._told.get(event.run_id, 0):
-            return
-        self._told[event.run_id] = event.seq
-        for handler in self._handlers[event.type]:
-            try:
-                answer = handler(event)
-                if asyncio.iscoroutine(answer):
-                    await answer
-            except Exception:
-                logger.exception("a handler of %r failed", event.type)
 
     def _drive_in_background(self, run_id: str) -> asyncio.Task[None]:
         """The drive that does what there is to do now: one at a time for a run."""
@@ -355,13 +307,23 @@ class InProcess:
         for tasks in (self._driving, self._queued):
             if tasks.get(run_id) is task:
                 del tasks[run_id]
-        self._bell.set()
+        if run_id not in self._driving:
+            self._aborts.forget(run_id)
+        self._followers.ring()
+
+    async def _heard(self, run_id: str) -> None:
+        await self._followers.heard(self._owner(run_id), run_id)
 
     def _cancel_soon(self, run_id: str) -> None:
-        work = cancel(self._runtime, self._owners[run_id], run_id)
-        task = asyncio.get_running_loop().create_task(work)
+        self._aborts.abort(run_id)
+        self._aborts.ring(run_id)
+        task = asyncio.get_running_loop().create_task(self._cancelled(run_id))
         self._aborting.add(task)
         task.add_done_callback(self._aborting.discard)
+
+    async def _cancelled(self, run_id: str) -> None:
+        await cancel(self._runtime, self._owners[run_id], run_id)
+        await self._result(run_id)
 
     async def _drive(self, owner: str, run_id: str, before: asyncio.Task[None] | None) -> None:
         """What the state machine does: Turn until the run is over or waits, then Remember, which nobody

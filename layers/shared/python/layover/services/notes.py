@@ -6,7 +6,7 @@ from typing import Any
 
 from layover.context.transcript import response_messages
 from layover.declare.agent import Agent
-from layover.errors import InvalidRequest, LayoverError, TooLarge
+from layover.errors import LayoverError, TooLarge, UnknownAgent
 from layover.memory import facts
 from layover.memory.notes import profile_key
 from layover.ports import Runtime
@@ -32,7 +32,7 @@ class Profile(Value):
 
 
 async def get_profile(runtime: Runtime, owner: str, agent: str) -> Profile:
-    """The owner's profile with this agent. Raises InvalidRequest for an agent that never was there."""
+    """The owner's profile with this agent. Raises UnknownAgent where there never was one."""
     (note,) = await runtime.memory.read_notes(owner, [profile_key(agent)])
     if note.version == 0:
         _check_agent(runtime, agent)
@@ -109,8 +109,7 @@ async def _asked(
 
 def _check_agent(runtime: Runtime, agent: str) -> None:
     if agent not in runtime.agents():
-        error = {"loc": ["query", "agent"], "msg": "no such agent", "type": "unknown_agent"}
-        raise InvalidRequest("there is no such agent", [error])
+        raise UnknownAgent(runtime.agents(), "query")
 
 
 def _view(agent: str, note: Note) -> Profile:

@@ -23,6 +23,8 @@ class WaitingCall(Value):
     attempt: int
     timeout_s: int
     status: str = "waiting"
+    pause_s: int = 0
+    """Rest so long before the token is given out: the last answer was no decision."""
 
 
 class AwaitPayload(RunPayload):

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from layover.declare.agent import Agent
-from layover.errors import ConfigurationError
+from layover.errors import ConfigurationError, shown_names
 from layover.memory import recall
 from layover.memory.embedding import embed
 from layover.ports import Embedder, Runtime
@@ -142,7 +142,7 @@ async def _probed(embedder: Embedder | None, known: _New | None = None) -> _New 
 def _agents(runtime: Runtime, name: str | None) -> list[Agent]:
     agents = runtime.agents()
     if name is not None and name not in agents:
-        raise ConfigurationError(f"there is no agent {name!r}")
+        raise ConfigurationError(f"there is no agent {name!r}, only {shown_names(agents)}")
     chosen = [agents[name]] if name is not None else list(agents.values())
     if runtime.embedder is None and not any(_has_own(a) for a in chosen):
         raise ConfigurationError("no embedder is set (LAYOVER_EMBEDDER_MODEL)")

@@ -16,6 +16,7 @@ from layover.ports import RunLog, Runtime
 from layover.services.callback import CALLBACK, decision_from_callback
 from layover.services.decision_checks import LONGEST_REASON
 from layover.services.ending import SYSTEM
+from layover.services.history import BRANCH_EVENTS, spend
 from layover.services.payloads import AwaitPayload, ResumePayload, WaitingCall
 from layover.services.text import cleaned
 from layover.services.turn import agent_of
@@ -27,7 +28,12 @@ from layover.values.run import CallRecord, CallState, Decision, DecisionKind, St
 logger = logging.getLogger("layover")
 
 SKEW = timedelta(minutes=1)
-"""A time-out so long before a call expires is a caller's own word for a failure."""
+"""A time-out so long before a call expires is none of ours."""
+DENIED = "Denied"
+"""The error of SendTaskFailure that is a person's denial. Any other may be the platform's: it decides
+nothing."""
+MAX_PAUSE_S = 60
+"""The longest rest between two tokens of a call; less than what the sweeper grants a branch."""
 DECIDED = {"layover": "decided"}
 """What our own wake-up says: look at the record."""
 
@@ -87,11 +93,20 @@ async def resume(runtime: Runtime, payload: ResumePayload) -> WaitingCall:
         if call.undecided:
             call = await _decided(runtime, payload, log, call)
             if call.undecided:
-                return waiting_call(call, runtime.clock.now())
-        return await _settle(runtime, log, call)
+                return await _wait_again(runtime, payload, call)
+        return await _settle(runtime, payload, log, call)
     except (Fenced, Stopped):
         logger.info("the call was settled elsewhere", extra={"run_id": payload.run_id})
         return _done(payload.call)
+
+
+async def _wait_again(runtime: Runtime, payload: ResumePayload, call: CallRecord) -> WaitingCall:
+    """The call waits on a new token: at once after a wake-up, later and later after what was no decision
+    (a fault of the platform, an answer of another shape)."""
+    await spend(runtime, payload, BRANCH_EVENTS)
+    woken = _answer(payload)[1] == DECIDED or payload.call.attempt != call.attempt
+    pause_s = 0 if woken else min(max(1, 2 * payload.call.pause_s), MAX_PAUSE_S)
+    return waiting_call(call, runtime.clock.now(), pause_s)
 
 
 async def _decided(
@@ -113,15 +128,12 @@ def _from_output(
     runtime: Runtime, payload: ResumePayload, agent: str, call: CallRecord
 ) -> Decision | None:
     """An outside caller's output is validated like an HTTP body; None leaves the call waiting."""
-    now, output = runtime.clock.now(), payload.output
-    # What a token was answered with comes inside `answer`: what lies bare is an error, or comes from
-    # an execution that began before there was an `answer`.
-    is_answer = isinstance(output, dict) and output.keys() == {"answer"}
-    output = output["answer"] if is_answer else output
+    now = runtime.clock.now()
+    is_answer, output = _answer(payload)
     if output == DECIDED or payload.call.attempt != call.attempt:
         return None
     if not is_answer and isinstance(output, dict) and "Error" in output:
-        return _from_error(output, call, now)
+        return _from_error(payload.run_id, output, call, now)
     try:
         return decision_from_callback(runtime, agent, call, output, now)
     except InvalidRequest as error:
@@ -132,22 +144,41 @@ def _from_output(
         return None
 
 
-def _from_error(output: dict[str, Any], call: CallRecord, now: datetime) -> Decision | None:
+def _answer(payload: ResumePayload) -> tuple[bool, Any]:
+    """What a token was answered with comes inside `answer` (True): what lies bare is an error, or comes
+    from an execution that began before there was an `answer`."""
+    output = payload.output
+    if isinstance(output, dict) and output.keys() == {"answer"}:
+        return True, output["answer"]
+    return False, output
+
+
+def _from_error(
+    run_id: str, output: dict[str, Any], call: CallRecord, now: datetime
+) -> Decision | None:
+    """A denial is `Denied`, an expiry `States.Timeout` when it is time. None: nobody decided."""
     expires_at = call.suspension.expires_at if call.suspension else None
     if output["Error"] == "States.Timeout" and expires_at is not None and expires_at <= now + SKEW:
         # The state machine's clock may be ahead of ours: then the call waits a moment more.
         if expires_at > now:
             return None
         return Decision(kind=DecisionKind.EXPIRED, decided_by=SYSTEM, via=Via.SYSTEM, at=now)
-    # Both are optional in SendTaskFailure.
-    told = output.get("Cause") or output["Error"]
-    reason = cleaned(str(told)[:LONGEST_REASON]) if told else None
+    if output["Error"] != DENIED:
+        logger.warning(
+            "a token ended with an error that is no denial: the call waits on a new token",
+            extra={"run_id": run_id, "error": cleaned(str(output["Error"])[:256])},
+        )
+        return None
+    # The cause is optional in SendTaskFailure.
+    reason = cleaned(str(output.get("Cause") or DENIED)[:LONGEST_REASON])
     return Decision(
         kind=DecisionKind.DENIED, decided_by=CALLBACK, via=Via.CALLBACK, at=now, reason=reason
     )
 
 
-async def _settle(runtime: Runtime, log: RunLog, call: CallRecord) -> WaitingCall:
+async def _settle(
+    runtime: Runtime, payload: ResumePayload, log: RunLog, call: CallRecord
+) -> WaitingCall:
     if call.state is CallState.SETTLED:
         return _done(_item(call))
     state = RunState(log.snapshot)
@@ -158,7 +189,7 @@ async def _settle(runtime: Runtime, log: RunLog, call: CallRecord) -> WaitingCal
     except RunFailed:
         # The turn that follows ends the run with this error; nothing can be settled without code.
         return _done(_item(call))
-    stopping = Stopping()
+    stopping = Stopping(log, runtime.aborts)
     calls = Calls(
         log,
         state,
@@ -171,7 +202,7 @@ async def _settle(runtime: Runtime, log: RunLog, call: CallRecord) -> WaitingCal
     await watched(log, calls.settle(step, call), stopping)
     settled = state.calls[call.key]
     if settled.undecided:
-        return waiting_call(settled, runtime.clock.now())
+        return await _wait_again(runtime, payload, settled)
     return _done(_item(settled))
 
 

@@ -13,6 +13,7 @@ from layover.services.cancel import cancel as end_cancelled
 from layover.services.cursors import seal, unseal_one
 from layover.services.threads import head_of
 from layover.services.views import run_view
+from layover.services.waits import place_to_wait
 from layover.values.event import EventPage
 from layover.values.page import Page
 from layover.values.run import Run, RunMeta, RunSnapshot, Status
@@ -40,14 +41,15 @@ class Pace:
 async def get(
     runtime: Runtime, owner: str, run_id: str, wait: float = 0, pace: Pace | None = None
 ) -> Run:
-    """One run, after waiting up to `wait` seconds until it is suspended or over. Raises NotFound."""
+    """One run, after waiting up to `wait` seconds until it is suspended or over; a caller who has too many
+    such requests is answered at once. Raises NotFound."""
 
     async def look() -> RunMeta | None:
         return await runtime.journal.run(owner, run_id)
 
     if wait > 0:
         await meta_of(runtime, owner, run_id)
-        await _until(look, _settled, wait, pace or Pace())
+        await _until(runtime, owner, look, _settled, wait, pace or Pace())
     return run_view(await snapshot_of(runtime, owner, run_id))
 
 
@@ -109,13 +111,14 @@ async def events(
     wait: float = 0,
     pace: Pace | None = None,
 ) -> EventPage:
-    """Events with seq > `after`, after waiting up to `wait` seconds for the first. Raises NotFound."""
+    """Events with seq > `after`, after waiting up to `wait` seconds for the first (as `get`). Raises
+    NotFound."""
     await meta_of(runtime, owner, run_id)
 
     async def look() -> EventPage:
         return await runtime.journal.events(owner, run_id, min(after, MAX_SEQ), limit)
 
-    page = await _until(look, lambda p: bool(p.items) or p.done, wait, pace or Pace())
+    page = await _until(runtime, owner, look, _has_news, wait, pace or Pace())
     return page if page.items else page.model_copy(update={"last_seq": after})
 
 
@@ -145,19 +148,33 @@ async def _check_thread(runtime: Runtime, meta: RunMeta) -> None:
         raise NotFound("there is no such run", run_id=meta.id)
 
 
+def _has_news(page: EventPage) -> bool:
+    return bool(page.items) or page.done
+
+
 def _settled(meta: RunMeta | None) -> bool:
     return meta is None or meta.shown_status is Status.SUSPENDED or meta.status.over
 
 
 async def _until(
-    look: Callable[[], Awaitable[T]], enough: Callable[[T], bool], wait: float, pace: Pace
+    runtime: Runtime,
+    owner: str,
+    look: Callable[[], Awaitable[T]],
+    enough: Callable[[T], bool],
+    wait: float,
+    pace: Pace,
 ) -> T:
-    """What `look` finds first that is enough, or at last. Looks every 50 ms, slowing to 500 ms."""
-    end = pace.now() + min(max(wait, 0), MAX_WAIT)
-    delay = _FIRST_DELAY
+    """What `look` finds first that is enough, or at last. A place is taken only where there is something
+    to wait for; without one the answer is what was found first."""
     found = await look()
-    while not enough(found) and (left := end - pace.now()) > 0:
-        await pace.sleep(min(delay, left))
-        delay = min(delay * 1.3, _LAST_DELAY)
-        found = await look()
-    return found
+    if wait <= 0 or enough(found):
+        return found
+    async with place_to_wait(runtime, owner) as may_wait:
+        # Looks every 50 ms, slowing to 500 ms.
+        end = pace.now() + (min(wait, MAX_WAIT) if may_wait else 0)
+        delay = _FIRST_DELAY
+        while not enough(found) and (left := end - pace.now()) > 0:
+            await pace.sleep(min(delay, left))
+            delay = min(delay * 1.3, _LAST_DELAY)
+            found = await look()
+        return found

@@ -10,6 +10,7 @@ from layover.engine.state import RunState
 from layover.errors import Fenced, RunFailed
 from layover.ports import Runtime
 from layover.services.ending import end_even_unsaved
+from layover.services.history import SETTLE_EVENTS, room_for
 from layover.services.payloads import SettlePayload
 from layover.services.turn import head_of
 from layover.values.run import MAX_ATTEMPTS, Status
@@ -17,13 +18,15 @@ from layover.values.run import MAX_ATTEMPTS, Status
 
 async def settle(runtime: Runtime, payload: SettlePayload) -> Mapping[str, Any]:
     """`again`: fewer than five attempts since the last journaled step; `over`: the run has failed now;
-    `left`: it is over, or another execution drives it."""
+    `left`: it is over, or another execution drives it (also one that starts now: this one's history is
+    as long as may be)."""
     run = await runtime.journal.run(payload.owner, payload.run_id)
     if run is None or run.status is not Status.RUNNING or run.execution != payload.execution:
         return {"status": "left"}
     logs.name(thread_id=run.thread_id)
     if run.attempts < MAX_ATTEMPTS:
-        return {"status": "again"}
+        room = await room_for(runtime, payload, SETTLE_EVENTS)
+        return {"status": "again" if room else "left"}
     log = await runtime.journal.force(payload.owner, payload.run_id)
     if log is None:
         return {"status": "left"}

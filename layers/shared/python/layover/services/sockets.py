@@ -18,6 +18,7 @@ from layover.ports import Runtime, SocketPorts
 from layover.ports.sockets import SocketGone, SocketUnsure
 from layover.services.push import Pushing
 from layover.services.runs import MAX_SEQ, meta_of
+from layover.values.lease import MAX_SOCKETS
 from layover.values.run import RunMeta
 from layover.values.socket import (
     MOST_FOLLOWERS,
@@ -87,7 +88,7 @@ async def make_ticket(
 
 
 async def connect(runtime: Runtime, connection_id: str, ticket: str) -> bool:
-    """Record a connection whose ticket is good: False for any other."""
+    """Record a connection whose ticket is good: False for any other. Raises LimitReached."""
     # `url` has the ticket already; some clients append it once more.
     named = _TICKET.match(ticket)
     if named is None:
@@ -96,14 +97,15 @@ async def connect(runtime: Runtime, connection_id: str, ticket: str) -> bool:
     found = await _ports(runtime).connections.redeem(named[0], now)
     if found is None or _expired(found.token_expires_at, now):
         return False
-    await _ports(runtime).connections.open(
-        Connection(
-            id=connection_id,
-            owner=found.owner,
-            token_expires_at=found.token_expires_at,
-            ends_at=now + CONNECTION_LIVES + RECORDS_LIVE,
-        )
+    connection = Connection(
+        id=connection_id,
+        owner=found.owner,
+        token_expires_at=found.token_expires_at,
+        ends_at=now + CONNECTION_LIVES + RECORDS_LIVE,
     )
+    if not await runtime.leases.take(connection.lease, MAX_SOCKETS, now):
+        raise LimitReached(f"{MAX_SOCKETS} connections of this user are open already")
+    await _ports(runtime).connections.open(connection)
     return True
 
 

@@ -31,7 +31,7 @@ from layover.services.text import cleaned, json_size
 from layover.services.threads import head_of
 from layover.services.views import run_view
 from layover.values.base import compact_json
-from layover.values.message import FilePart, InputPart, Message, Role, TextPart
+from layover.values.message import MAX_URL, FilePart, InputPart, Message, Role, TextPart
 from layover.values.run import (
     INTERRUPTED_TOOLS_HAVE,
     OnBusy,
@@ -50,7 +50,6 @@ PATIENCE_S = 8.0
 """How long the head of a thread may move under us: each time somebody else got ahead."""
 _FIRST_PAUSE_S = 0.02
 _LONGEST_PAUSE_S = 0.5
-_MAX_URL = 8192
 _log = logging.getLogger("layover")
 
 
@@ -273,7 +272,7 @@ def _check_file(index: int, part: FilePart) -> None:
 def _is_https(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        return parts.scheme == "https" and bool(parts.hostname) and len(url) <= _MAX_URL
+        return parts.scheme == "https" and bool(parts.hostname) and len(url) <= MAX_URL
     except ValueError:
         return False
 

@@ -13,6 +13,7 @@ from layover.errors import LayoverError, RetryableError, RunFailed
 from layover.ports import Runtime, Watched
 from layover.services.branches import busy, tend
 from layover.services.cancel import cancel
+from layover.services.due import expire
 from layover.services.ending import end_even_unsaved, start_execution
 from layover.services.erase import erase
 from layover.services.retire import retire
@@ -47,6 +48,7 @@ async def sweep(runtime: Runtime, erase_until: timedelta = ERASE_UNTIL) -> dict[
                 "the sweeper could not help",
                 extra={**asdict(watched), "owner": None, "cause": type(error).__name__},
             )
+    done.update(await expire(runtime, seen, end))
     return dict(done)
 
 
@@ -80,11 +82,22 @@ async def _look(runtime: Runtime, watched: Watched, seen: datetime, end: float) 
             # Its other branches may wait for a year: what runs next finds all calls as they are.
             await runtime.callbacks.stop(run.execution, "a branch left its call")
             return await succeed(runtime, run)
+        if run.history > runtime.settings.max_history:
+            return await _shorten(runtime, run, seen)
         calm = CALM if run.shown_status is Status.SUSPENDED and not run.decided else 1
         await _later(runtime, run, seen, calm, abandoned_at)
         return "driven"
     if run.lost_at is None or run.lost_at + runtime.settings.sweep_patience > runtime.clock.now():
         return await _lost(runtime, run, seen)
+    return await succeed(runtime, run)
+
+
+async def _shorten(runtime: Runtime, run: RunMeta, seen: datetime) -> str:
+    """A run whose execution's history is long goes on in a new one, once no call is being made."""
+    if run.execution is None or await busy(runtime, run):
+        await _later(runtime, run, seen)
+        return "driven"
+    await runtime.callbacks.stop(run.execution, "its history is long")
     return await succeed(runtime, run)
 
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from layover.errors import InvalidRequest, NotFound, RetryableError, TooLarge
+from layover.errors import InvalidRequest, NotFound, RetryableError, TooLarge, UnknownAgent
 from layover.ports import Runtime
 from layover.services.cursors import seal, unseal_one
 from layover.services.erase import erase
+from layover.services.retention import watch_thread
 from layover.services.text import cleaned, json_size
 from layover.services.views import thread_view
 from layover.values.page import Page
@@ -30,10 +31,9 @@ _log = logging.getLogger("layover")
 async def create(
     runtime: Runtime, owner: str, agent: str, title: str | None, metadata: Mapping[str, Any]
 ) -> Thread:
-    """A new, empty thread. Raises InvalidRequest for an agent that is not there."""
+    """A new, empty thread. Raises UnknownAgent."""
     if agent not in runtime.agents():
-        error = {"loc": ["body", "agent"], "msg": "no such agent", "type": "unknown_agent"}
-        raise InvalidRequest("there is no such agent", [error])
+        raise UnknownAgent(runtime.agents())
     now = runtime.clock.now()
     head = ThreadHead(
         id=runtime.ids.new("thread"),
@@ -45,6 +45,7 @@ async def create(
         updated_at=now,
     )
     await runtime.journal.put_thread(head)
+    await watch_thread(runtime, owner, head.id)
     return thread_view(head, None)
 
 
@@ -112,14 +113,22 @@ async def edit(
 
 
 async def delete(
-    runtime: Runtime, owner: str, thread_id: str, within: timedelta = ERASE_WITHIN
+    runtime: Runtime,
+    owner: str,
+    thread_id: str,
+    *,
+    forget_profile: bool = False,
+    within: timedelta = ERASE_WITHIN,
 ) -> None:
     """From now on the thread is gone for its owner; its run is cancelled. Raises NotFound.
+
+    `forget_profile`: with it goes what its agent knows of the owner, whole: the facts do not say which
+    thread they come from, and one that is left would tell of it.
 
     Erasing may take longer than `within`, or fail for the moment (the database sleeps): the head stays
     deleted, which is what the sweeper looks for, and late writers find it so."""
     await head_of(runtime, owner, thread_id)
-    await runtime.journal.mark_deleted(owner, thread_id)
+    await runtime.journal.mark_deleted(owner, thread_id, forget_profile=forget_profile)
     try:
         async with asyncio.timeout(within.total_seconds()):
             await erase(runtime, owner, thread_id)

@@ -13,7 +13,8 @@ from layover.errors import DefinitionError, Fenced, RunFailed
 from layover.ports import Deadline, RunLog, Runtime
 from layover.services.allowance import reached_today
 from layover.services.context import given_for
-from layover.services.ending import end_run, start_execution
+from layover.services.ending import end_run
+from layover.services.history import BRANCH_EVENTS, PAUSE_EVENTS, room_for, succeed
 from layover.services.node_history import remember_turn
 from layover.services.payloads import RunPayload
 from layover.services.unsaved import save_unsaved
@@ -23,9 +24,6 @@ from layover.values.thread import ThreadHead
 
 logger = logging.getLogger("layover")
 
-MAX_TURNS = 1_000
-"""Of one execution: its history takes 25,000 events (DESIGN 1)."""
-
 Answer = Mapping[str, Any]
 """`status`: suspended | yielded | compact | paused | over | left; `waiting`: the Map's items."""
 
@@ -33,12 +31,13 @@ Answer = Mapping[str, Any]
 async def turn(runtime: Runtime, payload: RunPayload, deadline: Deadline) -> Answer:
     """One invocation's worth of a run. Raises RetryableError, AttemptsUsedUp."""
     if await runtime.allowance.stopped():
-        return _answer("paused")
+        room = await room_for(runtime, payload, PAUSE_EVENTS)
+        return _answer("paused" if room else "left")
     log = await runtime.journal.take(payload.owner, payload.run_id, payload.execution)
     if log is None:
         return await _not_mine(runtime, payload)
     try:
-        return await _turn(runtime, log, deadline)
+        return await _turn(runtime, payload, log, deadline)
     except Fenced:
         logger.info("another attempt holds the run", extra={"run_id": payload.run_id})
         return await _not_mine(runtime, payload, log.snapshot.meta.epoch)
@@ -55,7 +54,7 @@ async def _not_mine(runtime: Runtime, payload: RunPayload, epoch: int | None = N
     return _answer("yielded" if mine else "left")
 
 
-async def _turn(runtime: Runtime, log: RunLog, deadline: Deadline) -> Answer:
+async def _turn(runtime: Runtime, payload: RunPayload, log: RunLog, deadline: Deadline) -> Answer:
     meta = log.snapshot.meta
     logs.name(thread_id=meta.thread_id)
     head = await head_of(runtime, meta)
@@ -70,15 +69,13 @@ async def _turn(runtime: Runtime, log: RunLog, deadline: Deadline) -> Answer:
     loop = Loop(runtime, log, agent, given, deadline)
     progress = await loop.advance()
     if isinstance(progress, Suspended):
-        now = runtime.clock.now()
-        waiting = [waiting_call(c, now).model_dump() for c in progress.waiting]
-        return _answer("suspended", waiting)
+        return await _suspended(runtime, payload, progress)
     if isinstance(progress, Over):
         state = await _at_the_end(runtime, loop.state, progress)
         await remember_turn(runtime, agent, state, progress, given.history)
         await end_run(runtime, log, state, head, progress)
         return _answer("over")
-    return await _yielded(runtime, meta, progress)
+    return await _yielded(runtime, payload, meta, progress)
 
 
 async def _at_the_end(runtime: Runtime, state: RunState, over: Over) -> RunState:
@@ -101,13 +98,20 @@ async def _may_begin(runtime: Runtime, log: RunLog) -> None:
         raise RunFailed(reached, type="LimitReached", run_id=log.snapshot.meta.id)
 
 
-async def _yielded(runtime: Runtime, meta: RunMeta, how: Yielded) -> Answer:
+async def _suspended(runtime: Runtime, payload: RunPayload, how: Suspended) -> Answer:
+    """Wait, in a fresh execution if this one's history may not hold all branches. A run that waits is in
+    order: whatever goes wrong while it does, it has all its attempts again."""
+    if not await room_for(runtime, payload, BRANCH_EVENTS * len(how.waiting), fresh=True):
+        return _answer("left")
+    now = runtime.clock.now()
+    return _answer("suspended", [waiting_call(c, now).model_dump() for c in how.waiting])
+
+
+async def _yielded(runtime: Runtime, payload: RunPayload, meta: RunMeta, how: Yielded) -> Answer:
     """Go on in a fresh invocation; after many, in a fresh execution (its history has a limit)."""
-    if meta.turns < MAX_TURNS:
+    if meta.history <= runtime.settings.max_history:
         return _answer("compact" if how.context else "yielded")
-    n = await runtime.journal.succeed(meta.owner, meta.id, meta.execution)
-    if n is not None:
-        await start_execution(runtime, meta.owner, meta.id, n)
+    await succeed(runtime, meta.owner, meta.id, payload.execution)
     return _answer("left")
 
 

@@ -30,7 +30,8 @@ class Environment(BaseModel):
     database_auth: Literal["url", "iam"] = Field(default="url", alias="LAYOVER_DATABASE_AUTH")
     """`url`: what the URLs say is all. `iam`: a signed token is the password of each connection."""
     database_waking_s: float = Field(default=0, ge=0, alias="LAYOVER_DATABASE_WAKING_S")
-    """Turn waits for a sleeping database (90 s): history is never skipped. `api` never does."""
+    """Turn waits for a sleeping database (90 s): history is never skipped. `api` waits for as long as
+    its caller does (20 s)."""
     agents: str = Field(default="user_agents", alias="LAYOVER_AGENTS")
     provider: Literal["openai", "bedrock"] = Field(default="openai", alias="LAYOVER_PROVIDER")
     """`bedrock`: signed with the role, in its own region; neither a key nor OPENAI_BASE_URL is read."""
@@ -50,6 +51,8 @@ class Environment(BaseModel):
     extractor_model: str | None = Field(default=None, alias="LAYOVER_EXTRACTOR_MODEL")
     title_model: str | None = Field(default=None, alias="LAYOVER_TITLE_MODEL")
     log_level: str = Field(default="INFO", alias="LAYOVER_LOG_LEVEL")
+    log_file: str | None = Field(default=None, alias="LAYOVER_LOG_FILE")
+    """Of the function, on one machine: answers with status 500 name it."""
 
     node_memory_days: int | None = Field(default=None, ge=1, alias="LAYOVER_NODE_MEMORY_DAYS")
     scope: str = Field(default="layover/use", alias="LAYOVER_SCOPE")
@@ -61,11 +64,21 @@ class Environment(BaseModel):
     client_id: str | None = Field(default=None, alias="LAYOVER_CLIENT_ID")
     daily_tokens: int | None = Field(default=None, ge=1, alias="LAYOVER_DAILY_TOKENS")
     daily_cost_usd: Decimal | None = Field(default=None, gt=0, alias="LAYOVER_DAILY_COST_USD")
+    docs: bool = Field(default=True, alias="LAYOVER_DOCS")
+    max_user_waits: int = Field(default=10, ge=0, alias="LAYOVER_MAX_USER_WAITS")
+    max_waits: int = Field(default=60, ge=0, alias="LAYOVER_MAX_WAITS")
     service: str = Field(default="layover", alias="LAYOVER_SERVICE")
     """Dimension of every metric, and part of every log line: which deployment of an account it is."""
     sweep_patience_s: float = Field(default=60, gt=0, alias="LAYOVER_SWEEP_PATIENCE_S")
     run_retention_days: int = Field(default=30, ge=1, alias="LAYOVER_RUN_RETENTION_DAYS")
     """After its end; the thread's messages stay in the database."""
+    thread_retention_days: int | None = Field(
+        default=None, ge=1, alias="LAYOVER_THREAD_RETENTION_DAYS"
+    )
+    """Without activity; then the thread is deleted."""
+    entry_retention_days: int | None = Field(
+        default=None, ge=1, alias="LAYOVER_ENTRY_RETENTION_DAYS"
+    )
     audit_days: int = Field(default=400, ge=1, alias="LAYOVER_AUDIT_DAYS")
     """After a decision; its row outlives the run, the thread and the user."""
 
@@ -83,8 +96,11 @@ class Environment(BaseModel):
             extractor_model=self.extractor_model,
             title_model=self.title_model,
             log_level=self.log_level,
+            log_file=self.log_file,
             sweep_patience=timedelta(seconds=self.sweep_patience_s),
             run_retention=timedelta(days=self.run_retention_days),
+            thread_retention=_days(self.thread_retention_days),
+            entry_retention=_days(self.entry_retention_days),
             node_memory_days=self.node_memory_days,
             access=Access(
                 scope=self.scope,
@@ -95,6 +111,13 @@ class Environment(BaseModel):
                 issuer=self.issuer,
                 client_id=self.client_id,
             ),
+            docs=self.docs,
+            max_user_waits=self.max_user_waits,
+            max_waits=self.max_waits,
             daily_tokens=self.daily_tokens,
             daily_cost_usd=self.daily_cost_usd,
         )
+
+
+def _days(number: int | None) -> timedelta | None:
+    return None if number is None else timedelta(days=number)

@@ -11,11 +11,12 @@ MAX_FILE = 20 * 1024 * 1024
 """Bytes."""
 MAX_NAME = 255
 """Characters."""
-_TYPE = re.compile(
-    r"(application|audio|font|image|message|model|text|video)/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}"
-    r"(; ?charset=[a-z0-9_-]{1,40})?",
-    re.IGNORECASE,
+MIME_TYPE = (
+    r"(application|audio|font|image|message|model|text|video)/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}"
+    r"(; ?charset=[A-Za-z0-9_-]{1,40})?"
 )
+"""Types that a file may have; the kind may be in capitals as well."""
+_TYPE = re.compile(MIME_TYPE, re.IGNORECASE | re.ASCII)
 
 
 class FileFacts(Value):

@@ -1,9 +1,9 @@
 """Messages and their parts (CONTRACT 3)."""
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from layover.values.base import Json, Time, Value
 from layover.values.decision import DecisionNote
@@ -16,6 +16,26 @@ class Role(StrEnum):
     ASSISTANT = "assistant"
     TOOL = "tool"
     CUSTOM = "custom"
+
+
+MAX_URL = 8192
+"""Characters."""
+_HTTPS = r"^https://[A-Za-z0-9.-]+(:[0-9]{1,5})?([/?#]\S*)?$"
+_ONE_SOURCE: dict[str, Any] = {
+    "oneOf": [
+        {
+            "properties": {"file_id": {"type": "string"}, "url": {"type": "null"}},
+            "required": ["file_id"],
+        },
+        {
+            "properties": {
+                "file_id": {"type": "null"},
+                "url": {"type": "string", "maxLength": MAX_URL, "pattern": _HTTPS},
+            },
+            "required": ["url"],
+        },
+    ]
+}
 
 
 class TextPart(Value):
@@ -58,6 +78,8 @@ class ToolResultPart(Value):
 
 class FilePart(Value):
     """A file of the user's (`file_id`) or elsewhere (`url`, https, never fetched by Layover)."""
+
+    model_config = ConfigDict(json_schema_extra=_ONE_SOURCE)
 
     type: Literal["file"] = "file"
     file_id: str | None = None

@@ -17,6 +17,8 @@ from layover.values.usage import Usage
 
 MAX_ATTEMPTS = 5
 """Attempts since the last journaled step (BEHAVIOUR 5.6)."""
+TURN_EVENTS = 70
+"""Most events that a turn adds to its execution's history, with all its retries and a compaction."""
 MAX_WINDOW = 40
 """Calls that run or wait at once (an inline Map starts 40 branches)."""
 BUDGET_TOOL = "layover.budget"
@@ -216,12 +218,19 @@ class StepRecord(Value):
     slots: tuple[ToolMessageSlot, ...] = ()
     estimated_tokens: int = 0
     """Of its prompt, by our estimate; `usage.input_tokens` is the provider's own count of it."""
+    estimated: Usage | None = None
+    """Where the provider reported no usage: ours."""
     base: ContextBase | None = None
     """What the run pinned: with its first step, and again where a compaction switched in."""
     correction: str | None = None
     """What the model is told before it is asked once more (a reply that fits no schema)."""
     asked_through: str | None = None
     """The last message of the slices that were to be observed ahead by then."""
+
+    @property
+    def counts_as(self) -> Usage:
+        """What limits count."""
+        return self.estimated or self.usage
 
 
 class RunMeta(Value):
@@ -261,8 +270,8 @@ class RunMeta(Value):
     """False while the outcome is over but not in Postgres (DESIGN 2, the end)."""
     decided: frozenset[str] = frozenset()
     """Keys of the calls that are decided and not yet settled."""
-    turns: int = 0
-    """Turns of the present execution."""
+    history: int = 0
+    """Most events that the present execution may have spent of its history."""
     pointed: bool = False
     """Whether approvers who do not own it find it by its id."""
     redriven_at: Time | None = None

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from layover.values.base import Time, Value
+from layover.values.lease import Lease, LeaseKind
 
 MOST_FOLLOWERS = 20
 """Connections that follow one run."""
@@ -35,6 +36,11 @@ class Connection(Value):
     """From then on the connection is closed; None: never."""
     ends_at: Time
     """No connection is older than this: its records may go."""
+
+    @property
+    def lease(self) -> Lease:
+        """What its owner holds while it is open."""
+        return Lease(self.owner, LeaseKind.SOCKET, self.id, self.ends_at)
 
 
 @dataclass(frozen=True)

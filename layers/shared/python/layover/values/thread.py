@@ -47,6 +47,8 @@ class ThreadHead(Value):
     unsaved: tuple[str, ...] = ()
     """Runs that are over and not yet in Postgres, oldest first."""
     deleted: bool = False
+    forget_profile: bool = False
+    """What its agent remembers of the owner goes with the thread."""
     empty_again_at: Time | None = None
     """A deleted thread was emptied; what writes of its runs were on their way is swept up then."""
 

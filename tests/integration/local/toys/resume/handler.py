@@ -16,7 +16,7 @@ def handler(event: dict[str, Any], context: Any) -> Any:
         return {}
     with (folder / f"{event['run_id']}-outputs").open("a") as file:
         file.write(json.dumps(event["output"]) + "\n")
-    return event["call"] | {"status": "done"}
+    return event["call"] | {"status": "done", "pause_s": 0}
 
 
 def _await(event: dict[str, Any], folder: Path) -> None:

@@ -2,8 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from layover.errors import RetryableError
@@ -47,13 +47,33 @@ class S3Blobs:
 
         await asyncio.to_thread(_answered, delete)
 
-    async def delete_prefix(self, prefix: str) -> None:
-        """Delete everything whose key begins with this, a page at a time."""
+    async def put_file(self, key: str, file: IO[bytes], content_type: str) -> None:
+        """Write what a file holds, in parts where it is large."""
+        from boto3.s3.transfer import TransferConfig
+
+        def write() -> None:
+            file.seek(0)
+            self._client().upload_fileobj(
+                file,
+                self._bucket,
+                key,
+                ExtraArgs={"ContentType": content_type},
+                Config=TransferConfig(use_threads=False),
+            )
+
+        await asyncio.to_thread(_answered, write)
+
+    async def delete_prefix(self, prefix: str, before: datetime | None = None) -> None:
+        """Delete everything whose key begins with this (and was written before then), a page at a time."""
 
         def delete() -> None:
             pages = self._client().get_paginator("list_objects_v2")
             for page in pages.paginate(Bucket=self._bucket, Prefix=prefix):
-                keys: list[Any] = [{"Key": o["Key"]} for o in page.get("Contents", [])]
+                keys: list[Any] = [
+                    {"Key": o["Key"]}
+                    for o in page.get("Contents", [])
+                    if before is None or o["LastModified"] < before
+                ]
                 if keys:
                     answer = self._client().delete_objects(
                         Bucket=self._bucket, Delete={"Objects": keys, "Quiet": True}

@@ -56,11 +56,11 @@ class OfflineEmbedder:
 
     @cached_property
     def _model(self) -> "_MiniLM":
-        return _MiniLM(_folder())
+        return _MiniLM(weights_folder())
 
 
-def _folder() -> Path:
-    """Where the package with the weights is."""
+def weights_folder() -> Path:
+    """Where the package with the weights is. Raises ConfigurationError where it is not installed."""
     from importlib.util import find_spec
 
     spec = find_spec(_MODULE)

@@ -7,7 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from layover.adapters.models.faults import ProviderFault, disconnected, from_status, invalid
+from layover.adapters.models.faults import (
+    ProviderFault,
+    disconnected,
+    from_status,
+    invalid,
+    unusable,
+)
 from layover.adapters.models.retrying import Sleep, retrying
 from layover.values.prompt import Embedded
 from layover.values.usage import Usage, tokens_said
@@ -55,6 +61,9 @@ class OpenAIEmbedder:
                 vectors += found
                 usages.append(usage)
         except ProviderFault as fault:
+            client = self._clients.get(asyncio.get_running_loop())
+            url = str(client.base_url) if client else self._base_url or ""
+            fault.name_provider(url, self.model)
             raise fault.error from fault.__cause__
         return Embedded(vectors, self.model, Usage.total(usages) if usages else None)
 
@@ -85,6 +94,8 @@ class OpenAIEmbedder:
             ) from error
         except APIConnectionError as error:
             raise disconnected(error, timeout=isinstance(error, APITimeoutError)) from error
+        except (httpx2.InvalidURL, UnicodeError, ExceptionGroup) as error:
+            raise unusable(error) from error
         answer = _decoded(response.text)
         return _vectors(answer, len(texts)), _usage(answer)
 

@@ -2,7 +2,8 @@
 
 import hashlib
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import IO
 
 from layover.clock import SystemClock
 from layover.ports import BlobFacts, Clock
@@ -36,9 +37,16 @@ class MemoryBlobs:
         """Delete this one."""
         self._blobs.pop(key, None)
 
-    async def delete_prefix(self, prefix: str) -> None:
-        """Delete everything whose key begins with this."""
+    async def put_file(self, key: str, file: IO[bytes], content_type: str) -> None:
+        """Write what a file holds."""
+        file.seek(0)
+        await self.put(key, file.read(), content_type)
+
+    async def delete_prefix(self, prefix: str, before: datetime | None = None) -> None:
+        """Delete everything whose key begins with this (and that was written before then)."""
         for key in await self.keys(prefix):
+            if before is not None and self._blobs[key].facts.modified_at >= before:
+                continue
             del self._blobs[key]
 
     async def head(self, key: str) -> BlobFacts | None:

@@ -3,6 +3,7 @@
 from layover.adapters.inmemory.compaction import InMemoryCompaction
 from layover.adapters.inmemory.entries import InMemoryEntries, store_entries
 from layover.adapters.inmemory.notes import InMemoryNotes
+from layover.adapters.inmemory.personal import InMemoryPersonal
 from layover.adapters.inmemory.recall import InMemoryRecall
 from layover.adapters.inmemory.threads import InMemoryThreads
 from layover.ports.notes import StaleState
@@ -10,7 +11,9 @@ from layover.values.context import Extraction
 from layover.values.note import PROFILE, NoteKey
 
 
-class InMemoryMemory(InMemoryNotes, InMemoryRecall, InMemoryCompaction, InMemoryEntries):
+class InMemoryMemory(
+    InMemoryNotes, InMemoryRecall, InMemoryCompaction, InMemoryEntries, InMemoryPersonal
+):
     """`ports.MemoryStore`, beside the threads that it writes to."""
 
     def __init__(self, threads: InMemoryThreads) -> None:
@@ -18,6 +21,7 @@ class InMemoryMemory(InMemoryNotes, InMemoryRecall, InMemoryCompaction, InMemory
         InMemoryRecall.__init__(self, threads)
         InMemoryCompaction.__init__(self, threads)
         InMemoryEntries.__init__(self, threads)
+        InMemoryPersonal.__init__(self, threads)
         self._threads = threads
         self._extracted: set[tuple[str, str]] = set()
 

@@ -35,6 +35,10 @@ class Shelf:
         self._notes[owner, note.key] = made
         return made
 
+    def notes_of(self, owner: str) -> list[Note]:
+        """All of an owner."""
+        return [note for (o, _), note in self._notes.items() if o == owner]
+
     def forget(self, owner: str, key: NoteKey) -> None:
         """Delete a note."""
         self._notes.pop((owner, key), None)

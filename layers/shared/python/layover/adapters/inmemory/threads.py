@@ -224,6 +224,12 @@ class InMemoryThreads:
         free_superseded(self, owner, thread.entries if thread else {})
         self.shelf.erase(owner, thread_id)
 
+    def drop(self, owner: str, until: datetime) -> None:
+        """Delete the tombstones of threads that were made until then."""
+        for (o, id), thread in list(self._threads.items()):
+            if o == owner and thread.head.deleted and thread.head.created_at <= until:
+                del self._threads[o, id]
+
     def set_title(self, owner: str, thread_id: str, title: str) -> None:
         """Name a thread that has no title yet."""
         thread = self.find(owner, thread_id)

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from layover.errors import LayoverError
-from layover.keys import Keys
 from layover.ports import Blobs
 
 COMPRESS_ABOVE = 2_000
@@ -27,20 +26,18 @@ class Bodies:
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
 
-    async def pack(self, keys: Keys, run_id: str, text: str, among: int = 1) -> dict[str, Any]:
-        """Attributes that hold the text. A spilled body is in S3 before anything refers to it.
-        `among`: how many such bodies one transaction writes."""
+    async def pack(self, folder: str, text: str, among: int = 1) -> dict[str, Any]:
+        """Attributes that hold the text. A spilled body is in S3, in the run's `folder` (`Keys.bodies`),
+        before anything refers to it. `among`: how many such bodies one transaction writes."""
         raw = text.encode()
         if len(raw) <= COMPRESS_ABOVE:
             return {"b": text}
         packed = zlib.compress(raw, 6)
         if len(packed) <= min(SPILL_ABOVE, SHARED // among):
             return {"b": packed}
-        return await self._spill(keys, run_id, packed)
+        return await self._spill(folder, packed)
 
-    async def pack_beside(
-        self, keys: Keys, run_id: str, text: str, among: int = 1
-    ) -> str | bytes | list[str]:
+    async def pack_beside(self, folder: str, text: str, among: int = 1) -> str | bytes | list[str]:
         """One attribute's value, for what stands beside a body: it goes to S3 much earlier, so that
         both together stay an item."""
         raw = text.encode()
@@ -49,7 +46,7 @@ class Bodies:
         packed = zlib.compress(raw, 6)
         if len(packed) <= min(SPILL_BESIDE_ABOVE, SHARED_BESIDE // among):
             return packed
-        spilled = await self._spill(keys, run_id, packed)
+        spilled = await self._spill(folder, packed)
         return [spilled["blob"], spilled["sha256"], str(spilled["size"])]
 
     async def unpack_beside(self, value: str | bytes | Sequence[str]) -> str:
@@ -70,9 +67,9 @@ class Bodies:
             return zlib.decompress(body).decode()
         return await self._fetch(item["blob"], item["sha256"], item["size"], str(item["sk"]))
 
-    async def _spill(self, keys: Keys, run_id: str, packed: bytes) -> dict[str, Any]:
+    async def _spill(self, folder: str, packed: bytes) -> dict[str, Any]:
         digest = hashlib.sha256(packed).hexdigest()
-        key = keys.blob("runs", run_id, digest)
+        key = folder + digest
         await self._blobs.put(key, packed, "application/zlib")
         return {"blob": key, "sha256": digest, "size": len(packed)}
 

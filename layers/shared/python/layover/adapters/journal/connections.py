@@ -8,6 +8,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
+from layover.adapters.journal.leases import TableLeases
 from layover.adapters.journal.table import (
     Above,
     Action,
@@ -30,6 +31,9 @@ from layover.keys import CONNECTION, META, Keys, connection_key, subscription_ke
 from layover.values.socket import Claim, Connection, Held, Line, Ticket
 
 _TICKET = "TICKET"
+_CONNECTIONS = "C#"
+"""Of the owner's index."""
+_PAGE = 100
 
 
 class TableConnections:
@@ -37,6 +41,7 @@ class TableConnections:
 
     def __init__(self, table: Table) -> None:
         self._table = table
+        self._leases = TableLeases(table)
 
     async def put_ticket(self, ticket: Ticket) -> None:
         """See `ports.Connections`."""
@@ -74,20 +79,28 @@ class TableConnections:
             "expires": int(connection.ends_at.timestamp()),
             "gsi2pk": Keys(connection.owner).watch(connection.id) if until else None,
             "gsi2sk": until,
+            "gsi1pk": Keys(connection.owner).partition,
+            "gsi1sk": f"{_CONNECTIONS}{connection.id}",
         }
         await self._table.write(Put(connection_key(connection.id), CONNECTION, item))
 
     async def get(self, connection_id: str) -> Connection | None:
         """See `ports.Connections`."""
         item = await self._item(connection_id)
-        if item is None:
-            return None
-        return Connection(
-            id=item["id"],
-            owner=item["owner"],
-            token_expires_at=_moment(item.get("token_until")),
-            ends_at=from_rfc3339(item["ends_at"]),
-        )
+        return None if item is None else _connection(item)
+
+    async def of(self, owner: str) -> list[str]:
+        """See `ports.Connections`."""
+        ids: list[str] = []
+        after: str | None = None
+        while True:
+            found = await self._table.query_index(
+                Keys(owner).partition, _CONNECTIONS, limit=_PAGE, forward=True, after=after
+            )
+            ids += [item["id"] for item in found]
+            if len(found) < _PAGE:
+                return ids
+            after = found[-1]["gsi1sk"]
 
     async def close(self, connection_id: str) -> None:
         """See `ports.Connections`. The connection itself goes last, once it follows nothing: whoever
@@ -98,6 +111,7 @@ class TableConnections:
             with suppress(ConditionFailed):
                 alone = Delete(connection_key(connection_id), CONNECTION, when=Missing("runs"))
                 await self._table.write(alone)
+            await self._leases.give_back(_connection(item).lease)
 
     async def subscribe(self, line: Line, token_expires_at: datetime | None, after: int) -> bool:
         """See `ports.Connections`. The run's number of subscriptions is part of every condition of
@@ -168,6 +182,15 @@ class TableConnections:
 
     async def _item(self, connection_id: str) -> Item | None:
         return await self._table.get(connection_key(connection_id), CONNECTION)
+
+
+def _connection(item: Item) -> Connection:
+    return Connection(
+        id=item["id"],
+        owner=item["owner"],
+        token_expires_at=_moment(item.get("token_until")),
+        ends_at=from_rfc3339(item["ends_at"]),
+    )
 
 
 def _run(line: Line) -> str:

@@ -52,12 +52,13 @@ class Decisions:
     ) -> None:
         """Record a decision with its events; the call leaves every list of what waits."""
         keys, now = Keys(run.owner), rfc3339(self._clock.now())
-        packed = await self._bodies.pack_beside(keys, run.id, decision.model_dump_json())
+        folder = keys.bodies(run.thread_id, run.id)
+        packed = await self._bodies.pack_beside(folder, decision.model_dump_json())
         left = dict.fromkeys(("gsi1pk", "gsi1sk", "gsi2pk", "gsi2sk"))
         settles = Update(
             keys.run(run.id),
             call.key,
-            set={"decision": packed, **left, **await self._voted(keys, call, votes)},
+            set={"decision": packed, **left, **await self._voted(folder, call, votes)},
             when=_waits(call) if votes is None else _waits_as_voted(call),
         )
         meta = Update(
@@ -70,7 +71,7 @@ class Decisions:
         )
         row = await self._audit.put(AuditRow.of(run, call, decision))
         try:
-            await self._write(keys, run.id, [settles, meta, row], events)
+            await self._write(run, [settles, meta, row], events)
         except TransactionFailed as failure:
             raise _refused(run, call, failure) from failure
 
@@ -87,35 +88,35 @@ class Decisions:
         counts = Update(
             keys.run(run.id),
             call.key,
-            set=await self._voted(keys, call, votes),
+            set=await self._voted(keys.bodies(run.thread_id, run.id), call, votes),
             when=_waits_as_voted(call),
         )
         running = Equals("status", Status.RUNNING.value)
         meta = Update(keys.run(run.id), META, set={"updated_at": now}, when=running)
         row = await self._audit.put(AuditRow.of(run, call, decision, settled=False))
         try:
-            await self._write(keys, run.id, [counts, meta, row], events)
+            await self._write(run, [counts, meta, row], events)
         except TransactionFailed as failure:
             raise _refused(run, call, failure) from failure
 
     async def _voted(
-        self, keys: Keys, call: CallRecord, votes: Sequence[Vote] | None
+        self, folder: str, call: CallRecord, votes: Sequence[Vote] | None
     ) -> dict[str, Any]:
         if votes is None:
             return {}
-        packed = await self._bodies.pack_beside(keys, call.run_id, votes_text(votes))
+        packed = await self._bodies.pack_beside(folder, votes_text(votes))
         return {"votes": packed, "voted": call.voted + 1}
 
-    async def _write(
-        self, keys: Keys, run_id: str, facts: list[Action], events: tuple[Event, ...]
-    ) -> None:
+    async def _write(self, run: RunMeta, facts: list[Action], events: tuple[Event, ...]) -> None:
         """The facts, with their events at the end of the run's log. Raises TransactionFailed."""
-        log = EventLog(self._table, self._bodies, keys, run_id)
+        keys = Keys(run.owner)
+        folder = keys.bodies(run.thread_id, run.id)
+        log = EventLog(self._table, self._bodies, keys, run.id, folder)
         body = await log.body(list(events))
         while True:
             next_seq, closed = await log.tail()
             if closed:
-                raise DecisionAlreadyMade("the run is over", run_id=run_id)
+                raise DecisionAlreadyMade("the run is over", run_id=run.id)
             try:
                 # A batch without events would hold the number of the next one for ever.
                 told = [log.batch(body, next_seq)] if events else []

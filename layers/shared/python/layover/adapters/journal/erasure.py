@@ -1,13 +1,27 @@
-"""The end of a run's records: they expire some time after the run, or go with their thread."""
+"""The end of a run's records: they expire some time after the run, or go with their thread.
+
+What a run has in S3 is below its thread there, so that deleting the thread finds it by prefix, whatever
+became of the records. Those expire by TTL. S3 knows no time that would fit (a run may wait for a year), so a
+run that has anything there is looked at by the sweeper when its records expire (`adapters.journal.dues`)."""
 
 import asyncio
 from contextlib import suppress
 
-from layover.adapters.journal.table import ConditionFailed, Delete, Exists, Put, Table, Update
-from layover.keys import ERASED_PREFIX, META, POINTER, Keys, erased_key, pointer_partition
+from layover.adapters.journal.table import (
+    ConditionFailed,
+    Delete,
+    Equals,
+    Exists,
+    Item,
+    Put,
+    Table,
+    Update,
+)
+from layover.keys import ERASED_PREFIX, META, POINTER, REQUEST, Keys, erased_key, pointer_partition
 from layover.ports import Blobs
 
 _PAGE = 25
+_BESIDE = ("decision", "outcome", "votes")
 _LOWEST, _HIGHEST = " ", "~"
 """Every sort key of a run lies between: META, STEP#..., EVENT#..."""
 
@@ -21,6 +35,10 @@ class Erasure:
 
     async def erase_runs(self, keys: Keys, thread_id: str) -> None:
         """Each run: what it has in S3, its items, META last (it keeps the run in the index)."""
+        await self._erase_runs(keys, thread_id)
+        await self._blobs.delete_prefix(keys.bodies(thread_id))
+
+    async def _erase_runs(self, keys: Keys, thread_id: str) -> None:
         after: str | None = None
         while True:
             found = await self._table.query_index(
@@ -41,27 +59,48 @@ class Erasure:
             for mark in marks:
                 await self._erase_run(keys, thread_id, mark["id"])
                 await self._table.write(Delete(pk, mark["sk"]))
+        await self._blobs.delete_prefix(keys.bodies(thread_id))
 
-    async def retire(self, keys: Keys, run_id: str, expires: int) -> None:
-        """Give every item its time to live, META last: it leaves the watch with that."""
+    async def erase_run(self, keys: Keys, thread_id: str, run_id: str) -> None:
+        """One run whose time is over: TTL comes later, and a record without its body could not be read."""
         pk = keys.run(run_id)
-        low = _LOWEST
+        while items := await self._table.query(pk, _LOWEST, _HIGHEST, limit=_PAGE, forward=False):
+            if any(item.get("pointed") for item in items):
+                await self._table.write(Delete(pointer_partition(run_id), POINTER))
+            await asyncio.gather(*(self._table.write(Delete(pk, item["sk"])) for item in items))
+        await self._blobs.delete_prefix(keys.bodies(thread_id, run_id))
+
+    async def expire(self, keys: Keys, run_id: str, expires: int) -> str | None:
+        """Give every item but META its time to live. Answers the run's thread where anything is in S3.
+
+        Known from the items, not from S3, where a list costs as much as eight writes: what was put there for
+        a record that was never written goes with its thread."""
+        pk, low = keys.run(run_id), _LOWEST
+        thread_id, refers = None, False
         while items := await self._table.query(pk, low, _HIGHEST, limit=_PAGE):
             rest = [i["sk"] for i in items if i["sk"] != META and i.get("expires") != expires]
             await asyncio.gather(*(self._expire(pk, sk, {"expires": expires}) for sk in rest))
             if any(i.get("pointed") for i in items):
                 await self._expire(pointer_partition(run_id), POINTER, {"expires": expires})
+            thread_id = next((i["thread_id"] for i in items if i["sk"] == META), thread_id)
+            refers = refers or any(map(_refers, items))
             low = items[-1]["sk"] + " "
+        return thread_id if refers else None
+
+    async def retire(self, keys: Keys, run_id: str, expires: int) -> None:
+        """META's time to live: it leaves the watch with that."""
         gone = {"expires": expires, "gsi2pk": None, "gsi2sk": None}
-        await self._expire(pk, META, gone)
+        await self._expire(keys.run(run_id), META, gone)
 
     async def _expire(self, pk: str, sk: str, changes: dict[str, int | None]) -> None:
         with suppress(ConditionFailed):
             await self._table.write(Update(pk, sk, set=changes, when=Exists("pk")))
 
     async def _erase_run(self, keys: Keys, thread_id: str, run_id: str) -> None:
+        # Where bodies were before they were kept below their thread.
         await self._blobs.delete_prefix(keys.blob("runs", run_id) + "/")
         pk = keys.run(run_id)
+        await self._erase_request(await self._table.get(pk, META))
         while items := await self._table.query(pk, _LOWEST, _HIGHEST, limit=_PAGE, forward=False):
             rest = [item["sk"] for item in items if item["sk"] != META]
             await asyncio.gather(*(self._table.write(Delete(pk, sk)) for sk in rest))
@@ -73,3 +112,15 @@ class Erasure:
                 await self._table.write(mark)
                 await self._table.write(Delete(pk, META))
                 return
+
+    async def _erase_request(self, run: Item | None) -> None:
+        """The request key that made the run; one that made another one since stays."""
+        if run is not None and "request" in run:
+            with suppress(ConditionFailed):
+                mine = Equals("run_id", run["id"])
+                await self._table.write(Delete(run["request"], REQUEST, when=mine))
+
+
+def _refers(item: Item) -> bool:
+    """Whether something of the item is in S3: its body, or what stands beside that."""
+    return "blob" in item or any(isinstance(item.get(name), list) for name in _BESIDE)

@@ -20,18 +20,21 @@ _END = EVENT_PREFIX + "~"
 
 
 class EventLog:
-    """Reads and builds the batches of one run."""
+    """Reads and builds the batches of one run. `folder`: where a writer's large ones go in S3."""
 
-    def __init__(self, table: Table, bodies: Bodies, keys: Keys, run_id: str) -> None:
+    def __init__(
+        self, table: Table, bodies: Bodies, keys: Keys, run_id: str, folder: str = ""
+    ) -> None:
         self._table = table
         self._bodies = bodies
         self._keys = keys
         self._run_id = run_id
+        self._folder = folder
 
     async def body(self, events: list[Event]) -> dict[str, Any]:
         """The body of a batch: it does not depend on the batch's number. `id` tells a batch of this
         writer's, put twice because its first answer was lost, from another writer's."""
-        packed = await self._bodies.pack(self._keys, self._run_id, dump_events(events))
+        packed = await self._bodies.pack(self._folder, dump_events(events))
         return {**packed, "count": len(events), "id": secrets.token_hex(8)}
 
     def batch(self, body: dict[str, Any], first_seq: int, *, last: bool = False) -> Put:

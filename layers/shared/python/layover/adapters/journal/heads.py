@@ -15,6 +15,7 @@ from layover.adapters.journal.table import (
     Action,
     Condition,
     ConditionFailed,
+    Delete,
     Equals,
     Exists,
     Item,
@@ -33,6 +34,8 @@ from layover.values.page import Page
 from layover.values.run import Outcome, RunMeta, Status
 from layover.values.thread import ThreadHead, after
 
+_TOMBS = "G#"
+"""Of the owner's index: threads that were deleted."""
 _KNOWN = "THREADS"
 """Sort key of the mark that the owner's heads are all here."""
 
@@ -76,6 +79,10 @@ class Heads:
             await self.put(head)
         await self._table.write(Put(Keys(owner).partition, _KNOWN, {"id": _KNOWN}))
 
+    async def unknow(self, owner: str) -> None:
+        """Take the mark away."""
+        await self._table.write(Delete(Keys(owner).partition, _KNOWN))
+
     async def edit(
         self,
         owner: str,
@@ -97,13 +104,18 @@ class Heads:
             alive = all_of(alive, Missing("title"))
         return await self._change(owner, thread_id, changes, alive)
 
-    async def mark_deleted(self, owner: str, thread_id: str) -> ThreadHead | None:
-        """A tombstone: it leaves the index, takes no run, and stays."""
+    async def mark_deleted(
+        self, owner: str, thread_id: str, forget_profile: bool
+    ) -> ThreadHead | None:
+        """A tombstone: it leaves the list, takes no run, and stays, without what its owner called it."""
         before = await self.get(owner, thread_id)
         changes = {
             "deleted": True,
-            "gsi1pk": None,
-            "gsi1sk": None,
+            "title": None,
+            "metadata": "{}",
+            "gsi1pk": Keys(owner).partition,
+            "gsi1sk": f"{_TOMBS}{thread_id}",
+            "forget_profile": True if forget_profile else None,
             "gsi2pk": Keys(owner).watch(thread_id),
             "gsi2sk": rfc3339(self._clock.now()),
         }
@@ -123,6 +135,23 @@ class Heads:
     async def erase_again(self, owner: str, thread_id: str, at: datetime) -> None:
         """A later look at a tombstone that is watched."""
         await self._change(owner, thread_id, {"gsi2sk": rfc3339(at)}, Exists("gsi2sk"))
+
+    async def tombs(self, owner: str, limit: int, cursor: str | None) -> Page[ThreadHead]:
+        """Deleted threads, in the order of their ids."""
+        found = await self._table.query_index(
+            Keys(owner).partition, _TOMBS, limit=limit + 1, forward=True, after=cursor
+        )
+        more = found[limit - 1]["gsi1sk"] if len(found) > limit else None
+        return Page(items=tuple(head_from(owner, i) for i in found[:limit]), next_cursor=more)
+
+    async def unmake(self, owner: str, thread_id: str) -> bool:
+        """Take away a tombstone that nobody looks at any more. False: it is still watched."""
+        done = all_of(Exists("deleted"), Missing("gsi2sk"))
+        try:
+            await self._table.write(Delete(Keys(owner).thread(thread_id), HEAD, when=done))
+        except ConditionFailed as failure:
+            return failure.old is None
+        return True
 
     async def _change(
         self, owner: str, thread_id: str, changes: Mapping[str, Any], when: Condition
@@ -191,7 +220,7 @@ class Handover:
         if not item.get("parent_given"):
             changes["parent_id"] = outcome.leaf_id
         text = message.model_copy(update=changes).model_dump_json()
-        body: Item = await self._bodies.pack(keys, run_id, text)
+        body: Item = await self._bodies.pack(keys.bodies(item["thread_id"], run_id), text)
         fresh = {name: body.get(name) for name in ("b", "blob", "sha256", "size")}
         return Update(
             keys.run(run_id),

@@ -8,11 +8,12 @@ from typing import Any
 from layover.adapters.journal.audit import Audit
 from layover.adapters.journal.codec import Bodies
 from layover.adapters.journal.decisions import Decisions
+from layover.adapters.journal.dues import TableDues
 from layover.adapters.journal.erasure import Erasure
 from layover.adapters.journal.events import EventLog
 from layover.adapters.journal.heads import Handover, Heads
 from layover.adapters.journal.inbox import Inbox
-from layover.adapters.journal.records import call_from, is_call, run_from, step_from
+from layover.adapters.journal.reader import Reader
 from layover.adapters.journal.requests import Requests
 from layover.adapters.journal.runlog import TableRunLog
 from layover.adapters.journal.table import (
@@ -21,7 +22,6 @@ from layover.adapters.journal.table import (
     ConditionFailed,
     Differs,
     Equals,
-    Item,
     Table,
     Update,
     all_of,
@@ -57,6 +57,7 @@ from layover.values.page import Page
 from layover.values.run import (
     CANCELLED_TOOLS_HAVE,
     MAX_ATTEMPTS,
+    TURN_EVENTS,
     CallRecord,
     Decision,
     OnBusy,
@@ -65,14 +66,13 @@ from layover.values.run import (
     RunMeta,
     RunSnapshot,
     Status,
-    StepRecord,
 )
 from layover.values.thread import ThreadHead
 
 _STEPS_END = STEP_PREFIX + "~"
 
 
-class TableJournal:
+class TableJournal(TableDues):
     """`Journal`: DynamoDB with `DynamoTable`, memory with `MemoryTable`."""
 
     def __init__(
@@ -84,10 +84,12 @@ class TableJournal:
         *,
         audit_kept: timedelta = timedelta(days=400),
     ) -> None:
+        super().__init__(table, clock)
         self._table = table
         self._sink = sink or NoSink()
         self._clock = clock
         self._bodies = Bodies(blobs)
+        self._read = Reader(self._bodies)
         self._heads = Heads(table, clock)
         self._handover = Handover(table, self._bodies, clock)
         self._requests = Requests(table, self._bodies, clock)
@@ -116,6 +118,10 @@ class TableJournal:
         """See `ports.Journal`."""
         await self._heads.know(owner, heads)
 
+    async def unknow_threads(self, owner: str) -> None:
+        """See `ports.Journal`."""
+        await self._heads.unknow(owner)
+
     async def edit_thread(
         self,
         owner: str,
@@ -128,9 +134,23 @@ class TableJournal:
         """See `ports.Journal`."""
         return await self._heads.edit(owner, thread_id, title, metadata, untitled_only)
 
-    async def mark_deleted(self, owner: str, thread_id: str) -> ThreadHead | None:
+    async def mark_deleted(
+        self, owner: str, thread_id: str, *, forget_profile: bool = False
+    ) -> ThreadHead | None:
         """See `ports.Journal`."""
-        return await self._heads.mark_deleted(owner, thread_id)
+        return await self._heads.mark_deleted(owner, thread_id, forget_profile)
+
+    async def tombs(self, owner: str, limit: int, cursor: str | None) -> Page[ThreadHead]:
+        """See `ports.Journal`."""
+        return await self._heads.tombs(owner, limit, cursor)
+
+    async def unmake(self, owner: str, thread_id: str) -> bool:
+        """See `ports.Journal`."""
+        return await self._heads.unmake(owner, thread_id)
+
+    async def erase_run(self, owner: str, thread_id: str, run_id: str) -> None:
+        """See `ports.Journal`."""
+        await self._erasure.erase_run(Keys(owner), thread_id, run_id)
 
     async def accept(
         self, run: RunMeta, head: ThreadHead, on_busy: OnBusy, request: RequestKey | None
@@ -145,14 +165,14 @@ class TableJournal:
     async def run(self, owner: str, run_id: str) -> RunMeta | None:
         """See `ports.Journal`."""
         item = await self._table.get(Keys(owner).run(run_id), META)
-        return await self._meta(owner, item) if item else None
+        return await self._read.meta(owner, item) if item else None
 
     async def snapshot(self, owner: str, run_id: str) -> RunSnapshot | None:
         """See `ports.Journal`. One query: META sorts before the steps."""
         items = await self._table.query(Keys(owner).run(run_id), META, _STEPS_END)
         if not items or items[0]["sk"] != META:
             return None
-        return await self._snapshot(await self._meta(owner, items[0]), items[1:])
+        return await self._read.snapshot(await self._read.meta(owner, items[0]), items[1:])
 
     async def runs(
         self, owner: str, thread_id: str, limit: int, cursor: str | None
@@ -163,7 +183,7 @@ class TableJournal:
             Keys(owner).partition, f"R#{thread_id}#", limit=limit + 1, forward=False, after=cursor
         )
         more = found[limit - 1]["gsi1sk"] if len(found) > limit else None
-        items = [await self._meta(owner, i) for i in found[:limit]]
+        items = [await self._read.meta(owner, i) for i in found[:limit]]
         return Page(items=tuple(items), next_cursor=more)
 
     async def approvals(
@@ -181,7 +201,7 @@ class TableJournal:
                     return Page(items=tuple(open_calls), next_cursor=cursor)
                 cursor = item["gsi1sk"]
                 if thread_id is None or item["thread_id"] == thread_id:
-                    open_calls.append(await self._approval(item))
+                    open_calls.append(await self._read.approval(item))
             if len(found) <= limit:
                 return Page(items=tuple(open_calls), next_cursor=None)
 
@@ -201,7 +221,7 @@ class TableJournal:
         """See `ports.Journal`."""
         page = await self._inbox.page(groups, limit, cursor)
         items = [
-            Asked(item["owner"], item["thread_id"], await self._approval(item))
+            Asked(item["owner"], item["thread_id"], await self._read.approval(item))
             for item in page.items
         ]
         return Page(items=tuple(items), next_cursor=page.next_cursor)
@@ -254,7 +274,7 @@ class TableJournal:
     async def call(self, owner: str, run_id: str, key: str) -> CallRecord | None:
         """See `ports.Journal`."""
         item = await self._table.get(Keys(owner).run(run_id), key)
-        return await self._call(run_id, item) if item else None
+        return await self._read.call(run_id, item) if item else None
 
     async def events(self, owner: str, run_id: str, after: int, limit: int) -> EventPage:
         """See `ports.Journal`."""
@@ -321,7 +341,11 @@ class TableJournal:
 
     async def retire(self, owner: str, run_id: str, expires_at: datetime) -> None:
         """See `ports.Journal`."""
-        await self._erasure.retire(Keys(owner), run_id, int(expires_at.timestamp()))
+        keys, expires = Keys(owner), int(expires_at.timestamp())
+        thread_id = await self._erasure.expire(keys, run_id, expires)
+        if thread_id is not None:
+            await self.look_later(owner, "run", f"{thread_id}/{run_id}", expires_at)
+        await self._erasure.retire(keys, run_id, expires)
 
     async def erase_late(self, owner: str, thread_id: str) -> None:
         """See `ports.Journal`."""
@@ -351,6 +375,19 @@ class TableJournal:
         """See `ports.Journal`."""
         return await self._requests.succeed(owner, run_id, execution, fresh)
 
+    async def spend(
+        self,
+        owner: str,
+        run_id: str,
+        execution: str,
+        events: int,
+        limit: int,
+        *,
+        fresh: bool = False,
+    ) -> int | None:
+        """See `ports.Journal`."""
+        return await self._requests.spend(owner, run_id, execution, events, limit, fresh)
+
     async def saved(self, owner: str, run_id: str, thread_id: str) -> None:
         """See `ports.Journal`."""
         await self._requests.saved(owner, run_id, thread_id)
@@ -368,7 +405,7 @@ class TableJournal:
         # boto3 may repeat a write whose answer was lost: the taker's own name means that it has it.
         taker = secrets.token_hex(8)
         changes = {"updated_at": rfc3339(self._clock.now()), "taker": taker}
-        counts = {"epoch": 1, "attempts": 1, "turns": 1}
+        counts = {"epoch": 1, "attempts": 1, "history": TURN_EVENTS}
         new = all_of(*parts, Differs("taker", taker))
         try:
             taken = await self._table.write(Update(pk, META, set=changes, add=counts, when=new))
@@ -377,11 +414,11 @@ class TableJournal:
             if taken is None or taken.get("taker") != taker:
                 raise
         assert taken is not None
-        meta = await self._meta(owner, taken)
+        meta = await self._read.meta(owner, taken)
         # A run's first writer finds no step and no event: nobody can have written one.
         first = meta.epoch == 1
         items = [] if first else await self._table.query(pk, STEP_PREFIX, _STEPS_END)
-        return self._log(await self._snapshot(meta, items), 1 if first else None)
+        return self._log(await self._read.snapshot(meta, items), 1 if first else None)
 
     def _log(self, snapshot: RunSnapshot, next_seq: int | None) -> RunLog:
         return TableRunLog(
@@ -394,51 +431,6 @@ class TableJournal:
             self._sink,
             self._audit,
             self._inbox,
-        )
-
-    async def _meta(self, owner: str, item: Item) -> RunMeta:
-        return run_from(
-            owner, item, await self._bodies.unpack(item), await self._beside(item, "outcome")
-        )
-
-    async def _call(self, run_id: str, item: Item) -> CallRecord:
-        body = await self._bodies.unpack(item)
-        decision, votes = await self._beside(item, "decision"), await self._beside(item, "votes")
-        return call_from(run_id, item, body, decision, votes)
-
-    async def _beside(self, item: Item, name: str) -> str | None:
-        value = item.get(name)
-        return None if value is None else await self._bodies.unpack_beside(value)
-
-    async def _snapshot(self, meta: RunMeta, items: list[Item]) -> RunSnapshot:
-        steps: list[StepRecord] = []
-        calls: list[CallRecord] = []
-        for item in items:
-            if is_call(item):
-                calls.append(await self._call(meta.id, item))
-            else:
-                steps.append(step_from(item, await self._bodies.unpack(item)))
-        return RunSnapshot(meta=meta, steps=tuple(steps), calls=tuple(calls))
-
-    async def _approval(self, item: Item) -> OpenApproval:
-        run_id = str(item["gsi1sk"]).split("#", 3)[2]
-        call = await self._call(run_id, item)
-        assert call.suspension is not None
-        return OpenApproval(
-            run_id=run_id,
-            thread_id=item["thread_id"],
-            agent=item["agent"],
-            tool_call_id=call.tool_call_id,
-            tool_name=call.tool_name,
-            args=call.args,
-            kind=call.suspension.kind,
-            payload=call.suspension.payload,
-            resume_schema=call.suspension.resume_schema,
-            attempt=call.attempt,
-            agent_path=(item["agent"],),
-            requested_at=call.suspension.requested_at,
-            expires_at=call.suspension.expires_at,
-            approval=call.approval,
         )
 
 

@@ -80,6 +80,7 @@ def head_from(owner: str, item: Item) -> ThreadHead:
         interrupts=item.get("interrupts", 0),
         unsaved=tuple(item.get("unsaved", ())),
         deleted=bool(item.get("deleted")),
+        forget_profile=bool(item.get("forget_profile")),
         empty_again_at=from_rfc3339(again) if again else None,
     )
 
@@ -148,7 +149,7 @@ def run_from(owner: str, item: Item, body: str, outcome_text: str | None) -> Run
         model=outcome.get("model"),
         saved=item.get("saved", True),
         decided=frozenset(item.get("decided", ())),
-        turns=item.get("turns", 0),
+        history=item.get("history", 0),
         lost_at=from_rfc3339(item["lost_at"]) if "lost_at" in item else None,
         pointed=item.get("pointed", False),
         redriven_at=from_rfc3339(item["redriven_at"]) if "redriven_at" in item else None,

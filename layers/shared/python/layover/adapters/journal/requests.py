@@ -32,7 +32,7 @@ from layover.adapters.journal.table import (
 )
 from layover.clock import MICROSECOND, rfc3339
 from layover.errors import Conflict, LimitReached, NotFound, ThreadBusy
-from layover.keys import HEAD, META, Keys
+from layover.keys import HEAD, META, REQUEST, Keys
 from layover.ports import Accepted, Clock, RequestKey, StaleHead
 from layover.values.event import Event
 from layover.values.run import (
@@ -46,7 +46,6 @@ from layover.values.run import (
 )
 from layover.values.thread import ThreadHead
 
-_REQUEST = "REQUEST"
 CANCEL_TAKES = timedelta(seconds=3)
 """A cancel that is not done after this long is finished by the sweeper (BEHAVIOUR 5.5 grants 2 s)."""
 _LONGEST_PAUSE_S = 0.2
@@ -77,9 +76,19 @@ class Requests:
             raise LimitReached(f"{MAX_QUEUE} runs wait for this thread already", thread_id=head.id)
         keys = Keys(run.owner)
         run = _placed(run, head)
-        body = await self._bodies.pack(keys, run.id, run.input.model_dump_json())
+        folder = keys.bodies(run.thread_id, run.id)
+        body = await self._bodies.pack(folder, run.input.model_dump_json())
         actions: list[Action] = [
-            Put(keys.run(run.id), META, {**run_item(keys, run), **body}, when=Missing("pk")),
+            Put(
+                keys.run(run.id),
+                META,
+                {
+                    **run_item(keys, run),
+                    **body,
+                    "request": request and keys.idempotency(request.key),
+                },
+                when=Missing("pk"),
+            ),
             self._claim(keys, run, head, on_busy),
         ]
         if request is not None:
@@ -126,7 +135,7 @@ class Requests:
             "expires": int(request.expires_at.timestamp()),
         }
         free = any_of(Missing("pk"), Below("expires", int(self._clock.now().timestamp())))
-        return Put(keys.idempotency(request.key), _REQUEST, item, when=free)
+        return Put(keys.idempotency(request.key), REQUEST, item, when=free)
 
     def _refused(self, failure: TransactionFailed, request: RequestKey | None) -> Accepted:
         if request is not None and 2 in failure.failed:
@@ -138,7 +147,7 @@ class Requests:
 
     async def replayed(self, owner: str, request: RequestKey, now: datetime) -> str | None:
         """The run of a request key that is still valid."""
-        item = await self._table.get(Keys(owner).idempotency(request.key), _REQUEST)
+        item = await self._table.get(Keys(owner).idempotency(request.key), REQUEST)
         if item is None or item["expires"] < int(now.timestamp()):
             return None
         return _same_request(item, request)
@@ -188,17 +197,18 @@ class Requests:
         item = await self._table.get(keys.run(run_id), META)
         if item is None:
             return False
+        folder = keys.bodies(item["thread_id"], run_id)
         over = Update(
             keys.run(run_id),
             META,
             set={
                 "status": outcome.status.value,
-                "outcome": await self._bodies.pack_beside(keys, run_id, outcome_text(outcome)),
+                "outcome": await self._bodies.pack_beside(folder, outcome_text(outcome)),
                 "updated_at": rfc3339(self._clock.now()),
             },
             when=Equals("status", Status.QUEUED.value),
         )
-        log = EventLog(self._table, self._bodies, keys, run_id)
+        log = EventLog(self._table, self._bodies, keys, run_id, folder)
         last = log.batch(await log.body(list(events)), 1, last=True)
         for attempt in count():
             leaves = await self._leaves(keys.thread(item["thread_id"]), run_id)
@@ -243,7 +253,7 @@ class Requests:
         changes: dict[str, Any] = {
             "n": n,
             "execution": f"{run_id}-{n}",
-            "turns": 0,
+            "history": 0,
             "lost_at": None,
             "gsi2sk": now,
             **({"attempts": 0, "redriven_at": now} if fresh else {}),
@@ -255,6 +265,25 @@ class Requests:
         except ConditionFailed:
             return None
         return n
+
+    async def spend(
+        self, owner: str, run_id: str, execution: str, events: int, limit: int, fresh: bool
+    ) -> int | None:
+        """Count events of the execution; see `ports.Journal`."""
+        pk = Keys(owner).run(run_id)
+        driven = all_of(Equals("status", Status.RUNNING.value), Equals("execution", execution))
+        attempts = {"attempts": 0} if fresh else {}
+        try:
+            item = await self._table.write(
+                Update(pk, META, set=attempts, add={"history": events}, when=driven)
+            )
+            assert item is not None
+            if item["history"] > limit:
+                soon = {"gsi2sk": rfc3339(self._clock.now())}
+                await self._table.write(Update(pk, META, set=soon, when=driven))
+        except ConditionFailed:
+            return None
+        return int(item["history"])
 
     async def look_again(
         self, owner: str, run_id: str, seen: datetime, at: datetime, lost_at: datetime | None

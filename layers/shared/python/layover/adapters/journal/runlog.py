@@ -69,7 +69,8 @@ class TableRunLog:
         self._snapshot = snapshot
         self._keys = Keys(meta.owner)
         self._pk = self._keys.run(meta.id)
-        self._log = EventLog(table, bodies, self._keys, meta.id)
+        self._folder = self._keys.bodies(meta.thread_id, meta.id)
+        self._log = EventLog(table, bodies, self._keys, meta.id, self._folder)
         self._opener = f"{meta.epoch}.{secrets.token_hex(6)}"
         self._next_seq = next_seq
         self._emitted: deque[Event] = deque()
@@ -145,7 +146,7 @@ class TableRunLog:
 
     async def put_step(self, step: StepRecord, *events: Event, ended: bool = False) -> None:
         """Journal a model call; the attempts count from here again."""
-        body = await self._bodies.pack(self._keys, self._snapshot.meta.id, step_body(step))
+        body = await self._bodies.pack(self._folder, step_body(step))
         put = Put(self._pk, step.key, body, when=Missing("pk"))
         progress = {"attempts": 0, **({"step_ended": step.index} if ended else {})}
         await self._write([put, self._meta(progress)], events)
@@ -260,9 +261,7 @@ class TableRunLog:
         over = self._meta(
             {
                 "status": outcome.status.value,
-                "outcome": await self._bodies.pack_beside(
-                    self._keys, self._snapshot.meta.id, outcome_text(outcome)
-                ),
+                "outcome": await self._bodies.pack_beside(self._folder, outcome_text(outcome)),
                 "updated_at": now,
                 "waiting": None,
                 "decided": None,
@@ -379,21 +378,20 @@ class TableRunLog:
 
     async def _bodies_of(self, calls: Sequence[CallRecord]) -> list[dict[str, Any]]:
         """Large ones go to S3 side by side: a window's, one after another, would take seconds."""
-        pack, run_id = self._bodies.pack, self._snapshot.meta.id
-        packing = [pack(self._keys, run_id, call_body(call), len(calls)) for call in calls]
+        packing = [self._bodies.pack(self._folder, call_body(c), len(calls)) for c in calls]
         return await asyncio.gather(*packing)
 
     async def _decision(self, call: CallRecord, among: int) -> str | bytes | list[str] | None:
         if call.decision is None:
             return None
         text = call.decision.model_dump_json()
-        return await self._bodies.pack_beside(self._keys, self._snapshot.meta.id, text, among)
+        return await self._bodies.pack_beside(self._folder, text, among)
 
     async def _votes(self, call: CallRecord, among: int) -> str | bytes | list[str] | None:
         if not call.votes:
             return None
         text = votes_text(call.votes)
-        return await self._bodies.pack_beside(self._keys, self._snapshot.meta.id, text, among)
+        return await self._bodies.pack_beside(self._folder, text, among)
 
 
 async def _whole(write: Coroutine[Any, Any, None]) -> None:

@@ -59,7 +59,7 @@ class Above:
 
 @dataclass(frozen=True)
 class Shorter:
-    """The list is not there or has fewer elements."""
+    """The list, or set, is not there or has fewer elements."""
 
     name: str
     size: int

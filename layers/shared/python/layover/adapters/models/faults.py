@@ -2,7 +2,9 @@
 
 import json
 import re
-from collections.abc import Mapping
+import socket
+import ssl
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -41,6 +43,14 @@ _STATUS_OF_NAME = (
 )
 """Statuses of an error event by the words of its code or type, where it brings no number."""
 
+_OF_SETTINGS = frozenset({401, 402, 403, 404, 405})
+_UNPAID = re.compile(r"insufficient_quota|billing_(hard_limit|not_active)|credit_balance", re.I)
+_BAD_URL = ("InvalidURL", "UnsupportedProtocol")
+_NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST")
+"""OpenSSL's reasons where the other side does not speak TLS."""
+BRIEFLY = 3
+"""Attempts of what is as likely a wrong address as a passing fault: some seconds."""
+
 _TOO_LONG = re.compile(
     r"context_length_exceeded|maximum context length|context (length|window|size)[^.]{0,40}exceed"
     r"|exceed[^.]{0,60}context (length|window|size)|prompt is too long|input (is|was)? ?too long"
@@ -62,11 +72,27 @@ class ProviderFault(Exception):
         self.passing = passing
         self.retry_after = retry_after
         self.started = False
+        self.most_attempts: int | None = None
+        """Attempts that it is worth; None: as many as any fault."""
+        self.of_settings = False
+        """Who runs the deployment can mend it: a URL, a key, an account."""
+
+    def name_provider(self, url: str, model: str) -> None:
+        """Say which provider and model it is about, where that is what has to be looked at. Credentials
+        in the URL are left out."""
+        if self.of_settings:
+            self.error.message += f" [model {model} at {shown_url(url)}]"
+            self.error.args = (self.error.message,)
 
     @property
     def is_disconnection(self) -> bool:
         """Whether the network broke, not the provider's word."""
         return self.error.type in _NETWORK
+
+
+def shown_url(url: str) -> str:
+    """The URL without credentials, query and fragment."""
+    return re.split(r"[?#]", re.sub(r"//[^/?#]*@", "//", url))[0].rstrip("/")
 
 
 def type_of(status: int) -> str:
@@ -78,7 +104,28 @@ def type_of(status: int) -> str:
 
 def invalid(message: str, status: int | None = None) -> ProviderFault:
     """The provider broke the protocol; as a rule a proxy's passing mood."""
-    return ProviderFault(ModelError(message, status=status, type=INVALID_RESPONSE), passing=True)
+    fault = ProviderFault(ModelError(message, status=status, type=INVALID_RESPONSE), passing=True)
+    fault.of_settings = True
+    return fault
+
+
+def page(text: str) -> ProviderFault:
+    """The answer is no JSON: a proxy's page, which may pass, or the address of something else."""
+    said = plain_text(text) or "nothing"
+    fault = invalid(f"The model's provider answered with invalid JSON: {said}")
+    fault.most_attempts = BRIEFLY
+    return fault
+
+
+def unusable(cause: Exception) -> ProviderFault:
+    """The URL or the key cannot be used at all: no connection can be tried with it."""
+    if isinstance(cause, ExceptionGroup):
+        cause = cause.exceptions[0]
+    what = f"{type(cause).__name__}: {cause}" if not isinstance(cause, UnicodeError) else "a key"
+    error = ModelError(f"The provider's settings cannot be used: {what}", type="APIConnectionError")
+    fault = ProviderFault(error, passing=False)
+    fault.of_settings = True
+    return fault
 
 
 def disconnected(cause: BaseException, *, timeout: bool) -> ProviderFault:
@@ -87,7 +134,30 @@ def disconnected(cause: BaseException, *, timeout: bool) -> ProviderFault:
     root = cause.__cause__ or cause
     detail = str(root).strip() or type(root).__name__
     name = "APITimeoutError" if timeout else "APIConnectionError"
-    return ProviderFault(ModelError(f"{what}: {detail}", type=name), passing=True)
+    fault = ProviderFault(ModelError(f"{what}: {detail}", type=name), passing=True)
+    fault.of_settings = True
+    for each in _chain(cause):
+        if isinstance(each, socket.gaierror) and each.errno == socket.EAI_AGAIN:
+            fault.most_attempts = BRIEFLY
+        elif isinstance(each, socket.gaierror) or _is_of_settings(each):
+            fault.passing = False
+    return fault
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _is_of_settings(error: BaseException) -> bool:
+    """No wait helps. A refused connection is none of these: a server may be about to start again."""
+    if isinstance(error, ssl.SSLError):
+        reason = getattr(error, "reason", None)  # not every one of them has it
+        return isinstance(error, ssl.SSLCertVerificationError) or reason in _NO_TLS
+    if type(error).__name__ == "LocalProtocolError":
+        return "header" in str(error)
+    return isinstance(error, UnicodeError) or type(error).__name__ in _BAD_URL
 
 
 def from_status(status: int, body: object, headers: Mapping[str, str]) -> ProviderFault:
@@ -107,9 +177,12 @@ def _fault(status: int | None, body: object, wait: float | None) -> ProviderFaul
         return ProviderFault(ContextLengthExceeded(message, status=status), passing=False)
     if status is None:
         return ProviderFault(ModelError(message, type="APIError"), passing=True)
-    passing = status in _PASSING or status >= 500
+    is_unpaid = any(_UNPAID.search(str(_details(body).get(k) or "")) for k in ("code", "type"))
+    passing = (status in _PASSING or status >= 500) and not is_unpaid
     error = ModelError(message, status=status, type=type_of(status))
-    return ProviderFault(error, passing=passing, retry_after=wait)
+    fault = ProviderFault(error, passing=passing, retry_after=wait)
+    fault.of_settings = is_unpaid or status in _OF_SETTINGS
+    return fault
 
 
 def _is_too_long(status: int | None, code: str, message: str) -> bool:
@@ -133,7 +206,9 @@ def _message(body: object, status: int | None) -> str:
     for key in ("message", "error", "detail", "msg"):
         value = details.get(key)
         if isinstance(value, str) and value.strip():
-            return value.strip()
+            named = details.get("param")
+            is_news = isinstance(named, str) and named not in value
+            return value.strip() + (f" ({named})" if is_news else "")
         if isinstance(value, list) and value:  # a list of what is wrong with the fields
             return plain_text(json.dumps(value, ensure_ascii=False), 500)
     at = f"HTTP {status}" if status is not None else "an error"

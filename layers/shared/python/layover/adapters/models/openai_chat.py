@@ -7,6 +7,7 @@ parameter transforms cost 4 ms at 20 messages, and its stream objects throw the 
 import asyncio
 import contextlib
 import json
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -18,6 +19,8 @@ from layover.adapters.models.faults import (
     from_event,
     from_status,
     invalid,
+    shown_url,
+    unusable,
 )
 from layover.adapters.models.replies import Assembly, decoded
 from layover.adapters.models.retrying import Sleep, retrying
@@ -30,6 +33,8 @@ from layover.values.prompt import Delta, Prompt, Reply
 if TYPE_CHECKING:
     import httpx2
     from openai import APIStatusError, AsyncOpenAI
+
+logger = logging.getLogger("layover")
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 
@@ -47,7 +52,8 @@ DRAIN_TIMEOUT_S = 0.5
 class OpenAIChat(ChatModel):
     """One client for each event loop; nothing is imported or opened before the first call.
 
-    `prompt_cache_key`: whether to send that field; a provider that refuses it is not sent it again."""
+    `prompt_cache_key`: whether to send that field. A provider that refuses an optional field by name is
+    not sent it again."""
 
     def __init__(
         self,
@@ -60,7 +66,7 @@ class OpenAIChat(ChatModel):
     ) -> None:
         self._api_key = api_key or "none"  # servers of one's own often want no key
         self._base_url = base_url or OPENAI_BASE_URL
-        self._cache_key = prompt_cache_key
+        self._left_out = frozenset() if prompt_cache_key else frozenset({"prompt_cache_key"})
         self._ids = ids or RandomIds()
         self._sleep = sleep
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI] = (
@@ -69,16 +75,20 @@ class OpenAIChat(ChatModel):
 
     async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
         """One reply; see the port. Deltas are told only where `prompt.stream` asks for a stream."""
-        try:
-            return await self._complete(prompt, on_delta)
-        except ModelError as error:
-            if not (self._cache_key and _refuses_cache_key(error)):
-                raise
-        self._cache_key = False
-        return await self._complete(prompt, on_delta)
+        while True:
+            request = wire.body(prompt, self._left_out)
+            try:
+                return await self._complete(prompt, request, on_delta)
+            except ModelError as error:
+                refused = _refused_fields(error, request)
+                if not refused:
+                    raise
+                self._left_out |= refused
 
-    async def _complete(self, prompt: Prompt, on_delta: OnDelta | None) -> Reply:
-        body = wire.encoded(wire.body(prompt, cache_key=self._cache_key))
+    async def _complete(
+        self, prompt: Prompt, request: wire.Body, on_delta: OnDelta | None
+    ) -> Reply:
+        body = wire.encoded(request)
 
         async def attempt() -> Reply:
             if prompt.stream:
@@ -86,12 +96,17 @@ class OpenAIChat(ChatModel):
             return await self._plain(prompt, body)
 
         async def restart(fault: ProviderFault) -> None:
+            what = fault.error.status or fault.error.type
+            logger.warning(
+                "%s at %s: %s; asked again", request["model"], shown_url(self._url()), what
+            )
             if fault.started:
                 await _tell(on_delta, [Delta(kind="restart")])
 
         try:
             return await retrying(attempt, self._sleep, restart)
         except ProviderFault as fault:
+            fault.name_provider(self._url(), request["model"])
             raise fault.error from fault.__cause__
 
     async def aclose(self) -> None:
@@ -171,8 +186,14 @@ class OpenAIChat(ChatModel):
             raise disconnected(error, timeout=isinstance(error, APITimeoutError)) from error
         except httpx2.HTTPError as error:
             raise disconnected(error, timeout=False) from error
+        except (httpx2.InvalidURL, UnicodeError, ExceptionGroup) as error:
+            raise unusable(error) from error
         assert isinstance(response, httpx2.Response)
         return response
+
+    def _url(self) -> str:
+        client = self._clients.get(asyncio.get_running_loop())
+        return str(client.base_url) if client is not None else self._base_url
 
     def _client(self) -> "AsyncOpenAI":
         loop = asyncio.get_running_loop()
@@ -203,10 +224,12 @@ def connections() -> "httpx2.AsyncClient":
     return DefaultAsyncHttpxClient(limits=limits)
 
 
-def _refuses_cache_key(error: ModelError) -> bool:
+def _refused_fields(error: ModelError, request: wire.Body) -> frozenset[str]:
     """Some hosts (Mistral, Gemini) refuse fields that they do not know, and name them. A body that was
     sent without the field is refused for something else."""
-    return error.status in (400, 422) and "prompt_cache_key" in error.message
+    if error.status not in (400, 422):
+        return frozenset()
+    return frozenset(f for f in wire.OPTIONAL if f in request and f in error.message)
 
 
 async def _events(response: "httpx2.Response") -> AsyncGenerator[ServerEvent, None]:

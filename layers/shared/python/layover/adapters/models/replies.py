@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from layover.adapters.models.faults import from_event, invalid, plain_text
+from layover.adapters.models.faults import from_event, invalid, page
+from layover.adapters.models.thoughts import Thoughts
 from layover.ports import Ids
 from layover.values.prompt import Delta, Reply, RequestedCall
 from layover.values.usage import Usage, tokens_said
@@ -61,6 +62,7 @@ class Assembly:
         self._model = asked_model
         self._text = _Text()
         self._reasoning = _Text()
+        self._thoughts = Thoughts()
         self._calls: list[_Call] = []
         self._usage = Usage()
         self._finish: str | None = None
@@ -89,6 +91,7 @@ class Assembly:
         """The whole. Raises ProviderFault where nothing was answered."""
         if not self._answered:
             raise invalid("The model's provider answered without any choices")
+        list(self._said(*self._thoughts.end()))
         return Reply(
             text=self._text.whole(),
             reasoning=self._reasoning.whole(),
@@ -108,18 +111,24 @@ class Assembly:
         finish = choice.get("finish_reason")
         if finish == "error":
             raise from_event(choice)
-        self._finish = str(finish) if finish else self._finish
+        if finish:
+            self._finish = str(finish)
+            yield from self._said(*self._thoughts.end())
 
     def _message(self, message: Json, *, whole: bool) -> Iterator[Delta]:
-        if reasoning := self._reasoning.add(reasoning_of(message)):
-            yield Delta(kind="reasoning", text=reasoning)
         refusal = text_of(message.get("refusal"))
         self._refused = self._refused or bool(refusal)
-        if text := self._text.add(refusal + text_of(message.get("content"))):
-            yield Delta(kind="text", text=text)
+        thought, text = self._thoughts.add(refusal + text_of(message.get("content")))
+        yield from self._said(reasoning_of(message) + thought, text)
         for at, piece in enumerate(_pieces(message)):
             # Calls of a plain answer are whole: two of one id are two calls.
             yield self._call({**piece, "index": at} if whole else piece)
+
+    def _said(self, reasoning: str, text: str) -> Iterator[Delta]:
+        if shown := self._reasoning.add(reasoning):
+            yield Delta(kind="reasoning", text=shown)
+        if shown := self._text.add(text):
+            yield Delta(kind="text", text=shown)
 
     def _call(self, piece: Json) -> Delta:
         call = self._find(piece)
@@ -252,5 +261,4 @@ def decoded(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        said = plain_text(text) or "nothing"
-        raise invalid(f"The model's provider answered with invalid JSON: {said}") from None
+        raise page(text) from None

@@ -33,7 +33,8 @@ class _Window:
         if self._opened is None:
             self._opened = now
         spent = max(now - self._opened, state.idle_for)
-        return state.attempt_number >= ATTEMPTS or spent + state.upcoming_sleep > WINDOW_S
+        most = _fault(state).most_attempts or ATTEMPTS
+        return state.attempt_number >= most or spent + state.upcoming_sleep > WINDOW_S
 
 
 async def retrying(attempt: Callable[[], Awaitable[T]], sleep: Sleep, on_fault: OnFault) -> T:

@@ -21,8 +21,12 @@ _UNSAFE_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 _IMAGE_URL = re.compile(r"\.(png|jpe?g|gif|webp)([?#]|$)", re.I)
 
 
-def body(prompt: Prompt, *, cache_key: bool) -> Body:
-    """The request. `cache_key`: the provider knows `prompt_cache_key`."""
+OPTIONAL = frozenset({"prompt_cache_key", "stream_options"})
+"""Fields that not every provider takes, and that a run does without."""
+
+
+def body(prompt: Prompt, left_out: frozenset[str] = frozenset()) -> Body:
+    """The request, without those of the `OPTIONAL` fields that the provider does not take."""
     request: Body = {
         "model": model(prompt),
         "messages": [*_system(prompt.system), *messages(prompt.messages)],
@@ -34,9 +38,9 @@ def body(prompt: Prompt, *, cache_key: bool) -> Body:
     if prompt.stream:
         request["stream"] = True
         request["stream_options"] = {"include_usage": True}
-    if cache_key and prompt.cache_key is not None:
+    if prompt.cache_key is not None:
         request["prompt_cache_key"] = prompt.cache_key
-    return request
+    return {name: value for name, value in request.items() if name not in left_out}
 
 
 def model(prompt: Prompt) -> str:

@@ -5,6 +5,7 @@ from layover.adapters.store.postgres.compaction import PostgresCompaction
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.entries import PostgresEntries, dump_entries
 from layover.adapters.store.postgres.notes import PostgresNotes, lock_scope, lock_thread
+from layover.adapters.store.postgres.personal import PostgresPersonal
 from layover.adapters.store.postgres.queries import load
 from layover.adapters.store.postgres.recall import PostgresRecall
 from layover.adapters.store.postgres.reembedding import PostgresReembedding
@@ -13,7 +14,12 @@ from layover.values.context import Extraction
 
 
 class PostgresMemory(
-    PostgresNotes, PostgresRecall, PostgresCompaction, PostgresEntries, PostgresReembedding
+    PostgresNotes,
+    PostgresRecall,
+    PostgresCompaction,
+    PostgresEntries,
+    PostgresReembedding,
+    PostgresPersonal,
 ):
     """`ports.MemoryStore`."""
 

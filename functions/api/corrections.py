@@ -1,0 +1,92 @@
+"""What the framework's OpenAPI document cannot say of requests and of answers, put right in place.
+
+What has a default may be left out of a request and is always there in an answer: a generated client
+would make the one required and the other optional. So no schema has defaults."""
+
+from collections.abc import Iterator
+from typing import Any
+
+Json = dict[str, Any]
+
+_SOMETIMES = {
+    "Run": {"truncated"},
+    "ToolResultPart": {"decision"},
+    "Pending": {"approval"},
+    "OpenApproval": {"approval"},
+    "ApproverItem": {"approval"},
+    "ToolCallSuspended": {"approval"},
+    "Vote": {"on_behalf_of", "args", "reason"},
+    "DecisionNote": {"given"},
+}
+"""Fields of answers that are not always there, by their schemas."""
+_ID: Json = {"minLength": 1, "pattern": "^[^/]+$"}
+
+
+def correct(spec: Json) -> None:
+    """Correct parameters, bodies and schemas. Problems are no part of it: they are added as they are."""
+    schemas = spec["components"]["schemas"]
+    requests, answers = set[str](), set[str]()
+    for operation in _operations(spec):
+        _correct_request(operation)
+        requests |= _reached(operation.get("requestBody"), schemas)
+        answers |= _reached(operation["responses"], schemas)
+    for name, schema in schemas.items():
+        properties = schema.get("properties", {})
+        wanted = _needed(properties) if name in requests else _given(name, properties)
+        required = [p for p in properties if p in {*schema.get("required", ()), *wanted}]
+        if required:
+            schema["required"] = required
+        for each in properties.values():
+            each.pop("default", None)
+
+
+def _operations(spec: Json) -> Iterator[Json]:
+    for item in spec["paths"].values():
+        yield from item.values()
+
+
+def _correct_request(operation: Json) -> None:
+    for parameter in operation.get("parameters", ()):
+        schema = parameter["schema"] = _without_null(parameter["schema"])
+        schema.pop("default", None)
+        # A call's id is the provider's and may hold slashes.
+        if parameter["in"] == "path" and parameter["name"] != "tool_call_id":
+            schema.update(_ID)
+    for media in operation.get("requestBody", {}).get("content", {}).values():
+        media["schema"] = _without_null(media["schema"])
+
+
+def _without_null(schema: Json) -> Json:
+    """The schema of what may be absent, and cannot be null: a parameter, a body."""
+    kinds = [s for s in schema.get("anyOf", ()) if s != {"type": "null"}]
+    if len(kinds) != 1:
+        return schema
+    return {**{k: v for k, v in schema.items() if k != "anyOf"}, **kinds[0]}
+
+
+def _needed(properties: Json) -> set[str]:
+    """What a request has to name beside what it must: the `type` by which parts are told apart."""
+    return {name for name, schema in properties.items() if "const" in schema}
+
+
+def _given(name: str, properties: Json) -> set[str]:
+    return properties.keys() - _SOMETIMES.get(name, set())
+
+
+def _reached(value: Any, schemas: Json, known: frozenset[str] = frozenset()) -> set[str]:
+    """Names of the schemas that a part of the document refers to, and of those that they refer to."""
+    names: set[str] = set()
+    for name in _named(value):
+        if name in schemas and name not in known | names:
+            names |= {name} | _reached(schemas[name], schemas, known | names | {name})
+    return names
+
+
+def _named(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        if isinstance(reference := value.get("$ref"), str):
+            yield reference.rsplit("/", 1)[1]
+        value = list(value.values())
+    if isinstance(value, list):
+        for each in value:
+            yield from _named(each)

@@ -1,0 +1,82 @@
+"""All that is stored of the caller: as one document, and gone."""
+
+from typing import Any
+
+from aws_lambda_powertools.event_handler import Response
+from pydantic import BaseModel, Field
+
+from api.call import answer_json, call_of, new_router
+from api.documented import also, answers
+from api.fitting import MAX_ANSWER, answer_size, is_large
+from layover.services.export import export
+from layover.services.forget import Forgetting, forget
+from layover.values.base import Time
+
+router = new_router()
+_TAGS = ["me"]
+_Items = list[dict[str, Any]]
+
+
+class PersonalData(BaseModel):
+    """Everything that is stored of a user. A thread has its `messages` of all branches (`parent_id` says
+    which one each follows), `runs`, `session`, `plan`, `observations`, `iteration_log` and `node_memory`."""
+
+    exported_at: Time
+    user: str
+    threads: _Items
+    profiles: _Items
+    working_memory: _Items
+    entries: _Items = Field(description="What episodic memory learned, with its evidence.")
+    usage: _Items
+    files: _Items = Field(description="Each with a `url` that is good for 5 minutes.")
+
+
+@router.get(
+    "/me/export",
+    tags=_TAGS,
+    summary="All that is stored of the caller, as one document",
+    operation_id="export_me",
+    responses=also(
+        answers(200, PersonalData, "The document"),
+        303,
+        None,
+        "It is larger than an answer may be; `Location`: where it is, for 5 minutes",
+    ),
+)
+def export_me() -> Response[str]:
+    made = call_of(router).do(export, _fits)
+    if made.url is None:
+        text = made.text or ""
+        return Response(
+            status_code=200,
+            content_type="application/json",
+            body=text,
+            headers={"Cache-Control": "no-store"},
+            compress=is_large(text),
+        )
+    headers: dict[str, Any] = {
+        "Location": made.url,
+        "Cache-Control": "no-store",
+        # The signature in the URL is a credential.
+        "Referrer-Policy": "no-referrer",
+    }
+    return Response(status_code=303, content_type="text/plain", body="", headers=headers)
+
+
+@router.delete(
+    "/me",
+    tags=_TAGS,
+    summary="Erase all that is stored of the caller",
+    description="From now on there is nothing to read. What came before `until` is erased in the background, "
+    "also if the process dies; what comes later stays. 503: that cannot be said yet (the database wakes up); "
+    "it will be done, ask again to be sure.",
+    operation_id="forget_me",
+    responses=answers(202, Forgetting, "It is gone, and being erased"),
+)
+def forget_me() -> Response[str]:
+    return answer_json(call_of(router).do(forget), 202)
+
+
+def _fits(text: str) -> bool:
+    """Whether a function's answer takes the document."""
+    return answer_size(text) <= MAX_ANSWER

@@ -1,0 +1,107 @@
+"""What an earlier stack left, and a stage takes back: whether it fits, asked before a deployment."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from infra.settings import Settings
+from layover.adapters.journal.schema import TABLE, TTL_ATTRIBUTE
+
+Client = Callable[..., Any]
+"""As a boto3 Session's `client`."""
+GONE = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "REVIEW_IN_PROGRESS", "DELETE_COMPLETE")
+"""States of a stack that was never whole: the CDK deletes it and begins again."""
+
+
+def is_new(settings: Settings, client: Client) -> bool:
+    """Whether the next deployment is the stage's first. Raises botocore's errors."""
+    return _stack(settings, client) is None
+
+
+def problems(settings: Settings, client: Client) -> Iterator[str]:
+    """What would lose data or fail, each with what to do. Raises botocore's errors."""
+    if settings.adopt_table is not None:
+        yield from _table(settings.adopt_table, client("dynamodb"))
+    if settings.adopt_bucket is not None:
+        yield from _bucket(settings.adopt_bucket, client("s3"))
+    if settings.adopt_user_pool is not None:
+        yield from _user_pool(settings.adopt_user_pool, client("cognito-idp"))
+    if (stack := _stack(settings, client)) is not None:
+        yield from _left_behind(settings, stack)
+
+
+def _table(name: str, dynamodb: Any) -> Iterator[str]:
+    try:
+        found = dynamodb.describe_table(TableName=name)["Table"]
+    except dynamodb.exceptions.ResourceNotFoundException:
+        yield f"adopt_table: there is no table {name} in this region"
+        return
+    if found["KeySchema"] != TABLE["KeySchema"]:
+        yield f"adopt_table: {name} is no journal: its key is another one"
+    there = {each["IndexName"] for each in found.get("GlobalSecondaryIndexes", ())}
+    wanted = {each["IndexName"] for each in TABLE["GlobalSecondaryIndexes"]}
+    if missing := sorted(wanted - there):
+        yield f"adopt_table: {name} has no index {', '.join(missing)}"
+    ttl = dynamodb.describe_time_to_live(TableName=name)["TimeToLiveDescription"]
+    if ttl.get("AttributeName") != TTL_ATTRIBUTE:
+        yield (
+            f"adopt_table: nothing in {name} expires (a restored table has lost that): aws dynamodb "
+            f"update-time-to-live --table-name {name} "
+            f"--time-to-live-specification Enabled=true,AttributeName={TTL_ATTRIBUTE}"
+        )
+
+
+def _bucket(name: str, s3: Any) -> Iterator[str]:
+    from botocore.exceptions import ClientError
+
+    try:
+        s3.head_bucket(Bucket=name)
+    except ClientError:
+        yield f"adopt_bucket: {name} is not there, or not yours"
+
+
+def _user_pool(pool: str, cognito: Any) -> Iterator[str]:
+    try:
+        cognito.describe_user_pool(UserPoolId=pool)
+    except cognito.exceptions.ResourceNotFoundException:
+        yield f"adopt_user_pool: there is no user pool {pool} in this region"
+
+
+def _stack(settings: Settings, client: Client) -> dict[str, Any] | None:
+    """The template that is deployed; None if there is none, or it never came to be."""
+    from botocore.exceptions import ClientError
+
+    cloudformation = client("cloudformation")
+    try:
+        (stack,) = cloudformation.describe_stacks(StackName=settings.prefix)["Stacks"]
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "ValidationError":
+            raise
+        return None
+    if stack["StackStatus"] in GONE:
+        return None
+    body = cloudformation.get_template(StackName=settings.prefix)["TemplateBody"]
+    # JSON comes parsed, anything else as text.
+    template: dict[str, Any] = json.loads(body) if isinstance(body, str) else body
+    return template
+
+
+def _left_behind(settings: Settings, template: dict[str, Any]) -> Iterator[str]:
+    """What the stage has now and would have no longer, though nobody said that it should go."""
+    kinds = {each["Type"]: each.get("Properties", {}) for each in template["Resources"].values()}
+    snapshot = kinds.get("AWS::RDS::DBCluster", {}).get("SnapshotIdentifier")
+    if snapshot != settings.restore_snapshot:
+        now = f"restore_snapshot={snapshot}" if snapshot else "no restore_snapshot"
+        yield (
+            f"the database of {settings.prefix} was made with {now}: anything else would replace it. "
+            "Keep it so, or restore into another stage"
+        )
+    outputs = template.get("Outputs", {})
+    for output, setting in (("TableName", "adopt_table"), ("BucketName", "adopt_bucket")):
+        # Of a resource of its own it is a reference, of an adopted one the name.
+        name = outputs.get(output, {}).get("Value")
+        if isinstance(name, str) and getattr(settings, setting) is None:
+            yield f"{settings.prefix} uses {name}: without {setting}={name} it would begin with an empty one"
+    own_users = "AWS::Cognito::UserPool" in kinds or settings.issuer is not None
+    if "AWS::Cognito::UserPoolClient" in kinds and not own_users and not settings.adopt_user_pool:
+        yield f"{settings.prefix} has adopted its user pool: without adopt_user_pool nobody could sign in"

@@ -1,0 +1,45 @@
+"""Amazon's roots of RDS certificates: whether a bundle of them is one that a deployment can trust."""
+
+import re
+import ssl
+from datetime import UTC, datetime, timedelta
+
+ROOT = re.compile(r"Amazon RDS (\S+) Root CA")
+"""The common name of a root; each region has roots of its own."""
+LEAST = timedelta(days=90)
+"""A root has to live longer: a layer may run for months before the next deployment."""
+
+
+def problem(bundle: str, now: datetime, region: str | None = None) -> str | None:
+    """Why a PEM bundle is not to be deployed (to this region, if it is known); None: it is fine.
+
+    Which certificates it holds is AWS's to say, as new regions bring new ones: so no hash is pinned. It
+    comes over TLS from AWS itself."""
+    ends = _ends(bundle)
+    if ends is None:
+        return "is no list of certificates"
+    if not ends:
+        return "has no roots of RDS"
+    if region is not None and region not in ends:
+        return f"has no roots of {region}"
+    last = ends[region] if region is not None else max(ends.values())
+    if last < now + LEAST:
+        return f"is old: its roots end on {last:%Y-%m-%d}"
+    return None
+
+
+def _ends(bundle: str) -> dict[str, datetime] | None:
+    """When the last root of each region ends; None for what is not whole."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        context.load_verify_locations(cadata=bundle)
+    except (ssl.SSLError, ValueError):
+        return None
+    if bundle.count("-----BEGIN CERT") != bundle.count("-----END CERT"):
+        return None
+    ends: dict[str, datetime] = {}
+    for certificate in context.get_ca_certs():
+        end = datetime.fromtimestamp(ssl.cert_time_to_seconds(str(certificate["notAfter"])), UTC)
+        for found in ROOT.finditer(str(certificate["subject"])):
+            ends[found[1]] = max(end, ends.get(found[1], end))
+    return ends

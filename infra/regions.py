@@ -1,0 +1,37 @@
+"""Where a deployment can be: asked before anything is made."""
+
+from infra.settings import Settings
+
+PARTITION = "aws"
+"""In the others (China, GovCloud, the isolated ones, the European Sovereign Cloud) names, end points and
+services differ, and nothing here was written or checked for them."""
+
+
+def unfit(region: str | None, settings: Settings) -> str | None:
+    """Why a stage cannot be in this region, for a person; None: it can, or nobody knows the region.
+
+    Asks botocore's own tables, so it needs no network."""
+    if not region:
+        return None
+    from botocore.exceptions import UnknownRegionError
+    from botocore.session import get_session
+
+    tables = get_session()
+    try:
+        partition = tables.get_partition_for_region(region)
+    except UnknownRegionError:
+        return f"{region} is no region of AWS"
+    if partition != PARTITION:
+        return f"{region} is in the partition {partition}: Layover works in the commercial regions alone"
+    for service, what in _wanted(settings).items():
+        if region not in tables.get_available_regions(service, PARTITION):
+            return f"{region} has no {what}: choose another region"
+    return None
+
+
+def _wanted(settings: Settings) -> dict[str, str]:
+    """Services that not every region has had from its first day: botocore's name, and a person's."""
+    wanted = {"rds": "Aurora", "lambda": "Lambda", "apigateway": "API Gateway"}
+    if settings.issuer is None:
+        wanted["cognito-idp"] = "Cognito user pools"
+    return wanted

@@ -1,0 +1,90 @@
+"""What may have outlived its use, by the time at which the sweeper looks at it.
+
+One small item in the owner's partition for each thing that is to go by itself, in a partition of the watch
+index of its own. S3's lifecycle rules count from the day on which an object was written and know nothing but
+prefixes and tags: a run waits for a year and more, a file is used or it is not, a node's memory is read.
+DynamoDB's TTL knows the time and nothing of S3 or Postgres. The sweeper knows all of them, is at work every
+minute, and goes by the same clock on AWS and on one machine."""
+
+from contextlib import suppress
+from datetime import datetime
+
+from layover.adapters.journal.table import (
+    Above,
+    Below,
+    ConditionFailed,
+    Delete,
+    Item,
+    Missing,
+    Table,
+    Update,
+    any_of,
+)
+from layover.clock import MICROSECOND, from_rfc3339, rfc3339
+from layover.keys import DUE, DUE_PREFIX, Keys, due_key
+from layover.ports import Clock, Due, DueKind
+
+_PAGE = 100
+
+
+class TableDues:
+    """`ports.Dues`: `DUE#kind#name` items."""
+
+    def __init__(self, table: Table, clock: Clock) -> None:
+        self._table = table
+        self._clock = clock
+
+    async def look_later(self, owner: str, kind: DueKind, name: str, at: datetime) -> None:
+        """See `ports.Dues`."""
+        item = {
+            "owner": owner,
+            "kind": kind,
+            "id": name,
+            "made_at": rfc3339(self._clock.now()),
+            "gsi2pk": DUE,
+            "gsi2sk": rfc3339(at),
+        }
+        # An update: whoever ends a run may write no whole items.
+        new = any_of(Missing("pk"), Above("gsi2sk", rfc3339(at)))
+        with suppress(ConditionFailed):
+            place = Keys(owner).partition, due_key(kind, name)
+            await self._table.write(Update(*place, set=item, when=new))
+
+    async def overdue(self, until: datetime, limit: int) -> list[Due]:
+        """See `ports.Dues`."""
+        keys = await self._table.due(DUE, rfc3339(until), limit)
+        found = [await self._table.get(pk, sk) for pk, sk in keys]
+        return [_due(item) for item in found if item is not None]
+
+    async def dues(self, owner: str) -> list[Due]:
+        """See `ports.Dues`."""
+        found: list[Item] = []
+        low, high = DUE_PREFIX, f"{DUE_PREFIX}~"
+        while items := await self._table.query(Keys(owner).partition, low, high, limit=_PAGE):
+            found += items
+            low = items[-1]["sk"] + " "
+        return [_due(item) for item in found]
+
+    async def look_again_at(self, due: Due, at: datetime) -> None:
+        """See `ports.Dues`. What somebody asked for meanwhile stands."""
+        place = Keys(due.owner).partition, due_key(due.kind, due.name)
+        as_seen = Below("gsi2sk", rfc3339(due.at + MICROSECOND))
+        with suppress(ConditionFailed):
+            await self._table.write(Update(*place, set={"gsi2sk": rfc3339(at)}, when=as_seen))
+
+    async def looked_at(self, due: Due) -> None:
+        """See `ports.Dues`."""
+        place = Keys(due.owner).partition, due_key(due.kind, due.name)
+        as_seen = Below("made_at", rfc3339(due.made_at + MICROSECOND))
+        with suppress(ConditionFailed):
+            await self._table.write(Delete(*place, when=as_seen))
+
+
+def _due(item: Item) -> Due:
+    return Due(
+        owner=item["owner"],
+        kind=item["kind"],
+        name=item["id"],
+        at=from_rfc3339(item["gsi2sk"]),
+        made_at=from_rfc3339(item["made_at"]),
+    )

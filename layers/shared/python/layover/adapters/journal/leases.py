@@ -1,0 +1,82 @@
+"""Leases (`ports.Leases`) in the journal's table: an item for each owner and kind with a set of what is held.
+
+A lease is one write, its return another. Whoever finds the set full looks for what has expired in it."""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+
+from layover.adapters.journal.table import ConditionFailed, Exists, Shorter, Table, Update
+from layover.keys import LEASES, Keys
+from layover.values.lease import Lease, LeaseKind
+
+KEPT = timedelta(days=1)
+"""How long an item outlives its newest lease; then it goes by TTL."""
+
+
+class TableLeases:
+    """`Leases`: DynamoDB with `DynamoTable`, memory with `MemoryTable`."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    async def take(self, lease: Lease, most: int, now: datetime) -> bool:
+        """See `ports.Leases`. Of many at once, no more than `most` get one."""
+        if most <= 0:
+            # There is no set yet that could be too long.
+            return False
+        expires = int((lease.until + KEPT).timestamp())
+        add = Update(
+            _partition(lease.owner),
+            lease.kind.value,
+            set={"expires": expires},
+            include={"held": _element(lease)},
+            when=Shorter("held", most),
+        )
+        while True:
+            try:
+                await self._table.write(add)
+            except ConditionFailed as failure:
+                held = failure.old["held"] if failure.old else ()
+                if not await self._drop_expired(lease, held, now):
+                    return _element(lease) in held
+            else:
+                return True
+
+    async def give_back(self, lease: Lease) -> None:
+        """See `ports.Leases`."""
+        await self._drop(lease.owner, lease.kind, _element(lease))
+
+    async def held(self, owner: str, kind: LeaseKind, now: datetime) -> tuple[Lease, ...]:
+        """See `ports.Leases`."""
+        item = await self._table.get(_partition(owner), kind.value) or {}
+        found = (_lease(owner, kind, element) for element in item.get("held", ()))
+        return tuple(lease for lease in found if lease.until > now)
+
+    async def _drop_expired(self, lease: Lease, held: Iterable[str], now: datetime) -> bool:
+        gone = [e for e in held if _lease(lease.owner, lease.kind, e).until <= now]
+        for element in gone:
+            await self._drop(lease.owner, lease.kind, element)
+        return bool(gone)
+
+    async def _drop(self, owner: str | None, kind: LeaseKind, element: str) -> None:
+        with suppress(ConditionFailed):
+            await self._table.write(
+                Update(
+                    _partition(owner), kind.value, exclude={"held": element}, when=Exists("held")
+                )
+            )
+
+
+def _partition(owner: str | None) -> str:
+    return LEASES if owner is None else Keys(owner).leases
+
+
+def _element(lease: Lease) -> str:
+    """Whole seconds: a set of a hundred stays small."""
+    return f"{int(lease.until.timestamp())}#{lease.id}"
+
+
+def _lease(owner: str | None, kind: LeaseKind, element: str) -> Lease:
+    seconds, _, id = element.partition("#")
+    return Lease(owner, kind, id, datetime.fromtimestamp(int(seconds), UTC))

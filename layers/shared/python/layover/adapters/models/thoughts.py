@@ -1,0 +1,64 @@
+"""Thoughts that a model writes into its text, between `<think>` and `</think>`."""
+
+from collections.abc import Callable
+
+_BEGIN, _END = "<think>", "</think>"
+
+
+class Thoughts:
+    """Splits a reply's text, piece by piece, into what was thought and what was said. Only what a text
+    begins with is a thought: later tags are the model's words."""
+
+    def __init__(self) -> None:
+        self._take = self._at_start
+        self._held = ""
+
+    def add(self, piece: str) -> tuple[str, str]:
+        """Take a piece; what of it, and of what was held back, is thought and what is text."""
+        self._held += piece
+        return self._take()
+
+    def end(self) -> tuple[str, str]:
+        """No piece follows: what was held back."""
+        held, self._held = self._held, ""
+        is_thought = self._take in (self._opening, self._thinking)
+        self._take = self._text
+        return (held, "") if is_thought else ("", held)
+
+    def _at_start(self) -> tuple[str, str]:
+        begun = self._held.lstrip()
+        if begun.startswith(_BEGIN):
+            self._held = begun[len(_BEGIN) :]
+            self._take = self._opening
+        elif _BEGIN.startswith(begun):
+            return "", ""
+        else:
+            self._take = self._text
+        return self._take()
+
+    def _opening(self) -> tuple[str, str]:
+        return self._skip_blanks(self._thinking)
+
+    def _thinking(self) -> tuple[str, str]:
+        thought, end, rest = self._held.partition(_END)
+        if end:
+            self._held, self._take = rest, self._between
+            return thought, self._take()[1]
+        keep = next(n for n in range(len(_END), -1, -1) if thought.endswith(_END[:n]))
+        self._held = thought[len(thought) - keep :]
+        return thought[: len(thought) - keep], ""
+
+    def _between(self) -> tuple[str, str]:
+        return self._skip_blanks(self._text)
+
+    def _skip_blanks(self, then: Callable[[], tuple[str, str]]) -> tuple[str, str]:
+        """Blank lines next to a tag belong to neither."""
+        self._held = self._held.lstrip()
+        if not self._held:
+            return "", ""
+        self._take = then
+        return self._take()
+
+    def _text(self) -> tuple[str, str]:
+        text, self._held = self._held, ""
+        return "", text

@@ -1,0 +1,122 @@
+"""The module of the agents, imported once before anything is served: what is wrong with it is said where
+its author looks.
+
+`python -m layover.local.agents_module PARENT_PID` imports it as a function does, in a process of its own,
+and writes what it found as the last line, in JSON."""
+
+import asyncio
+import json
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+LOADING_LIMIT = timedelta(seconds=60)
+_PACKAGE = str(Path(__file__).resolve().parents[1])
+_LIBRARIES = ("site-packages", "dist-packages", "<frozen", sys.base_prefix + os.sep)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Lines about the agents and what they warn of, or what is wrong."""
+
+    agents: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    problem: str | None = None
+
+
+async def load(variables: Mapping[str, str], limit: timedelta = LOADING_LIMIT) -> Loaded:
+    """Import the module as a function with these variables would."""
+    process = await asyncio.create_subprocess_exec(
+        *[sys.executable, "-P", "-m", __name__, str(os.getpid())],
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=dict(variables),
+        start_new_session=True,
+    )
+    try:
+        output, errors = await asyncio.wait_for(process.communicate(), limit.total_seconds())
+    except TimeoutError:
+        seconds = limit.total_seconds()
+        return Loaded(problem=f"the module takes longer than {seconds:g} s to be imported")
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+    try:
+        found = json.loads(output.splitlines()[-1])
+        return Loaded(tuple(found["agents"]), tuple(found["warnings"]), found["problem"])
+    except (ValueError, LookupError, TypeError):
+        said = errors.decode("utf-8", "replace").strip().splitlines()[-1:]
+        last = f": {said[0]}" if said else ""
+        return Loaded(problem=f"its process ended with status {process.returncode}{last}")
+
+
+def found(module_name: str) -> Loaded:
+    """What an import of the module gives."""
+    from layover.declare.registry import load_agents
+
+    kept = _Kept()
+    logging.getLogger("layover").addHandler(kept)
+    try:
+        agents = load_agents(module_name)
+    except BaseException as error:
+        return Loaded(warnings=tuple(kept.lines), problem=_problem(error))
+    return Loaded(tuple(map(_line, agents.values())), tuple(kept.lines))
+
+
+class _Kept(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+def _line(agent: Any) -> str:
+    tools = [f"{t.name} (asks a person)" if t.needs_approval else t.name for t in agent.tools]
+    model = f" ({agent.model})" if agent.model else ""
+    return f"agent {agent.name}{model}: {', '.join(tools) or 'no tools'}"
+
+
+def _problem(error: BaseException) -> str:
+    """`FILE:LINE: ERROR: text`, of the newest line that is no library's."""
+    from layover.errors import AgentsNotLoaded
+
+    cause = error.__cause__ if isinstance(error, AgentsNotLoaded) else error
+    if cause is None:
+        return str(error)
+    told = f"{type(cause).__name__}: {cause}"
+    if isinstance(cause, SyntaxError) and cause.filename:
+        return f"{cause.filename}:{cause.lineno}: {type(cause).__name__}: {cause.msg}"
+    frames = [f for f in traceback.extract_tb(cause.__traceback__) if _is_authors(f.filename)]
+    return f"{frames[-1].filename}:{frames[-1].lineno}: {told}" if frames else told
+
+
+def _is_authors(file: str) -> bool:
+    return not file.startswith(_PACKAGE) and not any(part in file for part in _LIBRARIES)
+
+
+def main(arguments: list[str]) -> None:
+    """Say what an import of the module gives; this process takes nobody's signals."""
+    from layover.local.environment import die_with
+
+    die_with(int(arguments[0]))
+    from layover import wiring
+
+    result = found(wiring.environment().agents)
+    print(flush=True)
+    print(json.dumps(asdict(result)), flush=True)
+    # A thread that the module started keeps nobody waiting.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

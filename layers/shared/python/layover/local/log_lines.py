@@ -1,0 +1,70 @@
+"""What functions log of failures, in the terminal as well: their logs are files that nobody watches."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+LOOK_EVERY = timedelta(milliseconds=250)
+_MOST = 1_000_000
+"""Bytes read at one look: of a function that logs more, the rest comes at the next."""
+_SHOWN = frozenset({"WARNING", "ERROR", "CRITICAL"})
+_NAMED = ("error", "says", "cause", "run_id", "request_id")
+
+
+class LogWatch:
+    """Follows the functions' logs from where they are now."""
+
+    def __init__(self, logs: list[Path], say: Callable[[str], object] | None = None) -> None:
+        self._read = {log: log.stat().st_size if log.exists() else 0 for log in logs}
+        self._say = say or _print
+
+    async def follow(self) -> None:
+        """Until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY.total_seconds())
+            self.look()
+
+    def look(self) -> None:
+        """Say what was logged since the last look."""
+        for log in self._read:
+            for line in self._new(log):
+                if told := shown(log.stem, line):
+                    self._say(told)
+
+    def _new(self, log: Path) -> list[bytes]:
+        try:
+            with log.open("rb") as file:
+                file.seek(self._read[log])
+                data = file.read(_MOST)
+        except OSError:
+            return []
+        # A line that is still being written comes whole at the next look.
+        whole = len(data) if len(data) == _MOST else data.rfind(b"\n") + 1
+        self._read[log] += whole
+        return data[:whole].splitlines()
+
+
+def shown(function: str, line: bytes) -> str | None:
+    """The lines for the terminal; None where the line is no warning of ours."""
+    try:
+        entry: Any = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(entry, dict) or entry.get("level") not in _SHOWN:
+        return None
+    named = [f"{name}={entry[name]}" for name in _NAMED if entry.get(name)]
+    first = (
+        f"{entry['level'].lower()} {function}: {entry.get('message')} {' '.join(named)}".rstrip()
+    )
+    where = entry.get("where")
+    return "\n".join(
+        [first, *(f"    {at}" for at in where)] if isinstance(where, list) else [first]
+    )
+
+
+def _print(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,41 @@
+"""The part of `ports.MemoryStore` that is about a whole user: all that the database has of them, read out,
+erased, or too old."""
+
+from datetime import datetime
+from typing import Any, Literal, Protocol
+
+from layover.values.page import Page
+
+StoredKind = Literal["messages", "generations", "attempts", "entries", "notes", "usage"]
+"""`messages`, `generations` (of observations or summaries) and `attempts` belong to a thread."""
+
+
+class PersonalStore(Protocol):
+    """All of an owner, under row security."""
+
+    async def stored(
+        self,
+        owner: str,
+        kind: StoredKind,
+        cursor: str | None,
+        limit: int,
+        thread_id: str | None = None,
+    ) -> Page[dict[str, Any]]:
+        """A page of what is stored, as JSON objects with times in RFC 3339."""
+        ...
+
+    async def forget(self, owner: str, until: datetime, late: datetime) -> None:
+        """From now on nothing reads what was made until then: threads become tombstones, and entries,
+        notes, texts for recall and usage are deleted; also notes that a run of an erased thread has made
+        until `late`. Repeatable; what was made later stays."""
+        ...
+
+    async def drop(self, owner: str, until: datetime) -> bool:
+        """Delete some of the tombstones of threads that were made until then, with all that may still
+        hang on them. False: none is left."""
+        ...
+
+    async def expire_entries(self, owner: str, before: datetime) -> datetime | None:
+        """Delete the entries that were made before then. Answers when the oldest that is left was
+        made."""
+        ...

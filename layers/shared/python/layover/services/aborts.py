@@ -1,0 +1,40 @@
+"""Which runs this process was asked to stop."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+
+
+class AbortsHere:
+    """`ports.Aborts`. `heard`: returns once handlers, who may abort a run, know what is in the journal."""
+
+    def __init__(self, heard: Callable[[str], Awaitable[None]]) -> None:
+        self._heard = heard
+        self._aborted: set[str] = set()
+        self._bells: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
+
+    def abort(self, run_id: str) -> None:
+        """No model and no tool of this run is called from here on. From any thread."""
+        self._aborted.add(run_id)
+
+    def ring(self, run_id: str) -> None:
+        """What runs is to stop as well; on the run's own loop."""
+        self._bells[run_id].set()
+
+    def forget(self, run_id: str) -> None:
+        """The run is at rest."""
+        self._aborted.discard(run_id)
+        self._bells.pop(run_id, None)
+
+    def stops(self, run_id: str) -> bool:
+        """Whether it was aborted and is not at rest yet."""
+        return run_id in self._aborted
+
+    async def asked(self, run_id: str) -> bool:
+        """Whether it was aborted, also by a handler of what is in the journal by now."""
+        await self._heard(run_id)
+        return self.stops(run_id)
+
+    async def wait(self, run_id: str) -> None:
+        """Return once what runs is to stop."""
+        await self._bells[run_id].wait()

@@ -1,0 +1,30 @@
+"""How long threads and entries are kept, where a deployment says so: who is told to look, and when.
+
+At the end of a day (UTC): a paused database is woken for it once a day at most, and on no day on which
+nothing is to go. (`services.due` looks.)"""
+
+from datetime import UTC, datetime, time, timedelta
+
+from layover.ports import Runtime
+
+
+async def watch_thread(runtime: Runtime, owner: str, thread_id: str) -> None:
+    """Have a thread looked at when it may have been without activity for too long."""
+    retention = runtime.settings.thread_retention
+    if retention is not None:
+        at = end_of_day(runtime.clock.now() + retention)
+        await runtime.journal.look_later(owner, "thread", thread_id, at)
+
+
+async def watch_entries(runtime: Runtime, owner: str) -> None:
+    """Have the owner's entries looked at when the oldest of them may be too old."""
+    retention = runtime.settings.entry_retention
+    if retention is not None:
+        at = end_of_day(runtime.clock.now() + retention)
+        await runtime.journal.look_later(owner, "entries", "", at)
+
+
+def end_of_day(moment: datetime) -> datetime:
+    """The midnight (UTC) after it."""
+    day = moment.astimezone(UTC).date() + timedelta(days=1)
+    return datetime.combine(day, time(), UTC)

@@ -1,0 +1,36 @@
+"""What of a suspended call's data does not satisfy its schema, in words for who sent it."""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
+
+_LONGEST_RULE = 200
+"""Characters of what a schema wants; longer ones are left to the schema, which the call shows."""
+
+
+def schema_errors(schema: dict[str, Any], data: Any) -> list[dict[str, Any]]:
+    """One `{loc, msg, type}` for each problem. They say what the schema wants, which is the author's, and
+    nothing of what was sent."""
+    from jsonschema import Draft202012Validator
+    from referencing import Registry
+
+    # A registry of its own: a `$ref` in an author's schema is never fetched.
+    validator = Draft202012Validator(
+        schema, registry=Registry(), format_checker=Draft202012Validator.FORMAT_CHECKER
+    )
+    errors = [told for error in validator.iter_errors(data) for told in _told(error)]
+    # Each missing field has an error of its own, that tells of all of them.
+    return list({json.dumps(error): error for error in errors}.values())
+
+
+def _told(error: "ValidationError") -> list[dict[str, Any]]:
+    loc, rule = ["body", "data", *error.absolute_path], str(error.validator)
+    if rule == "required" and isinstance(error.instance, dict):
+        required: Any = error.validator_value
+        missing = [name for name in required if name not in error.instance]
+        return [{"loc": [*loc, name], "msg": "is required", "type": rule} for name in missing]
+    wanted = json.dumps(error.validator_value)
+    wants = f": {wanted}" if len(wanted) <= _LONGEST_RULE else ""
+    return [{"loc": loc, "msg": f"does not satisfy `{rule}{wants}`", "type": rule}]

@@ -1,0 +1,56 @@
+"""Requests that wait. Each keeps an environment of `api` from all others: a user may hold some of them, all
+users together not all. Who may not wait is answered at once."""
+
+import logging
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+from layover.errors import RetryableError
+from layover.ports import Runtime
+from layover.values.lease import Lease, LeaseKind
+
+LEASE_LIVES = timedelta(seconds=35)
+"""No request waits longer: API Gateway gives up after 30 s."""
+_ID_BYTES = 4
+logger = logging.getLogger("layover")
+
+
+@asynccontextmanager
+async def place_to_wait(runtime: Runtime, owner: str) -> AsyncIterator[bool]:
+    """Whether the request may wait, as long as it does."""
+    settings, held = runtime.settings, list[Lease]()
+    lease = Lease(
+        owner,
+        LeaseKind.WAIT,
+        secrets.token_hex(_ID_BYTES),
+        runtime.clock.now() + LEASE_LIVES,
+    )
+    everybodys = Lease(None, lease.kind, lease.id, lease.until)
+    try:
+        yield (
+            await _taken(runtime, lease, settings.max_user_waits, held)
+            and await _taken(runtime, everybodys, settings.max_waits, held)
+        )
+    finally:
+        for one in held:
+            await _give_back(runtime, one)
+
+
+async def _taken(runtime: Runtime, lease: Lease, most: int, held: list[Lease]) -> bool:
+    try:
+        if not await runtime.leases.take(lease, most, runtime.clock.now()):
+            return False
+    except RetryableError:
+        # Many at once on the one item that counts for all: there are enough.
+        return False
+    held.append(lease)
+    return True
+
+
+async def _give_back(runtime: Runtime, lease: Lease) -> None:
+    try:
+        await runtime.leases.give_back(lease)
+    except RetryableError:
+        logger.warning("a wait is given back by its expiry", extra={"kind": lease.kind.value})

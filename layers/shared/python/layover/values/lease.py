@@ -1,0 +1,34 @@
+"""Leases: what a user may hold only so many of at once, and loses by itself when whoever holds it dies."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+MAX_SOCKETS = 20
+"""Open connections of a user."""
+MAX_UPLOADS = 100
+"""Files of a user that are announced and not uploaded."""
+
+
+def max_waits(environments: int) -> int:
+    """Requests of all users that may wait at once, of so many environments of `api`: the others answer."""
+    return environments * 6 // 10
+
+
+class LeaseKind(StrEnum):
+    """What is held."""
+
+    WAIT = "WAIT"
+    """A request that waits: it keeps an environment of `api` from everybody else."""
+    SOCKET = "SOCKET"
+    UPLOAD = "UPLOAD"
+
+
+@dataclass(frozen=True)
+class Lease:
+    """One thing that is held until a moment, at most. `owner` None: it counts for all users together."""
+
+    owner: str | None
+    kind: LeaseKind
+    id: str
+    until: datetime

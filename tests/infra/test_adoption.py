@@ -1,0 +1,143 @@
+"""What an earlier stack left: looked at before a deployment takes it back, or forgets it."""
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from infra.adoption import Client, is_new, problems
+from infra.settings import Settings
+from layover.adapters.journal.schema import TABLE, TIME_TO_LIVE
+
+REGION = "eu-west-1"
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    with mock_aws():
+        secrets = {"aws_access_key_id": "a", "aws_secret_access_key": "b"}
+        yield partial(boto3.client, region_name=REGION, **secrets)
+
+
+def table(client: Client, **changes: Any) -> str:
+    client("dynamodb").create_table(TableName="before", **(TABLE | changes))
+    return "before"
+
+
+def stack(client: Client, outputs: dict[str, Any] | None = None, **resources: str) -> None:
+    """A stage `dev` as it is deployed: resources by their kinds."""
+    made = {name: {"Type": kind} for name, kind in resources.items()}
+    template = {
+        "Resources": made or {"T": {"Type": "AWS::SNS::Topic"}},
+        "Outputs": {name: {"Value": value} for name, value in (outputs or {}).items()},
+    }
+    client("cloudformation").create_stack(
+        StackName="layover-dev", TemplateBody=json.dumps(template)
+    )
+
+
+def said(client: Client, **settings: Any) -> str:
+    return "\n".join(problems(Settings(**settings), client))
+
+
+def test_table_that_is_not_there_is_named(client: Client) -> None:
+    assert "no table before" in said(client, adopt_table="before")
+
+
+def test_table_without_our_indexes_is_refused(client: Client) -> None:
+    only = TABLE["GlobalSecondaryIndexes"][:1]
+    attributes = TABLE["AttributeDefinitions"][:4]
+    table(client, GlobalSecondaryIndexes=only, AttributeDefinitions=attributes)
+    assert "before has no index gsi2" in said(client, adopt_table="before")
+
+
+def test_restored_table_has_lost_its_expiry_and_the_mend_is_said(client: Client) -> None:
+    table(client)
+    assert "aws dynamodb update-time-to-live --table-name before" in said(
+        client, adopt_table="before"
+    )
+
+
+def test_table_that_fits_is_adopted(client: Client) -> None:
+    client("dynamodb").update_time_to_live(
+        TableName=table(client), TimeToLiveSpecification=TIME_TO_LIVE
+    )
+    assert said(client, adopt_table="before") == ""
+
+
+def test_bucket_and_pool_that_are_not_there_are_named(client: Client) -> None:
+    text = said(client, adopt_bucket="before", adopt_user_pool=f"{REGION}_Before")
+    assert "adopt_bucket: before" in text
+    assert f"no user pool {REGION}_Before" in text
+
+
+def test_bucket_and_pool_that_are_there_are_adopted(client: Client) -> None:
+    where = {"LocationConstraint": REGION}
+    client("s3").create_bucket(Bucket="before", CreateBucketConfiguration=where)
+    pool = client("cognito-idp").create_user_pool(PoolName="before")["UserPool"]["Id"]
+    assert said(client, adopt_bucket="before", adopt_user_pool=pool) == ""
+
+
+def test_snapshot_does_not_take_the_place_of_a_database(client: Client) -> None:
+    stack(client)
+    assert "would replace it" in said(client, restore_snapshot="before")
+
+
+def test_snapshot_of_which_the_database_was_made_is_not_forgotten() -> None:
+    """moto makes no clusters of snapshots: the answers are as CloudFormation gives them."""
+    template = {
+        "Resources": {
+            "C": {"Type": "AWS::RDS::DBCluster", "Properties": {"SnapshotIdentifier": "before"}}
+        }
+    }
+    deployed = Deployed(template)
+    assert "restore_snapshot=before" in said(lambda _: deployed)
+    assert said(lambda _: deployed, restore_snapshot="before") == ""
+
+
+class Deployed:
+    """CloudFormation with one stack."""
+
+    def __init__(self, template: dict[str, Any]) -> None:
+        self._template = template
+
+    def describe_stacks(self, **_: str) -> dict[str, Any]:
+        return {"Stacks": [{"StackStatus": "UPDATE_COMPLETE"}]}
+
+    def get_template(self, **_: str) -> dict[str, Any]:
+        return {"TemplateBody": self._template}
+
+
+def test_adopted_table_and_bucket_are_not_forgotten(client: Client) -> None:
+    stack(client, {"TableName": "before", "BucketName": "before-bucket"})
+    text = said(client)
+    assert "without adopt_table=before" in text
+    assert "without adopt_bucket=before-bucket" in text
+
+
+def test_adopted_users_are_not_forgotten() -> None:
+    client = Deployed({"Resources": {"People": {"Type": "AWS::Cognito::UserPoolClient"}}})
+    assert "nobody could sign in" in said(lambda _: client)
+    assert said(lambda _: client, issuer="https://id.example", audience=("a",)) == ""
+
+
+def test_stack_of_its_own_has_nothing_to_forget(client: Client) -> None:
+    stack(client, {"TableName": {"Ref": "Topic"}}, Topic="AWS::SNS::Topic")
+    assert said(client) == ""
+
+
+def test_first_deployment_is_known(client: Client) -> None:
+    assert is_new(Settings(), client)
+    stack(client)
+    assert not is_new(Settings(), client)
+    assert is_new(Settings(stage="prod"), client)
+
+
+def test_stack_that_never_came_to_be_is_new() -> None:
+    failed = Deployed({"Resources": {}})
+    failed.describe_stacks = lambda **_: {"Stacks": [{"StackStatus": "ROLLBACK_COMPLETE"}]}  # type: ignore[method-assign]
+    assert is_new(Settings(), lambda _: failed)

@@ -1,0 +1,113 @@
+"""The roots of RDS: a bundle with which functions would not trust the database goes nowhere."""
+
+import os
+import shutil
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import botocore
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from infra import build
+from infra.certificates import LEAST, problem
+
+ROOT = Path(__file__).parents[2]
+NOW = datetime(2026, 11, 1, tzinfo=UTC)
+YEARS = timedelta(days=3650)
+
+
+def root(region: str, end: datetime = NOW + YEARS) -> str:
+    """A root as Amazon names them."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name(
+        [
+            x509.NameAttribute(x509.NameOID.ORGANIZATION_NAME, "Amazon Web Services, Inc."),
+            x509.NameAttribute(x509.NameOID.COMMON_NAME, f"Amazon RDS {region} Root CA ECC384 G1"),
+        ]
+    )
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(NOW - YEARS)
+        .not_valid_after(end)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    return certificate.public_bytes(serialization.Encoding.PEM).decode()
+
+
+def other_roots() -> str:
+    """The web's, that botocore brings along."""
+    return (Path(botocore.__file__).parent / "cacert.pem").read_text()
+
+
+@pytest.mark.parametrize(
+    ("bundle", "says"),
+    [
+        ("", "no list of certificates"),
+        ("<html>AWS is away</html>", "no list of certificates"),
+        (
+            "-----BEGIN CERTIFICATE-----\nbm8=\n-----END CERTIFICATE-----\n",
+            "no list of certificates",
+        ),
+        (root("eu-west-1") + root("eu-west-1")[:-40], "no list of certificates"),
+        (other_roots(), "has no roots of RDS"),
+        (root("us-east-1"), "has no roots of eu-west-1"),
+        (root("eu-west-1", NOW - timedelta(days=1)) + root("us-east-1"), "is old"),
+        (root("eu-west-1", NOW + LEAST - timedelta(days=1)), "is old"),
+    ],
+    ids=["empty", "page", "wrong", "cut", "other", "elsewhere", "ended", "ending"],
+)
+def test_bundle_that_would_not_do_is_named(bundle: str, says: str) -> None:
+    wrong = problem(bundle, NOW, "eu-west-1")
+    assert wrong is not None
+    assert says in wrong
+
+
+def test_bundle_with_a_root_that_lives_is_fine() -> None:
+    """AWS leaves roots that have ended beside the ones that took their place."""
+    bundle = root("eu-west-1", NOW - YEARS / 2) + root("eu-west-1") + root("us-east-1")
+    assert problem(bundle, NOW, "eu-west-1") is None
+    assert problem(bundle, NOW) is None
+
+
+def test_layer_is_not_built_with_an_old_bundle(tmp_path: Path) -> None:
+    (tmp_path / "roots.pem").write_text(root("eu-west-1", NOW - YEARS / 2))
+    with pytest.raises(build.BuildFailed, match=r"roots\.pem is old"):
+        build._check_certificates(tmp_path / "roots.pem")
+
+
+def test_layer_without_certificates_is_not_deployed(tmp_path: Path) -> None:
+    code = (
+        "from aws_cdk import App, Stack\n"
+        "from infra.constructs.layer import Layer\n"
+        "from infra.settings import Settings\n"
+        f"settings = Settings(layer={str(tmp_path)!r}, code={str(tmp_path)!r})\n"
+        "Layer(Stack(App(analytics_reporting=False), 'S'), 'L', settings)\n"
+    )
+    quiet = {"JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20"}
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**quiet, **_environment()},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert run.returncode == 1
+    assert "has no certificates of RDS" in run.stderr
+
+
+def _environment() -> dict[str, str]:
+    if shutil.which("node") is None:
+        pytest.skip("the CDK needs Node on the path")
+    return {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}

@@ -1,0 +1,95 @@
+"""The document's links: what an answer leads to is there."""
+
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from integration.api.kit import USE, Api, TestHost
+from integration.api.test_entries import learn
+from integration.api.test_files import upload
+from integration.api.test_openapi import FILE, operations
+from support.worlds.services import ServiceBench
+
+BODIES: dict[str, Any] = {
+    "create_thread": {"agent": "support"},
+    "edit_thread": {"title": "x"},
+    "start_run": {"input": "x", "on_busy": "enqueue"},
+    "create_file": FILE,
+    "put_profile": {"profile": "x"},
+    "resume_call": {"data": {"slot": "9:00"}},
+}
+SCOPE = f"{USE} layover/operate layover/audit"
+TOO_LATE = ("decision-already-made", "decision-invalid", "conflict")
+"""Answers of what was reached, and does not wait for this."""
+
+
+class Place:
+    """A world with two of everything, so that lists have a next page."""
+
+    def __init__(self) -> None:
+        world = ServiceBench()
+        self.host = TestHost(world)
+        self.api = api = Api(world, self.host)
+        for _ in range(2):
+            decided, _ = api.do(world.suspended())
+            api.post(f"/runs/{decided.id}/tool-calls/c1/deny")
+        api.do(world.suspended())
+        run, _ = api.do(world.suspended())
+        api.post(f"/threads/{run.thread_id}/runs", {"input": "x", "on_busy": "enqueue"})
+        learn(api, "likes lamps", "hates rugs", agent="plain")
+        learn(api, "likes tea", "hates milk")
+        self.names = {
+            "thread_id": run.thread_id,
+            "run_id": run.id,
+            "tool_call_id": "c1",
+            "agent": "support",
+        }
+
+    def ask(self, method: str, path: str, body: Any, query: Any) -> Any:
+        """The answer's JSON. Fails where nothing is reached."""
+        url = path.format(**{name: quote(id, safe="") for name, id in self.names.items()})
+        answer = self.api.send(method.upper(), f"{url}?{urlencode(query)}", body, scope=SCOPE)
+        reached = answer.status < 400 or any(f":{slug}" in answer.body for slug in TOO_LATE)
+        assert reached, (method, url, query, answer.body)
+        return answer.json if answer.body else None
+
+    def resolved(self, said: str, answer: Any) -> Any:
+        """What a runtime expression says: of the request's path and query, or of the answer's body."""
+        if said.startswith("$request."):
+            return self.names[said.rsplit(".", 1)[1]]
+        value = answer
+        for step in said.removeprefix("$response.body#/").split("/"):
+            value = value[int(step)] if isinstance(value, list) else value[step]
+        return value
+
+
+def links(operation: dict[str, Any]) -> list[dict[str, Any]]:
+    """The links of an operation's good answers."""
+    good = [r for code, r in operation["responses"].items() if code < "300"]
+    return [link for response in good for link in response.get("links", {}).values()]
+
+
+def test_every_answer_leads_to_what_is_there(api: Api) -> None:
+    spec = api.get("/openapi.json", sub=None).json
+    calls = {o["operationId"]: (m, path, o) for (m, path), o in operations(spec).items()}
+    followed = set()
+    for source, (method, path, operation) in calls.items():
+        for link in links(operation):
+            place = Place()
+            first = {"agent": "support"} | ({"limit": "1"} if source.startswith("list_") else {})
+            answer = place.ask(method, path, BODIES.get(source), first)
+            given = {n: place.resolved(e, answer) for n, e in link.get("parameters", {}).items()}
+            body = BODIES.get(link["operationId"])
+            if "requestBody" in link:
+                body = {n: place.resolved(e, answer) for n, e in link["requestBody"].items()}
+            assert all(given.values()), (source, link, answer)
+            if "file_id" in given:
+                upload(place.api, given["file_id"])
+            place.names |= given
+            target = calls[link["operationId"]]
+            query = {n: v for n, v in given.items() if f"{{{n}}}" not in target[1]}
+            place.ask(target[0], target[1], body, query)
+            place.host.close()
+            followed.add(link["operationId"])
+    unlinked = {"health", "discovery", "create_file", "create_socket_ticket", "get_tool_result"}
+    unlinked |= {"export_me", "forget_me"}  # of the caller, whatever was answered before
+    assert calls.keys() - followed == unlinked

@@ -1,0 +1,218 @@
+"""A user is forgotten: nothing of before is left, whoever dies; what comes later stays."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from layover import Agent, Approval, tool
+from layover.adapters.inmemory.blobs import MemoryBlobs
+from layover.adapters.inmemory.memory import InMemoryMemory
+from layover.adapters.inmemory.model import call, say
+from layover.clock import ManualClock
+from layover.errors import DatabaseWaking, NotFound
+from layover.keys import Keys
+from layover.memory.notes import profile_key
+from layover.services import approvals, files, notes, threads
+from layover.services.audit import list_decisions
+from layover.services.forget import forget
+from layover.services.sweep import sweep
+from layover.values.access import Actor
+from layover.values.message import FilePart
+from layover.values.run import Status
+from support.worlds.runs import ANN, Bench, Ledger
+from support.worlds.sockets import SocketBench
+
+DAY = timedelta(days=1)
+
+
+@tool(needs_approval=Approval(by=["finance"]))
+def wire(amount: int) -> str:
+    """Pay."""
+    return "paid"
+
+
+def bench() -> Bench:
+    clock = ManualClock()
+    script = [call("pay", amount=5, tool_call_id="c1"), *[say("fine")] * 5]
+    agent = Agent("helper", model="m", tools=[Ledger().pay])
+    return Bench(agent, script, clock=clock, blobs=MemoryBlobs(clock))
+
+
+async def later(made: Bench, by: timedelta) -> dict[str, int]:
+    made.clock.advance(by)
+    return await sweep(made.plain)
+
+
+async def lived() -> Bench:
+    """A run that waits in one thread, a profile, an unused file."""
+    made = bench()
+    run = await made.go()
+    assert run.status is Status.SUSPENDED
+    await notes.put_profile(made.plain, ANN, "helper", {"name": "Ann"})
+    await files.create(made.plain, ANN, "a.txt", "text/plain", 3)
+    made.clock.advance(timedelta(seconds=5))
+    return made
+
+
+async def left(made: Bench) -> list[Any]:
+    """All that is stored of ANN anywhere."""
+    hash = Keys(ANN).hash
+    items = [key for key in made._table._items if f"#{hash}" in key[0]]
+    objects = await made.plain.blobs.keys(f"u/{hash}/")
+    rows = [key for key in made.threads._threads if key[0] == ANN]
+    spent = [key for key in made.threads.spent if key[0] == ANN]
+    kept = made.threads.shelf.notes_of(ANN)
+    return [*items, *objects, *rows, *spent, *kept]
+
+
+class Asleep(InMemoryMemory):
+    """A database that wakes up, where somebody is to be forgotten."""
+
+    async def forget(self, *_: Any) -> None:
+        raise DatabaseWaking("the database is waking up")
+
+
+async def test_nothing_is_to_be_read_once_it_is_asked_for() -> None:
+    made = await lived()
+    [thread] = (await threads.list_threads(made.plain, ANN, 9, None)).items
+    await forget(made.plain, ANN)
+    assert (await threads.list_threads(made.plain, ANN, 9, None)).items == ()
+    with pytest.raises(NotFound):
+        await threads.get(made.plain, ANN, thread.id)
+    assert (await notes.get_profile(made.plain, ANN, "helper")).profile == {}
+    assert (await made.plain.journal.approvals(ANN, None, 9, None)).items == ()
+
+
+async def test_nothing_at_all_is_left_in_the_end() -> None:
+    made = await lived()
+    await forget(made.plain, ANN)
+    assert await left(made) != []
+    for _ in range(4):
+        await later(made, timedelta(minutes=17))
+    assert await left(made) == []
+
+
+async def test_records_of_decisions_stay_and_nothing_leads_to_the_runs() -> None:
+    agent = Agent("helper", model="m", tools=[wire])
+    clock = ManualClock()
+    script = [call("wire", amount=5, tool_call_id="c1")]
+    made = Bench(agent, script, clock=clock, blobs=MemoryBlobs(clock))
+    run = await made.go()
+    bob = Actor(sub="bob", groups=frozenset({"finance"}))
+    approve = approvals.Decide(approvals.Verdict("approve"))
+    await approvals.decide(made.plain, bob, run.id, "c1", approve)
+    before = await list_decisions(made.plain, None, None, 9, None)
+    assert [(row.owner, row.decided_by) for row in before.items] == [(ANN, "bob")]
+    clock.advance(timedelta(seconds=5))
+    await forget(made.plain, ANN)
+    for _ in range(4):
+        await later(made, timedelta(minutes=17))
+    assert await left(made) == []
+    assert await made.plain.journal.owner_of(run.id) is None
+    assert await list_decisions(made.plain, None, None, 9, None) == before
+
+
+async def test_the_sweeper_does_all_of_it_where_the_request_died_at_once() -> None:
+    made = await lived()
+    until = made.clock.now()
+    await made.plain.journal.look_later(
+        ANN, "owner", until.strftime("%Y-%m-%dT%H:%M:%S.%fZ"), until
+    )
+    for _ in range(4):
+        await later(made, timedelta(minutes=17))
+    assert await left(made) == []
+
+
+async def test_what_is_made_afterwards_stays() -> None:
+    made = await lived()
+    await forget(made.plain, ANN)
+    made.clock.advance(timedelta(seconds=1))
+    again = await made.go("hello again", thread="t2")
+    await notes.put_profile(made.plain, ANN, "helper", {"name": "A."})
+    announced = await files.create(made.plain, ANN, "b.txt", "text/plain", 3)
+    for _ in range(4):
+        await later(made, timedelta(minutes=17))
+    assert (await made.run(again.id)).status is Status.SUCCESS
+    assert [t.id for t in (await threads.list_threads(made.plain, ANN, 9, None)).items] == ["t2"]
+    [note] = await made.plain.memory.read_notes(ANN, [profile_key("helper")])
+    assert note.value == {"name": "A."}
+    key = Keys(ANN).blob("files", announced.id, "facts.json")
+    assert await made.plain.blobs.get(key) is not None
+
+
+async def test_a_sleeping_database_is_said_and_the_sweeper_goes_on() -> None:
+    made = await lived()
+    asleep = replace(made.plain, memory=Asleep(made.threads))
+    with pytest.raises(DatabaseWaking):
+        await forget(asleep, ANN)
+    assert (await sweep(asleep))["trouble"] == 1
+    for _ in range(4):
+        await later(made, timedelta(minutes=17))
+    assert await left(made) == []
+
+
+async def test_others_keep_everything() -> None:
+    made = await lived()
+    await forget(made.plain, "bob")
+    for _ in range(4):
+        await later(made, timedelta(minutes=17))
+    assert [t.id for t in (await threads.list_threads(made.plain, ANN, 9, None)).items] == ["t1"]
+    assert (await notes.get_profile(made.plain, ANN, "helper")).profile == {"name": "Ann"}
+
+
+async def test_threads_that_the_journal_has_lost_do_not_come_back() -> None:
+    made = await lived()
+    made._table._items.clear()
+    await forget(made.plain, ANN)
+    assert (await threads.list_threads(made.plain, ANN, 9, None)).items == ()
+    with pytest.raises(NotFound):
+        await threads.get(made.plain, ANN, "t1")
+
+
+async def test_lost_threads_are_not_listed_again_before_the_sweeper_comes() -> None:
+    made = await lived()
+    made._table._items.clear()
+    with pytest.raises(DatabaseWaking):
+        await forget(replace(made.plain, memory=Asleep(made.threads)), ANN)
+    assert (await threads.list_threads(made.plain, ANN, 9, None)).items == ()
+
+
+async def test_connections_are_closed() -> None:
+    world = SocketBench()
+    await world.connect("c1")
+    await forget(world.runtime, ANN)
+    assert "c1" not in world.sockets.open
+    assert await world.ports.connections.of(ANN) == []
+
+
+async def test_a_connection_of_somebody_else_stays_open() -> None:
+    world = SocketBench()
+    await world.connect("c1")
+    await forget(world.runtime, "bob")
+    assert "c1" in world.sockets.open
+
+
+async def test_a_profile_goes_with_a_thread_if_that_is_asked_for() -> None:
+    made = await lived()
+    await threads.delete(made.plain, ANN, "t1")
+    assert (await notes.get_profile(made.plain, ANN, "helper")).profile == {"name": "Ann"}
+    await made.go("again", thread="t2")
+    made.threads.away = True
+    await threads.delete(made.plain, ANN, "t2", forget_profile=True)
+    made.threads.away = False
+    await later(made, timedelta(minutes=2))
+    assert (await notes.get_profile(made.plain, ANN, "helper")).profile == {}
+
+
+async def test_a_file_that_is_used_a_moment_before_goes_with_its_thread_alone() -> None:
+    made = await lived()
+    await threads.delete(made.plain, ANN, "t1")
+    announced = await files.create(made.plain, ANN, "b.txt", "text/plain", 3)
+    key = Keys(ANN).blob("uploads", announced.id, "data")
+    await made.plain.blobs.put(key, b"abc", "text/plain")
+    await made.go("hi", thread="t2")
+    await files.taken(made.plain, ANN, "t2", (FilePart(file_id=announced.id),))
+    assert (await later(made, DAY))["expired file"] == 2
+    assert await files.link(made.plain, ANN, announced.id)

@@ -1,0 +1,37 @@
+"""`make dev` and `make test` set up what the agents of the checkout need."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+MAKEFILE = Path(__file__).resolve().parents[2] / "Makefile"
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    shutil.copy(MAKEFILE, tmp_path)
+    for name in ("dev.lock", "test.lock"):
+        (tmp_path / "requirements").mkdir(exist_ok=True)
+        (tmp_path / "requirements" / name).touch()
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "functions" / "user_agents").mkdir(parents=True)
+    (tmp_path / ".venv").mkdir()
+    for name in ("pyvenv.cfg", ".dev-stamp", ".test-stamp"):
+        (tmp_path / ".venv" / name).touch()
+    return tmp_path
+
+
+def planned(checkout: Path, target: str) -> str:
+    command = ["make", "--dry-run", "--directory", str(checkout), target]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+@pytest.mark.parametrize("target", ["dev", "test"])
+def test_packages_of_the_agents_are_installed_beside_the_lock(checkout: Path, target: str) -> None:
+    assert "user_agents" not in planned(checkout, target)
+    (checkout / "functions" / "user_agents" / "requirements.txt").write_text("iniconfig\n")
+    plan = planned(checkout, target)
+    assert "install -r functions/user_agents/requirements.txt -c .venv/" in plan
