@@ -78,10 +78,9 @@ QUORUM = Scenario(
 _WAITS = (_ask(("charge", "w1"), ("refund", "w2")), say("paid back"))
 _WAITS_TEXT = "please charge it and pay it back"
 _TAKEN = "DynamoTable.write META"
-"""Turn takes the run; the first time it makes a step and suspends."""
-_TURNS_DIE = Death(Point("turn", _TAKEN, 1, "after"), times=5, behind="resume")
-_BRANCH_DIES = Death(Point("resume", "DynamoTable.transact META *#CALL#w2", 1, "after"), times=3)
-"""Await stores its token and dies, as often as it is tried: Turn finds the call waiting."""
+"""Turn takes the run; the first time it makes a step and suspends, and then writes that it has room for that."""
+_TURNS_DIE = Death(Point("turn", _TAKEN, 3, "after"), times=5)
+"""Every attempt behind the decision dies."""
 
 
 def _lose_execution(client: Client, thread: str, run_id: str) -> None:
@@ -100,6 +99,7 @@ def _never_send(client: Client, thread: str, run_id: str) -> None:
 
 def _queue_behind(client: Client, thread: str, run_id: str) -> str:
     next_id = client.start(thread, NEXT, on_busy="enqueue")
+    client.decide(run_id, client.suspended(run_id, 1)["pending"][0])
     client.over(run_id)
     return next_id
 
@@ -143,6 +143,7 @@ def _forget(client: Client, thread: str, run_id: str) -> None:
 
 def _cut_database(client: Client, thread: str, run_id: str) -> None:
     """The database is away from the first death of a turn until the run is over."""
+    client.decide(run_id, client.suspended(run_id, 1)["pending"][0])
     client.over_without_database(run_id)
 
 
@@ -166,11 +167,11 @@ DOOMED = Scenario(
     _WAITS,
     _WAITS_TEXT,
     act=_queue_behind,
-    deaths=(_BRANCH_DIES, _TURNS_DIE),
+    deaths=(_TURNS_DIE,),
     watched=("settle",),
     ends="failed",
 )
-"""Five attempts die: Settle ends the run, cuts off the call that waits, and starts the next one."""
+"""Five attempts die: Settle ends the run and starts the next one."""
 
 FORSAKEN = Scenario(
     "forsaken",
@@ -192,7 +193,7 @@ UNSAVED = Scenario(
     _WAITS,
     _WAITS_TEXT,
     act=_cut_database,
-    deaths=(_BRANCH_DIES, _TURNS_DIE),
+    deaths=(_TURNS_DIE,),
     watched=("settle", "sweep"),
     ends="failed",
 )
