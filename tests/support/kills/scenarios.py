@@ -78,7 +78,7 @@ QUORUM = Scenario(
 _WAITS = (_ask(("charge", "w1"), ("refund", "w2")), say("paid back"))
 _WAITS_TEXT = "please charge it and pay it back"
 _TAKEN = "DynamoTable.write META"
-"""Turn takes the run; the first time it makes a step and suspends, and then writes that it has room for that."""
+"""Turn takes the run; the first time it makes a step, suspends, and writes that it has room for that."""
 _TURNS_DIE = Death(Point("turn", _TAKEN, 3, "after"), times=5)
 """Every attempt behind the decision dies."""
 
