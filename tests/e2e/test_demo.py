@@ -99,7 +99,8 @@ async def test_demo_that_is_stopped_leaves_nothing_behind(short: Path, moment: s
         process.send_signal(signal.SIGTERM)
         _, errors = await asyncio.wait_for(process.communicate(), STOP_LIMIT_S)
     assert process.returncode == 1
-    assert errors == b""
+    # What functions warn of is in the terminal, too: the demo has no embedder.
+    assert [e for e in errors.splitlines() if b"no embedder is set" not in e] == [], errors
     await asyncio.to_thread(eventually, lambda: not [each for each in children if lives(each)])
     assert os.listdir(short) == []
 
