@@ -123,7 +123,7 @@ class Api:
 
     def _send(self, method: str, path: str, body: bytes | None) -> Any:
         headers = {"Authorization": "Bearer dev:ada", "Content-Type": "application/json"}
-        if path.startswith("/_local/"):
+        if "/_local/" in path:  # also where a service is named by its whole URL
             headers[LOCAL_HEADER] = "1"
         url = urllib.parse.urljoin(self._url, path)
         request = urllib.request.Request(url, body, headers, method=method)
