@@ -5,6 +5,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
 
+# Bytecode is kept, whatever the shell says: functions start again and again.
+unexport PYTHONDONTWRITEBYTECODE
+
 # A stamp is newer than all that its environment was made from.
 DEV_STAMP  := $(VENV)/.dev-stamp
 TEST_STAMP := $(VENV)/.test-stamp

@@ -15,13 +15,18 @@ from infra.stack import LayoverStack
 
 
 def main() -> None:
-    """One stack of the stage that the context names; every finding of the rules is an error."""
-    app = App(analytics_reporting=False)
+    """Synthesize where the CDK's command line wants it."""
+    define(App(analytics_reporting=False)).synth()
+
+
+def define(app: App) -> App:
+    """Put one stack of the stage that the context names into the app; every finding of the rules is an
+    error. Ends the process where the settings are wrong."""
     settings = _checked(app)
     stack = LayoverStack(app, settings)
     Tags.of(stack).add("layover:stage", stack.settings.stage)
     Validations.of(app).add_plugins(AwsSolutionsChecks(app), ServerlessChecks(app))
-    app.synth()
+    return app
 
 
 def _checked(app: App) -> Settings:

@@ -375,9 +375,12 @@ class Settings(BaseModel):
             raise ValueError(
                 "provider=bedrock asks no openai_base_url and has no api_key_parameter"
             )
-        for name in self.bedrock_models + self.bedrock_embedders:
-            if not BEDROCK_ID.fullmatch(name):
-                raise ValueError(f"provider=bedrock wants models by their ids, not {name!r}")
+        for setting, names in (
+            ("models", self.bedrock_models),
+            ("an embedder_model", self.bedrock_embedders),
+        ):
+            if wrong := [name for name in names if not BEDROCK_ID.fullmatch(name)]:
+                raise ValueError(f"provider=bedrock wants {setting} by id, not {wrong[0]!r}")
         if not all(name.startswith(TITAN) for name in self.bedrock_embedders):
             raise ValueError(
                 f"provider=bedrock has embedder_model=bedrock/{TITAN}v2:0 and no other"

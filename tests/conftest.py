@@ -1,9 +1,11 @@
-"""Fixtures of every folder, and what all property tests have in common."""
+"""Fixtures of every folder."""
 
-from hypothesis import HealthCheck, settings
-
-# A machine that is busy for a moment is no counterexample.
-settings.register_profile("layover", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("layover")
+import gc
 
 pytest_plugins = ("support.tiers", "support.postgres.server")
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector what lives as long as the process: thousands of collected tests."""
+    gc.collect()
+    gc.freeze()

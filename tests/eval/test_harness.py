@@ -39,6 +39,7 @@ def evaluate(server: FakeOpenAI | None = None, *topics: str) -> subprocess.Compl
     )
 
 
+@pytest.mark.evaluation
 def test_without_a_provider_it_says_that_no_model_was_asked() -> None:
     run = evaluate()
     assert (run.returncode, run.stderr) == (0, "")
@@ -47,6 +48,7 @@ def test_without_a_provider_it_says_that_no_model_was_asked() -> None:
     assert "precision" not in run.stdout
 
 
+@pytest.mark.evaluation
 def test_a_provider_that_is_down_is_a_failure_and_no_figure() -> None:
     with FakeOpenAI() as server:
         for task in ("extractor", "observer"):
@@ -59,11 +61,13 @@ def test_a_provider_that_is_down_is_a_failure_and_no_figure() -> None:
     assert "no answer" in run.stdout
 
 
+@pytest.mark.evaluation
 def test_an_unknown_topic_is_refused() -> None:
     run = evaluate(None, "poetry")
     assert (run.returncode, run.stdout[:22]) == (2, "no such topic: poetry;")
 
 
+@pytest.mark.evaluation
 def test_a_model_without_fault_gets_full_marks() -> None:
     with FakeOpenAI() as server:
         server.respond_with(flawless, "extractor")
@@ -77,6 +81,7 @@ def test_a_model_without_fault_gets_full_marks() -> None:
     assert "must not be there" not in run.stdout
 
 
+@pytest.mark.evaluation
 def test_a_model_that_keeps_everything_the_user_says_loses_precision() -> None:
     with FakeOpenAI() as server:
         server.respond_with(parrot, "extractor")

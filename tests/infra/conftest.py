@@ -1,8 +1,8 @@
-"""Templates, synthesized once a session in the way in which the CDK's command line does it."""
+"""Templates of every form of the deployment, and what a running system asks of AWS."""
 
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import pytest
 
@@ -16,84 +16,41 @@ from support.system.system import Brain
 os.environ |= synthesis.QUIET
 
 
-Synthesize = Callable[..., Synthesized]
-
-
-@pytest.fixture(scope="session")
-def synthesize() -> Synthesize:
-    """`synthesize(stage="prod", ...)`: the app with this context. Fails with what the app said."""
+def synthesized(form: str) -> Synthesized:
+    """The form's templates."""
     if shutil.which("node") is None:
         pytest.skip("the CDK needs Node on the path")
-    return lambda **context: synthesis.synthesize(context)
+    return synthesis.synthesized(form)
 
 
 @pytest.fixture(scope="session")
-def vpc(synthesize: Synthesize) -> Synthesized:
-    """With everything that can be switched on, and nothing that outlives the stack."""
-    return synthesize(
-        retain="false",
-        stage="test",
-        origins="https://a.example,https://b.example",
-        nat_ami="ami-0123456789abcdef0",
-        model="openai/some-model",
-        embedder_model="openai/some-embedder",
-        title_model="openai/some-titler",
-        observer_model="openai/some-observer",
-        extractor_model="openai/some-extractor",
-        last_messages="30",
-        semantic_recall_top_k="4",
-        observer_message_tokens="20000",
-        reflector_observation_tokens="30000",
-        node_memory_days="90",
-        run_retention_days="60",
-        thread_retention_days="365",
-        entry_retention_days="180",
-        log_level="WARNING",
-        openai_base_url="https://models.example/v1",
-        alarms_email="ann@example.com",
-        budget_usd="20",
-        machine_client="true",
-        docs="true",
-        max_user_waits="5",
-        daily_tokens="100000",
-        daily_cost_usd="2.5",
-        groups_claim="groups",
-        audit_days="800",
-    )
+def vpc() -> Synthesized:
+    """With everything that can be switched on."""
+    return synthesized("vpc")
 
 
 @pytest.fixture(scope="session")
-def plain(synthesize: Synthesize) -> Synthesized:
-    """An OIDC provider of the deployer's own, and all defaults."""
-    return synthesize(
-        issuer="https://id.example/",
-        audience="https://layover.example",
-        client_id="people",
-        scope="use:layover",
-        api_concurrency="0",
-    )
+def plain() -> Synthesized:
+    """With all defaults, and an OIDC provider of the deployer's own."""
+    return synthesized("plain")
 
 
 @pytest.fixture(scope="session")
-def gateway(synthesize: Synthesize) -> Synthesized:
-    """AWS's own NAT, no second factor, and the stack's own users, protected."""
-    return synthesize(nat="gateway", mfa="off")
+def gateway() -> Synthesized:
+    """With AWS's own NAT."""
+    return synthesized("gateway")
 
 
 @pytest.fixture(scope="session")
-def guest(synthesize: Synthesize) -> Synthesized:
+def guest() -> Synthesized:
     """In a VPC of the deployer's, with all that an earlier stack left."""
-    return synthesize(
-        nat="none",
-        vpc_id="vpc-0123456789abcdef0",
-        function_subnets="subnet-0a,subnet-0b",
-        database_subnets="subnet-0c,subnet-0d",
-        mfa="required",
-        adopt_table="layover-before",
-        adopt_bucket="layover-before-bucket",
-        adopt_user_pool="eu-west-1_Before",
-        restore_snapshot="layover-before-snapshot",
-    )
+    return synthesized("guest")
+
+
+@pytest.fixture(scope="session")
+def bedrock() -> Synthesized:
+    """With the models of Bedrock."""
+    return synthesized("bedrock")
 
 
 @pytest.fixture(scope="session")

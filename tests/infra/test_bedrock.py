@@ -1,7 +1,6 @@
 """`-c provider=bedrock`: the roles ask the named models, and there is no key."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,28 +8,14 @@ from pydantic import ValidationError
 
 from infra.settings import FUNCTIONS, Settings
 from infra.variables import EMBEDS, READS
+from support.aws.forms import CLAUDE, FORMS, GPT, TITAN
 from support.aws.templates import Synthesized, listed
 
-GPT = "openai.gpt-oss-120b-1:0"
-CLAUDE = "anthropic.claude-sonnet-4-5-20250929-v1:0"
-TITAN = "amazon.titan-embed-text-v2:0"
-CONTEXT = {
-    "stages": "none",
-    "provider": "bedrock",
-    "model": f"bedrock/{GPT}",
-    "models": f"openai.gpt-5.4, bedrock/eu.{CLAUDE}, {GPT}",
-    "embedder_model": f"bedrock/{TITAN}",
-}
+CONTEXT = FORMS["bedrock"]
 ASK = ["bedrock:InvokeModel", "bedrock:InvokeModelWithResponseStream"]
 NAMES = sorted(FUNCTIONS)
 ASKING = {name for name in NAMES if FUNCTIONS[name].model}
 EMBEDDING = {name for name in NAMES if EMBEDS in READS[name]}
-
-
-@pytest.fixture(scope="module")
-def stack(synthesize: Callable[..., Synthesized]) -> Synthesized:
-    """A deployment on Bedrock: a model, an inference profile, an embedder."""
-    return synthesize(database="vpc", stage="test", **CONTEXT)
 
 
 def plain(value: Any) -> str:
@@ -61,11 +46,14 @@ PROFILE = (
     ("more", "why"),
     [
         ({"model": ""}, "needs a model"),
-        ({"model": "openai/gpt-5-mini"}, "by their ids"),
-        ({"models": "anthropic.*"}, "by their ids"),
-        ({"models": f"arn:aws:bedrock:eu-central-1::foundation-model/{GPT}"}, "by their ids"),
-        ({"embedder_model": "openai/text-embedding-3-small"}, "embedder_model"),
-        ({"embedder_model": "bedrock/cohere.embed-v4:0"}, "embedder_model"),
+        ({"model": "openai/gpt-5-mini"}, "wants models by id"),
+        ({"models": "anthropic.*"}, "wants models by id"),
+        ({"models": f"arn:aws:bedrock:eu-central-1::foundation-model/{GPT}"}, "wants models by id"),
+        ({"embedder_model": "openai/text-embedding-3-small"}, "wants an embedder_model by id"),
+        (
+            {"embedder_model": "bedrock/cohere.embed-v4:0"},
+            "has embedder_model=bedrock/amazon.titan",
+        ),
         ({"openai_base_url": "https://models.example/v1"}, "openai_base_url"),
         ({"api_key_parameter": "/a/key"}, "api_key_parameter"),
         ({"provider": "azure"}, "provider"),
@@ -83,24 +71,25 @@ def test_embedder_of_this_machine_needs_no_permission() -> None:
     assert settings.bedrock_embedders == ()
 
 
-def test_no_rule_is_broken_silently(stack: Synthesized) -> None:
-    assert "ERROR" not in stack.said
-    assert "WARNING" not in stack.said
+def test_no_rule_is_broken_silently(bedrock: Synthesized) -> None:
+    assert "ERROR" not in bedrock.said
+    assert "WARNING" not in bedrock.said
 
 
-def test_cfn_lint_has_nothing_to_say(stack: Synthesized) -> None:
-    assert stack.linted() == []
+@pytest.mark.form
+def test_cfn_lint_has_nothing_to_say(bedrock: Synthesized) -> None:
+    assert bedrock.linted() == []
 
 
-def test_only_what_asks_models_may_ask_them(stack: Synthesized) -> None:
-    assert {name for name in NAMES if about_models(stack, name)} == ASKING | EMBEDDING
+def test_only_what_asks_models_may_ask_them(bedrock: Synthesized) -> None:
+    assert {name for name in NAMES if about_models(bedrock, name)} == ASKING | EMBEDDING
 
 
 @pytest.mark.parametrize("name", sorted(ASKING | EMBEDDING))
-def test_role_allows_the_named_models_and_no_other(stack: Synthesized, name: str) -> None:
+def test_role_allows_the_named_models_and_no_other(bedrock: Synthesized, name: str) -> None:
     allowed = {
         (plain(resource), action)
-        for statement in about_models(stack, name)
+        for statement in about_models(bedrock, name)
         for resource in listed(statement["Resource"])
         for action in listed(statement["Action"])
     }
@@ -117,25 +106,25 @@ def test_role_allows_the_named_models_and_no_other(stack: Synthesized, name: str
 
 @pytest.mark.parametrize("name", sorted(ASKING))
 def test_model_in_any_region_is_asked_through_its_profile_alone(
-    stack: Synthesized, name: str
+    bedrock: Synthesized, name: str
 ) -> None:
     (anywhere,) = (
-        s for s in about_models(stack, name) if "bedrock:*" in plain(listed(s["Resource"])[0])
+        s for s in about_models(bedrock, name) if "bedrock:*" in plain(listed(s["Resource"])[0])
     )
     condition = anywhere["Condition"]["StringEquals"]
     assert plain(condition["bedrock:InferenceProfileArn"]) == PROFILE
 
 
-def test_there_is_no_key(stack: Synthesized) -> None:
-    assert "ssm:GetParameter" not in json.dumps([stack.statements(n) for n in NAMES])
-    variables = {v for f in stack.functions().values() for v in f["Environment"]["Variables"]}
+def test_there_is_no_key(bedrock: Synthesized) -> None:
+    assert "ssm:GetParameter" not in json.dumps([bedrock.statements(n) for n in NAMES])
+    variables = {v for f in bedrock.functions().values() for v in f["Environment"]["Variables"]}
     assert variables.isdisjoint({"LAYOVER_API_KEY_PARAMETER", "OPENAI_BASE_URL"})
-    assert "ModelKeyParameter" not in stack.template["Outputs"]
+    assert "ModelKeyParameter" not in bedrock.template["Outputs"]
 
 
 @pytest.mark.parametrize("name", sorted(ASKING | EMBEDDING))
-def test_functions_are_told_who_answers(stack: Synthesized, name: str) -> None:
-    variables = stack.functions()[name]["Environment"]["Variables"]
+def test_functions_are_told_who_answers(bedrock: Synthesized, name: str) -> None:
+    variables = bedrock.functions()[name]["Environment"]["Variables"]
     assert variables["LAYOVER_PROVIDER"] == "bedrock"
     assert variables["LAYOVER_MODEL"] == f"bedrock/{GPT}"
     embedder = f"bedrock/{TITAN}" if name in EMBEDDING else None

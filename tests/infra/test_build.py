@@ -139,6 +139,7 @@ def test_same_checkout_gives_the_same_bytes(tmp_path: Path) -> None:
     assert len(hashes) == 1
 
 
+@pytest.mark.package
 def test_build_of_libraries_that_do_not_exist_says_what_pip_said(tmp_path: Path) -> None:
     wanted = tmp_path / "requirements.txt"
     wanted.write_text("/nonexistent/package.whl\n")
@@ -146,6 +147,7 @@ def test_build_of_libraries_that_do_not_exist_says_what_pip_said(tmp_path: Path)
         build._libraries(Target(python=VERSION), wanted)
 
 
+@pytest.mark.package
 def test_library_that_is_not_the_locked_file_is_refused(tmp_path: Path) -> None:
     wanted = tmp_path / "requirements.lock"
     wanted.write_text(f"iniconfig==2.1.0 --hash=sha256:{'0' * 64}\n")

@@ -24,6 +24,7 @@ def test_no_rule_is_broken_silently(stack: Synthesized) -> None:
     assert "WARNING" not in stack.said
 
 
+@pytest.mark.form
 def test_cfn_lint_has_nothing_to_say(stack: Synthesized) -> None:
     assert stack.linted() == []
 

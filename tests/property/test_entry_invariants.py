@@ -4,15 +4,17 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from layover import EpisodicMemory
+from layover.memory.characters import plain_characters
 from layover.memory.entries import checked, chosen, entry_lines, hash_of, memory_block
 from layover.memory.evidence import anchors, normalised
 from layover.memory.ranking import cosine
 from layover.values.memory_entry import MemoryEntry, SimilarEntry
 from layover.values.message import Message, Role, TextPart
+from support.examples import examples
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 SOURCES = ("user_assertion", "user_accepted_assistant_proposal", "verified_assistant_finding")
@@ -60,7 +62,7 @@ def proposals(draw: st.DrawFn, said: list[Message]) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.data(), turns(), st.booleans(), st.integers(0, 5), st.integers(5, 60))
 def test_what_is_kept_was_said_by_who_may_say_it(
     data: st.DataObject, said: list[Message], trusted: bool, per_turn: int, longest: int
@@ -72,7 +74,7 @@ def test_what_is_kept_was_said_by_who_may_say_it(
     assert len(found.kept) + found.refused.total() == len(items)
     assert len({c.hash for c in found.kept}) == len(found.kept)
     by_id = {m.id: m for m in said}
-    spoken = normalised(" \x00 ".join(m.text for m in said)).casefold()
+    spoken = normalised(" \x00 ".join(plain_characters(m.text) for m in said)).casefold()
     for kept in found.kept:
         witness = by_id[kept.message_id]
         assert witness.role in (Role.USER, Role.ASSISTANT)
@@ -85,7 +87,7 @@ def test_what_is_kept_was_said_by_who_may_say_it(
             assert all(a.casefold() in spoken for a in anchors(kept.content))
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.text(max_size=200))
 def test_no_answer_breaks_the_reading_of_it(answer: str) -> None:
     message = Message(
@@ -97,7 +99,7 @@ def test_no_answer_breaks_the_reading_of_it(answer: str) -> None:
 VECTORS = st.lists(st.tuples(*[st.floats(-1, 1, allow_subnormal=False)] * 3), max_size=6)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.data(), VECTORS, st.floats(0.5, 1))
 def test_what_is_kept_is_like_nothing_else_unless_it_contradicts_it(
     data: st.DataObject, vectors: list[tuple[float, ...]], least: float
@@ -129,7 +131,7 @@ def test_what_is_kept_is_like_nothing_else_unless_it_contradicts_it(
             assert (cosine(one.vector, other.vector) or 0.0) < least
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(st.text(min_size=1, max_size=80), max_size=5))
 def test_a_block_has_a_line_an_entry_and_its_own_tags_alone(contents: list[str]) -> None:
     entries = [

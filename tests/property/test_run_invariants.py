@@ -7,7 +7,7 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
@@ -18,6 +18,7 @@ from layover.testing import call, calls, say
 from layover.values.event import Event
 from layover.values.message import Message, Role
 from layover.values.run import Run, Status
+from support.examples import examples
 from support.worlds.runs import ANN, Bench, Crash, Power, answers
 
 KINDS = ("plain", "once", "raises", "approve", "offer", "unknown", "invalid")
@@ -233,7 +234,7 @@ async def _play(script: Script) -> None:
     assert waiting.items == (), "nothing waits for a run that is over"
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(scripts())
 def test_a_run_loses_nothing_and_does_nothing_twice_whatever_dies(script: Script) -> None:
     asyncio.run(_play(script))

@@ -12,6 +12,9 @@ from itertools import chain
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+from support.examples import FEW, MANY
 
 TIERS = ("test", "all", "torture")
 MARKERS = {
@@ -19,10 +22,13 @@ MARKERS = {
     "emulator": "repeats on the AWS emulator what the contract of the table proves equal",
     "recording": "records every call to AWS that a whole system makes",
     "kill": "kills processes at a sample of points",
+    "package": "installs what goes to Lambda from the package index",
+    "form": "lints a further form of the deployment",
+    "evaluation": "evaluates memory in a process of its own",
 }
 """What `make test` leaves to `make test-all`."""
 TORTURE = "whole kill matrices, faults and load, for minutes"
-BY_FIXTURE = {"recorded": "recording"}
+BY_FIXTURE = {"recorded": "recording", "built": "package", "own_requirements": "package"}
 """A test that uses it does what the marker says."""
 WALK = "tests/walk/"
 FIRST = (WALK, "tests/infra/")
@@ -38,13 +44,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the markers, and settle the tier before workers are started."""
+    """Register the markers, and settle the tier before workers are started and tests collected."""
     for name, meaning in {**MARKERS, "torture": TORTURE}.items():
         config.addinivalue_line("markers", f"{name}: {meaning}")
     config.stash[_left_out] = Counter()
     if config.option.tier is None:
         by_name = config.args_source is pytest.Config.ArgsSource.ARGS
         config.option.tier = "named" if by_name else TIERS[0]
+    settings.load_profile(FEW if config.option.tier == "test" else MANY)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from api.problems import BEYOND_SCHEMAS
 from integration.api.test_openapi import CALLS
+from support.examples import examples
 from support.worlds.served import Served
 
 USERS = ("ann", "bob")
@@ -154,7 +155,7 @@ def test_requests_that_the_document_permits_are_answered_as_it_says(
     fuzzer.begin()
     cases = fuzzer.schema[path][method].as_strategy(generation_mode=GenerationMode.POSITIVE)
 
-    @settings(BOUNDED, max_examples=7)
+    @settings(BOUNDED, max_examples=examples(16).max_examples)
     @given(cases, st.sampled_from(["ann", "bob", ""]), st.integers(0, 2))
     def ask(case: Any, owner: str, pick: int) -> None:
         if owner:
@@ -175,7 +176,7 @@ def test_requests_that_the_document_forbids_are_refused_as_it_says(
     fuzzer.begin()
     cases = fuzzer.schema[path][method].as_strategy(generation_mode=GenerationMode.NEGATIVE)
 
-    @settings(BOUNDED, max_examples=5)
+    @settings(BOUNDED, max_examples=examples(12).max_examples)
     @given(cases)
     def ask(case: Any) -> None:
         fuzzer.judge(case, "ann")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from layover.adapters.inmemory.memory import InMemoryMemory
@@ -14,6 +14,7 @@ from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.memory import PostgresMemory
 from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.values.compaction import Compacted, CompactionKind
+from support.examples import examples
 from support.postgres.server import fresh_owner
 from support.worlds.compaction import Branches
 from support.worlds.threads import Stores
@@ -140,9 +141,7 @@ _MOVES = {
 }
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(60, HealthCheck.function_scoped_fixture)
 @given(moves=st.lists(MOVES, min_size=4, max_size=25))
 async def test_any_script_of_compaction_does_the_same(
     database: Database, moves: list[tuple[str, int, int, int]]

@@ -2,12 +2,13 @@
 
 import itertools
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from layover.adapters.inmemory.threads import InMemoryThreads
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.threads import PostgresThreads
+from support.examples import examples
 from support.postgres.server import fresh_owner
 from support.worlds.threads import Conversation
 
@@ -15,9 +16,7 @@ from support.worlds.threads import Conversation
 TURN = st.tuples(st.integers(-1, 40), st.integers(1, 4), st.booleans())
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(60, HealthCheck.function_scoped_fixture)
 @given(turns=st.lists(TURN, min_size=1, max_size=12), window=st.integers(1, 6))
 async def test_any_tree_reads_the_same(
     database: Database, turns: list[tuple[int, int, bool]], window: int

@@ -1,17 +1,16 @@
-"""The app, synthesized as the CDK's command line does it: once for each content of the checkout.
+"""All forms of the deployment, synthesized once for each content of the checkout.
 
-A synthesis takes 10 s and more of a calm machine. What it leaves is kept in `build/templates` under a hash of
-all that it is made from, for other workers of this run and for later runs."""
+The first form takes 12 s of a calm machine, each further one of the same process 2 s. What they leave is kept
+in `build/templates` under a hash of all that they are made from, for other workers and for later runs."""
 
 import fcntl
 import hashlib
-import json
 import os
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -31,16 +30,15 @@ OUTPUT = "output.txt"
 """What the app printed; written last, so that a folder that has it is whole."""
 
 
-def synthesize(context: Mapping[str, str]) -> Synthesized:
-    """The app with this context over that of cdk.json. Fails with what the app printed."""
-    named = json.dumps(context, sort_keys=True)
-    folder = KEPT / f"{content()}-{hashlib.sha256(named.encode()).hexdigest()[:16]}"
+def synthesized(form: str) -> Synthesized:
+    """This form of the deployment. Fails with what the app printed, for whichever form it was."""
+    folder = KEPT / content()
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder):
         if not (folder / OUTPUT).exists():
-            (folder / OUTPUT).write_text(_run(context, folder))
+            (folder / OUTPUT).write_text(_run(folder))
             _forget_old()
-    return Synthesized(folder, (folder / OUTPUT).read_text())
+    return Synthesized(folder / form, (folder / OUTPUT).read_text())
 
 
 @cache
@@ -60,27 +58,19 @@ def _files() -> Iterator[Path]:
         yield from (f for f in found if f.is_file() and "__pycache__" not in f.parts)
 
 
-def _run(context: Mapping[str, str], folder: Path) -> str:
+def _run(folder: Path) -> str:
+    """Have a process of its own synthesize all forms. What it printed."""
     built = KEPT / "built"
     for name in ("layer", "functions"):
         (built / name).mkdir(parents=True, exist_ok=True)
         (built / name / "stands_for_the_build.py").touch()
     (built / "layer" / "certificates").mkdir(exist_ok=True)
     (built / "layer" / "certificates" / "rds.pem").touch()
-    given = json.loads((ROOT / "cdk.json").read_text())["context"] | dict(context)
-    given |= {"layer": str(built / "layer"), "code": str(built / "functions")}
-    # Not what somebody keeps for stages of their own.
-    given.setdefault("stages", str(built))
     # No credentials, no region, no proxy, no home with a configuration.
-    offline = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(built),
-        "CDK_OUTDIR": str(folder),
-        "CDK_CONTEXT_JSON": json.dumps(given),
-        **QUIET,
-    }
+    paths = f"{ROOT}:{ROOT / 'tests'}"
+    offline = {"PATH": os.environ["PATH"], "HOME": str(built), "PYTHONPATH": paths, **QUIET}
     run = subprocess.run(
-        [sys.executable, "-m", "infra.app"],
+        [sys.executable, "-m", "support.aws.synthesize", str(folder), str(built)],
         cwd=ROOT,
         env=offline,
         capture_output=True,
@@ -102,7 +92,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 def _forget_old() -> None:
     """Remove what other contents of the checkout left long ago."""
-    for folder in KEPT.glob("*-*"):
+    for folder in KEPT.glob("?" * len(content())):
         is_old = time.time() - folder.stat().st_mtime > MAX_AGE_S
         if folder.is_dir() and is_old and not folder.name.startswith(content()):
             shutil.rmtree(folder, ignore_errors=True)

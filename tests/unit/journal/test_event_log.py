@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from layover.adapters.inmemory.blobs import MemoryBlobs
@@ -14,6 +14,7 @@ from layover.adapters.inmemory.table import MemoryTable
 from layover.adapters.journal.events import LONGEST_BATCH
 from layover.errors import Fenced, RetryableError
 from layover.ports import RunLog
+from support.examples import examples
 from support.worlds.journal import JournalBench, Meddled, planned, settled
 
 Act = tuple[int, str, int]
@@ -23,7 +24,7 @@ ACTS = st.tuples(
 
 
 @given(st.lists(ACTS, max_size=40))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_any_interleaving_is_gapless_and_in_order(acts: list[Act]) -> None:
     asyncio.run(_interleave(acts))
 
@@ -65,7 +66,7 @@ async def _fact(world: JournalBench, log: RunLog, n: int, events: list[Any]) -> 
 
 
 @given(st.integers(0, 12), st.integers(1, 5), st.lists(st.integers(1, 4), max_size=4))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_any_page_of_any_log_is_what_follows(after: int, limit: int, batches: list[int]) -> None:
     async def check() -> None:
         world = JournalBench(MemoryTable(), MemoryBlobs(), "ann")

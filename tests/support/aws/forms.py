@@ -1,0 +1,70 @@
+"""Forms that a deployment can take: what is given with `-c` for each."""
+
+GPT = "openai.gpt-oss-120b-1:0"
+CLAUDE = "anthropic.claude-sonnet-4-5-20250929-v1:0"
+TITAN = "amazon.titan-embed-text-v2:0"
+
+FORMS: dict[str, dict[str, str]] = {
+    # Everything that can be switched on, and nothing that outlives the stack.
+    "vpc": {
+        "retain": "false",
+        "stage": "test",
+        "origins": "https://a.example,https://b.example",
+        "nat_ami": "ami-0123456789abcdef0",
+        "model": "openai/some-model",
+        "embedder_model": "openai/some-embedder",
+        "title_model": "openai/some-titler",
+        "observer_model": "openai/some-observer",
+        "extractor_model": "openai/some-extractor",
+        "last_messages": "30",
+        "semantic_recall_top_k": "4",
+        "observer_message_tokens": "20000",
+        "reflector_observation_tokens": "30000",
+        "node_memory_days": "90",
+        "run_retention_days": "60",
+        "thread_retention_days": "365",
+        "entry_retention_days": "180",
+        "log_level": "WARNING",
+        "openai_base_url": "https://models.example/v1",
+        "alarms_email": "ann@example.com",
+        "budget_usd": "20",
+        "machine_client": "true",
+        "docs": "true",
+        "max_user_waits": "5",
+        "daily_tokens": "100000",
+        "daily_cost_usd": "2.5",
+        "groups_claim": "groups",
+        "audit_days": "800",
+    },
+    # An OIDC provider of the deployer's own, and all defaults.
+    "plain": {
+        "issuer": "https://id.example/",
+        "audience": "https://layover.example",
+        "client_id": "people",
+        "scope": "use:layover",
+        "api_concurrency": "0",
+    },
+    # AWS's own NAT, no second factor, and the stack's own users, protected.
+    "gateway": {"nat": "gateway", "mfa": "off"},
+    # In a VPC of the deployer's, with all that an earlier stack left.
+    "guest": {
+        "nat": "none",
+        "vpc_id": "vpc-0123456789abcdef0",
+        "function_subnets": "subnet-0a,subnet-0b",
+        "database_subnets": "subnet-0c,subnet-0d",
+        "mfa": "required",
+        "adopt_table": "layover-before",
+        "adopt_bucket": "layover-before-bucket",
+        "adopt_user_pool": "eu-west-1_Before",
+        "restore_snapshot": "layover-before-snapshot",
+    },
+    # A model, an inference profile and an embedder of Bedrock's.
+    "bedrock": {
+        "stage": "test",
+        "stages": "none",
+        "provider": "bedrock",
+        "model": f"bedrock/{GPT}",
+        "models": f"openai.gpt-5.4, bedrock/eu.{CLAUDE}, {GPT}",
+        "embedder_model": f"bedrock/{TITAN}",
+    },
+}

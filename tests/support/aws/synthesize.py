@@ -1,0 +1,29 @@
+"""`python -m support.aws.synthesize FOLDER BUILT`: every form of the deployment, each in a folder of its
+name in FOLDER, with the layer and the functions of BUILT."""
+
+import json
+import sys
+from pathlib import Path
+
+from aws_cdk import App
+
+from infra.app import define
+from support.aws.forms import FORMS
+
+
+def main(folder: Path, built: Path) -> None:
+    """As the CDK's command line does it: what is given comes over what cdk.json has."""
+    defaults = json.loads(Path("cdk.json").read_text())["context"]
+    # Not what somebody keeps for stages of their own.
+    ours = {"layer": f"{built}/layer", "code": f"{built}/functions", "stages": str(built)}
+    for name, context in FORMS.items():
+        app = App(
+            analytics_reporting=False,
+            outdir=str(folder / name),
+            context=defaults | ours | context,
+        )
+        define(app).synth()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,25 @@
+"""How many examples a property test tries.
+
+`make test` tries a quarter of them, the same ones every time: what chance finds must not hold back work that
+has nothing to do with it. `make test-all`, and a test that is named, try all, others every time."""
+
+from hypothesis import HealthCheck, settings
+
+SHARE = 4
+FEW = "few"
+MANY = "many"
+
+# A machine that is busy for a moment is no counterexample.
+_CALM = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(MANY, _CALM)
+settings.register_profile(FEW, _CALM, derandomize=True)
+settings.load_profile(MANY)
+
+
+def examples(many: int, *unhealthy: HealthCheck) -> settings:
+    """Settings of a test that tries so many examples in `make test-all`, and passes over these checks."""
+    few = settings.get_current_profile_name() == FEW
+    allowed = (HealthCheck.too_slow, *unhealthy)
+    return settings(
+        max_examples=max(many // SHARE, 1) if few else many, suppress_health_check=allowed
+    )
