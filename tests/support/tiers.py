@@ -32,7 +32,7 @@ BY_FIXTURE = {"recorded": "recording", "built": "package", "own_requirements": "
 """A test that uses it does what the marker says."""
 WALK = "tests/walk/"
 FIRST = (WALK, "tests/infra/")
-"""What takes longest in one process: whoever comes last to it would keep everybody waiting."""
+"""What takes longest in one process comes first, in this order: one worker walks while another one synthesizes."""
 BY_FOLDER = {"tests/e2e/": "system", "tests/integration/local/": "system", "tests/torture/": "kill"}
 
 _left_out = pytest.StashKey[Counter[str]]()
@@ -64,7 +64,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if dropped:
         config.hook.pytest_deselected(items=dropped)
         items[:] = [item for item in items if runs(tier, marker_of(item))]
-    items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
+    items.sort(key=_place)
+
+
+def _place(item: pytest.Item) -> int:
+    return next((n for n, name in enumerate(FIRST) if item.nodeid.startswith(name)), len(FIRST))
 
 
 def marker_of(item: pytest.Item) -> str:
