@@ -84,10 +84,10 @@ def _by(**parameters: str) -> Json:
 
 
 def _next_page(operation: Json) -> Json:
-    """The same call with the cursor of its answer; everything that it requires stays as it was."""
+    """The same call with the cursor of its answer; a cursor is another list's where a filter is gone."""
     same = {
         parameter["name"]: f"$request.{parameter['in']}.{parameter['name']}"
         for parameter in operation["parameters"]
-        if parameter["required"]
+        if parameter["name"] not in ("cursor", "limit")
     }
     return _by(**same, cursor=_BODY + "/next_cursor")

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Query
+from pydantic import BeforeValidator
 
 from api.call import Cursor, Limit, answer_page, call_of, new_router
 from api.documented import answers
@@ -13,6 +14,16 @@ from layover.values.audit import AuditRow
 from layover.values.page import Page
 
 router = new_router()
+
+
+def _written_out(value: object) -> object:
+    """Pydantic would take a number for seconds since 1970."""
+    if isinstance(value, str) and value.isdigit():
+        raise ValueError("a day is written as 2026-01-31")
+    return value
+
+
+Day = Annotated[date, BeforeValidator(_written_out)]
 
 
 @router.get(
@@ -25,9 +36,9 @@ router = new_router()
 )
 def get_decisions(
     since: Annotated[
-        date | None, Query(alias="from", description="The first UTC day, `2026-01-31`.")
+        Day | None, Query(alias="from", description="The first UTC day, `2026-01-31`.")
     ] = None,
-    until: Annotated[date | None, Query(alias="to", description="The last UTC day.")] = None,
+    until: Annotated[Day | None, Query(alias="to", description="The last UTC day.")] = None,
     limit: Limit = 20,
     cursor: Cursor = None,
 ) -> Response[str]:

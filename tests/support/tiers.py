@@ -32,7 +32,7 @@ BY_FIXTURE = {"recorded": "recording", "built": "package", "own_requirements": "
 """A test that uses it does what the marker says."""
 WALK = "tests/walk/"
 FIRST = (WALK, "tests/infra/")
-"""What takes longest in one process comes first, in this order: one worker walks while another one synthesizes."""
+"""What takes longest in one process comes first: one worker walks while another one synthesizes."""
 BY_FOLDER = {"tests/e2e/": "system", "tests/integration/local/": "system", "tests/torture/": "kill"}
 
 _left_out = pytest.StashKey[Counter[str]]()

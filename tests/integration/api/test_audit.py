@@ -18,7 +18,10 @@ def test_who_is_no_auditor_reads_no_decisions(api: Api, scope: str) -> None:
     assert 'scope="layover/audit"' in answer.headers["www-authenticate"]
 
 
-@pytest.mark.parametrize("query", ["from=yesterday", "to=2026-13-01", "cursor=x", "limit=0"])
+@pytest.mark.parametrize(
+    "query",
+    ["from=yesterday", "to=2026-13-01", "from=1700006400", "from=20260131", "cursor=x", "limit=0"],
+)
 def test_what_is_no_day_is_refused(api: Api, query: str) -> None:
     api.get(f"/audit/decisions?{query}", sub=BOB, scope=AUDIT).problem(422, "invalid-request")
 

@@ -17,6 +17,7 @@ BODIES: dict[str, Any] = {
     "put_profile": {"profile": "x"},
     "resume_call": {"data": {"slot": "9:00"}},
 }
+FILTERS = {"agent": "support", "from": "2020-01-01"}
 SCOPE = f"{USE} layover/operate layover/audit"
 TOO_LATE = ("decision-already-made", "decision-invalid", "conflict")
 """Answers of what was reached, and does not wait for this."""
@@ -43,6 +44,8 @@ class Place:
             "tool_call_id": "c1",
             "agent": "support",
         }
+        self.asked: dict[str, str] = {}
+        """The query of the first request."""
 
     def ask(self, method: str, path: str, body: Any, query: Any) -> Any:
         """The answer's JSON. Fails where nothing is reached."""
@@ -53,7 +56,10 @@ class Place:
         return answer.json if answer.body else None
 
     def resolved(self, said: str, answer: Any) -> Any:
-        """What a runtime expression says: of the request's path and query, or of the answer's body."""
+        """What a runtime expression says: of the request's path and query, or of the answer's body. None
+        where the request did not say it."""
+        if said.startswith("$request.query."):
+            return self.asked.get(said.rsplit(".", 1)[1])
         if said.startswith("$request."):
             return self.names[said.rsplit(".", 1)[1]]
         value = answer
@@ -75,9 +81,11 @@ def test_every_answer_leads_to_what_is_there(api: Api) -> None:
     for source, (method, path, operation) in calls.items():
         for link in links(operation):
             place = Place()
-            first = {"agent": "support"} | ({"limit": "1"} if source.startswith("list_") else {})
+            place.asked = first = FILTERS | ({"limit": "1"} if source.startswith("list_") else {})
             answer = place.ask(method, path, BODIES.get(source), first)
-            given = {n: place.resolved(e, answer) for n, e in link.get("parameters", {}).items()}
+            named = {n: place.resolved(e, answer) for n, e in link.get("parameters", {}).items()}
+            optional = {p["name"] for p in operation.get("parameters", ()) if not p["required"]}
+            given = {n: v for n, v in named.items() if v is not None or n not in optional}
             body = BODIES.get(link["operationId"])
             if "requestBody" in link:
                 body = {n: place.resolved(e, answer) for n, e in link["requestBody"].items()}

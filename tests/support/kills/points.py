@@ -165,19 +165,9 @@ class _Trace:
             if not (here and fnmatchcase(point, order["point"])):
                 continue
             # Counted here, not by who gives the order: that would come late on a busy machine.
-            passed = self._passed(point, order["behind"]) if order["behind"] else 0
-            if passed is not None and 0 <= k - passed - order["k"] < order["times"]:
+            if 0 <= k - order["k"] < order["times"]:
                 self.note("x" if when == "before" else "X", point, k)
                 _die()
-
-    def _passed(self, point: str, behind: str) -> int | None:
-        """How often this function came by the point until a process of that one died; None: none has."""
-        passed, here = 0, f">\t{_function()}\t{point}\t"
-        for line in self._stem.with_suffix(".trace").read_text().splitlines():
-            if line.startswith((f"x\t{behind}\t", f"X\t{behind}\t")):
-                return passed
-            passed += line.startswith(here)
-        return None
 
 
 def _die() -> NoReturn:

@@ -45,14 +45,10 @@ class Point:
 
 @dataclass(frozen=True)
 class Death:
-    """Processes that die at the point (a pattern, `*` stands for anything), `times` in a row.
-
-    `behind`: not before a process of this function has died; the point's `k` counts from there. On a busy
-    machine a function may have been tried once more by then."""
+    """Processes that die at the point (a pattern, `*` stands for anything), `times` in a row."""
 
     point: Point
     times: int = 1
-    behind: str = ""
 
 
 @dataclass(frozen=True)

@@ -61,13 +61,13 @@ class Torture(System):
         """A control file of an owner."""
         return self.control / f"{Keys(owner).hash}.{kind}"
 
-    def order_death(self, owner: str, point: Point, times: int = 1, behind: str = "") -> None:
-        """Have the process that reaches the point die there, so often in a row (`behind`: as in Death);
+    def order_death(self, owner: str, point: Point, times: int = 1) -> None:
+        """Have the process that reaches the point die there, so often in a row;
         beside what was ordered for this owner before."""
         path = self.file(owner, "kill")
         orders = json.loads(path.read_text()) if path.exists() else []
         made = path.with_suffix(".ordered")
-        made.write_text(json.dumps([*orders, {**asdict(point), "times": times, "behind": behind}]))
+        made.write_text(json.dumps([*orders, {**asdict(point), "times": times}]))
         made.rename(path)
 
     def deaths(self, owner: str, function: str = "") -> int:
@@ -296,7 +296,7 @@ class Client:
     def story(self, scenario: Scenario) -> Story:
         """One run from its thread to the end of its execution."""
         for death in scenario.deaths:
-            self.system.order_death(self.name, death.point, death.times, death.behind)
+            self.system.order_death(self.name, death.point, death.times)
         story = Story(scenario, self.name)
         began = time.monotonic()
         thread = self.thread(scenario.agent)

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from layover import Agent, Approval, tool
 from layover.adapters.inmemory.model import call, calls, say
 from layover.errors import DecisionAlreadyMade
 from layover.values.run import Status
 from support.aws.faults import ALL
-from support.worlds.runs import ANN, Ledger, seen, suspended, told, types
+from support.worlds.runs import ANN, Bench, Ledger, seen, suspended, told, types
 
 OTHERS = ["denied", "Rejected", "States.Timeout", "ResourceNotReadyException", "", None]
 """What callers and platforms say besides; a time-out so long before the expiry is a caller's word."""
@@ -165,6 +166,23 @@ async def test_an_error_that_is_no_denial_leaves_the_call_waiting_on_a_new_token
     assert (await bench.call(run.id, "call_1")).undecided
     await bench.wait(run.id, "call_1", "second")
     assert [p["task_token"] for p in bench.callbacks.published] == ["first", "second"]
+
+
+async def test_a_denial_without_its_reason_leaves_the_call_waiting_where_one_is_due() -> None:
+    @tool(needs_approval=Approval(by=["finance"], reason_required=True))
+    async def refund(amount: int) -> str:
+        """Refund."""
+        return f"refunded {amount}"
+
+    bench = Bench(Agent("helper", model="m", tools=[refund]), [call("refund", amount=1), say("ok")])
+    run = await suspended(bench)
+    await bench.wait(run.id, "call_1", "first")
+    for cause in (None, "", " "):
+        item = await bench.branch(run.id, "call_1", {"Error": "Denied", "Cause": cause})
+        assert item.status == "waiting"
+    assert (await bench.call(run.id, "call_1")).undecided
+    await bench.branch(run.id, "call_1", {"Error": "Denied", "Cause": "too much"})
+    assert (await bench.call(run.id, "call_1")).decision.reason == "too much"
 
 
 async def test_a_branch_rests_longer_and_longer_after_what_was_no_decision(

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from layover.errors import LayoverError
 from layover.memory.files import Files
@@ -15,6 +15,7 @@ from layover.services.retention import end_of_day
 
 AT_ONCE = 100
 """Looked at in one sweep; the rest waits for the next."""
+UNKNOWN_AGAIN = timedelta(hours=1)
 Look = Callable[[Runtime, Due], Awaitable[datetime | None]]
 """Answers when to look again; None: it is gone, or stays for good."""
 logger = logging.getLogger("layover")
@@ -27,8 +28,18 @@ async def expire(runtime: Runtime, seen: datetime, end: float) -> dict[str, int]
     found = await runtime.journal.overdue(seen, AT_ONCE)
     for due in sorted(found, key=lambda d: d.kind == "owner"):
         try:
+            look = _LOOKS.get(due.kind)
+            if look is None:
+                # Of a newer release, beside or before this one: it knows what to do.
+                done["unknown"] += 1
+                logger.warning(
+                    "a newer release has to look at what is due", extra={"kind": due.kind}
+                )
+                later = runtime.clock.now() + UNKNOWN_AGAIN
+                await runtime.journal.look_again_at(due, later)
+                continue
             async with asyncio.timeout_at(end):
-                again = await _LOOKS[due.kind](runtime, due)
+                again = await look(runtime, due)
         except TimeoutError:
             done["unfinished"] += 1
             break

@@ -11,10 +11,17 @@ from layover.engine.hooks import Stopping
 from layover.engine.progress import Stopped
 from layover.engine.pump import watched
 from layover.engine.state import RunState
-from layover.errors import DecisionError, Fenced, InvalidRequest, RetryableError, RunFailed
+from layover.errors import (
+    DecisionError,
+    DecisionInvalid,
+    Fenced,
+    InvalidRequest,
+    RetryableError,
+    RunFailed,
+)
 from layover.ports import RunLog, Runtime
 from layover.services.callback import CALLBACK, decision_from_callback
-from layover.services.decision_checks import LONGEST_REASON
+from layover.services.decision_checks import LONGEST_REASON, check_reason
 from layover.services.ending import SYSTEM
 from layover.services.history import BRANCH_EVENTS, spend
 from layover.services.payloads import AwaitPayload, ResumePayload, WaitingCall
@@ -169,10 +176,22 @@ def _from_error(
             extra={"run_id": run_id, "error": cleaned(str(output["Error"])[:256])},
         )
         return None
+    cause = cleaned(str(output.get("Cause") or "")[:LONGEST_REASON])
+    try:
+        check_reason(call, cause)
+    except DecisionInvalid as error:
+        logger.warning(
+            "a denial without its reason came through the callback: the call waits on a new token",
+            extra={"run_id": run_id, "problem": str(error)},
+        )
+        return None
     # The cause is optional in SendTaskFailure.
-    reason = cleaned(str(output.get("Cause") or DENIED)[:LONGEST_REASON])
     return Decision(
-        kind=DecisionKind.DENIED, decided_by=CALLBACK, via=Via.CALLBACK, at=now, reason=reason
+        kind=DecisionKind.DENIED,
+        decided_by=CALLBACK,
+        via=Via.CALLBACK,
+        at=now,
+        reason=cause or DENIED,
     )
 
 
