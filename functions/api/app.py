@@ -115,7 +115,11 @@ def _map_errors(app: Resolver) -> None:
 
 
 def _body(text: str | None) -> Any:
-    return parse_json(text) if text else None
+    """What the wrong fields are fields of. A call that takes no body reads none, whatever it is."""
+    try:
+        return parse_json(text) if text else None
+    except LayoverError:
+        return None
 
 
 def _methods(app: Resolver, path: str) -> set[str]:

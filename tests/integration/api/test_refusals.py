@@ -82,6 +82,12 @@ def test_a_call_that_takes_no_body_looks_at_none(api: Api, text: str) -> None:
         assert api.send(method, url, text=text, is_base64=True, sub=sub).status in (200, 202, 204)
 
 
+def test_a_wrong_query_is_named_whatever_lies_in_a_body_that_nobody_reads(api: Api) -> None:
+    answer = api.send("GET", "/agents?limit=x", text="{")
+    assert answer.problem(422, "invalid-request")["errors"][0]["loc"] == ["query", "limit"]
+
+
+
 @pytest.mark.parametrize("text", ["[]", '[{"agent": "support"}]', '"support"', "1", "null", ""])
 def test_a_body_that_is_no_object_has_the_wrong_shape(api: Api, text: str) -> None:
     thread = api.post("/threads", {"agent": "support"}).json["id"]
