@@ -238,7 +238,7 @@ def test_a_long_line_is_read_in_linear_time(answer: str) -> None:
     """A quadratic pattern takes minutes here."""
     started = process_time()
     observed(f"x{answer}\n{answer}\nDate: {answer}.", TWO, ids())
-    assert process_time() - started < 5
+    assert process_time() - started < 30
 
 
 def test_nothing_observed_shows_nothing() -> None:

@@ -170,7 +170,7 @@ def test_a_long_line_is_read_in_linear_time(answer: str) -> None:
     """A quadratic pattern takes minutes here."""
     started = process_time()
     summarised(f"{answer}\nx{answer}")
-    assert process_time() - started < 5
+    assert process_time() - started < 30
 
 
 def test_a_blank_summary_shows_nothing() -> None:

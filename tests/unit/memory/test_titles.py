@@ -116,8 +116,8 @@ def test_a_title_has_at_most_eighty_characters() -> None:
 @pytest.mark.parametrize("mark", ["*", "_", "_a ", "**a", "~~a", "[a]("])
 def test_an_answer_of_marks_alone_takes_no_time(mark: str) -> None:
     began = time.process_time()
-    titles.clean(mark * 30_000)
-    assert time.process_time() - began < 1
+    titles.clean(mark * 200_000)
+    assert time.process_time() - began < 30
 
 
 def test_a_title_stands_behind_thoughts_of_any_length() -> None:
