@@ -218,7 +218,8 @@ def test_no_variable_is_named_that_nothing_reads() -> None:
 
 
 def commands(group: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
-    for name, command in (group or typer.main.get_command(cli.app)).commands.items():
+    top: Any = group or typer.main.get_command(cli.app)
+    for name, command in top.commands.items():
         if hasattr(command, "commands"):
             yield from commands(command, (*path, name))
         else:
@@ -235,7 +236,9 @@ def test_commands_are_the_ones_in_the_code() -> None:
     assert sorted(titles) == sorted(spelled(*each) for each in commands())
 
 
-@pytest.mark.parametrize(("name", "command"), list(commands()), ids=lambda v: str(v))
+@pytest.mark.parametrize(
+    ("name", "command"), list(commands()), ids=[name for name, _ in commands()]
+)
 def test_options_of_commands_are_the_ones_in_the_code(name: str, command: Any) -> None:
     table = rows(section("reference/cli.md", f"`{spelled(name, command)}`"), "option")
     known = [p for p in command.params if p.param_type_name == "option"]
