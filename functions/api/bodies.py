@@ -1,4 +1,4 @@
-"""What callers send (CONTRACT 3). A field that is not known is refused: it is a typing error."""
+"""What callers send. A field that is not known is refused: it is a typing error."""
 
 from typing import Annotated, Any
 

@@ -26,7 +26,7 @@ _LONGEST = (200_000, 20_000, 2_000)
 """Characters that such a field may have, tried in turn. A model sees no longer results than the first."""
 _LONGEST_TEXT = 20_000
 _SHOWN = 2_000
-"""Characters of head and of tail, as a model sees them of a long result (BEHAVIOUR 3.4)."""
+"""Characters of head and of tail, as a model sees them of a long result (docs/behaviour.md#long-results)."""
 
 _Wholes = Mapping[str, tuple[int, str]]
 """Of results that are kept whole, by call: how long they are, and their path."""

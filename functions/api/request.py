@@ -13,7 +13,7 @@ from layover.errors import InvalidRequest, NotFound, TooLarge
 from layover.values.base import strict_json
 
 MAX_BODY = 5 * 1024 * 1024
-"""Bytes (CONTRACT 3); a Lambda event holds 6 MB, base64 included."""
+"""Bytes (docs/reference/http-api.md#limits); a Lambda event holds 6 MB, base64 included."""
 _MAX_PATH = 1500
 """Bytes: an id in a path becomes part of a key, which holds 2,048."""
 _NO_TEXT = "\x00"

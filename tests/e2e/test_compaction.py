@@ -1,4 +1,4 @@
-"""Compaction on the one-machine system: in the functions `turn` and `compact`, over HTTP (BEHAVIOUR 7)."""
+"""Compaction on the one-machine system: in the functions `turn` and `compact`, over HTTP."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What the model is sent: history, window, branch and input, as the provider got them (BEHAVIOUR 2 and 6)."""
+"""What the model is sent: history, window, branch and input, as the provider got them."""
 
 import json
 from itertools import pairwise

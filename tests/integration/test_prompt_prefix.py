@@ -1,5 +1,5 @@
 """What stands before the input stays byte for byte from turn to turn, so that the provider's cache hits
-(BEHAVIOUR 6.1)."""
+(docs/behaviour.md#prompt-order)."""
 
 import json
 from collections.abc import AsyncIterator, Sequence

@@ -1,4 +1,4 @@
-"""Random runs keep the promises of DESIGN 2: random scripts of model replies and tool outcomes, random
+"""Random runs keep the promises of docs/journal.md: random scripts of model replies and tool outcomes, random
 suspensions and decisions in any order, the process dying at random port calls, a cancel at a random time."""
 
 import asyncio

@@ -20,7 +20,7 @@ from support.providers.openai import calls, say
 from support.system.system import WAIT_S, Json, eventually, in_time, unique
 
 RECOVERED_S = 15.0
-"""A run goes on within 5 s (CONTRACT 6); the rest is for a machine that is busy with tests."""
+"""A run goes on within 5 s; the rest is for a machine that is busy with tests."""
 FOUND_S = 20.0
 """The same, behind a suspension and a decision."""
 LATEST_S = 60.0

@@ -139,5 +139,5 @@ def test_some_runs_on_some_threads_survive_random_kills(system: Torture) -> None
 @pytest.mark.torture
 def test_many_runs_on_many_threads_survive_random_kills(system: Torture) -> None:
     found = stand(system, Load(users=10, threads=5, runs=4, every_s=0.5, for_s=60))
-    # Five deaths in a row without a step end a run (BEHAVIOUR 5.6): rare, and said so.
+    # Five deaths in a row without a step end a run (docs/behaviour.md#attempts): rare, and said so.
     assert found["failed"] <= 2

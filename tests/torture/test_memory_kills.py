@@ -1,5 +1,5 @@
 """SIGKILL in `extract` and `compact`, at every point: what is remembered is as before or as after, never
-between, and nothing is learned twice (BEHAVIOUR 7.4, 7.7, 12.7)."""
+between, and nothing is learned twice (docs/behaviour.md#extraction)."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Log lines of a deployment: JSON, one each, with what they belong to (CONTRACT 5)."""
+"""Log lines of a deployment: JSON, one each, with what they belong to."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Long runs and long threads under a compaction mode: what the model sees, when a run waits (BEHAVIOUR 7)."""
+"""Long runs and long threads under a compaction mode: what the model sees, when a run waits."""
 
 import json
 import re

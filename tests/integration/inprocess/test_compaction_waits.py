@@ -1,4 +1,5 @@
-"""When a run waits for its compaction, and what its prompts show then (BEHAVIOUR 6.2a, 7)."""
+"""When a run waits for its compaction, and what its prompts show then
+(docs/behaviour.md#compaction-waits)."""
 
 import asyncio
 import json

@@ -1,4 +1,5 @@
-"""What memory adds to a prompt: data, pinned for the run, changed for the next one (BEHAVIOUR 6.1, 9, 10)."""
+"""What memory adds to a prompt: data, pinned for the run, changed for the next one
+(docs/behaviour.md#pinned-context)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

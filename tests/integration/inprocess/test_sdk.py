@@ -1,4 +1,4 @@
-"""An agent in its author's process (CONTRACT 2): the same engine, stores in memory."""
+"""An agent in its author's process (docs/behaviour.md#in-process): the same engine, stores in memory."""
 
 import asyncio
 from contextlib import suppress

@@ -202,7 +202,7 @@ class Torture(System):
 
 
 class Client:
-    """What CONTRACT asks of a client: repeat what failed with 5xx, under the same key; take 409 on a
+    """What is asked of a client: repeat what failed with 5xx, under the same key; take 409 on a
     decision as done; ask again until the run is over."""
 
     def __init__(self, system: Torture, caller: Caller) -> None:

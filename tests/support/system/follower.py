@@ -134,10 +134,10 @@ class Follower:
 
 
 class Returning:
-    """A client as CONTRACT 3 has it: where the server closed, or says that a request failed, it comes
-    back with the last seq that it has. `frames` is all that came but for such words, by all connections.
-    It comes back a few times and no more: a server closes when a post's answer is late, which a pause of
-    the machine may cause, and not as a habit."""
+    """A client of docs/reference/http-api.md#socket: where the server closed, or says that a request
+    failed, it comes back with the last seq that it has. `frames` is all that came but for such words, by
+    all connections. It comes back a few times and no more: a server closes when a post's answer is late,
+    which a pause of the machine may cause, and not as a habit."""
 
     def __init__(self, caller: Wants) -> None:
         self._caller = caller

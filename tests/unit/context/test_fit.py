@@ -1,4 +1,4 @@
-"""Prompts are made to fit by fixed rules, the oldest first (BEHAVIOUR 6.2a)."""
+"""Prompts are made to fit by fixed rules, the oldest first (docs/behaviour.md#prompt-fit)."""
 
 from datetime import UTC, datetime, timedelta
 

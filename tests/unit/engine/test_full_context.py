@@ -1,4 +1,4 @@
-"""A thread can always go on, however full its context was (BEHAVIOUR 6.2a)."""
+"""A thread can always go on, however full its context was (docs/behaviour.md#prompt-fit)."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""An invocation that runs out of time yields; a fresh one goes on (BEHAVIOUR 5.3)."""
+"""An invocation that runs out of time yields; a fresh one goes on (docs/behaviour.md#yields)."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -140,7 +140,7 @@ async def test_what_an_invocation_begins_with_is_always_begun() -> None:
 
 
 def test_after_very_many_turns_a_fresh_execution_goes_on() -> None:
-    """The history of an execution has a limit (DESIGN 1)."""
+    """The history of an execution has a limit (docs/behaviour.md#executions)."""
 
     async def scene() -> None:
         bench = Slow(idempotent=True).bench()

@@ -1,4 +1,4 @@
-"""What a compacting model reads of messages (BEHAVIOUR 7.6)."""
+"""What a compacting model reads of messages (docs/behaviour.md#compaction-reading)."""
 
 import json
 from datetime import timedelta, timezone

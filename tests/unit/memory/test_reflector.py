@@ -1,4 +1,4 @@
-"""What a reflection may do to observations (BEHAVIOUR 7.5)."""
+"""What a reflection may do to observations (docs/behaviour.md#reflections)."""
 
 import json
 from typing import Any

@@ -1,6 +1,6 @@
 """Every DynamoDB key and every S3 key, built in one place from the owner.
 
-A foreign id leads to a key that does not exist: isolation by construction (BEHAVIOUR 15).
+A foreign id leads to a key that does not exist: isolation by construction (docs/behaviour.md#isolation).
 """
 
 import hashlib

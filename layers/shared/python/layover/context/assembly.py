@@ -1,4 +1,4 @@
-"""What the model sees, stable parts first (BEHAVIOUR 6.1)."""
+"""What the model sees, stable parts first (docs/behaviour.md#prompt-order)."""
 
 import hashlib
 from collections.abc import Sequence

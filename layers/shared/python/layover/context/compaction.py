@@ -1,4 +1,5 @@
-"""When older messages leave a prompt, and which (BEHAVIOUR 6.2a, 7.1, 7.2, 7.8). Pure: sizes and places.
+"""When older messages leave a prompt, and which (docs/behaviour.md#compaction-thresholds,
+docs/behaviour.md#compaction-waits). Pure: sizes and places.
 
 A path is a list of messages, oldest first. It is cut only at the end of a unit: a message with what
 hangs on it, so that no call is split from its result."""

@@ -1,4 +1,4 @@
-"""Making a prompt fit the model's window (BEHAVIOUR 6.2a), always by the same fixed rules."""
+"""Making a prompt fit the model's window (docs/behaviour.md#prompt-fit), always by the same fixed rules."""
 
 from collections.abc import Callable, Iterable, Sequence
 

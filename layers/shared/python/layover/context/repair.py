@@ -7,7 +7,8 @@ from layover.values.message import Message, Role, ToolCallPart
 
 def without_orphans(messages: Iterable[Message]) -> list[Message]:
     """Calls without a result and results without a call are stripped, and with them messages that
-    this leaves empty; custom messages are never sent (BEHAVIOUR 2.3, 2.4)."""
+    this leaves empty; custom messages are never sent
+    (docs/behaviour.md#orphan-calls, docs/behaviour.md#custom-messages)."""
     shown = [m for m in messages if m.role is not Role.CUSTOM]
     settled = _settled(shown)
     repaired: list[Message] = []

@@ -7,7 +7,8 @@ from layover.values.tokens import estimate as estimate
 
 
 def counted_tokens(message: Message) -> int:
-    """As counted when the message was stored: a turn never recounts a thread (BEHAVIOUR 6.6)."""
+    """As counted when the message was stored: a turn never recounts a thread
+    (docs/behaviour.md#token-estimates)."""
     return message_tokens(message) if message.token_count is None else message.token_count
 
 

@@ -54,7 +54,7 @@ EVENT_NAMES = frozenset(
         "agent-end",
     }
 )
-"""The types of CONTRACT 3's events."""
+"""The types of events (docs/reference/http-api.md#events)."""
 
 _MAX_NAME = 128
 _UNHEARD = (

@@ -19,7 +19,7 @@ class SuspendRequest:
 
 
 class NodeHistory(Protocol):
-    """The history of one named step of a workflow inside a thread (BEHAVIOUR 6.5)."""
+    """The history of one named step of a workflow inside a thread (docs/behaviour.md#node-memory)."""
 
     async def add(self, messages: Sequence[Any]) -> None:
         """Append messages; ids that are missing are made."""
@@ -66,7 +66,7 @@ class ToolHooks(Protocol):
 
 @dataclass(frozen=True)
 class Attempt:
-    """One line of the iteration log (BEHAVIOUR 10)."""
+    """One line of the iteration log (docs/behaviour.md#iteration-log)."""
 
     task: str
     action: str
@@ -186,7 +186,7 @@ class ToolContext:
         diagnosis: str | None = None,
         fix_applied: str | None = None,
     ) -> None:
-        """Note what was tried, for the next attempt at the same task (BEHAVIOUR 10)."""
+        """Note what was tried, for the next attempt at the same task (docs/behaviour.md#iteration-log)."""
         attempt = Attempt(task, action, result, error, diagnosis, fix_applied)
         await self._need("log_attempt").log_attempt(attempt)
 

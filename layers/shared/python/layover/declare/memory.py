@@ -1,6 +1,6 @@
 """What an agent remembers: every part is off unless named, but for the window and titles.
 
-A number that is None is the deployment's (CONTRACT 5); the methods that take `Settings` say which."""
+A number that is None is the deployment's; the methods that take `Settings` say which."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _SPEAKERS = frozenset({"user", "assistant", "tool"})
 
 @dataclass(frozen=True)
 class TokenBuffer:
-    """Instead of the window: the newest whole turns that fit (BEHAVIOUR 6.4)."""
+    """Instead of the window: the newest whole turns that fit (docs/behaviour.md#token-buffer)."""
 
     max_tokens: int = 2000
     max_messages: int = 500
@@ -30,7 +30,7 @@ class TokenBuffer:
 
 @dataclass(frozen=True)
 class ObservationalMemory:
-    """Older messages become dense observations (BEHAVIOUR 7.1).
+    """Older messages become dense observations (docs/behaviour.md#compaction-thresholds).
 
     `message_tokens`: un-observed messages that set the observer to work (None: the deployment's,
     30,000). `observation_tokens`: observations that set the reflector to work (None: 40,000).
@@ -56,7 +56,7 @@ class ObservationalMemory:
 
 @dataclass(frozen=True)
 class RollingSummary:
-    """Older messages become one summary (BEHAVIOUR 7.8).
+    """Older messages become one summary (docs/behaviour.md#rolling-summary).
 
     `fraction` of the model's context window at which it is made; `max_window` caps that window
     (tokens); `tail`: newest messages that stay as they are."""
@@ -73,7 +73,7 @@ class RollingSummary:
 
 @dataclass(frozen=True)
 class SemanticRecall:
-    """Older messages that are like the user's text (BEHAVIOUR 8).
+    """Older messages that are like the user's text (docs/behaviour.md#semantic-recall).
 
     `top_k` matches (None: the deployment's, 5), each with `before` and `after` messages around it,
     from the thread, or with `scope="resource"` from all of the user's threads."""
@@ -96,7 +96,8 @@ class SemanticRecall:
 
 @dataclass(frozen=True)
 class EpisodicMemory:
-    """What past turns taught this agent about this user's matters (BEHAVIOUR 12).
+    """What past turns taught this agent about this user's matters
+    (docs/behaviour.md#episodic-scope).
 
     `top_k`: entries that `recall_memory` answers with; `inject`: entries put into a prompt (0:
     none); `per_turn`: entries kept of a turn; `max_length` of an entry in characters;
@@ -143,7 +144,7 @@ class EpisodicMemory:
 
 @dataclass(frozen=True)
 class WorkingMemory:
-    """Notes that the model itself keeps up to date (BEHAVIOUR 9).
+    """Notes that the model itself keeps up to date (docs/behaviour.md#working-memory).
 
     `schema`: a pydantic model, or None for free text. `scope`: one for the user or one a thread.
     `shared`: the user's other agents see the same notes."""
@@ -163,7 +164,8 @@ class WorkingMemory:
 
 @dataclass(frozen=True)
 class NodeMemory:
-    """A history of its own for a named step of a workflow, inside a thread (BEHAVIOUR 6.5)."""
+    """A history of its own for a named step of a workflow, inside a thread
+    (docs/behaviour.md#node-memory)."""
 
     node_id: str
 
@@ -228,7 +230,7 @@ class Memory:
             checks.text_or_none(f"Memory.role_prefix[{role!r}]", name)
 
     def window(self, settings: Settings) -> int:
-        """N of BEHAVIOUR 6.2: recent messages that stay in the prompt."""
+        """Recent messages that stay in the prompt (docs/behaviour.md#prompt-window)."""
         return self.last_messages or settings.last_messages
 
 

@@ -62,7 +62,7 @@ def json_text(value: Any) -> str:
 
 
 def format_error(error: BaseException) -> str:
-    """`{ErrorName}: {message}`, as a model reads the failure of a tool (BEHAVIOUR 2.7)."""
+    """`{ErrorName}: {message}`, as a model reads the failure of a tool (docs/behaviour.md#tool-errors)."""
     return f"{type(error).__name__}: {_message(error)}"
 
 

@@ -11,7 +11,7 @@ from layover.values.run import ErrorInfo, FinishReason, Pending, Status
 from layover.values.usage import Usage
 
 Input = str | Sequence[InputPart | dict[str, Any]]
-"""A text, or parts (objects, or dicts of the shapes of CONTRACT 3)."""
+"""A text, or parts (objects, or dicts of the shapes in docs/reference/http-api.md#objects)."""
 
 
 class Result(Value):

@@ -17,7 +17,7 @@ class SubAgentTool:
 
     needs_approval = False
     idempotent = True
-    """Never in doubt: it goes on from its own journal (BEHAVIOUR 11)."""
+    """Never in doubt: it goes on from its own journal (docs/behaviour.md#sub-agents)."""
     trusted = False
     expires_after: timedelta | None = None
     timeout: timedelta | None = None

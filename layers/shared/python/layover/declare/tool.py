@@ -52,7 +52,7 @@ APPROVAL_SCHEMA: dict[str, Any] = {
     "required": ["approved"],
     "additionalProperties": False,
 }
-"""What a call that waits for an approval accepts (BEHAVIOUR 4.1)."""
+"""What a call that waits for an approval accepts (docs/behaviour.md#approvals)."""
 
 _LONGEST_WAIT = timedelta(days=365)
 """A Step Functions execution lives for a year at most."""
@@ -104,7 +104,7 @@ class Tool(Generic[P, R]):
 
     @property
     def strict(self) -> bool:
-        """Whether the schema is one that OpenAI's strict mode accepts (BEHAVIOUR 3.6)."""
+        """Whether the schema is one that OpenAI's strict mode accepts (docs/behaviour.md#tool-schemas)."""
         return self.signature.strict_schema is not None
 
     @property
@@ -140,17 +140,17 @@ class Tool(Generic[P, R]):
 
     @property
     def expires_after(self) -> timedelta | None:
-        """How long a call waits for its decision; None: for ever (BEHAVIOUR 4.5)."""
+        """How long a call waits for its decision; None: for ever (docs/behaviour.md#expiry)."""
         return self.options.expires_after
 
     @property
     def idempotent(self) -> bool:
-        """Whether a call that was found half-done may run again (BEHAVIOUR 5.2)."""
+        """Whether a call that was found half-done may run again (docs/behaviour.md#calls-in-doubt)."""
         return self.options.idempotent
 
     @property
     def trusted(self) -> bool:
-        """Whether what the assistant concludes after it counts as verified (BEHAVIOUR 12.6)."""
+        """Whether what the assistant concludes after it counts as verified (docs/behaviour.md#evidence)."""
         return self.options.trusted
 
     @property

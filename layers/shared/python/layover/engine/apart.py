@@ -60,7 +60,7 @@ def _result(task: asyncio.Future[T]) -> T:
 
 
 def _named(name: str, message: str) -> Exception:
-    """An exception that reads as the one it stands for (BEHAVIOUR 2.7 shows the type's name)."""
+    """An exception that reads as the one it stands for: the model is shown the type's name."""
     named: type[Exception] = type(name, (Raised,), {})
     return named(message)
 

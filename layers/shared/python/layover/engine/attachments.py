@@ -1,4 +1,4 @@
-"""The bytes of files, put into a prompt just before the model is asked (BEHAVIOUR 2.6)."""
+"""The bytes of files, put into a prompt just before the model is asked (docs/behaviour.md#files)."""
 
 import base64
 from collections.abc import Sequence

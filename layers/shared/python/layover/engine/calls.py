@@ -1,4 +1,5 @@
-"""The tool calls of a step: windows, suspension, decisions, calls in doubt (BEHAVIOUR 3, 4, 5.2).
+"""The tool calls of a step: windows, suspension, decisions, calls in doubt
+(docs/behaviour.md#tool-windows and what follows it).
 
 Every call is journaled before it runs (`open_calls`) and when it is settled (`close_call`) or waits
 (`suspend_calls`); the tool runs between the two, and nowhere else."""
@@ -369,7 +370,8 @@ class Calls:
 
 
 def _with_change(changed: dict[str, Any] | None, outcome: Settled) -> Settled:
-    """What the handler came to, error or not, with the arguments that it got (BEHAVIOUR 4.3)."""
+    """What the handler came to, error or not, with the arguments that it got
+    (docs/behaviour.md#edited-arguments)."""
     if changed is None:
         return outcome
     shown = json.dumps(changed, ensure_ascii=False)[:SHOWN_CHANGE]

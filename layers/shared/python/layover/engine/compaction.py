@@ -1,5 +1,5 @@
-"""A run and the compaction of its branch (BEHAVIOUR 6.2a, 7.2): what is observed ahead while it goes
-on, what takes effect, and when it has to wait."""
+"""A run and the compaction of its branch (docs/behaviour.md#compaction-waits): what is observed ahead
+while it goes on, what takes effect, and when it has to wait."""
 
 from dataclasses import dataclass, replace
 

@@ -23,7 +23,7 @@ AnyTool = Tool[..., Any]
 logger = logging.getLogger("layover")
 
 MODEL_OUTPUT_TOKENS = 50_000
-"""Above, the model sees head and tail (BEHAVIOUR 3.4)."""
+"""Above, the model sees head and tail (docs/behaviour.md#long-results)."""
 _CHARACTERS = MODEL_OUTPUT_TOKENS * 4
 _SHOWN = 2_000
 """Characters of head and of tail."""
@@ -48,7 +48,7 @@ class Ready:
 
 
 def not_found(name: str) -> Settled:
-    """BEHAVIOUR 3.2 and 4.9."""
+    """The error of a call whose tool is not there, or not there any more."""
     return failed(f"Tool {name} not found")
 
 
@@ -76,12 +76,12 @@ def raised(tool: str, call: CallRecord, error: Exception) -> Settled:
 
 
 def interrupted(name: str) -> Settled:
-    """BEHAVIOUR 5.2: nobody knows, and the model is told so."""
+    """The error of a call in doubt (docs/behaviour.md#calls-in-doubt)."""
     return failed(f"Interrupted: {name} may or may not have taken effect")
 
 
 def declined(name: str, reason: str | None, *, expired: bool) -> Settled:
-    """BEHAVIOUR 4.4 and 4.5: an ordinary result."""
+    """The ordinary result of a denied or expired call (docs/behaviour.md#denials)."""
     result: dict[str, Any] = {
         "declined": True,
         "message": f'Tool "{name}" was not approved',
@@ -126,7 +126,7 @@ async def approval(ready: Ready, ctx: ToolContext, now: datetime) -> Suspension 
 async def run_tool(
     ready: Ready, ctx: ToolContext, call: CallRecord, clock: Clock
 ) -> Settled | Suspension:
-    """Run the handler. Whatever it raises is a tool error (BEHAVIOUR 3.2)."""
+    """Run the handler. Whatever it raises is a tool error (docs/behaviour.md#tool-calls)."""
     tool = ready.tool
     try:
         value = await apart(tool.invoke(ready.args, ctx), tool.timeout)

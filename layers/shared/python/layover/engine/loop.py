@@ -1,4 +1,5 @@
-"""The loop of a run (BEHAVIOUR 1.2): steps and their calls until the run is over, waits, or yields."""
+"""The loop of a run (docs/behaviour.md#run-loop): steps and their calls until the run is over, waits, or
+yields."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -10,11 +10,11 @@ from layover.ports import Aborts, RunLog
 from layover.values.run import CANCELLED_TOOLS_HAVE
 
 FLUSH_EVERY = 0.1
-"""Seconds between two batches of deltas (DESIGN 2)."""
+"""Seconds between two batches of deltas (docs/behaviour.md#event-log)."""
 LOOK_AGAIN_S = 0.05
 """Seconds between two looks whether what runs may be let go."""
 POLL_CANCEL_EVERY = 0.5
-"""Seconds between two looks at the cancel flag (DESIGN 1)."""
+"""Seconds between two looks at the cancel flag (docs/behaviour.md#cancel)."""
 LOST_TOOLS_HAVE_S = 0.9
 """Seconds that running tools have to finish once another attempt took the run. Whoever cancels says
 himself how many they have."""

@@ -1,4 +1,4 @@
-"""Whether there is time for a step or a tool before the invocation is cut off (BEHAVIOUR 5.3)."""
+"""Whether there is time for a step or a tool before the invocation is cut off (docs/behaviour.md#yields)."""
 
 from collections.abc import Iterable
 from datetime import timedelta

@@ -35,7 +35,7 @@ _AT_ONCE = 4
 
 @dataclass(frozen=True)
 class Limits:
-    """API Gateway's own (AWS_FACTS 1)."""
+    """API Gateway's own (docs/aws-facts.md#api-gateway)."""
 
     idle: timedelta = timedelta(minutes=10)
     life: timedelta = timedelta(hours=2)

@@ -1,4 +1,4 @@
-"""The tools that memory gives a model (BEHAVIOUR 9 and 10)."""
+"""The tools that memory gives a model (docs/behaviour.md#working-memory, docs/behaviour.md#plans)."""
 
 import inspect
 import json

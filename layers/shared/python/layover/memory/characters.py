@@ -1,4 +1,5 @@
-"""One form of characters that look alike, before what a text names is compared (BEHAVIOUR 12.6). Pure."""
+"""One form of characters that look alike, before what a text names is compared
+(docs/behaviour.md#evidence). Pure."""
 
 import re
 import unicodedata

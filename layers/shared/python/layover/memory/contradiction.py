@@ -1,5 +1,5 @@
-"""Whether what was learned now speaks against what was remembered before (BEHAVIOUR 12.7). Pure; asked only
-of two entries that are similar already."""
+"""Whether what was learned now speaks against what was remembered before
+(docs/behaviour.md#contradictions). Pure; asked only of two entries that are similar already."""
 
 import re
 

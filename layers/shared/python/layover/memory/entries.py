@@ -1,4 +1,5 @@
-"""Episodic memory: what a prompt shows of it, and what a turn may add to it (BEHAVIOUR 12).
+"""Episodic memory: what a prompt shows of it, and what a turn may add to it
+(docs/behaviour.md#episodic-prompt).
 
 A model proposes entries, each with its evidence; what nobody said is dropped here, whatever the model
 answered. Pure."""
@@ -152,8 +153,9 @@ def request(
 def checked(
     answer: str, said: Sequence[Message], settings: EpisodicMemory, *, trusted: bool
 ) -> Checked:
-    """The entries of an answer that were said, in the order of BEHAVIOUR 12.6 and 12.7, up to where
-    vectors are needed. `trusted`: whether all tools of the run are."""
+    """The entries of an answer that were said, in the order of
+    docs/behaviour.md#episodic-duplicates, up to where vectors are needed. `trusted`: whether all
+    tools of the run are."""
     found = Checked([])
     hashes: set[str] = set()
     for item in objects(json_object(clean(answer)), "entries")[:_MOST_PROPOSED]:

@@ -8,7 +8,7 @@ _BREAKS = re.compile("\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
 
 def escape(text: str) -> str:
-    """`<` and `>` as entities, each line break as the two characters `\\n` (BEHAVIOUR 12.6)."""
+    """`<` and `>` as entities, each line break as the two characters `\\n` (docs/behaviour.md#escaping)."""
     return _BREAKS.sub(r"\\n", text).replace("<", "&lt;").replace(">", "&gt;")
 
 

@@ -1,4 +1,4 @@
-"""Whether what a model wants to remember was said (BEHAVIOUR 12.6). Pure."""
+"""Whether what a model wants to remember was said (docs/behaviour.md#evidence). Pure."""
 
 import re
 from collections.abc import Sequence

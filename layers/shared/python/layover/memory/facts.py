@@ -1,4 +1,4 @@
-"""What a turn adds to the profile and to session memory (BEHAVIOUR 9).
+"""What a turn adds to the profile and to session memory (docs/behaviour.md#profile).
 
 A model proposes facts, each with its evidence; what the user did not say is dropped here, whatever the
 model answered. Pure."""

@@ -1,4 +1,4 @@
-"""What was tried (BEHAVIOUR 10), as the next attempt at the same task reads it."""
+"""What was tried (docs/behaviour.md#iteration-log), as the next attempt at the same task reads it."""
 
 from collections.abc import Iterable
 

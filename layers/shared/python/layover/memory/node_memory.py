@@ -1,4 +1,4 @@
-"""The history of a named step of a workflow, inside a thread (BEHAVIOUR 6.5).
+"""The history of a named step of a workflow, inside a thread (docs/behaviour.md#node-memory).
 
 One document a node in blobs, written with a condition: of two writers at once the later one reads again
 and adds to what is there."""

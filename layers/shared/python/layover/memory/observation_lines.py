@@ -1,5 +1,5 @@
-"""Observations as lines (BEHAVIOUR 7.3): `* MARKER (HH:MM) text`, details indented below, grouped by UTC
-date. Written one way, read leniently: the lines come from a model. Pure."""
+"""Observations as lines (docs/behaviour.md#observation-lines): `* MARKER (HH:MM) text`, details indented
+below, grouped by UTC date. Written one way, read leniently: the lines come from a model. Pure."""
 
 import re
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""The observer: older messages become dense observations (BEHAVIOUR 7.1 to 7.6). Pure."""
+"""The observer: older messages become dense observations (docs/behaviour.md#observation-lines). Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""The plan of a thread (BEHAVIOUR 10): kept with it, shown to the model and in the API."""
+"""The plan of a thread (docs/behaviour.md#plans): kept with it, shown to the model and in the API."""
 
 from collections.abc import Mapping
 from typing import Any, Literal

@@ -1,5 +1,5 @@
-"""How what is remembered is ranked (RETRIEVAL.md): the numbers of both stores, and the formula of the
-one in memory. Postgres has it in `sql/ranking.sql`."""
+"""How what is remembered is ranked (docs/retrieval.md#ranking): the numbers of both stores, and the
+formula of the one in memory. Postgres has it in `sql/ranking.sql`."""
 
 import math
 import operator

@@ -1,5 +1,5 @@
-"""What a compacting model reads of a conversation (BEHAVIOUR 7.6): messages with limits, without
-secrets and blobs, one escaped line each. Pure."""
+"""What a compacting model reads of a conversation (docs/behaviour.md#compaction-reading): messages with
+limits, without secrets and blobs, one escaped line each. Pure."""
 
 import json
 import re
@@ -69,7 +69,8 @@ def transcript(messages: Iterable[Message], names: Mapping[str, str] | None = No
 
 
 def shown(value: Any) -> str:
-    """Arguments or a result with the limits of BEHAVIOUR 7.6. Text that is JSON is read as such."""
+    """Arguments or a result with the limits of docs/behaviour.md#compaction-reading. Text that is JSON
+    is read as such."""
     if isinstance(value, str):
         value = _decoded(value)
     if isinstance(value, str):

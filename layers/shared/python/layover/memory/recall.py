@@ -1,4 +1,4 @@
-"""What semantic recall looks for, and how a message is kept for it (BEHAVIOUR 8)."""
+"""What semantic recall looks for, and how a message is kept for it (docs/behaviour.md#semantic-recall)."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""Recalled messages as a prompt shows them: data, one line a message (BEHAVIOUR 8, 12.6)."""
+"""Recalled messages as a prompt shows them: data, one line a message (docs/behaviour.md#escaping)."""
 
 from collections.abc import Mapping, Sequence
 

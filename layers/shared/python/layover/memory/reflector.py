@@ -1,4 +1,4 @@
-"""The reflector: many observations become fewer (BEHAVIOUR 7.5). Pure.
+"""The reflector: many observations become fewer (docs/behaviour.md#reflections). Pure.
 
 It answers `{"drop": [id], "merge": [{"ids", "marker", "text", "parent_id"?}]}`. "A child never goes without
 its parent" is read so: a detail alone is neither dropped nor merged away while its parent stays, unless

@@ -1,4 +1,4 @@
-"""Secrets stay out of what is remembered (BEHAVIOUR 7.6 and 12.6)."""
+"""Secrets stay out of what is remembered (docs/behaviour.md#secrets)."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The rolling summary: five sections (BEHAVIOUR 7.8). Pure."""
+"""The rolling summary: five sections (docs/behaviour.md#rolling-summary). Pure."""
 
 import re
 from collections.abc import Mapping, Sequence

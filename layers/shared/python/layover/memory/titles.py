@@ -1,4 +1,4 @@
-"""Titles of threads (BEHAVIOUR 13)."""
+"""Titles of threads (docs/behaviour.md#titles)."""
 
 import re
 from collections.abc import Iterable

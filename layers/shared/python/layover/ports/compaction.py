@@ -1,4 +1,4 @@
-"""The part of `ports.MemoryStore` that is about compaction (BEHAVIOUR 7, DESIGN 3)."""
+"""The part of `ports.MemoryStore` that is about compaction (docs/behaviour.md#generations)."""
 
 from collections.abc import Sequence
 from typing import Protocol

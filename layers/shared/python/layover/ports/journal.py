@@ -1,4 +1,4 @@
-"""The journal: threads' heads, runs, their steps, calls and events (DESIGN 2)."""
+"""The journal: threads' heads, runs, their steps, calls and events (docs/journal.md)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

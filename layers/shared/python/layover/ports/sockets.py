@@ -30,7 +30,7 @@ class Sockets(Protocol):
 
 
 MAX_FRAME = 128 * 1024
-"""Bytes of a message that API Gateway takes (AWS_FACTS 1)."""
+"""Bytes of a message that API Gateway takes (docs/aws-facts.md#api-gateway)."""
 
 
 class Connections(Protocol):

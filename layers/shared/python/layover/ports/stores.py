@@ -1,4 +1,4 @@
-"""What outlives a run: threads, messages, memory (DESIGN 3)."""
+"""What outlives a run: threads, messages, memory (docs/database.md)."""
 
 from collections.abc import Sequence
 from typing import Protocol

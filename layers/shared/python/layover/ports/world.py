@@ -35,7 +35,8 @@ class ChatModel(Protocol):
     """A model behind any provider."""
 
     async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
-        """One reply. Passing faults are retried inside (BEHAVIOUR 1.7); raises ModelError."""
+        """One reply. Passing faults are retried inside (docs/behaviour.md#provider-retries); raises
+        ModelError."""
         ...
 
 
@@ -73,7 +74,7 @@ class Callbacks(Protocol):
         ...
 
     async def publish_approval(self, detail: Mapping[str, Any]) -> None:
-        """Publish `ApprovalRequested` (CONTRACT 4)."""
+        """Publish `ApprovalRequested` (docs/behaviour.md#callbacks)."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The branches of a run that waits, as the sweeper finds them (DESIGN 1). A branch that failed ends without
+"""The branches of a run that waits, as the sweeper finds them. A branch that failed ends without
 its call: Turn looks at the call when the last branch is through, which may take a year. So the sweeper looks
 before."""
 

@@ -1,4 +1,4 @@
-"""Decisions that come through a task token instead of the API (CONTRACT 4)."""
+"""Decisions that come through a task token instead of the API (docs/behaviour.md#callbacks)."""
 
 from datetime import datetime
 from typing import Annotated, Any

@@ -1,4 +1,4 @@
-"""Cancel (DESIGN 1): a suspended or queued run ends at once, a running one within 2 s."""
+"""Cancel: a suspended or queued run ends at once, a running one within 2 s (docs/behaviour.md#cancel)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

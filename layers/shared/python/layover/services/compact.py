@@ -1,4 +1,4 @@
-"""Compact: older messages of a branch become observations or a summary (BEHAVIOUR 7). After a run, ahead
+"""Compact: older messages of a branch become observations or a summary. After a run, ahead
 of a running one, or while a run waits for it. A memory model that fails changes nothing."""
 
 import asyncio

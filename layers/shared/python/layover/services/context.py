@@ -1,4 +1,4 @@
-"""What a turn reads before its run goes on: one round trip to the database (DESIGN 3)."""
+"""What a turn reads before its run goes on: one round trip to the database."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -35,7 +35,7 @@ def check_data(runtime: Runtime, agent_name: str, call: CallRecord, data: Any) -
     _check_schema(schema, data)
     tool = _tool(runtime, agent_name, call.tool_name)
     # Data for new code that asks for other data could never fit both, and the call would wait for
-    # ever: the model is told when the call is settled (BEHAVIOUR 4.9).
+    # ever: the model is told when the call is settled (docs/behaviour.md#long-waits).
     if isinstance(tool, Tool) and tool.suspends and jsonable(tool.resume_schema) == schema:
         told = "the data does not fit what the call waits for"
         _check_type(tool.parse_resume, data, "data", told)
@@ -49,7 +49,7 @@ def _check_schema(schema: dict[str, Any], data: Any) -> None:
 
 def check_args(runtime: Runtime, agent_name: str, tool_name: str, args: dict[str, Any]) -> None:
     """Raises DecisionInvalid where edited arguments do not fit the tool. A tool that is gone takes
-    anything: the model is told that it was not found (BEHAVIOUR 4.9)."""
+    anything: the model is told that it was not found (docs/behaviour.md#long-waits)."""
     if tool_name == BUDGET_TOOL:
         return _check_limits(args)
     tool = _tool(runtime, agent_name, tool_name)

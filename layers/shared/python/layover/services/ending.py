@@ -1,4 +1,5 @@
-"""The end of a run (DESIGN 2): first the database, then one transaction that frees the thread."""
+"""The end of a run (docs/behaviour.md#end-of-run): first the database, then one transaction that frees
+the thread."""
 
 import asyncio
 import logging

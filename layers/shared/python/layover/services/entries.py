@@ -1,4 +1,4 @@
-"""Episodic memory around a turn, and as its owner sees it (BEHAVIOUR 12, CONTRACT 3)."""
+"""Episodic memory around a turn, and as its owner sees it (docs/behaviour.md#episodic-prompt)."""
 
 import logging
 from collections.abc import Sequence

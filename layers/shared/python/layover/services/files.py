@@ -19,7 +19,7 @@ UPLOAD_WITHIN = timedelta(minutes=15)
 UNUSED_LIVES = timedelta(days=1)
 """How long a file waits for a message that names it."""
 LINK_LIVES = timedelta(minutes=5)
-"""CONTRACT 3."""
+"""Of a URL that leads to the bytes (docs/reference/http-api.md#files)."""
 MAX_FILES = 20
 """Files of the user's in one input."""
 
@@ -72,7 +72,8 @@ async def link(runtime: Runtime, owner: str, file_id: str) -> str:
 
 
 async def result_link(runtime: Runtime, owner: str, run_id: str, tool_call_id: str) -> str:
-    """A URL of the whole of a result that was cut for the model (BEHAVIOUR 3.4). Raises NotFound."""
+    """A URL of the whole of a result that was cut for the model (docs/behaviour.md#long-results). Raises
+    NotFound."""
     file_id = result_id(cleaned(run_id), cleaned(tool_call_id))
     return await _link(runtime, owner, file_id, "no call of this id has a result that was cut")
 

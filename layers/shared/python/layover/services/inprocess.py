@@ -1,4 +1,5 @@
-"""The in-process driver of an agent (CONTRACT 2): the same services, without an orchestrator.
+"""The in-process driver of an agent (docs/behaviour.md#in-process): the same services, without an
+orchestrator.
 
 Where Step Functions would call a function, this calls the service behind it."""
 

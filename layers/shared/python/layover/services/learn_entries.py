@@ -1,4 +1,5 @@
-"""What a turn adds to episodic memory (BEHAVIOUR 12.5 to 12.7). It reads and asks; `record` stores."""
+"""What a turn adds to episodic memory (docs/behaviour.md#episodic-extraction). It reads and asks;
+`record` stores."""
 
 import logging
 from collections import Counter

@@ -1,4 +1,5 @@
-"""Observations of a branch: made ahead in slices, taken up together, condensed again (BEHAVIOUR 7.1-7.5)."""
+"""Observations of a branch: made ahead in slices, taken up together, condensed again
+(docs/behaviour.md#compaction-ahead)."""
 
 from collections.abc import Sequence
 from datetime import timedelta

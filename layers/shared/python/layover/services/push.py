@@ -4,7 +4,7 @@ A line (one connection that follows one run) remembers the last seq that was sen
 claims the line, reads the log after that seq, posts, and releases the line with the new seq. Two writers
 never post at once, nothing is sent twice, and nothing is left out. If a process dies between claim and
 release, or a post's answer is lost, nobody can know what the client saw: then the connection is closed,
-and the client comes back with the last seq that it has (CONTRACT 3)."""
+and the client comes back with the last seq that it has (docs/behaviour.md#sockets)."""
 
 import asyncio
 import json

@@ -1,4 +1,5 @@
-"""Semantic recall around a turn: what it looks for, and what the next one can find (BEHAVIOUR 8)."""
+"""Semantic recall around a turn: what it looks for, and what the next one can find
+(docs/behaviour.md#semantic-recall)."""
 
 import asyncio
 import logging

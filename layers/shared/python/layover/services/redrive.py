@@ -1,4 +1,4 @@
-"""Redrive: an operator starts a run's next execution by hand (DESIGN 1)."""
+"""Redrive: an operator starts a run's next execution by hand (docs/behaviour.md#sweeper)."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""The records of a run that is over expire some time after its end (BEHAVIOUR 5.7)."""
+"""The records of a run that is over expire some time after its end (docs/behaviour.md#run-retention)."""
 
 from layover.ports import Runtime
 from layover.values.run import RunMeta

@@ -1,4 +1,4 @@
-"""Sockets: tickets, connections, and what a connection follows (CONTRACT 3)."""
+"""Sockets: tickets, connections, and what a connection follows (docs/behaviour.md#sockets)."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ from layover.values.socket import (
 
 TICKET_LIVES = timedelta(seconds=60)
 CONNECTION_LIVES = timedelta(hours=2)
-"""API Gateway's limit (AWS_FACTS 1)."""
+"""API Gateway's limit (docs/aws-facts.md#api-gateway)."""
 RECORDS_LIVE = timedelta(hours=1)
 """After the connection they are of no use."""
 REPLAY_S = 20.0

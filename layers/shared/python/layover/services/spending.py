@@ -1,5 +1,5 @@
-"""What background work costs (BEHAVIOUR 14): rows of `usage` beside those of a run's steps, stored with the
-outcome that they belong to."""
+"""What background work costs (docs/behaviour.md#background-usage): rows of `usage` beside those of a
+run's steps, stored with the outcome that they belong to."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -43,7 +43,7 @@ from layover.values.run import (
 from layover.values.thread import ThreadHead
 
 MAX_INPUT = 1024 * 1024
-"""Bytes of the input as JSON (CONTRACT 3)."""
+"""Bytes of the input as JSON (docs/behaviour.md#run-input)."""
 KEY_LIFETIME = timedelta(hours=24)
 """How long an `Idempotency-Key` is kept."""
 PATIENCE_S = 8.0

@@ -1,4 +1,4 @@
-"""One rolling summary of a branch (BEHAVIOUR 7.8)."""
+"""One rolling summary of a branch (docs/behaviour.md#rolling-summary)."""
 
 from layover.context import compaction
 from layover.context.tokens import estimate

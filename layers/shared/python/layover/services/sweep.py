@@ -1,4 +1,5 @@
-"""The watch over runs: the death of an execution is never the death of a run (DESIGN 1)."""
+"""The watch over runs: the death of an execution is never the death of a run
+(docs/behaviour.md#sweeper)."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""What the next turn of a thread would start from (CONTRACT 3)."""
+"""What the next turn of a thread would start from, as its owner sees it."""
 
 from collections.abc import Sequence
 

@@ -1,5 +1,5 @@
 """Runs that ended while the database was away: they are saved from the journal before anything reads
-their thread's history (DESIGN 2, the end)."""
+their thread's history (docs/behaviour.md#unsaved-runs)."""
 
 from layover.engine.state import RunState
 from layover.ports import Runtime

@@ -1,4 +1,4 @@
-"""What owners see (CONTRACT 3), made from what is journaled. Pure."""
+"""What owners see (docs/reference/http-api.md#objects), made from what is journaled. Pure."""
 
 from collections.abc import Mapping
 

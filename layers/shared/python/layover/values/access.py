@@ -6,7 +6,7 @@ DOCS = "/docs"
 DISCOVERY = "/.well-known/layover"
 """Where a client learns how to sign in."""
 OPEN_PATHS = frozenset({"/", "/healthz", DOCS, "/openapi.json", DISCOVERY})
-"""Paths that need no token (CONTRACT 3); the gateway in front lets nothing else through without one."""
+"""Paths that need no token; the gateway in front lets nothing else through without one."""
 RESOURCE_HEADER = "X-Layover-Resource"
 """The end user for whom a backend asks."""
 

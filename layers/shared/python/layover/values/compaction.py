@@ -1,4 +1,5 @@
-"""What older messages of a thread became: generations of observations, or summaries (BEHAVIOUR 7)."""
+"""What older messages of a thread became: generations of observations, or summaries
+(docs/behaviour.md#generations)."""
 
 from enum import StrEnum
 from typing import Literal

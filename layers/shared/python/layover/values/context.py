@@ -107,7 +107,8 @@ class TurnQuery(Value):
     run_id: str
     input: Message
     window: int
-    """N of BEHAVIOUR 6.2: at least so many messages before the input are read, if there are any."""
+    """At least so many messages before the input are read, if there are any
+    (docs/behaviour.md#prompt-window)."""
     pinned_depth: int | None = None
     """Where the run's window began at its first step; None at the first step."""
     max_messages: int | None = None

@@ -1,4 +1,5 @@
-"""Events of a run (CONTRACT 3). A draft has no `seq` and no `run_id`: the journal's order gives them."""
+"""Events of a run (docs/reference/http-api.md#events). A draft has no `seq` and no `run_id`: the
+journal's order gives them."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self

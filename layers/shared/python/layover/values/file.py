@@ -1,4 +1,4 @@
-"""Files of a user (CONTRACT 3, BEHAVIOUR 2.6)."""
+"""Files of a user (docs/behaviour.md#files)."""
 
 import re
 

@@ -1,4 +1,5 @@
-"""Entries of episodic memory: what past turns taught an agent about its user's matters (BEHAVIOUR 12)."""
+"""Entries of episodic memory: what past turns taught an agent about its user's matters
+(docs/behaviour.md#episodic-scope)."""
 
 from datetime import timedelta
 from typing import Literal

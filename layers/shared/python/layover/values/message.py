@@ -1,4 +1,4 @@
-"""Messages and their parts (CONTRACT 3)."""
+"""Messages and their parts (docs/reference/http-api.md#objects)."""
 
 from enum import StrEnum
 from typing import Annotated, Any, Literal
@@ -116,7 +116,8 @@ class Message(Value):
     content: tuple[Part, ...] = ()
     created_at: Time
     model_output: str | None = Field(default=None, exclude=True, repr=False)
-    """What the model saw of a tool's result, computed once when the call settled (BEHAVIOUR 3.3)."""
+    """What the model saw of a tool's result, computed once when the call settled
+    (docs/behaviour.md#model-output)."""
     token_count: int | None = Field(default=None, exclude=True, repr=False)
 
     @property

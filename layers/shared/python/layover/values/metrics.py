@@ -14,7 +14,7 @@ class Metric(StrEnum):
     """Every metric, with the dimensions that it is counted by beside `service`."""
 
     RECALL_SCOPE_CUT = "recall_scope_cut"
-    """Semantic recall left the oldest texts of a scope out (DESIGN 3). `agent`."""
+    """Semantic recall left the oldest texts of a scope out (docs/retrieval.md#scale). `agent`."""
     ENTRY_SCOPE_CUT = "entry_scope_cut"
     """A search left the oldest entries of a scope out. `agent`."""
     ENTRIES_STORED = "entries_stored"
@@ -22,7 +22,7 @@ class Metric(StrEnum):
     ENTRIES_REFUSED = "entries_refused"
     """Proposed entries that were not stored. `agent`, `reason` (`memory.entries.Refusal`)."""
     COMPACTION_WAITS = "compaction_waits"
-    """A run waited because nothing had been compacted ahead (BEHAVIOUR 7.2). `agent`."""
+    """A run waited because nothing had been compacted ahead (docs/behaviour.md#compaction-ahead). `agent`."""
     COMPACTION_FAILED = "compaction_failed"
     """A memory model failed, or answered nothing of use; all stayed as it was. `agent`."""
     OBSERVATIONS_MADE = "observations_made"

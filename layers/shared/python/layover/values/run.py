@@ -1,4 +1,4 @@
-"""A run and what it is made of: the records of the journal (DESIGN 2) and their public view (CONTRACT 3)."""
+"""A run and what it is made of: the records of the journal (docs/journal.md) and their public view."""
 
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -16,7 +16,7 @@ from layover.values.note import Note
 from layover.values.usage import Usage
 
 MAX_ATTEMPTS = 5
-"""Attempts since the last journaled step (BEHAVIOUR 5.6)."""
+"""Attempts since the last journaled step (docs/behaviour.md#attempts)."""
 TURN_EVENTS = 70
 """Most events that a turn adds to its execution's history, with all its retries and a compaction."""
 MAX_WINDOW = 40
@@ -28,7 +28,8 @@ MAX_QUEUE = 100
 CANCELLED_TOOLS_HAVE = timedelta(seconds=1.5)
 """What a cancel leaves running tools, counted from the request: with the end itself less than 2 s."""
 INTERRUPTED_TOOLS_HAVE = timedelta(seconds=2)
-"""The same where another run takes the thread over (BEHAVIOUR 5.5): nobody waits for an answer then."""
+"""The same where another run takes the thread over (docs/behaviour.md#busy-threads): nobody waits for an
+answer then."""
 
 
 class Status(StrEnum):
@@ -69,7 +70,7 @@ MOVES: dict[tuple[Status, RunEvent], Status] = {
     (Status.SUSPENDED, RunEvent.FAILED): Status.FAILED,
     (Status.SUSPENDED, RunEvent.CANCELLED): Status.CANCELLED,
 }
-"""The only moves of a run (BEHAVIOUR 1.6)."""
+"""The only moves of a run (docs/behaviour.md#run-status)."""
 
 
 class FinishReason(StrEnum):
@@ -170,7 +171,8 @@ class CallRecord(Value):
 
 
 class ToolMessageSlot(Value):
-    """Id and time of a future tool message, fixed when its step is journaled (BEHAVIOUR 2.2)."""
+    """Id and time of a future tool message, fixed when its step is journaled
+    (docs/behaviour.md#message-times)."""
 
     tool_call_id: str
     message_id: str
@@ -187,7 +189,7 @@ class Pinned(Value):
 
 class ContextBase(Value):
     """What a run pinned at its first step; a resume or a retry renders from it, less what was deleted
-    meanwhile (BEHAVIOUR 6.1)."""
+    meanwhile (docs/behaviour.md#pinned-context)."""
 
     as_of: Time
     window_depth: int = 0
@@ -267,7 +269,7 @@ class RunMeta(Value):
     usage: Usage = Usage()
     model: str | None = None
     saved: bool = True
-    """False while the outcome is over but not in Postgres (DESIGN 2, the end)."""
+    """False while the outcome is over but not in Postgres (docs/behaviour.md#unsaved-runs)."""
     decided: frozenset[str] = frozenset()
     """Keys of the calls that are decided and not yet settled."""
     history: int = 0

@@ -1,4 +1,4 @@
-"""Settings of a deployment (CONTRACT 5). An agent's own settings win."""
+"""Settings of a deployment (docs/reference/configuration.md). An agent's own settings win."""
 
 from datetime import timedelta
 from decimal import Decimal
@@ -29,7 +29,7 @@ class Settings(Value):
     """Events of an execution's history after which a successor goes on. Step Functions takes 25,000; what
     40 waiting calls and the end of a run spend must fit in between."""
     run_retention: timedelta = timedelta(days=30)
-    """How long the records of a finished run live in the journal (BEHAVIOUR 5.7)."""
+    """How long the records of a finished run live in the journal (docs/behaviour.md#run-retention)."""
     node_memory_days: int | None = None
     """Days without a write after which a node's memory counts as empty; None: never."""
     thread_retention: timedelta | None = None

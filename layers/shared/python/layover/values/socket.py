@@ -1,4 +1,5 @@
-"""Sockets: tickets that open one, connections, and the runs that a connection follows (CONTRACT 3)."""
+"""Sockets: tickets that open one, connections, and the runs that a connection follows
+(docs/behaviour.md#sockets)."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Threads (CONTRACT 3) and the head of a thread (DESIGN 2)."""
+"""Threads, and the head of a thread (docs/journal.md)."""
 
 from datetime import datetime
 from typing import Any
@@ -53,7 +53,7 @@ class ThreadHead(Value):
     """A deleted thread was emptied; what writes of its runs were on their way is swept up then."""
 
     def next_time(self, hint: datetime) -> datetime:
-        """A time strictly after every message of the thread (BEHAVIOUR 2.2)."""
+        """A time strictly after every message of the thread (docs/behaviour.md#message-times)."""
         return after(self.last_created_at, hint)
 
 

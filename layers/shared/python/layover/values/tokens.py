@@ -1,5 +1,5 @@
-"""Estimated tokens, where no tokenizer is at hand: characters / 4 (BEHAVIOUR 3.4), and 0.7 for a character
-of the scripts that write without letters.
+"""Estimated tokens, where no tokenizer is at hand: characters / 4 (docs/behaviour.md#token-estimates),
+and 0.7 for a character of the scripts that write without letters.
 
 A tokenizer's vocabulary is megabytes to load and belongs to one provider. The estimate is corrected by the
 provider's own count of each prompt (`engine.prompter`)."""

@@ -1,4 +1,4 @@
-"""Tokens and money (BEHAVIOUR 14)."""
+"""Tokens and money (docs/behaviour.md#usage)."""
 
 from typing import Any
 

@@ -74,7 +74,7 @@ class StoredThread:
         return self.branches[parent]
 
     def window(self, input_id: str, least: int) -> int:
-        """Where the window before this input begins; it moves in steps (BEHAVIOUR 6.2)."""
+        """Where the window before this input begins; it moves in steps (docs/behaviour.md#prompt-window)."""
         path, branch = self.path(input_id)[:-1], self.branches[input_id]
         start = self.windows.get(branch, 0)
         shown = len(path) - start

@@ -1,4 +1,5 @@
-"""Bodies of items: JSON, compressed when long, in S3 when longer than an item may be (BEHAVIOUR 5.4)."""
+"""Bodies of items: JSON, compressed when long, in S3 when longer than an item may be
+(docs/behaviour.md#item-sizes)."""
 
 import hashlib
 import zlib

@@ -1,4 +1,5 @@
-"""The event log of a run: batches keyed by their first seq, several writers, no gaps (DESIGN 2).
+"""The event log of a run: batches keyed by their first seq, several writers, no gaps
+(docs/behaviour.md#event-log).
 
 A batch is put if its first seq is free. Every writer's next seq is the end of some batch that it saw,
 and so the beginning of the following one: a stale writer always collides, and renumbers.

@@ -47,7 +47,7 @@ from layover.values.run import (
 from layover.values.thread import ThreadHead
 
 CANCEL_TAKES = timedelta(seconds=3)
-"""A cancel that is not done after this long is finished by the sweeper (BEHAVIOUR 5.5 grants 2 s)."""
+"""A cancel that is not done after this long is finished by the sweeper (docs/behaviour.md#cancel)."""
 _LONGEST_PAUSE_S = 0.2
 
 

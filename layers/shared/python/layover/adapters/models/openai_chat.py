@@ -2,7 +2,7 @@
 
 The `openai` package brings the connection; bodies, streams and retries are done here, because its own
 parameter transforms cost 4 ms at 20 messages, and its stream objects throw the connection away
-(PERFORMANCE.md, facts 1 and 2)."""
+(docs/performance.md#openai-client)."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""How long a passing fault of a provider is waited for (BEHAVIOUR 1.7)."""
+"""How long a passing fault of a provider is waited for (docs/behaviour.md#provider-retries)."""
 
 import random
 import time

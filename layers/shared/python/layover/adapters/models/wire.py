@@ -44,7 +44,8 @@ def body(prompt: Prompt, left_out: frozenset[str] = frozenset()) -> Body:
 
 
 def model(prompt: Prompt) -> str:
-    """The model's name on the wire: a leading `openai/` is cut, once (CONTRACT 5)."""
+    """The model's name on the wire: a leading `openai/` is cut, once
+    (docs/behaviour.md#model-names)."""
     return prompt.model.removeprefix("openai/")
 
 

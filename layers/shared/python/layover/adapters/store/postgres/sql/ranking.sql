@@ -1,4 +1,5 @@
--- Ranking (RETRIEVAL.md): of a materialized list `scope` with n, hit (numbers of the terms that the row has),
+-- Ranking (docs/retrieval.md#ranking): of a materialized list `scope` with n, hit (numbers of the terms that the
+-- row has),
 -- size (its number of words) and cosine (null: no vector of this model), and of `terms` with n, makes `fused`:
 -- the rows of scope with lexical, similarity and own, the weighted sum of both, each brought to 0..1 over the
 -- scope. A word weighs the more the fewer rows have it, so no list of stop words is needed; how often a row
