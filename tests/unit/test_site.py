@@ -1,4 +1,4 @@
-"""The site of the documentation: its navigation has every page, the page of the Python API every public name."""
+"""The site of the documentation: every page is in it, every public name is described, what is named is there."""
 
 import re
 from pathlib import Path
