@@ -1,4 +1,4 @@
-"""The site of the documentation: every page is in it, every public name is described, what is named is there."""
+"""The site of the documentation: all pages and public names are in it, and what it names is there."""
 
 import re
 from pathlib import Path
