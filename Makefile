@@ -21,7 +21,7 @@ WORKERS ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help dev demo test test-all torture bench eval check format lock audit clean \
-        layer certificates synth deploy destroy
+        docs layer certificates synth deploy destroy
 
 help:
 	@echo "make dev     set up and serve everything at http://127.0.0.1:8787"
@@ -37,6 +37,7 @@ help:
 	@echo "make destroy take the stack down (what of the data stays: -c retain=...)"
 	@echo "make check   formatting, lint, types and import rules"
 	@echo "make format  rewrite the code as make check wants it"
+	@echo "make docs    the site of the documentation, in build/site; a warning is an error"
 	@echo "make lock    lock all dependencies again (ARGS=--upgrade: in newer versions)"
 	@echo "make audit   known weaknesses of what is locked; asks PyPI"
 	@echo "make clean   remove the environment and everything that was built"
@@ -146,7 +147,8 @@ $(TEST_STAMP): requirements/test.lock pyproject.toml $(AGENTS_NEED) | $(VENV)/py
 
 # Locks: one for every Python and platform that is supported, with the hashes of all files that may be
 # installed. runtime is what the Lambda layer carries; dev adds the one-machine runner, test the tools and the
-# CDK; tools is uv itself and what looks for advisories, each in an environment of its own.
+# CDK; tools is uv itself and what looks for advisories, docs what makes the site, each in an environment of
+# its own.
 
 COMPILE := build/tools/bin/uv pip compile --quiet --universal --python-version 3.11 --no-header \
            --no-annotate --no-emit-index-url --no-emit-find-links --generate-hashes $(ARGS)
@@ -158,12 +160,13 @@ lock: build/tools/.stamp
 	$(COMPILE) pyproject.toml --extra local --extra infra --extra test --group build \
 	  -c requirements/dev.lock -o requirements/test.lock
 	$(COMPILE) --group tools -o requirements/tools.lock
+	$(COMPILE) --group docs -o requirements/docs.lock
 
 # Known weaknesses of what is locked, as PyPI publishes them. It needs PyPI and no account, and what it says
 # changes without a commit: so it runs by itself every week, and not in .ci/run. --strict: what PyPI did not
 # answer for is a failure.
 audit: build/tools/.stamp
-	@for lock in test tools; do \
+	@for lock in test tools docs; do \
 	  build/tools/bin/pip-audit --strict --vulnerability-service pypi --disable-pip --require-hashes \
 	    --progress-spinner off -r requirements/$$lock.lock $(ARGS) || exit 1; done
 
@@ -173,7 +176,21 @@ build/tools/.stamp: requirements/tools.lock
 	  --require-hashes -r requirements/tools.lock
 	@touch $@
 
+# The documentation as a site. Strict: a link or an anchor that leads nowhere is an error. The generator says
+# nothing of a page that the navigation names and nobody wrote.
+docs: build/docs/.stamp
+	@for page in $$(grep -oE '[a-z0-9/-]+\.md$$' mkdocs.yml); do \
+	  [ -f docs/$$page ] || { echo "mkdocs.yml names docs/$$page, and there is no such page" >&2; exit 1; }; done
+	@build/docs/bin/zensical build --strict --clean
+	@echo "build/site/index.html"
+
+build/docs/.stamp: requirements/docs.lock
+	@$(PYTHON) -m venv build/docs
+	@build/docs/bin/python -m pip -qq --disable-pip-version-check --no-input install --no-deps \
+	  --require-hashes -r requirements/docs.lock
+	@touch $@
+
 clean:
 	rm -rf $(VENV) build cdk.out node_modules .layover .hypothesis .pytest_cache .mypy_cache .ruff_cache \
-	  .import_linter_cache
+	  .import_linter_cache .cache
 	find functions infra layers tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -155,7 +155,7 @@ def test_library_that_is_not_the_locked_file_is_refused(tmp_path: Path) -> None:
         build._libraries(Target(python=VERSION), wanted)
 
 
-@pytest.mark.parametrize("name", ["runtime", "dev", "test", "tools"])
+@pytest.mark.parametrize("name", ["runtime", "dev", "test", "tools", "docs"])
 def test_every_file_of_a_lock_is_known_by_its_hash(name: str) -> None:
     lines = (ROOT / "requirements" / f"{name}.lock").read_text().splitlines()
     pinned = [number for number, line in enumerate(lines) if "==" in line.split(";")[0]]
@@ -167,7 +167,7 @@ def test_every_file_of_a_lock_is_known_by_its_hash(name: str) -> None:
 def test_locks_are_installed_by_their_hashes() -> None:
     commands = (ROOT / "Makefile").read_text().replace("\\\n", " ").splitlines()
     installing = [line for line in commands if re.search("-r req", line)]
-    assert len(installing) >= 4
+    assert len(installing) >= 5
     assert all("--require-hashes" in line for line in installing)
 
 

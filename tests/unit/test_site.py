@@ -1,0 +1,63 @@
+"""The site of the documentation: all pages and public names are in it, and what it names is there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import layover
+from layover import testing
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "layers" / "shared" / "python" / "layover"
+DOCS = ROOT / "docs"
+SITE = (ROOT / "mkdocs.yml").read_text()
+API = (DOCS / "reference" / "python-api.md").read_text()
+EXPLAINING = ["architecture.md", "run-lifecycle.md", "security.md", "glossary.md"]
+"""Pages that say where a thing is, beside the decision records."""
+BUILT = {"build/docs", "build/site"}
+SCOPES = {"layover/use", "layover/act-as", "layover/operate", "layover/audit"}
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    named = re.findall(r"[\w/-]+\.md$", SITE, re.MULTILINE)
+    assert len(named) == len(set(named))
+    assert pages - set(named) == set()
+
+
+def test_every_public_name_is_on_the_page_of_the_python_api() -> None:
+    shown = re.findall(r"^::: (\S+)$", API, re.MULTILINE)
+    public = {f"layover.{name}" for name in layover.__all__}
+    public |= {f"layover.testing.{name}" for name in testing.__all__}
+    assert public - set(shown) == set()
+    assert len(shown) == len(set(shown))
+
+
+def test_no_font_is_fetched_and_warnings_are_errors() -> None:
+    assert re.search(r"^strict: true$", SITE, re.MULTILINE)
+    assert re.search(r"^  font: false$", SITE, re.MULTILINE)
+
+
+def explaining() -> list[Path]:
+    return [*(DOCS / name for name in EXPLAINING), *sorted((DOCS / "adr").glob("*.md"))]
+
+
+def is_there(name: str) -> bool:
+    """A file or a folder of the repository, of the package, or a dotted module of it."""
+    dotted = PACKAGE.parent / name.replace(".", "/")
+    return (
+        any((root / name).exists() for root in (ROOT, PACKAGE, PACKAGE.parent))
+        or dotted.is_dir()
+        or dotted.with_suffix(".py").is_file()
+    )
+
+
+@pytest.mark.parametrize("page", explaining(), ids=lambda page: str(page.name))
+def test_every_file_and_module_that_a_page_names_is_there(page: Path) -> None:
+    prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    quoted = re.findall(r"`([^`\n]+)`", prose)
+    paths = {q for q in quoted if re.fullmatch(r"[\w.-]+(/[\w.-]+)+/?|[\w-]+\.py", q)} - SCOPES
+    modules = {q for q in quoted if re.fullmatch(r"layover(\.[a-z_]+)+", q)}
+    missing = {name for name in paths | modules if not is_there(name)}
+    assert missing - BUILT == set()
