@@ -15,7 +15,7 @@ from layover import logs
 from layover.clock import SystemClock
 from layover.errors import RetryableError
 from layover.ids import RandomIds
-from layover.ports import NoMetrics, Runtime
+from layover.ports import ChatModel, Clock, Embedder, Ids, Metrics, NoMetrics, Runtime
 from layover.values.environment import Environment
 
 if TYPE_CHECKING:
@@ -411,12 +411,12 @@ def in_process(agent: "Agent") -> Any:
 
 def in_memory_runtime(
     *agents: "Agent",
-    model: Any = None,
-    embedder: Any = None,
-    clock: Any = None,
-    ids: Any = None,
+    model: ChatModel | None = None,
+    embedder: Embedder | None = None,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
     changed: Callable[[], None] | None = None,
-    metrics: Any = None,
+    metrics: Metrics | None = None,
 ) -> Runtime:
     """A runtime whose stores forget when the process ends. `model`: a ChatModel, for example
     `layover.testing.ScriptedModel`; without one, the provider of the environment. `embedder`: the
