@@ -20,13 +20,14 @@ ENTRIES ?= 1000000
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help dev demo test test-all torture bench eval check format lock audit clean \
+.PHONY: help dev demo test test-agents test-all torture bench eval check format lock audit clean \
         docs layer certificates synth deploy destroy
 
 help:
 	@echo "make dev     set up and serve everything at http://127.0.0.1:8787"
 	@echo "make demo    set up, then one conversation from end to end, checked"
 	@echo "make test    set up and run the tests that decide by themselves: minutes"
+	@echo "make test-agents  the tests of your agents alone, functions/user_agents: seconds"
 	@echo "make test-all  these, and every test that starts the whole system: a quarter of an hour"
 	@echo "make torture whole kill matrices, faults and load: an hour"
 	@echo "make bench   imports, a turn on short and long threads, compaction, recall, a search among a million entries"
@@ -53,6 +54,9 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-r
 
 test: $(TEST_STAMP)
 	@$(PYTEST) --tier test $(ARGS)
+
+test-agents: $(TEST_STAMP)
+	@$(BIN)/python -m pytest $(ARGS) functions/user_agents
 
 test-all: $(TEST_STAMP)
 	@$(PYTEST) --tier all $(ARGS)

@@ -4,9 +4,9 @@ import json
 from functools import cache
 from typing import Any
 
+from aws_lambda_powertools.event_handler import ApiGatewayResolver
 from aws_lambda_powertools.event_handler.openapi.models import HTTPBearer, Server, Tag
 
-from api.app import resolver
 from api.corrections import correct
 from api.links import add_links
 from api.problems import Problem
@@ -31,9 +31,9 @@ _TAGS = {
 
 
 @cache
-def document() -> str:
-    """The OpenAPI 3.1 document as JSON."""
-    text = resolver().get_openapi_json_schema(
+def document(app: ApiGatewayResolver) -> str:
+    """The OpenAPI 3.1 document of this app's routes, as JSON."""
+    text = app.get_openapi_json_schema(
         title="Layover",
         version="1",
         openapi_version="3.1.0",
@@ -50,9 +50,9 @@ def document() -> str:
 
 
 @cache
-def docs_page() -> str:
+def docs_page(app: ApiGatewayResolver) -> str:
     """The document as a page."""
-    return page(json.loads(document()))
+    return page(json.loads(document(app)))
 
 
 def _with_problems(spec: dict[str, Any]) -> dict[str, Any]:

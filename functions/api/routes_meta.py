@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 from typing import Any, Literal
 
-from aws_lambda_powertools.event_handler import Response
+from aws_lambda_powertools.event_handler import ApiGatewayResolver, Response
 from pydantic import BaseModel
 
 from api.call import Cursor, Limit, answer_json, call_of, new_router
@@ -67,7 +67,7 @@ def discovery() -> Response[str]:
 def openapi() -> Response[str]:
     from api.openapi import document
 
-    return _cached("application/json", document())
+    return _cached("application/json", document(_app()))
 
 
 @router.get("/docs", include_in_schema=False)
@@ -76,7 +76,7 @@ def docs() -> Response[str]:
         raise NotFound("there is no such path")
     from api.openapi import docs_page
 
-    return _cached(_HTML, docs_page())
+    return _cached(_HTML, docs_page(_app()))
 
 
 @router.get(
@@ -92,6 +92,13 @@ def get_agents(limit: Limit = 20, cursor: Cursor = None) -> Response[str]:
     rest = [a for a in agents if after is None or a.name > after]
     more = seal(_CURSOR, rest[limit - 1].name) if len(rest) > limit else None
     return answer_json(Page[AgentInfo](items=tuple(rest[:limit]), next_cursor=more))
+
+
+def _app() -> ApiGatewayResolver:
+    """The app that these routes are part of, which is what the document describes."""
+    app = router.api_resolver
+    assert isinstance(app, ApiGatewayResolver)
+    return app
 
 
 def _has_docs() -> bool:

@@ -3,9 +3,10 @@
 
 import json
 
+from api.app import resolver
 from api.openapi import document
 from support.system.system import System
 
 
 def test_the_served_document_is_the_functions_own(system: System) -> None:
-    assert system.documented.document == json.loads(document())
+    assert system.documented.document == json.loads(document(resolver()))

@@ -131,7 +131,7 @@ async def _say(agent: Agent, turn: Turn, thread: str) -> None:
     result = await agent.generate(turn.user, thread_id=thread, resource_id=USER)
     if (result.status, result.text) != ("success", turn.steps[-1].text):
         raise AssertionError(f"the turn went another way: {result.status}, {result.text!r}")
-    await agent.remembered()
+    await agent.wait_for_memory()
 
 
 def _scripted(text: str) -> Answering:

@@ -44,7 +44,7 @@ async def requests() -> AsyncIterator[list[Request]]:
         for turn in range(TURNS):
             result = await agent.generate(f"how is it in town {turn:03}?", thread_id="t")
             assert result.status == "success", result.error
-            await agent.remembered()
+            await agent.wait_for_memory()
         await agent.generate("how is it in town 000?", thread_id="other")
         await model.aclose()
         yield provider.turns

@@ -29,9 +29,16 @@ def planned(checkout: Path, target: str) -> str:
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
-@pytest.mark.parametrize("target", ["dev", "test"])
+@pytest.mark.parametrize("target", ["dev", "test", "test-agents"])
 def test_packages_of_the_agents_are_installed_beside_the_lock(checkout: Path, target: str) -> None:
-    assert "user_agents" not in planned(checkout, target)
+    assert "requirements.txt" not in planned(checkout, target)
     (checkout / "functions" / "user_agents" / "requirements.txt").write_text("iniconfig\n")
     plan = planned(checkout, target)
     assert "install -r functions/user_agents/requirements.txt -c .venv/" in plan
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+def test_the_tests_of_the_agents_run_without_the_houses_own(checkout: Path) -> None:
+    assert planned(checkout, "test-agents").splitlines()[1:-1] == [
+        ".venv/bin/python -m pytest  functions/user_agents"
+    ]

@@ -104,6 +104,6 @@ def test_what_a_model_of_bedrock_costs_is_known(environ: Environ, name: str) -> 
     environ(**on_bedrock())
     ports = wiring.runtime()
     assert ports.price is not None
-    assert ports.price(name, Usage(input_tokens=1_000_000)) > 0
+    assert (ports.price(name, Usage(input_tokens=1_000_000)) or 0) > 0
     assert ports.window is not None
     assert ports.window(name)

@@ -38,7 +38,7 @@ async def test_a_run_answers_while_memory_still_learns_from_it() -> None:
         events = [e.type async for e in helper.stream("and then", thread_id="t")]
         assert (events[-1], await title(helper)) == ("agent-end", None)
         may_answer.set()
-        await helper.remembered()
+        await helper.wait_for_memory()
     assert await title(helper) == "Late order"
 
 
@@ -60,7 +60,7 @@ def test_asyncio_run_does_not_end_before_memory_has_learned() -> None:
     asyncio.run(both())
     assert asyncio.run(title(helper)) == "Late order"
     assert asyncio.run(title(helper, "other")) == "Late order"
-    asyncio.run(helper.remembered())
+    asyncio.run(helper.wait_for_memory())
 
 
 async def test_memory_learns_from_a_users_runs_in_their_order() -> None:
@@ -78,5 +78,5 @@ async def test_memory_learns_from_a_users_runs_in_their_order() -> None:
     helper = agent(titled)
     for thread in ("one", "two", "three"):
         await helper.generate(QUESTION, thread_id=thread)
-    await helper.remembered()
+    await helper.wait_for_memory()
     assert most == [1, 1, 1]

@@ -59,7 +59,7 @@ class Chat:
         for text in texts:
             result = await self.agent.generate(text, thread_id=thread, resource_id="ann")
             assert result.status == "success"
-            await self.agent.remembered()
+            await self.agent.wait_for_memory()
         return self.model.prompts[-1]
 
 

@@ -111,7 +111,7 @@ async def test_a_title_that_cannot_be_made_fails_no_run() -> None:
     model = ScriptedModel([say("fine")], background={"title": bug})
     helper = agent(model)
     result = await helper.generate("please tell me about my late order")
-    await helper.remembered()
+    await helper.wait_for_memory()
     assert (result.status, [p.task for p in model.prompts]) == ("success", ["turn", "title"])
 
 
@@ -525,7 +525,7 @@ async def test_a_first_turn_names_its_thread_and_only_the_first() -> None:
     helper = agent(model)
     await helper.generate("why is my order so late", thread_id="t", resource_id="ann")
     await helper.generate("and why is it broken as well", thread_id="t", resource_id="ann")
-    await helper.remembered()
+    await helper.wait_for_memory()
     head = await helper.runtime.journal.thread("ann", "t")
     assert head.title == "Late order"
     assert [p.task for p in model.prompts].count("title") == 1

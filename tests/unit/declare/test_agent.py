@@ -1,7 +1,7 @@
 """Agents: what is refused, what they ask the model for, and who runs them."""
 
 import math
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -11,7 +11,6 @@ import layover
 from layover import (
     Agent,
     AgentState,
-    ConfigurationError,
     DefinitionError,
     EpisodicMemory,
     Limits,
@@ -22,9 +21,7 @@ from layover import (
     WorkingMemory,
     tool,
 )
-from layover.declare import seam
-from layover.declare.agent import EVENT_NAMES, SubAgentTool
-from layover.testing import HashingEmbedder
+from layover.declare.agent import EVENT_NAMES
 from layover.values.event import Event
 
 
@@ -173,65 +170,6 @@ def test_an_agent_that_no_run_can_call_makes_no_tool() -> None:
         Agent("sub").as_tool("Helps.")
 
 
-def test_an_agent_whose_name_no_provider_takes_cannot_be_a_tool() -> None:
-    with pytest.raises(DefinitionError, match="agent that is a tool"):
-        SubAgentTool(Agent("two words"), "Helps.")
-
-
-def test_a_sub_agent_needs_a_description() -> None:
-    with pytest.raises(DefinitionError, match="description"):
-        SubAgentTool(Agent("sub"), "")
-
-
-def test_a_sub_agent_takes_an_input_and_perhaps_a_context() -> None:
-    sub = SubAgentTool(Agent("sub"), "Helps.")
-    assert (sub.spec.name, sub.spec.description, sub.spec.strict) == ("sub", "Helps.", True)
-    assert list(sub.spec.parameters["properties"]) == ["input", "context"]
-    assert sub.validate({"input": "go"}).kwargs == {"input": "go", "context": None}
-    with pytest.raises(ValidationError):
-        sub.validate({})
-    assert sub.model_output({"result": "done"}) == '{"result":"done"}'
-
-
-def test_a_sub_agent_is_found_by_its_name() -> None:
-    sub = SubAgentTool(Agent("sub"), "Helps.")
-    assert isinstance(Agent("a", tools=[weather, sub]).tool("sub"), SubAgentTool)
-
-
-# Fingerprint
-
-
-def test_the_fingerprint_is_the_same_for_the_same_agent() -> None:
-    def make() -> Agent:
-        memory = Memory(working_memory=WorkingMemory(schema=Answer), role_prefix={"user": "U"})
-        return Agent(
-            "a", tools=[weather, SubAgentTool(Agent("s"), "d")], memory=memory, output=Answer
-        )
-
-    assert make().fingerprint == make().fingerprint
-    assert len(make().fingerprint) == 16
-
-
-def test_the_fingerprint_changes_with_what_a_run_depends_on() -> None:
-    careful = tool(needs_approval=True)(weather.fn)
-    prints = [
-        Agent("a"),
-        Agent("a", model="m"),
-        Agent("a", instructions="i"),
-        Agent("a", tools=[weather]),
-        Agent("a", tools=[careful]),
-        Agent("a", tools=[SubAgentTool(Agent("s"), "d")]),
-        Agent("a", tools=[SubAgentTool(Agent("s", instructions="i"), "d")]),
-        Agent("a", memory=Memory(last_messages=3)),
-        Agent("a", memory=Memory(episodic=EpisodicMemory(embedder=HashingEmbedder()))),
-        Agent("a", output=Answer),
-        Agent("a", max_iterations=3),
-        Agent("a", tool_concurrency=2),
-        Agent("a", limits=Limits(tokens=5)),
-    ]
-    assert len({p.fingerprint for p in prints}) == len(prints)
-
-
 # Running in process
 
 
@@ -271,34 +209,26 @@ class Recorder:
     def abort(self) -> None:
         self.asked.append(("abort",))
 
-    async def remembered(self) -> None:
-        self.asked.append(("remembered",))
+    async def wait_for_memory(self) -> None:
+        self.asked.append(("wait_for_memory",))
 
     def state(self) -> AgentState:
         return AgentState()
 
 
-@pytest.fixture
-def drivers() -> Iterator[list[Recorder]]:
-    made: list[Recorder] = []
+class Recorded(Agent):
+    """An agent whose runs nothing drives."""
 
-    def factory(agent: Agent) -> Recorder:
-        made.append(Recorder(agent))
-        return made[-1]
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.drivers: list[Recorder] = []
 
-    before = seam._factory
-    seam.install_driver(factory)
-    yield made
-    seam._factory = before
+    def _new_driver(self) -> Recorder:
+        self.drivers.append(Recorder(self))
+        return self.drivers[-1]
 
 
-def test_without_a_driver_an_agent_says_so(drivers: list[Recorder]) -> None:
-    seam._factory = None
-    with pytest.raises(ConfigurationError, match="driver"):
-        Agent("a").state()
-
-
-def test_an_event_that_does_not_exist_is_refused(drivers: list[Recorder]) -> None:
+def test_an_event_that_does_not_exist_is_refused() -> None:
     with pytest.raises(DefinitionError, match="the event"):
         Agent("a").on("finished", print)
 
@@ -310,8 +240,8 @@ def test_the_event_names_are_those_of_the_events() -> None:
     assert {e.model_fields["type"].default for e in get_args(union)} == EVENT_NAMES
 
 
-async def test_everything_is_asked_of_one_driver(drivers: list[Recorder]) -> None:
-    agent = Agent("a")
+async def test_everything_is_asked_of_one_driver() -> None:
+    agent = Recorded("a")
     assert (await agent.generate("hi", thread_id="t")).run_id == "run_1"
     assert [e async for e in agent.stream("hi", resource_id="r", max_iterations=2)] == []
     await agent.resume("run_1", "c1", {"x": 1})
@@ -320,12 +250,12 @@ async def test_everything_is_asked_of_one_driver(drivers: list[Recorder]) -> Non
     await agent.deny("run_1", "c1", reason="no")
     agent.on("finish", print)
     agent.abort()
-    await agent.remembered()
+    await agent.wait_for_memory()
     assert agent.state().status == "idle"
     nothing = {"thread_id": None, "resource_id": None, "max_iterations": None}
-    assert len(drivers) == 1
-    assert drivers[0].agent is agent
-    assert drivers[0].asked == [
+    (driver,) = agent.drivers
+    assert driver.agent is agent
+    assert driver.asked == [
         ("generate", "hi", {**nothing, "thread_id": "t"}),
         ("stream", "hi", {**nothing, "resource_id": "r", "max_iterations": 2}),
         ("resume", "run_1", "c1", {"x": 1}),
@@ -334,8 +264,15 @@ async def test_everything_is_asked_of_one_driver(drivers: list[Recorder]) -> Non
         ("deny", "run_1", "c1", "no"),
         ("on", "finish", print),
         ("abort",),
-        ("remembered",),
+        ("wait_for_memory",),
     ]
+
+
+async def test_the_former_name_of_waiting_for_memory_works_and_warns() -> None:
+    agent = Recorded("a")
+    with pytest.deprecated_call(match="wait_for_memory"):
+        await agent.remembered()
+    assert agent.drivers[0].asked == [("wait_for_memory",)]
 
 
 def test_the_first_state_is_idle_and_empty() -> None:

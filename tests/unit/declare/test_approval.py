@@ -76,8 +76,3 @@ async def test_in_ones_own_process_one_approves_alone() -> None:
     waiting = await agent.generate("hi")
     done = await agent.approve(waiting.run_id, waiting.pending[0].tool_call_id, reason="a test")
     assert done.text == "done"
-
-
-def test_rule_is_part_of_what_an_agent_is() -> None:
-    assert payer().fingerprint != payer(quorum=2).fingerprint
-    assert payer().fingerprint == payer().fingerprint

@@ -50,8 +50,14 @@ def test_declaring_an_agent_loads_no_adapter() -> None:
 from layover import Agent, tool
 @tool
 def f(a: int) -> str: ...
-Agent("a", tools=[f]).fingerprint
+Agent("a", tools=[f])
 print([m for m in {heavy!r}.split() if m in sys.modules])"""
+    assert in_fresh_process(code) == "[]"
+
+
+def test_what_tests_of_agents_import_loads_no_adapter_of_a_provider() -> None:
+    heavy = "openai boto3 psycopg jsonschema pytest layover.engine layover.services layover.wiring"
+    code = f"import layover.testing; print([m for m in {heavy!r}.split() if m in sys.modules])"
     assert in_fresh_process(code) == "[]"
 
 

@@ -5,13 +5,11 @@ Names are loaded when they are first used: importing `layover` costs next to not
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from layover.declare.seam import Driver as _Driver
-from layover.declare.seam import install_driver as _install_driver
-
 if TYPE_CHECKING:
-    from layover.declare.agent import Agent, Limits
+    from layover.declare.agent import Agent
     from layover.declare.approval import Approval
     from layover.declare.context import RecordedHooks, ToolContext
+    from layover.declare.limits import Limits
     from layover.declare.memory import (
         EpisodicMemory,
         Memory,
@@ -59,9 +57,10 @@ if TYPE_CHECKING:
     from layover.values.usage import Usage
 
 _HOME = {
-    "declare.agent": ("Agent", "Limits"),
+    "declare.agent": ("Agent",),
     "declare.approval": ("Approval",),
     "declare.context": ("RecordedHooks", "ToolContext"),
+    "declare.limits": ("Limits",),
     "declare.memory": (
         "EpisodicMemory",
         "Memory",
@@ -175,12 +174,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
-
-
-def _in_process(agent: "Agent") -> _Driver:
-    """The engine with in-memory stores, imported by the first agent that runs in this process."""
-    driver: _Driver = import_module("layover.wiring").in_process(agent)
-    return driver
-
-
-_install_driver(_in_process)

@@ -11,17 +11,25 @@ from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from layover import logs
+from layover import logs, ports
 from layover.clock import SystemClock
 from layover.errors import RetryableError
 from layover.ids import RandomIds
-from layover.ports import NoMetrics, Runtime
+from layover.lazy import lazy
 from layover.values.environment import Environment
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
+    from layover.adapters.journal.dynamodb import DynamoTable
+    from layover.adapters.metrics.emf import EmfMetrics
+    from layover.adapters.store.postgres.database import Database
     from layover.declare.agent import Agent
     from layover.ports.entries import Owners
+    from layover.services.inprocess import InProcess
     from layover.services.migrate import Migrator
+    from layover.services.push import Pusher
+    from layover.values.usage import Usage
 
 T = TypeVar("T")
 H = TypeVar("H", bound=Callable[..., Any])
@@ -44,48 +52,34 @@ def unset(*names: str) -> list[str]:
     return [name for name in names if not getattr(environment(), fields[name])]
 
 
-class _Lazy:
-    """Stands for a port whose adapter is imported and made when it is first used."""
-
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self._make = make
-
-    def __getattr__(self, name: str) -> Any:
-        adapter = self._make()
-        # The next access finds the attribute itself and does not come here.
-        value = getattr(adapter, name)
-        setattr(self, name, value)
-        return value
-
-
 @cache
-def runtime() -> Runtime:
+def runtime() -> ports.Runtime:
     """The ports on AWS (or on what `AWS_ENDPOINT_URL` names)."""
     clock = SystemClock()
-    return Runtime(
-        journal=_Lazy(_journal),
-        threads=_Lazy(_threads),
-        memory=_Lazy(_memory),
-        blobs=_Lazy(_blobs),
-        model=_Lazy(_model),
-        callbacks=_Lazy(_callbacks),
+    return ports.Runtime(
+        journal=lazy(_journal),
+        threads=lazy(_threads),
+        memory=lazy(_memory),
+        blobs=lazy(_blobs),
+        model=lazy(_model),
+        callbacks=lazy(_callbacks),
         clock=clock,
         ids=RandomIds(),
         settings=environment().settings,
         agents=_agents,
         price=_price,
         window=_window,
-        embedder=_Lazy(_embedder) if _embeds() else None,
+        embedder=lazy(_embedder) if _embeds() else None,
         embedder_named=_embedder_named,
         metrics=_metrics(),
-        allowance=_Lazy(_allowance),
-        leases=_Lazy(_leases),
-        background=_Lazy(_background) if environment().compact_function else None,
+        allowance=lazy(_allowance),
+        leases=lazy(_leases),
+        background=lazy(_background) if environment().compact_function else None,
         sockets=_lazy_sockets(),
     )
 
 
-def _table() -> Any:
+def _table() -> "DynamoTable":
     from layover.adapters.aws import client
     from layover.adapters.journal.dynamodb import DynamoTable
 
@@ -93,16 +87,16 @@ def _table() -> Any:
 
 
 @cache
-def _journal() -> Any:
+def _journal() -> ports.Journal:
     from layover.adapters.journal.journal import TableJournal
 
-    sink = _Lazy(_pusher) if environment().socket_endpoint else None
+    sink = lazy(_pusher) if environment().socket_endpoint else None
     kept = timedelta(days=environment().audit_days)
-    return TableJournal(_table(), _Lazy(_blobs), SystemClock(), sink, audit_kept=kept)
+    return TableJournal(_table(), lazy(_blobs), SystemClock(), sink, audit_kept=kept)
 
 
 @cache
-def _allowance() -> Any:
+def _allowance() -> ports.Allowance:
     from layover.adapters.journal.allowance import TableAllowance
 
     env = environment()
@@ -111,18 +105,18 @@ def _allowance() -> Any:
 
 
 @cache
-def _leases() -> Any:
+def _leases() -> ports.Leases:
     from layover.adapters.journal.leases import TableLeases
 
     return TableLeases(_table())
 
 
-def _lazy_sockets() -> Any:
-    return _Lazy(_sockets) if environment().socket_endpoint else None
+def _lazy_sockets() -> ports.SocketPorts | None:
+    return lazy(_sockets) if environment().socket_endpoint else None
 
 
 @cache
-def _sockets() -> Any:
+def _sockets() -> ports.SocketPorts:
     from layover.adapters.sockets.apigateway import socket_ports
 
     env = environment()
@@ -130,14 +124,14 @@ def _sockets() -> Any:
 
 
 @cache
-def _pusher() -> Any:
+def _pusher() -> "Pusher":
     from layover.services.push import Pusher, Pushing
 
     return Pusher(Pushing(_journal(), _sockets(), SystemClock()))
 
 
 @cache
-def _blobs() -> Any:
+def _blobs() -> ports.Blobs:
     from layover.adapters.aws import client
     from layover.adapters.blobs.s3 import S3Blobs
 
@@ -145,7 +139,7 @@ def _blobs() -> Any:
 
 
 @cache
-def _callbacks() -> Any:
+def _callbacks() -> ports.Callbacks:
     from layover.adapters.aws import client
     from layover.adapters.callbacks.stepfunctions import StepFunctions
 
@@ -159,7 +153,7 @@ def _callbacks() -> Any:
 
 
 @cache
-def _background() -> Any:
+def _background() -> ports.Background:
     from layover.adapters.aws import client
     from layover.adapters.background.lambda_events import LambdaEvents
 
@@ -167,7 +161,7 @@ def _background() -> Any:
 
 
 @cache
-def _database() -> Any:
+def _database() -> "Database":
     from layover.adapters.store.postgres.database import Database
 
     env = environment()
@@ -195,21 +189,21 @@ def _owner_password(env: Environment) -> Callable[[], str] | None:
 
 
 @cache
-def _threads() -> Any:
+def _threads() -> ports.ThreadStore:
     from layover.adapters.store.postgres.threads import PostgresThreads
 
     return PostgresThreads(_database())
 
 
 @cache
-def _memory() -> Any:
+def _memory() -> ports.MemoryStore:
     from layover.adapters.store.postgres.memory import PostgresMemory
 
     return PostgresMemory(_database())
 
 
 @cache
-def _model() -> Any:
+def _model() -> ports.ChatModel:
     env = environment()
     if env.provider == "bedrock":
         from layover.adapters.aws import session
@@ -251,12 +245,12 @@ def _embeds() -> bool:
     return found
 
 
-def _embedder() -> Any:
+def _embedder() -> ports.Embedder:
     return _embedder_named(environment().embedder_model or "")
 
 
 @cache
-def _embedder_named(name: str) -> Any:
+def _embedder_named(name: str) -> ports.Embedder:
     """By the beginning of the model's name: on this machine, for tests, else a provider's."""
     from layover.adapters.embeddings import offline
     from layover.adapters.embeddings.openai import OpenAIEmbedder
@@ -278,7 +272,7 @@ def _embedder_named(name: str) -> Any:
 
 
 @cache
-def _metrics() -> Any:
+def _metrics() -> "EmfMetrics":
     from layover.adapters.metrics.emf import EmfMetrics
 
     return EmfMetrics(environment().service)
@@ -291,7 +285,7 @@ def _agents() -> "Mapping[str, Agent]":
     return load_agents(environment().agents)
 
 
-def _price(model: str, usage: Any) -> Any:
+def _price(model: str, usage: "Usage") -> "Decimal | None":
     from layover.adapters.prices import cost
 
     return cost(_catalogued(model), usage)
@@ -399,25 +393,25 @@ def _logging() -> None:
     logs.write_json(env.service, env.log_level)
 
 
-def in_process(agent: "Agent") -> Any:
+def in_process(agent: "Agent") -> "InProcess":
     """The driver of an agent that runs in this process: `Agent(runtime=...)`, else stores in memory
     and the model that the environment names."""
     from layover.services.inprocess import InProcess
 
     bell = asyncio.Event()
-    ports = agent.runtime or in_memory_runtime(agent, changed=bell.set)
-    return InProcess(ports, agent, bell)
+    runtime = agent.runtime or in_memory_runtime(agent, changed=bell.set)
+    return InProcess(runtime, agent, bell)
 
 
 def in_memory_runtime(
     *agents: "Agent",
-    model: Any = None,
-    embedder: Any = None,
-    clock: Any = None,
-    ids: Any = None,
+    model: ports.ChatModel | None = None,
+    embedder: ports.Embedder | None = None,
+    clock: ports.Clock | None = None,
+    ids: ports.Ids | None = None,
     changed: Callable[[], None] | None = None,
-    metrics: Any = None,
-) -> Runtime:
+    metrics: ports.Metrics | None = None,
+) -> ports.Runtime:
     """A runtime whose stores forget when the process ends. `model`: a ChatModel, for example
     `layover.testing.ScriptedModel`; without one, the provider of the environment. `embedder`: the
     same for an Embedder, for example `layover.testing.HashingEmbedder`. `metrics`: what counts, for
@@ -431,12 +425,12 @@ def in_memory_runtime(
     clock = clock or SystemClock()
     blobs, threads = MemoryBlobs(clock), InMemoryThreads()
     named = {a.name: a for a in agents}
-    return Runtime(
+    return ports.Runtime(
         journal=in_memory_journal(clock, blobs, changed),
         threads=threads,
         memory=InMemoryMemory(threads),
         blobs=blobs,
-        model=model or _Lazy(_model),
+        model=model or lazy(_model),
         callbacks=MemoryCallbacks(),
         clock=clock,
         ids=ids or RandomIds(),
@@ -444,7 +438,7 @@ def in_memory_runtime(
         agents=lambda: named,
         price=_price,
         window=_window,
-        embedder=embedder or (_Lazy(_embedder) if _embeds() else None),
+        embedder=embedder or (lazy(_embedder) if _embeds() else None),
         embedder_named=_embedder_named,
-        metrics=metrics or NoMetrics(),
+        metrics=metrics or ports.NoMetrics(),
     )

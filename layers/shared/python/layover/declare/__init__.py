@@ -5,9 +5,10 @@ The decorator is `layover.tool` (`layover.declare.tool` is the module that it li
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from layover.declare.agent import Agent, Limits, SubAgentTool
+    from layover.declare.agent import Agent
     from layover.declare.approval import Approval
     from layover.declare.context import SuspendRequest, ToolContext
+    from layover.declare.limits import Limits
     from layover.declare.memory import (
         EpisodicMemory,
         Memory,
@@ -27,14 +28,13 @@ _HOME = {
     "AgentState": "result",
     "Approval": "approval",
     "EpisodicMemory": "memory",
-    "Limits": "agent",
+    "Limits": "limits",
     "Memory": "memory",
     "NodeMemory": "memory",
     "ObservationalMemory": "memory",
     "Result": "result",
     "RollingSummary": "memory",
     "SemanticRecall": "memory",
-    "SubAgentTool": "agent",
     "SuspendRequest": "context",
     "TokenBuffer": "memory",
     "Tool": "tool",
@@ -55,7 +55,6 @@ __all__ = [
     "Result",
     "RollingSummary",
     "SemanticRecall",
-    "SubAgentTool",
     "SuspendRequest",
     "TokenBuffer",
     "Tool",

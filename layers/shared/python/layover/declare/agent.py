@@ -1,38 +1,35 @@
 """`Agent`: instructions, a model, tools and memory."""
 
-import hashlib
-import json
 import logging
 import math
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+import warnings
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 from pydantic.errors import PydanticUserError
 
 from layover.declare import checks, schema
-from layover.declare.approval import Approval
+from layover.declare.driver import Driver
+from layover.declare.limits import Limits
 from layover.declare.memory import Memory
+from layover.declare.override import Override
 from layover.declare.result import AgentState, Input, Result
-from layover.declare.seam import Driver, driver_for
-from layover.declare.subagent import SubAgentTool
-from layover.declare.tool import Tool
+from layover.declare.tool import AnyTool, Tool
 from layover.errors import DefinitionError
 from layover.values.prompt import OutputSpec
 from layover.values.run import MAX_WINDOW
 
 if TYPE_CHECKING:
+    from layover.ports.world import ChatModel, Clock, Embedder
     from layover.values.event import Event
 
 logger = logging.getLogger("layover")
 
-__all__ = ["Agent", "AnyTool", "Limits", "SubAgentTool"]
-
-AnyTool = Tool | SubAgentTool
-"""What `Agent.tools` holds."""
+M = TypeVar("M", bound="ChatModel")
 
 EVENT_NAMES = frozenset(
     {
@@ -63,50 +60,6 @@ _UNHEARD = (
 )
 ALL = "*"
 """No agent's name: what all of a user's agents share is kept under it."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a run may use; None: no limit. Once a limit is reached the run waits for a person to extend
-    it (a call of `layover.budget`), or fails (`on_reached="fail"`). A step that is under way is always
-    finished, so a run may end somewhat above. `cost_usd` counts what the price catalogue knows. Where a
-    provider reports no usage, tokens are estimated.
-
-    An approval without `args`, or with `{}`, gives as much again as is declared here. With
-    `{"tokens": 50000}` that limit is the new one, null lifts it, and the others stay as they were."""
-
-    tokens: int | None = None
-    cost_usd: float | None = None
-    tool_calls: int | None = None
-    on_reached: Literal["suspend", "fail"] = "suspend"
-
-    def __post_init__(self) -> None:
-        checks.whole_or_none("Limits.tokens", self.tokens)
-        checks.whole_or_none("Limits.tool_calls", self.tool_calls, least=0)
-        if self.cost_usd is not None:
-            checks.number("Limits.cost_usd", self.cost_usd, above=0)
-        checks.one_of("Limits.on_reached", self.on_reached, frozenset({"suspend", "fail"}))
-
-    def as_args(self) -> dict[str, Any]:
-        """The three limits, as an approval shows them."""
-        return {"tokens": self.tokens, "cost_usd": self.cost_usd, "tool_calls": self.tool_calls}
-
-    @classmethod
-    def from_args(cls, args: Mapping[str, Any]) -> "Limits":
-        """Limits that a person wrote. Raises DefinitionError on what is no limit."""
-        unknown = sorted(set(args) - {"tokens", "cost_usd", "tool_calls"})
-        if unknown:
-            raise DefinitionError(f"there is no limit of {', '.join(unknown)}")
-        return cls(**args)
-
-    def plus(self, other: "Limits") -> "Limits":
-        """Each limit raised by the other's, or doubled where the other has none; never as it was."""
-        more = other.as_args()
-        raised = {
-            name: None if own is None else own + ((own if more[name] is None else more[name]) or 1)
-            for name, own in self.as_args().items()
-        }
-        return Limits.from_args(raised)
 
 
 class Agent:
@@ -144,6 +97,7 @@ class Agent:
         self.tool_concurrency = _concurrency(self._what, tool_concurrency)
         self.limits = limits
         self.runtime = runtime
+        self._replaced: list[Any] = []
         self._handlers: list[tuple[str, Callable[[Any], Any]]] = []
         self._served = False
         self._check()
@@ -182,7 +136,7 @@ class Agent:
         taken = self.built_in_tools
         names = set(taken)
         for each in self.tools:
-            if not isinstance(each, (Tool, SubAgentTool)):
+            if not isinstance(each, Tool):
                 raise checks.fail(f"{self._what}a tool", "made by @tool", each)
             if each.name in names:
                 whose = "memory's own tool" if each.name in taken else "another tool"
@@ -238,23 +192,7 @@ class Agent:
         """The reply as an instance of `output`. Raises `pydantic.ValidationError`."""
         return self._output_adapter.validate_json(text)
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """16 hexadecimal digits that change when something changes that a run depends on."""
-        facts = {
-            "model": self.model,
-            "instructions": self.instructions,
-            "tools": [_facts_of_tool(t) for t in self.tools],
-            "memory": _facts(self.memory),
-            "output": self._output_schema if self.output is not None else None,
-            "max_iterations": self.max_iterations,
-            "tool_concurrency": self.tool_concurrency,
-            "limits": _facts(self.limits),
-        }
-        text = json.dumps(facts, sort_keys=True, default=str)
-        return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
-
-    def as_tool(self, description: str) -> SubAgentTool:
+    def as_tool(self, description: str) -> AnyTool:
         """Raises DefinitionError: no run can call another agent yet."""
         raise DefinitionError(
             f"{self._what}as_tool does not work yet, sub-agents come in a later release: give its tools "
@@ -263,10 +201,54 @@ class Agent:
 
     @cached_property
     def _driver(self) -> Driver:
-        driver = driver_for(self)
+        driver = self._new_driver()
         for event, handler in self._handlers:
             driver.on(event, handler)
         return driver
+
+    def _new_driver(self) -> Driver:
+        driver: Driver = _wiring().in_process(self)
+        return driver
+
+    def override(
+        self,
+        *,
+        model: M,
+        embedder: "Embedder | None" = None,
+        clock: "Clock | None" = None,
+    ) -> Override[M]:
+        """Run this agent with this model and with empty stores in memory while a `with` lasts, for tests:
+        `with shop.override(model=ScriptedModel([say("hi")])) as model:`.
+
+        What was before is there again afterwards: `runtime`, its runs, the handlers of `on`. Overrides
+        nest. At the end a model that has a `verify` is asked whether all went as it had to: what that
+        raises (ScriptExhausted) fails the test, and what failed in consequence is its cause.
+
+        Raises RuntimeError where two overrides of an agent do not end in reverse order."""
+
+        def replace() -> Callable[[], None]:
+            stores = _wiring().in_memory_runtime
+            return self._replace(stores(self, model=model, embedder=embedder, clock=clock))
+
+        return Override(model, replace)
+
+    def _replace(self, runtime: Any) -> Callable[[], None]:
+        former = (self._runtime, self.__dict__.get("_driver"), list(self._handlers))
+        self.runtime = runtime
+        self._replaced.append(runtime)
+
+        def restore() -> None:
+            if self._replaced[-1] is not runtime:
+                raise RuntimeError(
+                    f"{self._what}overrides have to end in reverse order, and another one has begun "
+                    "since: one test at a time may override it"
+                )
+            self._replaced.pop()
+            self.runtime, driver, self._handlers = former
+            if driver is not None:
+                self.__dict__["_driver"] = driver
+
+        return restore
 
     async def generate(
         self,
@@ -279,7 +261,7 @@ class Agent:
         """Run in this process, until the end or a suspension. A failed run is a Result, too.
 
         What memory learns from the run (a title, facts, what is condensed) comes after it and nobody
-        waits for it: see `remembered`.
+        waits for it: see `wait_for_memory`.
 
         Without `thread_id` it is in no thread: its tools' contexts name none, and it has no node memory
         (ConfigurationError)."""
@@ -342,15 +324,28 @@ class Agent:
         """Cancel what this agent is running in this process."""
         self._driver.abort()
 
-    async def remembered(self) -> None:
+    async def wait_for_memory(self) -> None:
         """Wait until memory has learned from the runs of this process that are over: for tests, and for
         a script whose next run has to know of the last one. `asyncio.run` does not return before
         that either; a second Ctrl-C leaves it undone."""
-        await self._driver.remembered()
+        await self._driver.wait_for_memory()
+
+    async def remembered(self) -> None:
+        """Deprecated: the former name of `wait_for_memory`."""
+        warnings.warn(
+            "Agent.remembered is called wait_for_memory", DeprecationWarning, stacklevel=2
+        )
+        await self.wait_for_memory()
 
     def state(self) -> AgentState:
         """The newest run of this process; `idle` and empty before the first."""
         return self._driver.state()
+
+
+def _wiring() -> Any:
+    """The engine with its stores, imported when the first agent runs in this process: what users write
+    does not depend on it."""
+    return import_module("layover.wiring")
 
 
 def _name(name: Any) -> str:
@@ -376,37 +371,3 @@ def _concurrency(what: str, value: Any) -> int:
         return MAX_WINDOW
     checks.whole(f"{what}tool_concurrency", value)
     return min(int(value), MAX_WINDOW)
-
-
-def _facts_of_tool(tool: AnyTool) -> dict[str, Any]:
-    if isinstance(tool, SubAgentTool):
-        return {"spec": tool.spec.model_dump(), "agent": tool.agent.fingerprint}
-    return {
-        "spec": tool.spec.model_dump(),
-        "approval": _approval_facts(tool.needs_approval),
-        "resume": tool.resume_schema if tool.suspends else None,
-        "expires_after": tool.expires_after,
-        "idempotent": tool.idempotent,
-        "trusted": tool.trusted,
-        "timeout": tool.timeout,
-    }
-
-
-def _approval_facts(needs: Any) -> Any:
-    if isinstance(needs, Approval):
-        return {**needs.rule.model_dump(), "when": needs.when is not None}
-    return needs if isinstance(needs, bool) else "predicate"
-
-
-def _facts(value: Any) -> Any:
-    """Settings as JSON; types by their schema, an embedder by its type's name."""
-    if is_dataclass(value) and not isinstance(value, type):
-        shown = {f.name: _facts(getattr(value, f.name)) for f in fields(value)}
-        return {"is": type(value).__name__, **shown}
-    if isinstance(value, type) and issubclass(value, BaseModel):
-        return value.model_json_schema()
-    if isinstance(value, Mapping):
-        return {str(k): _facts(v) for k, v in value.items()}
-    if value is None or isinstance(value, (str, int, float)):
-        return value
-    return type(value).__qualname__

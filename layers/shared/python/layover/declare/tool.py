@@ -249,6 +249,9 @@ def _adapter(name: str, what: str, type_: Any) -> TypeAdapter[Any] | None:
     return adapter
 
 
+AnyTool = Tool[..., Any]
+
+
 @overload
 def tool(fn: Callable[P, R], /) -> Tool[P, R]: ...
 

@@ -7,7 +7,8 @@ from decimal import Decimal
 from itertools import count
 from typing import Any
 
-from layover.declare.agent import Agent, Limits
+from layover.declare.agent import Agent
+from layover.declare.limits import Limits
 from layover.declare.tool import APPROVAL_SCHEMA
 from layover.engine.state import RunState
 from layover.errors import RunFailed

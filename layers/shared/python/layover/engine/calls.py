@@ -15,11 +15,10 @@ from layover.context.transcript import custom_message, tool_message
 from layover.declare.agent import Agent
 from layover.declare.context import ToolContext
 from layover.declare.render import format_error
-from layover.declare.tool import Tool
+from layover.declare.tool import AnyTool
 from layover.engine.belongings import Belongings
 from layover.engine.budget import settle_budget
 from layover.engine.execute import (
-    AnyTool,
     Ready,
     Settled,
     approval,
@@ -99,9 +98,7 @@ class Calls:
         self._closing = asyncio.Lock()
         # By key, the tool of every call that runs or whose outcome is being journaled.
         self._running: dict[str, AnyTool] = {}
-        own = [t for t in agent.tools if isinstance(t, Tool)]
-        self._sub_agents = {t.name for t in agent.tools} - {t.name for t in own}
-        self._tools: dict[str, AnyTool] = {t.name: t for t in (*own, *memory_tools)}
+        self._tools: dict[str, AnyTool] = {t.name: t for t in (*agent.tools, *memory_tools)}
 
     async def advance(self, step: StepRecord, gate: Gate, has_time: HasTime) -> bool:
         """Settle what can be settled. True: every call of the step is settled; False: some wait, or
@@ -171,8 +168,6 @@ class Calls:
         return _Job(call, ready, self._context(call, resumed), self._changed(call, ready))
 
     def _prepare(self, call: CallRecord, args: Any) -> Ready | Settled:
-        if call.tool_name in self._sub_agents:
-            return failed("ConfigurationError: sub-agents are not available in this release")
         return prepare(self._tools, call.tool_name, args)
 
     def _changed(self, call: CallRecord, ready: Ready) -> dict[str, Any] | None:

@@ -13,13 +13,12 @@ from pydantic import ValidationError
 from layover import logs
 from layover.declare.context import SuspendRequest, ToolContext
 from layover.declare.render import format_error, invalid_input, invalid_suspend_payload
-from layover.declare.tool import APPROVAL_SCHEMA, Tool, ToolArgs
+from layover.declare.tool import APPROVAL_SCHEMA, AnyTool, ToolArgs
 from layover.engine.apart import TimedOut, apart
 from layover.engine.belongings import Belongings
 from layover.ports import Clock
 from layover.values.run import CallRecord, Suspension, SuspensionKind
 
-AnyTool = Tool[..., Any]
 logger = logging.getLogger("layover")
 
 MODEL_OUTPUT_TOKENS = 50_000

@@ -10,12 +10,12 @@ from pydantic import ValidationError
 from layover.context.assembly import Shown
 from layover.declare.agent import Agent
 from layover.declare.render import LONGEST_PROBLEM, describe, jsonable
+from layover.declare.tool import AnyTool
 from layover.engine.attachments import Attachments
 from layover.engine.belongings import Belongings
 from layover.engine.budget import Budget
 from layover.engine.calls import Calls
 from layover.engine.compaction import Compaction, Known
-from layover.engine.execute import AnyTool
 from layover.engine.hooks import Stopping
 from layover.engine.progress import OutOfTime, Over, Progress, Stopped, Suspended, Yielded
 from layover.engine.prompter import Prompter

@@ -9,7 +9,7 @@ from pydantic.fields import FieldInfo
 
 from layover.declare.agent import Agent
 from layover.declare.render import jsonable
-from layover.declare.tool import Tool, tool
+from layover.declare.tool import AnyTool, tool
 from layover.errors import NotFound
 from layover.memory.entry_search import recall_memory_tool
 from layover.memory.notes import working_key
@@ -21,8 +21,6 @@ from layover.values.run import RunMeta
 MAX_WORKING_MEMORY = 20_000
 """Characters: it stands in every prompt."""
 _DONE = {"success": True}
-
-AnyTool = Tool[..., Any]
 
 
 class WorkingMemoryChanged(Exception):

@@ -3,7 +3,8 @@ a real one; both pass the same contract tests (tests/contract)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from layover.ports.allowance import Allowance, DayUse, NoAllowance
 from layover.ports.blobs import BlobFacts, Blobs
@@ -48,6 +49,7 @@ from layover.ports.world import (
     OnDelta,
 )
 from layover.values.settings import Settings
+from layover.values.usage import Usage
 
 if TYPE_CHECKING:
     from layover.declare import Agent
@@ -115,7 +117,7 @@ class Runtime:
     settings: Settings
     agents: "Callable[[], Mapping[str, Agent]]"
     """The user's agents by name; imported when first asked for."""
-    price: "Callable[[str, Any], Any] | None" = None
+    price: "Callable[[str, Usage], Decimal | None] | None" = None
     """(model, usage) -> USD, or None where the price is not known."""
     window: "Callable[[str], int | None] | None" = None
     """Tokens of a model's context window, None where it is not known."""

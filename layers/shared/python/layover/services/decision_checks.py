@@ -9,7 +9,7 @@ from layover.services.schema_errors import schema_errors
 from layover.values.run import BUDGET_TOOL, CallRecord
 
 if TYPE_CHECKING:
-    from layover.declare.agent import AnyTool
+    from layover.declare.tool import AnyTool
 
 LONGEST_REASON = 10_000
 """Characters of why somebody decided so."""
@@ -28,7 +28,6 @@ def check_data(runtime: Runtime, agent_name: str, call: CallRecord, data: Any) -
     """Raises DecisionInvalid where `data` does not satisfy the schema that the call was suspended with,
     or the type behind it, which may want more than a schema can say."""
     from layover.declare.render import jsonable
-    from layover.declare.tool import Tool
 
     assert call.suspension is not None
     schema = call.suspension.resume_schema
@@ -36,7 +35,7 @@ def check_data(runtime: Runtime, agent_name: str, call: CallRecord, data: Any) -
     tool = _tool(runtime, agent_name, call.tool_name)
     # Data for new code that asks for other data could never fit both, and the call would wait for
     # ever: the model is told when the call is settled (docs/behaviour.md#long-waits).
-    if isinstance(tool, Tool) and tool.suspends and jsonable(tool.resume_schema) == schema:
+    if tool is not None and tool.suspends and jsonable(tool.resume_schema) == schema:
         told = "the data does not fit what the call waits for"
         _check_type(tool.parse_resume, data, "data", told)
 
@@ -82,7 +81,7 @@ def _check_type(parse: Callable[[Any], Any], value: Any, field: str, told: str) 
 
 
 def _check_limits(args: dict[str, Any]) -> None:
-    from layover.declare.agent import Limits
+    from layover.declare.limits import Limits
 
     try:
         Limits.from_args(args)

@@ -71,7 +71,7 @@ class _Unknown(DecisionError, NotFound):
 
 
 class InProcess:
-    """`declare.seam.Driver`: drives the runs of one agent in this process."""
+    """`declare.driver.Driver`: drives the runs of one agent in this process."""
 
     def __init__(self, runtime: Runtime, agent: Agent, bell: asyncio.Event) -> None:
         self._followers = Followers(runtime.journal, bell)
@@ -148,7 +148,7 @@ class InProcess:
         """The newest run, as it was last seen."""
         return self._state
 
-    async def remembered(self) -> None:
+    async def wait_for_memory(self) -> None:
         """Wait until memory has learned from the runs that are over."""
         await self._remembering.finished()
 

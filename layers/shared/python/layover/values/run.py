@@ -48,31 +48,6 @@ class Status(StrEnum):
         return self in (Status.SUCCESS, Status.FAILED, Status.CANCELLED)
 
 
-class RunEvent(StrEnum):
-    """What can happen to a run."""
-
-    STARTED = "started"
-    SUSPENDED = "suspended"
-    RESUMED = "resumed"
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-
-
-MOVES: dict[tuple[Status, RunEvent], Status] = {
-    (Status.QUEUED, RunEvent.STARTED): Status.RUNNING,
-    (Status.QUEUED, RunEvent.CANCELLED): Status.CANCELLED,
-    (Status.RUNNING, RunEvent.SUSPENDED): Status.SUSPENDED,
-    (Status.RUNNING, RunEvent.SUCCEEDED): Status.SUCCESS,
-    (Status.RUNNING, RunEvent.FAILED): Status.FAILED,
-    (Status.RUNNING, RunEvent.CANCELLED): Status.CANCELLED,
-    (Status.SUSPENDED, RunEvent.RESUMED): Status.RUNNING,
-    (Status.SUSPENDED, RunEvent.FAILED): Status.FAILED,
-    (Status.SUSPENDED, RunEvent.CANCELLED): Status.CANCELLED,
-}
-"""The only moves of a run (docs/behaviour.md#run-status)."""
-
-
 class FinishReason(StrEnum):
     """Why a run is over."""
 
@@ -242,7 +217,6 @@ class RunMeta(Value):
     owner: str
     thread_id: str
     agent: str
-    fingerprint: str | None = None
     status: Status
     """As stored: queued, running or over. Readers use `shown_status`."""
     input: Message

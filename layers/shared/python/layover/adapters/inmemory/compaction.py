@@ -1,9 +1,8 @@
 """Compaction in memory: the rules of `sql/compaction.sql`, on whole paths."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from layover.adapters.inmemory.tables import Stage, StoredThread, Tables
 from layover.adapters.store.slices import in_a_row
 from layover.values.compaction import (
     Compacted,
@@ -16,24 +15,8 @@ from layover.values.compaction import (
 from layover.values.context import StepUsage, TurnQuery
 from layover.values.message import Message
 
-if TYPE_CHECKING:
-    from layover.adapters.inmemory.threads import InMemoryThreads, StoredThread
 
-
-@dataclass
-class Stage:
-    """A generation, and the numbers of those whose observations a prompt shows with it."""
-
-    generation: Generation
-    chain: tuple[int, ...] = ()
-
-    def ends_on(self, path: Sequence[Message]) -> bool:
-        """Whether its last message is on this path."""
-        depth = self.generation.through_depth
-        return depth < len(path) and path[depth].id == self.generation.through_message_id
-
-
-def compacted_for(thread: "StoredThread", query: TurnQuery, asked: CompactionQuery) -> Compacted:
+def compacted_for(thread: StoredThread, query: TurnQuery, asked: CompactionQuery) -> Compacted:
     """What the prompt of a turn shows, and the slices behind it: those of the input's path, and those
     that end with a later message of the run."""
     path = thread.path(query.input.id)
@@ -45,7 +28,7 @@ def compacted_for(thread: "StoredThread", query: TurnQuery, asked: CompactionQue
 class InMemoryCompaction:
     """`ports.CompactionStore`, over the threads that it writes to."""
 
-    def __init__(self, threads: "InMemoryThreads") -> None:
+    def __init__(self, threads: Tables) -> None:
         self._compacted = threads
 
     async def compacted(
@@ -153,7 +136,7 @@ class InMemoryCompaction:
         return tuple((g, g.number in shown) for g in listed)
 
 
-def _stored(thread: "StoredThread", made: NewGeneration, span: Span, *, active: bool) -> Stage:
+def _stored(thread: StoredThread, made: NewGeneration, span: Span, *, active: bool) -> Stage:
     number = max(thread.stages, default=0) + 1
     generation = Generation(
         number=number,
@@ -173,7 +156,7 @@ def _stored(thread: "StoredThread", made: NewGeneration, span: Span, *, active: 
     return stage
 
 
-def _told(thread: "StoredThread", shown: Stage | None, slices: Sequence[Generation]) -> Compacted:
+def _told(thread: StoredThread, shown: Stage | None, slices: Sequence[Generation]) -> Compacted:
     chain = [thread.stages[n].generation for n in shown.chain] if shown else []
     return Compacted(
         generation=shown.generation if shown else None,
@@ -182,7 +165,7 @@ def _told(thread: "StoredThread", shown: Stage | None, slices: Sequence[Generati
     )
 
 
-def _span(thread: "StoredThread", after_id: str | None, through_id: str) -> Span | None:
+def _span(thread: StoredThread, after_id: str | None, through_id: str) -> Span | None:
     if through_id not in thread.messages:
         return None
     path = thread.path(through_id)
@@ -193,7 +176,7 @@ def _span(thread: "StoredThread", after_id: str | None, through_id: str) -> Span
     return Span(messages=tuple(path[after + 1 :]), after_depth=after, through_depth=len(path) - 1)
 
 
-def _deepest(thread: "StoredThread", path: Sequence[Message], mode: CompactionKind) -> Stage | None:
+def _deepest(thread: StoredThread, path: Sequence[Message], mode: CompactionKind) -> Stage | None:
     return max(
         (
             s
@@ -221,11 +204,11 @@ def _is_slice(stage: Stage) -> bool:
     return stage.generation.kind == "observations" and not stage.generation.active
 
 
-def _slices(thread: "StoredThread", path: Sequence[Message]) -> list[Generation]:
+def _slices(thread: StoredThread, path: Sequence[Message]) -> list[Generation]:
     return [s.generation for s in thread.stages.values() if _is_slice(s) and s.ends_on(path)]
 
 
-def _own_slices(thread: "StoredThread", query: TurnQuery) -> list[Generation]:
+def _own_slices(thread: StoredThread, query: TurnQuery) -> list[Generation]:
     slices = [s.generation for s in thread.stages.values() if _is_slice(s)]
     own = [g for g in slices if thread.messages[g.through_message_id].run_id == query.run_id]
     input_id = query.input.id

@@ -1,9 +1,8 @@
 """Episodic memory in memory, ranked as `sql/entries.sql` ranks."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from layover.adapters.inmemory.tables import StoredEntry, StoredThread, Tables
 from layover.memory import ranking
 from layover.memory.entry_search import entry_words
 from layover.memory.ranking import Candidate, Fused
@@ -21,26 +20,13 @@ from layover.values.memory_entry import (
 )
 from layover.values.message import Message
 
-if TYPE_CHECKING:
-    from layover.adapters.inmemory.threads import InMemoryThreads, StoredThread
-
-
 _COMPARED = {"id", "content", "evidence", "verified", "created_at"}
-
-
-@dataclass
-class StoredEntry:
-    """An entry with its words."""
-
-    entry: NewEntry
-    words: frozenset[str]
-    superseded_by: str | None = None
 
 
 class InMemoryEntries:
     """`ports.EntryStore`, over the threads that the entries come from."""
 
-    def __init__(self, threads: "InMemoryThreads") -> None:
+    def __init__(self, threads: Tables) -> None:
         self._taught = threads
 
     async def find_entries(self, owner: str, query: EntryQuery) -> FoundEntries:
@@ -134,7 +120,7 @@ class InMemoryEntries:
         return tuple(sorted(stale, key=lambda m: m.id)[:limit])
 
 
-def store_entries(threads: "InMemoryThreads", owner: str, entries: Sequence[NewEntry]) -> None:
+def store_entries(threads: Tables, owner: str, entries: Sequence[NewEntry]) -> None:
     """Keep what is new. What is remembered already stays as it is, unless somebody vouches for it only
     now; what was superseded and is said again, later than what superseded it, holds again."""
     for entry in entries:
@@ -157,23 +143,21 @@ def store_entries(threads: "InMemoryThreads", owner: str, entries: Sequence[NewE
         threads.shelf.count_entry(owner, entry.agent)
 
 
-def _takes_over(
-    threads: "InMemoryThreads", owner: str, entry: NewEntry, stored: StoredEntry
-) -> bool:
+def _takes_over(threads: Tables, owner: str, entry: NewEntry, stored: StoredEntry) -> bool:
     if stored.superseded_by is None:
         return entry.verified and not stored.entry.verified
     over = dict(_all(threads.of(owner))).get(stored.superseded_by)
     return over is None or over.entry.created_at <= entry.created_at
 
 
-def free_superseded(threads: "InMemoryThreads", owner: str, gone: dict[str, StoredEntry]) -> None:
+def free_superseded(threads: Tables, owner: str, gone: dict[str, StoredEntry]) -> None:
     """What these entries superseded holds again, or is superseded by what superseded them."""
     for _, stored in _all(threads.of(owner)):
         while stored.superseded_by in gone:
             stored.superseded_by = gone[stored.superseded_by].superseded_by
 
 
-def found_entries(threads: "InMemoryThreads", owner: str, query: EntryQuery) -> FoundEntries:
+def found_entries(threads: Tables, owner: str, query: EntryQuery) -> FoundEntries:
     """The best entries of the scope."""
     scope = [
         s
@@ -193,19 +177,17 @@ def found_entries(threads: "InMemoryThreads", owner: str, query: EntryQuery) -> 
     return FoundEntries(items=items, cut=len(scope) > ranking.MOST_ROWS)
 
 
-def _all(threads: "Sequence[StoredThread]") -> Iterator[tuple[str, StoredEntry]]:
+def _all(threads: Sequence[StoredThread]) -> Iterator[tuple[str, StoredEntry]]:
     return ((id, stored) for thread in threads for id, stored in list(thread.entries.items()))
 
 
-def _newest(threads: "InMemoryThreads", owner: str, agent: str) -> list[StoredEntry]:
+def _newest(threads: Tables, owner: str, agent: str) -> list[StoredEntry]:
     stored = [s for _, s in _all(threads.of(owner))]
     held = [s for s in stored if s.entry.agent == agent and s.superseded_by is None]
     return sorted(held, key=lambda s: (s.entry.created_at, s.entry.id), reverse=True)
 
 
-def _same(
-    threads: "InMemoryThreads", owner: str, entry: NewEntry
-) -> "tuple[StoredThread, StoredEntry] | None":
+def _same(threads: Tables, owner: str, entry: NewEntry) -> tuple[StoredThread, StoredEntry] | None:
     return next(
         (
             (thread, s)

@@ -1,18 +1,30 @@
 """A model that follows a script: `ScriptedModel([call("refund", amount=40), say("done")])`."""
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import Any, Literal
 
 from layover.adapters.models.faults import type_of
 from layover.errors import ContextLengthExceeded, ModelError
 from layover.ids import SequentialIds
 from layover.ports import ChatModel, OnDelta
+from layover.values.message import (
+    Message,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+)
 from layover.values.prompt import Delta, Prompt, Reply, RequestedCall
 from layover.values.usage import Usage
 
 USAGE = Usage(input_tokens=10, output_tokens=5)
 """What a scripted step counts, unless it says otherwise."""
+
+_LINE = 160
+"""Characters of a message in the message of ScriptExhausted."""
 
 FinishReason = Literal["stop", "length", "tool-calls", "content-filter"]
 
@@ -41,7 +53,7 @@ BACKGROUND: Mapping[str, str] = {
 
 
 class ScriptExhausted(AssertionError):
-    """The model was asked more often than its script says."""
+    """The model was asked more often than its script says. The message shows what it was asked."""
 
 
 def say(
@@ -83,7 +95,9 @@ def broken(text: str) -> Broken:
 
 
 class ScriptedModel(ChatModel):
-    """Plays a script, one step a model call, and keeps what it was asked in `prompts`.
+    """Plays a script, one step a model call, and keeps what it was asked in `prompts`. A step too few is
+    ScriptExhausted: the run fails, and so does the test of `Agent.override`. Steps that nothing asked
+    for are in `unused`.
 
     `script`: steps and reactions in order, or one reaction for every call. Calls for background
     tasks (titles, extraction, ...) take their steps from `background[task]`; without any they
@@ -99,11 +113,23 @@ class ScriptedModel(ChatModel):
         self._ids = SequentialIds()
         scripts = {"turn": script, **(background or {})}
         self._scripts = {task: _steps(steps) for task, steps in scripts.items()}
+        self._exhausted: str | None = None
 
     @property
     def turns(self) -> list[Prompt]:
         """The prompts of runs, without those of background tasks."""
         return [p for p in self.prompts if p.task == "turn"]
+
+    @property
+    def unused(self) -> list[Step | Reaction]:
+        """Steps that nothing asked for: `assert not model.unused`. A script that is no list has none."""
+        listed = (s for s in self._scripts.values() if isinstance(s, _Listed))
+        return [step for script in listed for step in script.left]
+
+    def verify(self) -> None:
+        """Raise ScriptExhausted where a script had a step too few."""
+        if self._exhausted is not None:
+            raise ScriptExhausted(self._exhausted)
 
     async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
         """The script's next step. Raises its ModelError, or ScriptExhausted."""
@@ -124,11 +150,10 @@ class ScriptedModel(ChatModel):
             return say(BACKGROUND.get(prompt.task, ""))
         step = next(self._scripts[prompt.task], None)
         if step is None:
-            asked = len([p for p in self.prompts if p.task == prompt.task])
-            last = prompt.messages[-1] if prompt.messages else None
-            raise ScriptExhausted(
-                f"the script for {prompt.task!r} has no step {asked}; the prompt ended in {last!r}"
-            )
+            asked = sum(p.task == prompt.task for p in self.prompts)
+            told = f"the script for {prompt.task!r} has no step {asked}. {shape(prompt)}"
+            self._exhausted = self._exhausted or told
+            raise ScriptExhausted(told)
         if isinstance(step, Reply | ModelError | Broken):
             return step
         reaction = step(prompt)
@@ -144,11 +169,52 @@ class ScriptedModel(ChatModel):
         return reply.model_copy(update={"calls": named, "model": model})
 
 
+class _Listed:
+    """The steps of a list, and which of them are left."""
+
+    def __init__(self, steps: Sequence[Step | Reaction]) -> None:
+        self.left = list(steps)
+
+    def __iter__(self) -> Iterator[Step | Reaction]:
+        return self
+
+    def __next__(self) -> Step | Reaction:
+        if not self.left:
+            raise StopIteration
+        return self.left.pop(0)
+
+
 def _steps(script: Iterable[Step | Reaction] | Reaction) -> Iterator[Step | Reaction]:
-    if callable(script):
-        while True:
-            yield script
-    yield from script
+    if isinstance(script, Sequence):
+        return _Listed(script)
+    return repeat(script) if callable(script) else iter(script)
+
+
+def shape(prompt: Prompt) -> str:
+    """What a model was asked, for people: a line a message, long contents cut."""
+    tools = ", ".join(tool.name for tool in prompt.tools) or "none"
+    lines = [f"Asked of {prompt.model} with tools {tools}:"]
+    if prompt.system:
+        lines.append(f"  system: {_short(prompt.system)}")
+    for message in prompt.messages:
+        lines += [
+            f"  {message.role}: {_short(_content(part, message))}" for part in message.content
+        ]
+    return "\n".join(lines)
+
+
+def _content(part: Part, message: Message) -> str:
+    if isinstance(part, ToolCallPart):
+        return f"{part.tool_name}({json.dumps(part.args, ensure_ascii=False)})"
+    if isinstance(part, ToolResultPart):
+        seen = message.model_output or json.dumps(part.result, ensure_ascii=False)
+        return f"{part.tool_name} -> {seen}"
+    return part.text if isinstance(part, TextPart | ReasoningPart) else f"a {part.type} part"
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LINE else f"{line[:_LINE]}..."
 
 
 def _deltas(reply: Reply) -> Iterator[Delta]:

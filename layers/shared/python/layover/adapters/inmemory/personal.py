@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from layover.adapters.inmemory.entries import free_superseded
+from layover.adapters.inmemory.tables import StoredThread
+from layover.adapters.inmemory.threads import InMemoryThreads
 from layover.clock import rfc3339
 from layover.ports.personal import StoredKind
 from layover.values.page import Page
-
-if TYPE_CHECKING:
-    from layover.adapters.inmemory.threads import InMemoryThreads, StoredThread
 
 _MESSAGE = {"id", "thread_id", "run_id", "parent_id", "role", "content", "created_at"}
 _GENERATION = {"number", "kind", "through_message_id", "active", "summary", "created_at"}
@@ -27,7 +26,7 @@ _USAGE = {
 class InMemoryPersonal:
     """`ports.PersonalStore`, over the threads and all that hangs on them."""
 
-    def __init__(self, threads: "InMemoryThreads") -> None:
+    def __init__(self, threads: InMemoryThreads) -> None:
         self._all = threads
 
     async def stored(
@@ -97,7 +96,7 @@ class InMemoryPersonal:
             yield from self._of_thread(owner, kind, thread)
 
     def _of_thread(
-        self, owner: str, kind: StoredKind, thread: "StoredThread"
+        self, owner: str, kind: StoredKind, thread: StoredThread
     ) -> Iterator[dict[str, Any]]:
         if kind == "messages":
             depths = {id: len(thread.path(id)) for id in thread.messages}

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from layover.adapters.inmemory.tables import Kept, StoredThread, Tables
 from layover.memory import ranking
 from layover.memory.ranking import Candidate, Fused
 from layover.memory.recall import query_words
@@ -16,18 +16,6 @@ from layover.values.context import (
     TurnQuery,
 )
 from layover.values.message import Message
-
-if TYPE_CHECKING:
-    from layover.adapters.inmemory.threads import InMemoryThreads, StoredThread
-
-
-@dataclass(frozen=True)
-class Kept:
-    """A text with its words."""
-
-    text: IndexedText
-    words: frozenset[str]
-    speaker: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -49,7 +37,7 @@ class _Match:
 class InMemoryRecall:
     """`ports.RecallStore`, over the threads that it searches."""
 
-    def __init__(self, threads: "InMemoryThreads") -> None:
+    def __init__(self, threads: Tables) -> None:
         self._searched = threads
 
     async def index_messages(
@@ -85,7 +73,7 @@ class InMemoryRecall:
 
 
 def recalled(
-    threads: "InMemoryThreads",
+    threads: Tables,
     owner: str,
     query: RecallQuery,
     turn: TurnQuery | None = None,
@@ -109,21 +97,19 @@ def recalled(
     return tuple(r for shown in found for r in shown)
 
 
-def is_cut(threads: "InMemoryThreads", owner: str, query: RecallQuery) -> bool:
+def is_cut(threads: Tables, owner: str, query: RecallQuery) -> bool:
     """Whether the scope has more texts than are searched."""
     return len(_texts(threads, owner, query)) > (query.most_rows or ranking.MOST_ROWS)
 
 
-def _texts(threads: "InMemoryThreads", owner: str, query: RecallQuery) -> list[str]:
+def _texts(threads: Tables, owner: str, query: RecallQuery) -> list[str]:
     """Ids of all that is indexed of the scope, newest first."""
     found = _threads(threads, owner, query.agent, query.thread_id)
     times = {id: t.messages[id].created_at for t in found for id in t.texts if id in t.messages}
     return sorted(times, key=times.__getitem__, reverse=True)
 
 
-def _threads(
-    threads: "InMemoryThreads", owner: str, agent: str, thread_id: str | None
-) -> list["StoredThread"]:
+def _threads(threads: Tables, owner: str, agent: str, thread_id: str | None) -> list[StoredThread]:
     return [
         t
         for t in threads.of(owner)

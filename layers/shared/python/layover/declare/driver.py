@@ -1,0 +1,63 @@
+"""The seam between an agent and the engine that runs it in this process."""
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Protocol
+
+from layover.declare.result import AgentState, Input, Result
+from layover.values.event import Event
+
+
+class Driver(Protocol):
+    """Runs one agent in this process."""
+
+    async def generate(
+        self,
+        input: Input,
+        *,
+        thread_id: str | None,
+        resource_id: str | None,
+        max_iterations: int | None,
+    ) -> Result:
+        """Run until the end or a suspension. A failed run is a Result, not an exception."""
+        ...
+
+    def stream(
+        self,
+        input: Input,
+        *,
+        thread_id: str | None,
+        resource_id: str | None,
+        max_iterations: int | None,
+    ) -> AsyncIterator[Event]:
+        """The same as events, deltas included."""
+        ...
+
+    async def resume(self, run_id: str, tool_call_id: str, data: Any) -> Result:
+        """Settle a programmatic suspension. Raises DecisionError."""
+        ...
+
+    async def approve(
+        self, run_id: str, tool_call_id: str, args: dict[str, Any] | None, reason: str | None
+    ) -> Result:
+        """Let a call run. Raises DecisionError."""
+        ...
+
+    async def deny(self, run_id: str, tool_call_id: str, reason: str | None) -> Result:
+        """Do not let a call run. Raises DecisionError."""
+        ...
+
+    def on(self, event: str, handler: Callable[[Event], Any]) -> None:
+        """Call `handler` with each event of this type."""
+        ...
+
+    def abort(self) -> None:
+        """Cancel what runs."""
+        ...
+
+    async def wait_for_memory(self) -> None:
+        """Wait until memory has learned from the runs that are over."""
+        ...
+
+    def state(self) -> AgentState:
+        """The newest run, as it is now."""
+        ...

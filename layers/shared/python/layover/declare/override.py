@@ -1,0 +1,47 @@
+"""An agent with another model for a while: `with shop.override(model=...):`."""
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Generic, Protocol, TypeVar, runtime_checkable
+
+M = TypeVar("M")
+
+
+@runtime_checkable
+class Verifiable(Protocol):
+    """A model that knows whether it was used as it had to be."""
+
+    def verify(self) -> None:
+        """Raise what the test has to fail with."""
+        ...
+
+
+class Override(Generic[M]):
+    """What `Agent.override` returns. `replace` takes effect and returns its own undoing."""
+
+    def __init__(self, model: M, replace: Callable[[], Callable[[], None]]) -> None:
+        # No decorator: on an async test it would end before the test begins.
+        self._model = model
+        self._replace = replace
+        self._undoing: list[Callable[[], None]] = []
+
+    def __enter__(self) -> M:
+        self._undoing.append(self._replace())
+        return self._model
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._undoing.pop()()
+        if not isinstance(self._model, Verifiable):
+            return
+        try:
+            self._model.verify()
+        except Exception as error:
+            if failure is None or isinstance(failure, Exception):
+                raise error from failure
+            # pytest's own outcomes, a cancellation, Ctrl-C: they stay what they are.
+            failure.add_note(f"{type(error).__name__}: {error}")

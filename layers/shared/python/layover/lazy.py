@@ -1,0 +1,25 @@
+"""Adapters that are imported and made when they are first used."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+T = TypeVar("T")
+
+
+class _Lazy:
+    """Stands for a port whose adapter is made when it is first used."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+
+    def __getattr__(self, name: str) -> Any:
+        adapter = self._make()
+        # The next access finds the attribute itself and does not come here.
+        value = getattr(adapter, name)
+        setattr(self, name, value)
+        return value
+
+
+def lazy(make: Callable[[], T]) -> T:
+    """What `make` makes, when it is first used: whoever holds it has that port."""
+    return cast(T, _Lazy(make))

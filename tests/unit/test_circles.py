@@ -1,0 +1,39 @@
+"""No module needs, by whatever way, a module that needs it: imports for types and inside functions count,
+names that `import_module` is given do not (`Agent` finds its engine so)."""
+
+from collections.abc import Mapping, Set
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import grimp
+
+FUNCTIONS = Path(__file__).parents[2] / "functions"
+USERS = "user_agents"
+
+
+def circle(imports: Mapping[str, Set[str]]) -> list[str]:
+    """Modules of one circle, the first one again at its end; none: there is no circle."""
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def imports_of(*packages: str) -> dict[str, Set[str]]:
+    graph = grimp.build_graph(*packages, cache_dir=None)
+    return {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+
+
+def test_a_circle_is_seen() -> None:
+    assert circle({"a": {"b"}, "b": {"c"}, "c": set()}) == []
+    assert set(circle({"a": {"b"}, "b": {"c"}, "c": {"a"}})) == {"a", "b", "c"}
+
+
+def test_no_modules_import_each_other() -> None:
+    # Below the names that Lambda knows them by: folders of functions/ are packages of their own there.
+    handlers = {path.name for path in FUNCTIONS.iterdir() if path.is_dir()}
+    functions = sorted(handlers - {USERS, "__pycache__"})
+    imports = imports_of("layover", "infra", *functions)
+    assert {"layover.wiring", "infra.stack", "api.app"} <= imports.keys()
+    assert circle(imports) == []

@@ -1,0 +1,179 @@
+"""Every adapter beside its port. mypy compares the two: what does not fit is an error of `make check`."""
+
+import inspect
+import pkgutil
+from collections.abc import Iterator
+from importlib import import_module
+from types import ModuleType
+from typing import get_args
+
+import layover.adapters
+import layover.clock
+import layover.ids
+import layover.ports
+from layover.adapters.background.lambda_events import LambdaEvents
+from layover.adapters.blobs.s3 import S3Blobs
+from layover.adapters.callbacks.stepfunctions import StepFunctions
+from layover.adapters.embeddings.bedrock import BedrockEmbedder
+from layover.adapters.embeddings.offline import OfflineEmbedder
+from layover.adapters.embeddings.openai import OpenAIEmbedder
+from layover.adapters.inmemory.blobs import MemoryBlobs
+from layover.adapters.inmemory.callbacks import MemoryCallbacks
+from layover.adapters.inmemory.compaction import InMemoryCompaction
+from layover.adapters.inmemory.embedder import HashingEmbedder
+from layover.adapters.inmemory.entries import InMemoryEntries
+from layover.adapters.inmemory.memory import InMemoryMemory
+from layover.adapters.inmemory.metrics import MemoryMetrics
+from layover.adapters.inmemory.model import ScriptedModel
+from layover.adapters.inmemory.notes import InMemoryNotes
+from layover.adapters.inmemory.personal import InMemoryPersonal
+from layover.adapters.inmemory.recall import InMemoryRecall
+from layover.adapters.inmemory.sockets import MemoryLater, MemorySockets
+from layover.adapters.inmemory.table import MemoryTable
+from layover.adapters.inmemory.threads import InMemoryThreads
+from layover.adapters.journal.allowance import TableAllowance
+from layover.adapters.journal.connections import TableConnections
+from layover.adapters.journal.dues import TableDues
+from layover.adapters.journal.dynamodb import DynamoTable
+from layover.adapters.journal.journal import TableJournal
+from layover.adapters.journal.leases import TableLeases
+from layover.adapters.journal.runlog import TableRunLog
+from layover.adapters.journal.table import Table
+from layover.adapters.metrics.emf import EmfMetrics
+from layover.adapters.models.bedrock import BedrockChat
+from layover.adapters.models.openai_chat import OpenAIChat
+from layover.adapters.sockets.apigateway import ApiGatewaySockets, LambdaPush
+from layover.adapters.store.postgres.compaction import PostgresCompaction
+from layover.adapters.store.postgres.entries import PostgresEntries
+from layover.adapters.store.postgres.memory import PostgresMemory
+from layover.adapters.store.postgres.migrate import PostgresMigrations
+from layover.adapters.store.postgres.notes import PostgresNotes
+from layover.adapters.store.postgres.personal import PostgresPersonal
+from layover.adapters.store.postgres.recall import PostgresRecall
+from layover.adapters.store.postgres.reembedding import PostgresOwners, PostgresReembedding
+from layover.adapters.store.postgres.threads import PostgresThreads
+from layover.clock import ManualClock, SystemClock
+from layover.declare.driver import Driver
+from layover.ids import RandomIds, SequentialIds
+from layover.ports import (
+    Aborts,
+    Allowance,
+    Background,
+    Blobs,
+    Callbacks,
+    ChatModel,
+    Clock,
+    Connections,
+    Deadline,
+    Dues,
+    Embedder,
+    EntryStore,
+    EventSink,
+    Ids,
+    Journal,
+    Leases,
+    MemoryStore,
+    Metrics,
+    NoAllowance,
+    NoLeases,
+    NoMetrics,
+    NoSink,
+    NoteStore,
+    PushLater,
+    RecallStore,
+    RunLog,
+    Sockets,
+    ThreadStore,
+)
+from layover.ports.compaction import CompactionStore
+from layover.ports.entries import Owners, ReembeddingStore
+from layover.ports.personal import PersonalStore
+from layover.services.aborts import AbortsHere
+from layover.services.background import InThisProcess
+from layover.services.deadlines import LambdaDeadline, NoDeadline
+from layover.services.inprocess import InProcess
+from layover.services.migrate import Migrator
+from layover.services.push import Pusher
+from layover.services.spending import Noting
+
+aborts: tuple[type[Aborts], ...] = (AbortsHere,)
+allowance: tuple[type[Allowance], ...] = (NoAllowance, TableAllowance)
+background: tuple[type[Background], ...] = (InThisProcess, LambdaEvents)
+blobs: tuple[type[Blobs], ...] = (MemoryBlobs, S3Blobs)
+callbacks: tuple[type[Callbacks], ...] = (MemoryCallbacks, StepFunctions)
+chat_model: tuple[type[ChatModel], ...] = (ScriptedModel, OpenAIChat, BedrockChat)
+clock: tuple[type[Clock], ...] = (SystemClock, ManualClock)
+compaction: tuple[type[CompactionStore], ...] = (InMemoryCompaction, PostgresCompaction)
+connections: tuple[type[Connections], ...] = (TableConnections,)
+deadline: tuple[type[Deadline], ...] = (NoDeadline, LambdaDeadline)
+driver: tuple[type[Driver], ...] = (InProcess,)
+dues: tuple[type[Dues], ...] = (TableDues,)
+embedder: tuple[type[Embedder], ...] = (
+    HashingEmbedder,
+    OfflineEmbedder,
+    OpenAIEmbedder,
+    BedrockEmbedder,
+    Noting,
+)
+entries: tuple[type[EntryStore], ...] = (InMemoryEntries, PostgresEntries)
+event_sink: tuple[type[EventSink], ...] = (NoSink, Pusher)
+ids: tuple[type[Ids], ...] = (SequentialIds, RandomIds)
+journal: tuple[type[Journal], ...] = (TableJournal,)
+leases: tuple[type[Leases], ...] = (NoLeases, TableLeases)
+memory: tuple[type[MemoryStore], ...] = (InMemoryMemory, PostgresMemory)
+metrics: tuple[type[Metrics], ...] = (NoMetrics, MemoryMetrics, EmfMetrics)
+migrator: tuple[type[Migrator], ...] = (PostgresMigrations,)
+notes: tuple[type[NoteStore], ...] = (InMemoryNotes, PostgresNotes)
+owners: tuple[type[Owners], ...] = (InMemoryThreads, PostgresOwners)
+personal: tuple[type[PersonalStore], ...] = (InMemoryPersonal, PostgresPersonal)
+push_later: tuple[type[PushLater], ...] = (MemoryLater, LambdaPush)
+recall: tuple[type[RecallStore], ...] = (InMemoryRecall, PostgresRecall)
+reembedding: tuple[type[ReembeddingStore], ...] = (InMemoryEntries, PostgresReembedding)
+run_log: tuple[type[RunLog], ...] = (TableRunLog,)
+sockets: tuple[type[Sockets], ...] = (MemorySockets, ApiGatewaySockets)
+table: tuple[type[Table], ...] = (MemoryTable, DynamoTable)
+threads: tuple[type[ThreadStore], ...] = (InMemoryThreads, PostgresThreads)
+
+
+BESIDE: dict[type, tuple[type, ...]] = {
+    get_args(get_args(hint)[0])[0]: globals()[name] for name, hint in list(__annotations__.items())
+}
+"""Each port with its adapters, as they stand above."""
+
+
+def is_port(candidate: type) -> bool:
+    return bool(getattr(candidate, "_is_protocol", False))
+
+
+def members(port: type) -> set[str]:
+    return {name for name in dir(port) if not name.startswith("_")}
+
+
+def classes_of(module: ModuleType) -> Iterator[type]:
+    """Classes that are defined in this module, or below this package."""
+    yield from (c for _, c in inspect.getmembers(module, inspect.isclass) if is_home(c, module))
+    for found in pkgutil.iter_modules(getattr(module, "__path__", ()), f"{module.__name__}."):
+        yield from classes_of(import_module(found.name))
+
+
+def is_home(candidate: type, module: ModuleType) -> bool:
+    return candidate.__module__ == module.__name__
+
+
+def test_every_port_has_an_entry() -> None:
+    ports = {c for c in classes_of(layover.ports) if is_port(c)}
+    assert ports - BESIDE.keys() == set()
+
+
+def test_every_adapter_that_has_the_methods_of_a_port_is_compared_with_it() -> None:
+    modules = (layover.adapters, layover.clock, layover.ids)
+    missing = [
+        f"{candidate.__name__} beside {port.__name__}"
+        for module in modules
+        for candidate in classes_of(module)
+        for port, adapters in BESIDE.items()
+        if not (is_port(candidate) or issubclass(candidate, str | tuple))
+        and members(port) <= members(candidate)
+        and not any(issubclass(candidate, a) or issubclass(a, candidate) for a in adapters)
+    ]
+    assert missing == []
