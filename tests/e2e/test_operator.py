@@ -25,7 +25,7 @@ def limited(brain: Brain) -> Iterator[System]:
 
 
 def switch(system: System, *, stopped: bool) -> None:
-    """What an operator does, with the commands of the README."""
+    """What an operator does, with the commands of docs/deploy/limits.md."""
     table, key = system.services["table"], {"pk": {"S": SWITCH}, "sk": {"S": SWITCH}}
     dynamodb = system.aws("dynamodb")
     if stopped:

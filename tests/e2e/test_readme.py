@@ -1,4 +1,4 @@
-"""README's approval, typed as it is printed."""
+"""What README and the guides print for a shell, typed as it is printed, and their clients of the API."""
 
 import json
 import os
@@ -8,12 +8,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from support.pages import Page
 from support.system.folders import folder
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
+ROOT = Path(__file__).parents[2]
+README = Page(ROOT / "README.md")
+QUICKSTART = Page(ROOT / "docs" / "guides" / "quickstart.md")
+STREAMING = Page(ROOT / "docs" / "guides" / "streaming.md")
 PRINTED = "http://127.0.0.1:8787"
 START_LIMIT_S = 60.0
 STOP_LIMIT_S = 30.0
@@ -23,7 +28,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     """Where `layover dev` serves, with the stand-in model."""
     with folder("readme") as data:
@@ -50,12 +55,14 @@ def url() -> Iterator[str]:
                 raise
 
 
-def test_approval_works_as_printed(url: str) -> None:
-    (lines,) = re.findall(r"^```sh\n(API=.*?)^```", README, re.DOTALL | re.MULTILINE)
+def answers(page: Page, number: int, url: str) -> list[Any]:
+    """What the requests of a block answer, one after another, of those that the page prints whole."""
+    blocks = [block.source for block in page.shell if block.source.startswith("API=")]
+    lines = blocks[number]
     assert PRINTED in lines
     # An echo after each curl that prints, so that its answer is a line.
     script = re.sub(r"^(curl [^#\n]*).*$", r"\1; echo", lines.replace(PRINTED, url), flags=re.M)
-    answers = subprocess.run(
+    printed = subprocess.run(
         ["sh", "-eu", "-c", script],
         env={"PATH": os.environ["PATH"], "no_proxy": "127.0.0.1"},
         capture_output=True,
@@ -63,9 +70,40 @@ def test_approval_works_as_printed(url: str) -> None:
         timeout=START_LIMIT_S,
         check=True,
     ).stdout.splitlines()
-    waiting, decided, over, events = (json.loads(line) for line in answers)
+    return [json.loads(line) for line in printed]
+
+
+def test_first_answer_and_first_approval_work_as_printed(url: str) -> None:
+    first, waiting, decided, over, events = answers(README, 0, url)
+    assert first["status"] == "success"
+    assert "oak bookshelf" in first["text"]
     assert waiting["status"] == "suspended"
     assert decided["id"] == over["id"] == waiting["id"]
     assert over["status"] == "success"
     assert "Refunded 60.00 euros" in over["text"]
     assert events["done"] is True
+
+
+def test_quickstart_answers_as_printed(url: str) -> None:
+    run, messages = answers(QUICKSTART, 0, url)
+    assert run["status"] == "success"
+    assert messages["items"][0]["role"] == "user"
+
+
+def test_quickstart_denies_as_printed(url: str) -> None:
+    waiting, decided, over = answers(QUICKSTART, 1, url)
+    assert waiting["status"] == "suspended"
+    assert decided["id"] == over["id"]
+    assert over["status"] == "success"
+    assert "Refunded" not in over["text"]
+
+
+def test_clients_of_the_streaming_guide_see_the_same_events(url: str) -> None:
+    client: dict[str, Any] = {"__name__": "streaming_guide"}
+    for block in STREAMING.python:
+        exec(block.compiled, client)
+    (run, _) = answers(QUICKSTART, 0, url)
+    polled = list(client["poll"](url, "dev:ada", run["id"]))
+    followed = list(client["follow"](url, "dev:ada", run["id"]))
+    assert [e["type"] for e in polled][-2:] == ["finish", "agent-end"]
+    assert followed == polled[:-1]

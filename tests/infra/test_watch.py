@@ -10,7 +10,7 @@ from infra.settings import FUNCTIONS
 from layover.values.metrics import NAMESPACE, Metric
 from support.aws.templates import Synthesized
 
-README = Path(__file__).parents[2] / "README.md"
+COSTS = Path(__file__).parents[2] / "docs" / "deploy" / "costs.md"
 
 
 def alarms(stack: Synthesized) -> dict[str, dict[str, Any]]:
@@ -55,10 +55,10 @@ def metrics(alarm: dict[str, Any]) -> list[dict[str, Any]]:
     return [m for m in alarm.get("Metrics", [alarm]) if "Expression" not in m]
 
 
-def test_readme_says_on_how_many_metrics_alarms_are(vpc: Synthesized) -> None:
+def test_costs_page_says_on_how_many_metrics_alarms_are(vpc: Synthesized) -> None:
     alarmed = vpc.of_type("AWS::CloudWatch::Alarm").values()
     counted = sum(len(metrics(r["Properties"])) for r in alarmed)
-    assert f"{counted} \N{MULTIPLICATION SIGN} 0.10" in README.read_text()
+    assert f"{counted} \N{MULTIPLICATION SIGN} 0.10" in COSTS.read_text("utf-8")
 
 
 def test_errors_are_counted_where_nothing_else_would_tell(vpc: Synthesized) -> None:

@@ -1,0 +1,54 @@
+"""Pages of documentation, and the Python in them."""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import CodeType
+
+_FENCED = re.compile(r"^```(?P<language>\w+)\n(?P<source>.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page. `line`: the number of its first line in the page."""
+
+    page: Path
+    line: int
+    language: str
+    source: str
+
+    @property
+    def compiled(self) -> CodeType:
+        """Its code; a traceback names the page and the page's own line."""
+        return compile("\n" * (self.line - 1) + self.source, str(self.page), "exec")
+
+
+@dataclass(frozen=True)
+class Page:
+    """A Markdown file."""
+
+    path: Path
+
+    @cached_property
+    def text(self) -> str:
+        """All of it."""
+        return self.path.read_text("utf-8")
+
+    @property
+    def blocks(self) -> list[Block]:
+        """Fenced blocks that name a language, in order."""
+        return [
+            Block(self.path, self.text.count("\n", 0, m.start()) + 2, m["language"], m["source"])
+            for m in _FENCED.finditer(self.text)
+        ]
+
+    @property
+    def python(self) -> list[Block]:
+        """Blocks of Python, in order."""
+        return [block for block in self.blocks if block.language == "python"]
+
+    @property
+    def shell(self) -> list[Block]:
+        """Blocks for a shell, in order."""
+        return [block for block in self.blocks if block.language == "sh"]

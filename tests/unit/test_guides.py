@@ -1,0 +1,45 @@
+"""The guides' Python runs: each page is a module, and the tests that it shows pass."""
+
+import inspect
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from support.pages import Page
+
+DOCS = Path(__file__).parents[2] / "docs"
+FOLDERS = ("guides", "deploy")
+PAGES = [
+    page
+    for folder in FOLDERS
+    for page in map(Page, sorted((DOCS / folder).glob("*.md")))
+    if page.python
+]
+
+
+def module_of(page: Page, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    """The page's blocks as one module, under the name that its tests import agents from."""
+    module = types.ModuleType("user_agents")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    for block in page.python:
+        exec(block.compiled, module.__dict__)
+    return module
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.path.relative_to(DOCS)))
+async def test_tests_that_a_page_shows_pass(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = module_of(page, monkeypatch)
+    tests = [value for name, value in vars(module).items() if name.startswith("test_")]
+    for test in tests:
+        result = test()
+        if inspect.isawaitable(result):
+            await result
+    assert len(tests) == page.text.count("def test_")
+
+
+def test_every_guide_shows_python_that_is_tested() -> None:
+    guides = set((DOCS / "guides").glob("*.md"))
+    tested = {page.path for page in PAGES if "def test_" in page.text}
+    assert guides <= tested
