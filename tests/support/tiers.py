@@ -33,7 +33,15 @@ BY_FIXTURE = {"recorded": "recording", "built": "package", "own_requirements": "
 WALK = "tests/walk/"
 FIRST = (WALK, "tests/infra/")
 """What takes longest in one process comes first: one worker walks while another one synthesizes."""
-BY_FOLDER = {"tests/e2e/": "system", "tests/integration/local/": "system", "tests/torture/": "kill"}
+LOCAL = "tests/integration/local/"
+BY_FOLDER = {
+    "tests/e2e/": "system",
+    **{
+        f"{LOCAL}test_{part}.py": "system"
+        for part in ("lambda_service", "runner", "state_machine", "stopping")
+    },
+    "tests/torture/": "kill",
+}
 
 _left_out = pytest.StashKey[Counter[str]]()
 

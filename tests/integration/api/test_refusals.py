@@ -87,7 +87,6 @@ def test_a_wrong_query_is_named_whatever_lies_in_a_body_that_nobody_reads(api: A
     assert answer.problem(422, "invalid-request")["errors"][0]["loc"] == ["query", "limit"]
 
 
-
 @pytest.mark.parametrize("text", ["[]", '[{"agent": "support"}]', '"support"', "1", "null", ""])
 def test_a_body_that_is_no_object_has_the_wrong_shape(api: Api, text: str) -> None:
     thread = api.post("/threads", {"agent": "support"}).json["id"]
