@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from infra.settings import Settings
-from layover.adapters.journal.schema import TABLE, TTL_ATTRIBUTE
+from layover.adapters.journal.items.schema import TABLE, TTL_ATTRIBUTE
 
 Client = Callable[..., Any]
 """As a boto3 Session's `client`."""

@@ -33,7 +33,7 @@ CERTIFICATES = BUILD / "rds-global-bundle.pem"
 PYTHON = "3.13"
 LIMIT_MB = 70.0
 """Unzipped. Lambda takes 250 MiB with the functions; each is time in a cold start."""
-LEFT_OUT = ("local", "cli.py")
+LEFT_OUT = ("local", "cli")
 """Of layover: what runs on one machine only."""
 RUBBISH = ("bin", "*.dist-info/RECORD", "*.dist-info/INSTALLER", "*.dist-info/REQUESTED")
 """Where pip ran, and what it ran with: the only things that differ from machine to machine."""

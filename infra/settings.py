@@ -217,7 +217,7 @@ class Settings(BaseModel):
     provider: Provider = Provider.OPENAI
     """LAYOVER_PROVIDER."""
     model: str | None = None
-    """LAYOVER_MODEL; this and the others of `TUNED` are described with `layover.values.environment`."""
+    """LAYOVER_MODEL; `layover.values.deployment.environment` describes this and the others of `TUNED`."""
     models: Names = ()
     """The other models that agents name for themselves. Bedrock's roles allow these and all below."""
     embedder_model: str | None = None

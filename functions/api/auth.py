@@ -8,7 +8,7 @@ from typing import Any
 
 from api.problems import Forbidden, Unauthenticated
 from layover.errors import InvalidRequest
-from layover.values.access import OPEN_PATHS, RESOURCE_HEADER, Access, Actor
+from layover.values.deployment.access import OPEN_PATHS, RESOURCE_HEADER, Access, Actor
 
 _NONE: frozenset[str] = frozenset()
 _JWT = re.compile(r"(?:bearer\s+)?[\w-]+\.([\w-]+)\.[\w-]*", re.IGNORECASE | re.ASCII)

@@ -14,13 +14,13 @@ from pydantic import (
 )
 from pydantic_core import PydanticKnownError
 
-from layover.declare.checks import NAME
-from layover.services.approvals import Decide, Verdict
-from layover.services.decision_checks import LONGEST_REASON
-from layover.services.start_run import ABSENT, StartRun
-from layover.services.threads import MAX_TITLE
+from layover.approvals.checks import LONGEST_REASON
+from layover.approvals.decide import Decide, Verdict
+from layover.declare.schemas.checks import NAME
+from layover.runs.accept import ABSENT, StartRun
+from layover.threads.threads import MAX_TITLE
 from layover.values.message import InputPart
-from layover.values.run import OnBusy
+from layover.values.runs.run import OnBusy
 
 AGENT_NAME = f"^{NAME.pattern}$"
 _SAYS_SOMETHING: dict[str, Any] = {

@@ -13,11 +13,11 @@ from pydantic import BaseModel, Field
 from api.fitting import MAX_ANSWER, answer_size, fits, fitting, is_large
 from api.problems import Forbidden
 from layover.ports import Runtime
-from layover.services.cursors import MAX_CURSOR
-from layover.values.access import Access, Actor
-from layover.values.event import EventPage
+from layover.values.cursor import MAX_CURSOR
+from layover.values.deployment.access import Access, Actor
 from layover.values.page import Page
-from layover.values.run import Run, RunGlimpse
+from layover.values.runs.event import EventPage
+from layover.values.runs.run import Run, RunGlimpse
 
 _ENVELOPE = 10_000
 """Bytes of a page around its runs, a cursor among them."""

@@ -11,7 +11,7 @@ from api.corrections import correct
 from api.links import add_links
 from api.problems import Problem
 from api.reference import page
-from layover.values.access import DISCOVERY, RESOURCE_HEADER
+from layover.values.deployment.access import DISCOVERY, RESOURCE_HEADER
 
 _REFS = "#/components/schemas/{model}"
 _DESCRIPTION = f"""Durable runs of LLM agents. Times are RFC 3339 in UTC with microseconds, ids are opaque

@@ -8,9 +8,9 @@ from aws_lambda_powertools.event_handler.openapi.params import Body, Query
 from api.bodies import Approve, Deny, Resume
 from api.call import Cursor, Limit, answer_page, answer_run, call_of, new_router
 from api.documented import also, answers
-from layover.services import approvals
+from layover.approvals import decide as approvals
 from layover.values.page import Page
-from layover.values.run import ApproverItem, OpenApproval, Run, RunGlimpse
+from layover.values.runs.run import ApproverItem, OpenApproval, Run, RunGlimpse
 
 router = new_router()
 _TAGS = ["approvals"]

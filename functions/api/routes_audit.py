@@ -9,9 +9,9 @@ from pydantic import BeforeValidator
 
 from api.call import Cursor, Limit, answer_page, call_of, new_router
 from api.documented import answers
-from layover.services.audit import list_decisions
-from layover.values.audit import AuditRow
+from layover.approvals.audit import list_decisions
 from layover.values.page import Page
+from layover.values.runs.audit import AuditRow
 
 router = new_router()
 

@@ -8,7 +8,7 @@ from pydantic import Field, Strict
 from api.bodies import Body, Whole
 from api.call import answer_json, call_of, new_router
 from api.documented import answers
-from layover.services import files
+from layover.files import uploads as files
 from layover.values.file import MAX_FILE, MAX_NAME, MIME_TYPE, FileUpload
 
 router = new_router()

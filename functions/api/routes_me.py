@@ -8,8 +8,8 @@ from pydantic import BaseModel, Field
 from api.call import answer_json, call_of, new_router
 from api.documented import also, answers
 from api.fitting import MAX_ANSWER, answer_size, is_large
-from layover.services.export import export
-from layover.services.forget import Forgetting, forget
+from layover.retention.export import export
+from layover.retention.forget import Forgetting, forget
 from layover.values.base import Time
 
 router = new_router()

@@ -9,10 +9,11 @@ from pydantic import Discriminator, Field, Tag
 from api.bodies import AGENT_NAME, Body
 from api.call import Cursor, Limit, answer_json, answer_page, call_of, new_router
 from api.documented import answers
-from layover.services import entries, notes
-from layover.services.entries import Entry
-from layover.services.notes import Profile
-from layover.services.thread_memory import ThreadMemory, thread_memory
+from layover.memory.episodic import entries
+from layover.memory.episodic.entries import Entry
+from layover.memory.profile import profiles as notes
+from layover.memory.profile.profiles import Profile
+from layover.threads.memory_view import ThreadMemory, thread_memory
 from layover.values.page import Page
 
 router = new_router()

@@ -10,9 +10,9 @@ from pydantic import BaseModel
 from api.call import Cursor, Limit, answer_json, call_of, new_router
 from api.documented import answers, open_answer
 from layover.errors import NotFound
-from layover.services.agents import AgentInfo, list_agents
-from layover.services.cursors import seal, unseal_one
-from layover.values.access import DISCOVERY, Access
+from layover.threads.agents import AgentInfo, list_agents
+from layover.values.cursor import seal, unseal_one
+from layover.values.deployment.access import DISCOVERY, Access
 from layover.values.page import Page
 
 router = new_router()

@@ -21,12 +21,12 @@ from api.call import (
 from api.documented import also, answers
 from api.request import preferred_wait
 from layover.ports import Runtime
-from layover.services import runs
-from layover.services.redrive import redrive
-from layover.services.start_run import StartRun, keyed, start_run
-from layover.values.event import EventPage
+from layover.recovery.redrive import redrive
+from layover.runs import read as runs
+from layover.runs.accept import StartRun, keyed, start_run
 from layover.values.page import Page
-from layover.values.run import Run
+from layover.values.runs.event import EventPage
+from layover.values.runs.run import Run
 
 router = new_router()
 _TAGS = ["runs"]

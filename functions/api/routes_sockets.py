@@ -5,7 +5,7 @@ from aws_lambda_powertools.event_handler import Response
 from api.call import answer_json, call_of, new_router
 from api.documented import answers
 from api.request import token_expires_at
-from layover.services import sockets
+from layover.sockets import subscriptions as sockets
 from layover.values.socket import SocketTicket
 
 router = new_router()

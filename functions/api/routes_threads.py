@@ -8,8 +8,8 @@ from aws_lambda_powertools.event_handler.openapi.params import Query
 from api.bodies import NewThread, ThreadPatch
 from api.call import Cursor, Limit, answer_json, answer_page, call_of, new_router
 from api.documented import answers
-from layover.services import threads
-from layover.services.messages import list_messages
+from layover.threads import threads
+from layover.threads.messages import list_messages
 from layover.values.message import Message
 from layover.values.page import Page
 from layover.values.thread import Thread

@@ -3,8 +3,8 @@
 from typing import Any
 
 from layover import wiring
-from layover.services.compact import compact
-from layover.services.payloads import CompactPayload
+from layover.memory.compaction.compact import compact
+from layover.values.runs.payload import CompactPayload
 
 
 @wiring.logged

@@ -3,8 +3,8 @@
 from typing import Any
 
 from layover import wiring
-from layover.services.extract import extract
-from layover.services.payloads import RunPayload
+from layover.memory.extract import extract
+from layover.values.runs.payload import RunPayload
 
 
 @wiring.logged

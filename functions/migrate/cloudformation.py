@@ -8,7 +8,7 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from layover.services.migrate import RESOURCE_ID
+from layover.migrate import RESOURCE_ID
 
 logger = logging.getLogger("layover")
 

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from layover import wiring
-from layover.services.migrate import migrate
+from layover.migrate import migrate
 from migrate.cloudformation import answered
 
 

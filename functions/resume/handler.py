@@ -4,8 +4,8 @@ from typing import Any
 
 from layover import wiring
 from layover.errors import RetryableError
-from layover.services.payloads import AwaitPayload, ResumePayload
-from layover.services.resume import await_decision, resume
+from layover.runs.resume import await_decision, resume
+from layover.values.runs.payload import AwaitPayload, ResumePayload
 
 
 class LayoverAwaitAgain(Exception):

@@ -3,8 +3,8 @@
 from typing import Any
 
 from layover import wiring
-from layover.services.payloads import SettlePayload
-from layover.services.settle import settle
+from layover.recovery.give_up import settle
+from layover.values.runs.payload import SettlePayload
 
 
 @wiring.logged

@@ -3,7 +3,7 @@
 from typing import Any
 
 from layover import wiring
-from layover.services.sockets import push
+from layover.sockets.subscriptions import push
 from layover.values.socket import Line
 from sockets.routes import answer
 

@@ -12,7 +12,7 @@ from api.problems import answer_error, expected, internal_error, wrong_fields
 from api.request import parse_json
 from layover.errors import LayoverError, LimitReached
 from layover.ports import Runtime
-from layover.services import sockets
+from layover.sockets import subscriptions as sockets
 
 logger = logging.getLogger("layover")
 

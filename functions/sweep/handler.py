@@ -3,7 +3,7 @@
 from typing import Any
 
 from layover import wiring
-from layover.services.sweep import sweep
+from layover.recovery.sweep import sweep
 
 
 @wiring.logged

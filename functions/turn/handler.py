@@ -3,9 +3,9 @@
 from typing import Any
 
 from layover import wiring
-from layover.services.deadlines import LambdaDeadline
-from layover.services.payloads import RunPayload
-from layover.services.turn import turn
+from layover.inprocess.deadlines import LambdaDeadline
+from layover.runs.turn import turn
+from layover.values.runs.payload import RunPayload
 
 
 @wiring.logged

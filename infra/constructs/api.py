@@ -14,7 +14,7 @@ from infra.constructs.acknowledge import acknowledge
 from infra.constructs.identity import Identity
 from infra.constructs.logs import log_group
 from infra.settings import Settings
-from layover.values.access import DOCS, OPEN_PATHS
+from layover.values.deployment.access import DOCS, OPEN_PATHS
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 """All but OPTIONS: a preflight carries no token, and API Gateway answers it by itself."""

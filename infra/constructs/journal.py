@@ -7,7 +7,7 @@ from aws_cdk import aws_dynamodb as dynamodb
 from constructs import Construct
 
 from infra.settings import Settings
-from layover.adapters.journal.schema import TABLE, TTL_ATTRIBUTE
+from layover.adapters.journal.items.schema import TABLE, TTL_ATTRIBUTE
 
 
 class Journal(Construct):

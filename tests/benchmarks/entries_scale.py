@@ -25,12 +25,12 @@ import psycopg
 from numpy.typing import NDArray
 
 from layover.adapters.store.postgres.database import Database
-from layover.adapters.store.postgres.entries import PostgresEntries
+from layover.adapters.store.postgres.memory.entries import PostgresEntries
 from layover.adapters.store.postgres.migrate import PostgresMigrations
 from layover.memory import ranking
-from layover.memory.entry_search import entry_words
+from layover.memory.episodic.search import entry_words
 from layover.memory.words import words
-from layover.values.memory_entry import EntryQuery
+from layover.values.memory.entry import EntryQuery
 from support.postgres.server import TestPostgres, running_postgres
 
 ENTRIES = 1_000_000

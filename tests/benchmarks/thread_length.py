@@ -17,11 +17,11 @@ import psycopg
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.migrate import PostgresMigrations
 from layover.adapters.store.postgres.threads import PostgresThreads
-from layover.values.context import StepUsage, TurnQuery, TurnRecord
+from layover.values.memory.context import StepUsage, TurnQuery, TurnRecord
 from layover.values.message import Message, Role, TextPart, ToolCallPart, ToolResultPart
-from layover.values.run import RunMeta, Status
+from layover.values.runs.run import RunMeta, Status
+from layover.values.runs.usage import Usage
 from layover.values.thread import ThreadHead
-from layover.values.usage import Usage
 from support.postgres.server import TestPostgres, running_postgres
 
 TURNS = 200

@@ -9,13 +9,13 @@ import pytest
 
 from layover.adapters.blobs.s3 import S3Blobs
 from layover.adapters.inmemory.blobs import MemoryBlobs
-from layover.adapters.inmemory.memory import InMemoryMemory
+from layover.adapters.inmemory.stores.memory import InMemoryMemory
+from layover.adapters.inmemory.stores.threads import InMemoryThreads
 from layover.adapters.inmemory.table import MemoryTable
-from layover.adapters.inmemory.threads import InMemoryThreads
-from layover.adapters.journal.dynamodb import DynamoTable
-from layover.adapters.journal.table import Table
+from layover.adapters.journal.items.dynamodb import DynamoTable
+from layover.adapters.journal.items.table import Table
 from layover.adapters.store.postgres.database import Database
-from layover.adapters.store.postgres.memory import PostgresMemory
+from layover.adapters.store.postgres.memory.memory import PostgresMemory
 from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.ports import Blobs
 from support.aws.emulator import LocalAws, aws

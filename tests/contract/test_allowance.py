@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from layover.adapters.journal.allowance import SEEN_AFTER, TableAllowance
-from layover.adapters.journal.table import Delete, Item, Put, Table, Write
+from layover.adapters.journal.items.table import Delete, Item, Put, Table, Write
 from layover.clock import ManualClock
 from layover.errors import RetryableError
 from layover.keys import SPENT, SWITCH, Keys
 from layover.ports import DayUse
-from layover.values.usage import Usage
+from layover.values.runs.usage import Usage
 
 EVENING = datetime(2026, 11, 21, 23, 59, 58, tzinfo=UTC)
 

@@ -9,8 +9,8 @@ import pytest
 
 from layover.adapters.journal.journal import TableJournal
 from layover.errors import DecisionAlreadyMade, Fenced, InvalidRequest
-from layover.values.audit import AuditRow
-from layover.values.run import DecisionKind, Via
+from layover.values.runs.audit import AuditRow
+from layover.values.runs.run import DecisionKind, Via
 from support.worlds.journal import JournalBench, settled
 
 A_DAY = timedelta(days=1)

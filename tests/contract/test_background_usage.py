@@ -6,16 +6,16 @@ from decimal import Decimal
 import psycopg
 import pytest
 
-from layover.adapters.inmemory.memory import InMemoryMemory
-from layover.adapters.inmemory.threads import InMemoryThreads
+from layover.adapters.inmemory.stores.memory import InMemoryMemory
+from layover.adapters.inmemory.stores.threads import InMemoryThreads
 from layover.adapters.store.postgres.database import Database
-from layover.adapters.store.postgres.memory import PostgresMemory
+from layover.adapters.store.postgres.memory.memory import PostgresMemory
 from layover.adapters.store.postgres.threads import PostgresThreads
-from layover.memory import recall
-from layover.ports.notes import StaleState
-from layover.values.context import Extraction, StepUsage
+from layover.memory.semantic import query as recall
+from layover.ports.memory.notes import StaleState
+from layover.values.memory.context import Extraction, StepUsage
 from layover.values.message import Message
-from layover.values.usage import MOST_TOKENS, Usage
+from layover.values.runs.usage import MOST_TOKENS, Usage
 from support.postgres.server import TestPostgres
 from support.worlds.threads import START, Conversation, Stores
 

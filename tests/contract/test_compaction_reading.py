@@ -2,8 +2,8 @@
 
 import pytest
 
-from layover.values.compaction import Compacted
-from layover.values.context import IndexedText, RecallQuery
+from layover.values.memory.compaction import Compacted
+from layover.values.memory.context import IndexedText, RecallQuery
 from support.worlds.compaction import A_TO_F, AT, Branches, ids, slices
 from support.worlds.threads import Stores
 

@@ -1,6 +1,6 @@
 """What every store promises of compaction, in memory and on Postgres."""
 
-from layover.values.compaction import Compacted, Generation
+from layover.values.memory.compaction import Compacted, Generation
 from support.worlds.compaction import AT, Branches, new, observation, slices
 from support.worlds.threads import Stores
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from layover.adapters.journal.table import Delete
+from layover.adapters.journal.items.table import Delete
 from layover.ports import Due, RequestKey
 from support.worlds.journal import BIG, JournalBench, noise
 

@@ -10,12 +10,12 @@ import pytest
 
 from layover.adapters.inmemory.embedder import HashingEmbedder
 from layover.adapters.store.postgres.database import Database
-from layover.adapters.store.postgres.memory import PostgresMemory
+from layover.adapters.store.postgres.memory.memory import PostgresMemory
 from layover.adapters.store.postgres.threads import PostgresThreads
-from layover.memory import recall
-from layover.memory.entries import hash_of
-from layover.values.context import Extraction, TurnContext
-from layover.values.memory_entry import EntryPlace, EntryQuery, FoundEntry, NewEntry, SimilarEntry
+from layover.memory.episodic.rules import hash_of
+from layover.memory.semantic import query as recall
+from layover.values.memory.context import Extraction, TurnContext
+from layover.values.memory.entry import EntryPlace, EntryQuery, FoundEntry, NewEntry, SimilarEntry
 from support.postgres.server import TestPostgres
 from support.worlds.threads import START, Conversation, Stores
 

@@ -9,7 +9,7 @@ from layover.clock import MICROSECOND
 from layover.errors import Conflict, Fenced, LimitReached, NotFound, ThreadBusy
 from layover.ports import RequestKey, StaleHead
 from layover.values.message import Message, Role
-from layover.values.run import MAX_QUEUE, FinishReason, OnBusy, Status
+from layover.values.runs.run import MAX_QUEUE, FinishReason, OnBusy, Status
 from support.worlds.journal import JournalBench
 
 ENQUEUE, INTERRUPT, REJECT = OnBusy.ENQUEUE, OnBusy.INTERRUPT, OnBusy.REJECT

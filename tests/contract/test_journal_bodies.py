@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from layover.adapters.journal.codec import SPILL_ABOVE
+from layover.adapters.journal.items.codec import SPILL_ABOVE
 from layover.errors import LayoverError
 from layover.keys import META, event_key
-from layover.values.run import DecisionKind, OnBusy, Status
+from layover.values.runs.run import DecisionKind, OnBusy, Status
 from support.worlds.journal import BIG, JournalBench, noise, open_by, settled
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from layover.errors import DecisionAlreadyMade, Fenced
 from layover.ports import CancelAsked
-from layover.values.run import CallRecord, CallState, DecisionKind, OpenApproval, Status
+from layover.values.runs.run import CallRecord, CallState, DecisionKind, OpenApproval, Status
 from support.worlds.journal import JournalBench, cancelled, open_by, planned, settled
 
 EMPTY: list[str] = []

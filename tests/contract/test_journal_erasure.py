@@ -7,7 +7,7 @@ import pytest
 
 from layover.errors import LayoverError
 from layover.keys import HEAD
-from layover.values.run import Outcome, Status
+from layover.values.runs.run import Outcome, Status
 from support.worlds.journal import BIG, JournalBench, noise
 
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from layover.errors import Fenced
-from layover.values.event import EventPage
+from layover.values.runs.event import EventPage
 from support.worlds.journal import JournalBench, open_by, settled
 
 # Reading

@@ -6,7 +6,7 @@ import pytest
 
 from layover.errors import Fenced
 from layover.ports import RunLog
-from layover.values.run import CallState
+from layover.values.runs.run import CallState
 from support.worlds.journal import JournalBench, cancelled, open_by, planned, settled
 
 Fact = Callable[[JournalBench, RunLog], Awaitable[object]]

@@ -6,7 +6,7 @@ import pytest
 
 from layover.errors import NotFound
 from layover.ports import StaleHead
-from layover.values.run import MAX_QUEUE, OnBusy
+from layover.values.runs.run import MAX_QUEUE, OnBusy
 from support.worlds.journal import JournalBench
 
 ENQUEUE, INTERRUPT = OnBusy.ENQUEUE, OnBusy.INTERRUPT

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from layover.adapters.journal.dynamodb import DynamoTable
+from layover.adapters.journal.items.dynamodb import DynamoTable
 from layover.errors import DecisionAlreadyMade, ThreadBusy
 from layover.ports import Accepted, StaleHead
-from layover.values.run import OnBusy, Status
+from layover.values.runs.run import OnBusy, Status
 from support.aws.emulator import LocalAws
 from support.worlds.journal import JournalBench
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import pytest
 
 from layover.ports import RunLog
-from layover.values.event import DataEvent
-from layover.values.run import MAX_WINDOW, CallRecord, CallState, DecisionKind, Status
+from layover.values.runs.event import DataEvent
+from layover.values.runs.run import MAX_WINDOW, CallRecord, CallState, DecisionKind, Status
 from support.worlds.journal import JournalBench, cancelled, open_by, planned
 
 pytestmark = pytest.mark.both_stores

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from layover.adapters.store.postgres.database import Database
-from layover.adapters.store.postgres.memory import PostgresMemory
-from layover.memory.entries import hash_of
+from layover.adapters.store.postgres.memory.memory import PostgresMemory
+from layover.memory.episodic.rules import hash_of
 from layover.ports import MemoryStore
-from layover.ports.notes import StaleState
-from layover.values.context import Extraction
-from layover.values.memory_entry import FoundEntry, NewEntry
-from layover.values.note import NoteKey
+from layover.ports.memory.notes import StaleState
+from layover.values.memory.context import Extraction
+from layover.values.memory.entry import FoundEntry, NewEntry
+from layover.values.memory.note import NoteKey
 from support.postgres.server import TestPostgres
 from support.worlds.threads import START, Conversation, Stores
 

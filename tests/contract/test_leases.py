@@ -6,8 +6,8 @@ from uuid import uuid4
 
 import pytest
 
+from layover.adapters.journal.items.table import Table
 from layover.adapters.journal.leases import TableLeases
-from layover.adapters.journal.table import Table
 from layover.clock import ManualClock
 from layover.values.lease import Lease, LeaseKind
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from layover.values.context import Extraction
+from layover.values.memory.context import Extraction
 from support.worlds.threads import Conversation, Stores
 
 

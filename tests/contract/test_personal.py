@@ -3,11 +3,11 @@
 from datetime import timedelta
 from typing import Any
 
-from layover.ports.personal import StoredKind
-from layover.values.context import Extraction, LoggedAttempt, StepUsage
-from layover.values.memory_entry import NewEntry
-from layover.values.note import NoteKey
-from layover.values.usage import Usage
+from layover.ports.memory.personal import StoredKind
+from layover.values.memory.context import Extraction, LoggedAttempt, StepUsage
+from layover.values.memory.entry import NewEntry
+from layover.values.memory.note import NoteKey
+from layover.values.runs.usage import Usage
 from support.worlds.threads import START, Conversation, Stores
 
 SECOND = timedelta(seconds=1)

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from layover.adapters.inmemory.embedder import HashingEmbedder
-from layover.adapters.inmemory.memory import InMemoryMemory
-from layover.adapters.inmemory.threads import InMemoryThreads
+from layover.adapters.inmemory.stores.memory import InMemoryMemory
+from layover.adapters.inmemory.stores.threads import InMemoryThreads
 from layover.adapters.store.postgres.database import Database
-from layover.adapters.store.postgres.memory import PostgresMemory
+from layover.adapters.store.postgres.memory.memory import PostgresMemory
 from layover.adapters.store.postgres.threads import PostgresThreads
-from layover.memory import recall
-from layover.values.context import IndexedText, Recalled, RecallQuery, TurnContext
+from layover.memory.semantic import query as recall
+from layover.values.memory.context import IndexedText, Recalled, RecallQuery, TurnContext
 from layover.values.message import Message, Role, TextPart
 from support.worlds.threads import START, Conversation, Stores
 

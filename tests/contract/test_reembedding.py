@@ -8,20 +8,20 @@ import pytest
 
 from layover import Agent, EpisodicMemory, Memory, SemanticRecall
 from layover.adapters.inmemory.embedder import HashingEmbedder
-from layover.adapters.inmemory.memory import InMemoryMemory
-from layover.adapters.inmemory.threads import InMemoryThreads
+from layover.adapters.inmemory.stores.memory import InMemoryMemory
+from layover.adapters.inmemory.stores.threads import InMemoryThreads
 from layover.adapters.store.postgres.database import Database
-from layover.adapters.store.postgres.memory import PostgresMemory
-from layover.adapters.store.postgres.reembedding import PostgresOwners
+from layover.adapters.store.postgres.memory.memory import PostgresMemory
+from layover.adapters.store.postgres.memory.reembedding import PostgresOwners
 from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.errors import ConfigurationError, ModelError
-from layover.memory import recall
-from layover.memory.entries import hash_of
+from layover.memory.episodic.rules import hash_of
+from layover.memory.reembed import reembed
+from layover.memory.semantic import query as recall
 from layover.ports import Runtime
-from layover.ports.entries import Owners
-from layover.services.reembed import reembed
-from layover.values.context import Extraction
-from layover.values.memory_entry import EntryQuery, NewEntry
+from layover.ports.memory.entries import Owners
+from layover.values.memory.context import Extraction
+from layover.values.memory.entry import EntryQuery, NewEntry
 from support.postgres.server import TestPostgres, fresh_owner
 from support.worlds.builder import build_runtime
 from support.worlds.threads import START, Conversation, Stores

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from layover.adapters.journal.table import (
+from layover.adapters.journal.items.table import (
     Above,
     Action,
     Below,

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from layover.adapters.inmemory.threads import InMemoryThreads
+from layover.adapters.inmemory.stores.threads import InMemoryThreads
 from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.errors import InvalidRequest
 from layover.values.message import Role, TextPart, ToolCallPart, ToolResultPart

@@ -34,7 +34,7 @@ def url() -> Iterator[str]:
     with folder("readme") as data:
         kept = {k: os.environ[k] for k in ("PATH", "HOME", "LANG") if k in os.environ}
         process = subprocess.Popen(
-            [sys.executable, "-m", "layover.cli", "dev", "--port", "0", "--data", str(data)],
+            [sys.executable, "-m", "layover.cli.main", "dev", "--port", "0", "--data", str(data)],
             env=kept | {"PYTHONUNBUFFERED": "1"},
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -13,7 +13,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from layover.keys import META, Keys
-from layover.values.access import Access
+from layover.values.deployment.access import Access
 from support.providers.openai import Raw, call, delta, say, stream
 from support.system.follower import Follower, Returning, at_least, events_of, is_over, unclosed
 from support.system.system import Brain, Caller, Json, System, at_once, eventually, in_time, unique

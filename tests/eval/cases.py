@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
-from layover.memory.entries import Refusal
+from layover.memory.episodic.rules import Refusal
 from layover.values.message import Message, Role, TextPart, ToolCallPart, ToolResultPart
 
 C = TypeVar("C", bound=BaseModel)

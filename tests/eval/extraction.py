@@ -17,7 +17,7 @@ from layover.ports import ChatModel, Runtime
 from layover.testing import MemoryMetrics, ScriptedModel, call
 from layover.values.metrics import Metric
 from layover.values.prompt import Prompt, Reply
-from layover.values.usage import Usage
+from layover.values.runs.usage import Usage
 from layover.wiring import in_memory_runtime
 
 USER = "ann"

@@ -2,9 +2,9 @@
 
 from eval.cases import Observed
 from layover.ids import SequentialIds
-from layover.memory import observer
+from layover.memory.compaction import observer
 from layover.ports import ChatModel
-from layover.values.compaction import Marker, Observation
+from layover.values.memory.compaction import Marker, Observation
 from layover.values.prompt import Prompt, Reply
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from eval.cases import Observed, Transcript
-from layover.values.usage import Usage
+from layover.values.runs.usage import Usage
 
 
 @dataclass

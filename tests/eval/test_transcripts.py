@@ -9,7 +9,7 @@ import pytest
 from eval.cases import KEPT, TOPICS, Outcome, Proposal, Transcript, Turn, transcripts
 from eval.run import deviation, rehearsed
 from eval.scores import judged
-from layover.memory.evidence import has_evidence, says_enough, unsaid
+from layover.memory.episodic.evidence import has_evidence, says_enough, unsaid
 
 SOURCES = (
     "user_assertion",

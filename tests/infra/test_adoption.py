@@ -11,7 +11,7 @@ from moto import mock_aws
 
 from infra.adoption import Client, is_new, problems
 from infra.settings import Settings
-from layover.adapters.journal.schema import TABLE, TIME_TO_LIVE
+from layover.adapters.journal.items.schema import TABLE, TIME_TO_LIVE
 
 REGION = "eu-west-1"
 

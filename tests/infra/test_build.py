@@ -95,7 +95,7 @@ def test_what_runs_on_one_machine_only_stays_out(built: Target) -> None:
     package = built.layer / "python" / "layover"
     assert (package / "wiring.py").is_file()
     assert not (package / "local").exists()
-    assert not (package / "cli.py").exists()
+    assert not (package / "cli").exists()
     libraries = {path.name for path in (built.layer / "python").iterdir()}
     assert libraries.isdisjoint({"moto", "pytest", "numpy", "typer", "starlette", "bin"})
 

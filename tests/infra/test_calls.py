@@ -9,7 +9,7 @@ from infra.calls import CALLS
 from infra.constructs.permissions import Resources, statements
 from infra.settings import FUNCTIONS, TUNED
 from infra.variables import KEY, READS
-from layover.values.environment import Environment
+from layover.values.deployment.environment import Environment
 from support.aws.templates import Synthesized, listed
 
 Recording = Mapping[str, frozenset[str]]

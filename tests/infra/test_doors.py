@@ -7,9 +7,9 @@ import pytest
 
 from infra.calls import CALLS
 from infra.settings import FUNCTIONS, Settings
-from layover.local.login import PORT
-from layover.local.second_factor import SCOPE
-from layover.values.access import DOCS, OPEN_PATHS
+from layover.cli.login import PORT
+from layover.cli.second_factor import SCOPE
+from layover.values.deployment.access import DOCS, OPEN_PATHS
 from support.aws.templates import Synthesized
 
 PUSHING = sorted(name for name, calls in CALLS.items() if calls.pushes)

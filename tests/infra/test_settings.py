@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from infra.calls import CALLS
 from infra.regions import unfit
 from infra.settings import FUNCTIONS, Settings
-from layover.services.erase import LAST_WRITER
-from layover.values.settings import Settings as RuntimeSettings
+from layover.retention.erase import LAST_WRITER
+from layover.values.deployment.settings import Settings as RuntimeSettings
 
 ROOT = Path(__file__).parents[2]
 

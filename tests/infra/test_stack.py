@@ -11,8 +11,8 @@ import pytest
 from infra.calls import CALLS
 from infra.settings import FUNCTIONS
 from infra.variables import KEY, READS
-from layover.adapters.journal.schema import TABLE, TIME_TO_LIVE
-from layover.values.environment import Environment
+from layover.adapters.journal.items.schema import TABLE, TIME_TO_LIVE
+from layover.values.deployment.environment import Environment
 from support.aws.templates import Synthesized, listed
 
 ROOT = Path(__file__).parents[2]

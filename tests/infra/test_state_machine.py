@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from botocore.session import get_session
 
-from layover.services.history import BRANCH_EVENTS, PAUSE_EVENTS, SETTLE_EVENTS
-from layover.values.run import MAX_WINDOW, TURN_EVENTS
-from layover.values.settings import Settings
+from layover.runs.event_budget import BRANCH_EVENTS, PAUSE_EVENTS, SETTLE_EVENTS
+from layover.values.deployment.settings import Settings
+from layover.values.runs.run import MAX_WINDOW, TURN_EVENTS
 from support.aws import faults
 
 FILE = Path(__file__).parents[2] / "infra" / "run.asl.json"

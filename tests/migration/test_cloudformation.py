@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from layover.services.migrate import RESOURCE_ID
+from layover.migrate import RESOURCE_ID
 from migrate.cloudformation import answered, put
 
 URL = "https://bucket.example/key?signature=secret"

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layover import EpisodicMemory
-from layover.memory.characters import plain_characters
-from layover.memory.entries import checked, chosen, entry_lines, hash_of, memory_block
-from layover.memory.evidence import anchors, normalised
+from layover.memory.episodic.characters import plain_characters
+from layover.memory.episodic.evidence import anchors, normalised
+from layover.memory.episodic.rules import checked, chosen, entry_lines, hash_of, memory_block
 from layover.memory.ranking import cosine
-from layover.values.memory_entry import MemoryEntry, SimilarEntry
+from layover.values.memory.entry import MemoryEntry, SimilarEntry
 from layover.values.message import Message, Role, TextPart
 from support.examples import examples
 

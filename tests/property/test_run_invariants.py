@@ -13,11 +13,11 @@ from pydantic import BaseModel
 
 from layover import Agent, ToolContext, tool
 from layover.errors import RetryableError
-from layover.services.cancel import cancel
+from layover.runs.cancel import cancel
 from layover.testing import call, calls, say
-from layover.values.event import Event
 from layover.values.message import Message, Role
-from layover.values.run import Run, Status
+from layover.values.runs.event import Event
+from layover.values.runs.run import Run, Status
 from support.examples import examples
 from support.worlds.runs import ANN, Bench, Crash, Power, answers
 

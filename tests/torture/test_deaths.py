@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import psutil
 import pytest
 
-from layover.services.branches import LEAST_GRACE
+from layover.recovery.stalled_branches import LEAST_GRACE
 from support.kills.judge import interrupted_in, judge, judge_interrupted
 from support.kills.scenarios import WINDING
 from support.kills.story import Point, Scenario, Story, in_doubt

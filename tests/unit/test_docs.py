@@ -16,10 +16,11 @@ import layover
 from api.app import resolver
 from api.problems import _INTERNAL, _KINDS, PREFIX
 from infra.settings import TUNED, Settings
-from layover import cli, keys
-from layover.values import event
-from layover.values.access import Access
-from layover.values.environment import Environment
+from layover import keys
+from layover.cli import main as cli
+from layover.values.deployment.access import Access
+from layover.values.deployment.environment import Environment
+from layover.values.runs import event
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -303,13 +304,13 @@ def test_events_are_the_ones_in_the_code() -> None:
 
 
 def test_objects_have_the_fields_of_the_code() -> None:
-    from layover.services.entries import Entry
-    from layover.services.thread_memory import ThreadMemory
-    from layover.values.audit import AuditRow
+    from layover.memory.episodic.entries import Entry
+    from layover.threads.memory_view import ThreadMemory
     from layover.values.message import Message
-    from layover.values.run import Pending, Run
+    from layover.values.runs.audit import AuditRow
+    from layover.values.runs.run import Pending, Run
+    from layover.values.runs.usage import Usage
     from layover.values.thread import Thread
-    from layover.values.usage import Usage
 
     text = " ".join(section("reference/http-api.md", "Objects").split())
     models: dict[str, type[BaseModel]] = {
@@ -366,8 +367,8 @@ def test_tables_and_indexes_of_the_database_are_on_its_page() -> None:
 
 def test_constants_of_behaviour_are_the_ones_in_the_code() -> None:
     """Every whole number of these modules' limits that a rule names."""
-    from layover.values import run
     from layover.values.lease import MAX_SOCKETS, MAX_UPLOADS
+    from layover.values.runs import run
 
     page = text_of(DOCS / "behaviour.md")
     assert (run.MAX_ATTEMPTS, "Five attempts" in page) == (5, True)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from infra.build import LEFT_OUT
+
 ROOT = Path(__file__).parents[2]
 LAYER = ROOT / "layers" / "shared" / "python"
 PACKAGE = LAYER / "layover"
@@ -20,14 +22,14 @@ LONGEST_FUNCTION = 60
 LONGEST_HANDLER = 40
 # Where each is at home; the one-machine runner stands for AWS itself.
 AT_HOME = {
-    "boto3": ("adapters", "wiring.py", "local"),
-    "botocore": ("adapters", "wiring.py", "local"),
-    "psycopg": ("adapters", "wiring.py", "local"),
+    "boto3": ("adapters", "wiring.py", "local", "cli"),
+    "botocore": ("adapters", "wiring.py", "local", "cli"),
+    "psycopg": ("adapters", "wiring.py", "local", "cli"),
     "openai": ("adapters", "wiring.py"),
     "moto": ("local",),
     "starlette": ("local",),
 }
-HEAVY = ("openai", "numpy", "psycopg", "boto3", "moto", "layover.local")
+HEAVY = ("openai", "numpy", "psycopg", "boto3", "moto", "layover.local", "layover.cli")
 
 
 def sources() -> list[Path]:
@@ -106,8 +108,8 @@ def test_functions_import_no_library_of_the_adapters() -> None:
 
 def test_environment_is_read_in_one_place() -> None:
     # The CDK's command line tells its app the region in no other way.
-    entries = {PACKAGE / "wiring.py", PACKAGE / "cli.py", ROOT / "infra" / "app.py"}
-    allowed = entries | set((PACKAGE / "local").rglob("*.py"))
+    entries = {PACKAGE / "wiring.py", ROOT / "infra" / "app.py"}
+    allowed = entries | _left_out()
     assert [name_of(p) for p in sources() if reads_environment(p) and p not in allowed] == []
 
 
@@ -192,8 +194,7 @@ def test_settling_a_run_imports_no_code_of_the_users() -> None:
 
 
 def test_nothing_in_the_layer_needs_the_one_machine_runner() -> None:
-    """The layer is built without `local` and `cli.py`."""
-    left_out = {PACKAGE / "cli.py", *(PACKAGE / "local").rglob("*.py")}
+    left_out = _left_out()
     asking = [
         name_of(path)
         for path in PACKAGE.rglob("*.py")
@@ -218,3 +219,15 @@ def test_prompts_are_files() -> None:
         and node.value.lstrip().lower().startswith(("you are ", "your task is "))
     ]
     assert prose == []
+
+
+def test_no_folder_is_a_heap() -> None:
+    """A reader who looks for a thing has to look at a dozen names at most."""
+    folders = {path.parent for path in PACKAGE.rglob("*.py")}
+    modules = {f: [p for p in f.glob("*.py") if p.stem != "__init__"] for f in folders}
+    assert {name_of(f): len(found) for f, found in modules.items() if len(found) > 12} == {}
+
+
+def _left_out() -> set[Path]:
+    """What the layer is built without."""
+    return {path for name in LEFT_OUT for path in (PACKAGE / name).rglob("*.py")}

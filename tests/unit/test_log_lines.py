@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from layover.local.log_lines import LogWatch, shown
+from layover.local.functions.log_lines import LogWatch, shown
 
 
 def line(**entry: object) -> bytes:

@@ -1,5 +1,6 @@
 """`make dev` and `make test` set up what the agents of the checkout need."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -24,8 +25,12 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def planned(checkout: Path, target: str) -> str:
+    """What make would do, whatever the make above this test was given."""
     command = ["make", "--dry-run", "--directory", str(checkout), target]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    own = {
+        k: v for k, v in os.environ.items() if k not in ("ARGS", "MAKEFLAGS", "MAKELEVEL", "MFLAGS")
+    }
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=own).stdout
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")

@@ -19,42 +19,48 @@ from layover.adapters.embeddings.offline import OfflineEmbedder
 from layover.adapters.embeddings.openai import OpenAIEmbedder
 from layover.adapters.inmemory.blobs import MemoryBlobs
 from layover.adapters.inmemory.callbacks import MemoryCallbacks
-from layover.adapters.inmemory.compaction import InMemoryCompaction
 from layover.adapters.inmemory.embedder import HashingEmbedder
-from layover.adapters.inmemory.entries import InMemoryEntries
-from layover.adapters.inmemory.memory import InMemoryMemory
 from layover.adapters.inmemory.metrics import MemoryMetrics
 from layover.adapters.inmemory.model import ScriptedModel
-from layover.adapters.inmemory.notes import InMemoryNotes
-from layover.adapters.inmemory.personal import InMemoryPersonal
-from layover.adapters.inmemory.recall import InMemoryRecall
 from layover.adapters.inmemory.sockets import MemoryLater, MemorySockets
+from layover.adapters.inmemory.stores.compaction import InMemoryCompaction
+from layover.adapters.inmemory.stores.entries import InMemoryEntries
+from layover.adapters.inmemory.stores.memory import InMemoryMemory
+from layover.adapters.inmemory.stores.notes import InMemoryNotes
+from layover.adapters.inmemory.stores.personal import InMemoryPersonal
+from layover.adapters.inmemory.stores.recall import InMemoryRecall
+from layover.adapters.inmemory.stores.threads import InMemoryThreads
 from layover.adapters.inmemory.table import MemoryTable
-from layover.adapters.inmemory.threads import InMemoryThreads
 from layover.adapters.journal.allowance import TableAllowance
-from layover.adapters.journal.connections import TableConnections
 from layover.adapters.journal.dues import TableDues
-from layover.adapters.journal.dynamodb import DynamoTable
+from layover.adapters.journal.followers.connections import TableConnections
+from layover.adapters.journal.items.dynamodb import DynamoTable
+from layover.adapters.journal.items.table import Table
 from layover.adapters.journal.journal import TableJournal
 from layover.adapters.journal.leases import TableLeases
 from layover.adapters.journal.runlog import TableRunLog
-from layover.adapters.journal.table import Table
 from layover.adapters.metrics.emf import EmfMetrics
 from layover.adapters.models.bedrock import BedrockChat
 from layover.adapters.models.openai_chat import OpenAIChat
 from layover.adapters.sockets.apigateway import ApiGatewaySockets, LambdaPush
-from layover.adapters.store.postgres.compaction import PostgresCompaction
-from layover.adapters.store.postgres.entries import PostgresEntries
-from layover.adapters.store.postgres.memory import PostgresMemory
+from layover.adapters.store.postgres.memory.compaction import PostgresCompaction
+from layover.adapters.store.postgres.memory.entries import PostgresEntries
+from layover.adapters.store.postgres.memory.memory import PostgresMemory
+from layover.adapters.store.postgres.memory.notes import PostgresNotes
+from layover.adapters.store.postgres.memory.personal import PostgresPersonal
+from layover.adapters.store.postgres.memory.recall import PostgresRecall
+from layover.adapters.store.postgres.memory.reembedding import PostgresOwners, PostgresReembedding
 from layover.adapters.store.postgres.migrate import PostgresMigrations
-from layover.adapters.store.postgres.notes import PostgresNotes
-from layover.adapters.store.postgres.personal import PostgresPersonal
-from layover.adapters.store.postgres.recall import PostgresRecall
-from layover.adapters.store.postgres.reembedding import PostgresOwners, PostgresReembedding
 from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.clock import ManualClock, SystemClock
 from layover.declare.driver import Driver
 from layover.ids import RandomIds, SequentialIds
+from layover.inprocess.aborts import AbortsHere
+from layover.inprocess.background_tasks import InThisProcess
+from layover.inprocess.deadlines import LambdaDeadline, NoDeadline
+from layover.inprocess.driver import InProcess
+from layover.memory.usage import Noting
+from layover.migrate import Migrator
 from layover.ports import (
     Aborts,
     Allowance,
@@ -85,16 +91,10 @@ from layover.ports import (
     Sockets,
     ThreadStore,
 )
-from layover.ports.compaction import CompactionStore
-from layover.ports.entries import Owners, ReembeddingStore
-from layover.ports.personal import PersonalStore
-from layover.services.aborts import AbortsHere
-from layover.services.background import InThisProcess
-from layover.services.deadlines import LambdaDeadline, NoDeadline
-from layover.services.inprocess import InProcess
-from layover.services.migrate import Migrator
-from layover.services.push import Pusher
-from layover.services.spending import Noting
+from layover.ports.memory.compaction import CompactionStore
+from layover.ports.memory.entries import Owners, ReembeddingStore
+from layover.ports.memory.personal import PersonalStore
+from layover.sockets.delivery import Pusher
 
 aborts: tuple[type[Aborts], ...] = (AbortsHere,)
 allowance: tuple[type[Allowance], ...] = (NoAllowance, TableAllowance)

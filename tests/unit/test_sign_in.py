@@ -12,7 +12,7 @@ from layover import wiring
 from layover.adapters.parameters import secret_parameter
 from layover.adapters.store.postgres.sign_in import iam_token, secret_password
 from layover.errors import ConfigurationError, RetryableError
-from layover.values.environment import Environment
+from layover.values.deployment.environment import Environment
 
 DSN = "postgresql://layover_runtime@db.example:5433/layover?sslmode=verify-full&sslrootcert=/opt/x"
 REGION = "eu-west-1"

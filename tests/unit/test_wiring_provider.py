@@ -12,7 +12,7 @@ from layover.adapters.embeddings.bedrock import BedrockEmbedder
 from layover.adapters.inmemory.embedder import HashingEmbedder
 from layover.adapters.models.bedrock import BedrockChat
 from layover.adapters.models.openai_chat import OpenAIChat
-from layover.values.usage import Usage
+from layover.values.runs.usage import Usage
 
 MODEL = "openai.gpt-oss-120b-1:0"
 TITAN = "bedrock/amazon.titan-embed-text-v2:0"

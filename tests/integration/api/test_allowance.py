@@ -9,7 +9,7 @@ import pytest
 from integration.api.kit import Api, TestHost
 from layover.errors import DatabaseWaking, RetryableError
 from layover.ports import DayUse, NoAllowance, Runtime
-from layover.values.settings import Settings
+from layover.values.deployment.settings import Settings
 from support.worlds.services import ServiceBench
 
 T = TypeVar("T")

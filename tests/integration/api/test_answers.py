@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from integration.api.kit import Api
-from layover.values.event import TextDelta
-from layover.values.run import SuspensionKind
+from layover.values.runs.event import TextDelta
+from layover.values.runs.run import SuspensionKind
 
 TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$")
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from integration.api.kit import Api
-from layover.values.decision import ApprovalRule
-from layover.values.run import Run
+from layover.values.runs.decision import ApprovalRule
+from layover.values.runs.run import Run
 from support.worlds.services import ANN, BOB
 
 RULE = ApprovalRule(by=("finance",), quorum=2)

@@ -9,11 +9,11 @@ import pytest
 
 from integration.api.kit import Api
 from layover.errors import DatabaseWaking, ModelError
-from layover.memory.entries import hash_of
-from layover.services.cursors import seal
+from layover.memory.episodic.rules import hash_of
 from layover.testing import HashingEmbedder
-from layover.values.context import Extraction
-from layover.values.memory_entry import EntryQuery, FoundEntries, NewEntry
+from layover.values.cursor import seal
+from layover.values.memory.context import Extraction
+from layover.values.memory.entry import EntryQuery, FoundEntries, NewEntry
 from support.worlds.services import ANN, BOB
 
 ENTRIES = "/memory/entries?agent=support"

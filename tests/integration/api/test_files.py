@@ -5,10 +5,10 @@ from datetime import timedelta
 import pytest
 
 from integration.api.kit import Answer, Api
-from layover.engine.belongings import Belongings
+from layover.engine.tools.run_files import Belongings
 from layover.values.lease import MAX_UPLOADS
 from layover.values.message import FilePart
-from layover.values.run import CallRecord
+from layover.values.runs.run import CallRecord
 from support.worlds.services import ANN, BOB
 
 PNG = b"\x89PNG" + bytes(100)

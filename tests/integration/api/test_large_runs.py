@@ -14,8 +14,8 @@ import pytest
 from integration.api.kit import USE, Answer, Api
 from layover import keys
 from layover.context.transcript import response_messages
-from layover.values.event import AgentEnd
-from layover.values.run import CallRecord
+from layover.values.runs.event import AgentEnd
+from layover.values.runs.run import CallRecord
 
 GZIP = {"Accept-Encoding": "gzip, br"}
 LAMBDA = 6 * 1024 * 1024

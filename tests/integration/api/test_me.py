@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from integration.api.kit import Api
+from layover.files.uploads import UNUSED_LIVES
 from layover.keys import Keys
-from layover.services.files import UNUSED_LIVES
-from layover.values.context import StepUsage
-from layover.values.usage import Usage
+from layover.values.memory.context import StepUsage
+from layover.values.runs.usage import Usage
 from support.worlds.services import ANN, BOB
 
 

@@ -9,8 +9,8 @@ import pytest
 from integration.api.kit import Api
 from layover import Agent, Memory, WorkingMemory
 from layover.errors import DatabaseWaking
-from layover.memory.notes import profile_key, working_key
-from layover.values.context import LoggedAttempt
+from layover.memory.profile.notes import profile_key, working_key
+from layover.values.memory.context import LoggedAttempt
 from support.worlds.services import ANN, BOB
 
 PROFILE = "/memory/profile?agent=support"

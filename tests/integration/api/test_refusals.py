@@ -9,7 +9,7 @@ import pytest
 
 from integration.api.kit import Api
 from layover.ports import Runtime
-from layover.values.run import SuspensionKind
+from layover.values.runs.run import SuspensionKind
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pytest
 from websockets.http11 import Request, Response
 from websockets.sync.server import ServerConnection, serve
 
-from layover.local.client import ApiError
-from layover.local.doctor import WAKING_S, Doctor, ping
+from layover.cli.client import ApiError
+from layover.cli.doctor import WAKING_S, Doctor, ping
 
 RUN = {"id": "run_1", "status": "success", "usage": {"total_tokens": 12, "cost_usd": 0.0004}}
 

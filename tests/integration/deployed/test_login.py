@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from layover.local.client import ApiError
-from layover.local.login import Callback, login
-from layover.local.tokens import TokenFile
+from layover.cli.client import ApiError
+from layover.cli.login import Callback, login
+from layover.cli.tokens import TokenFile
 from support.providers.oidc import Browser, Deployment
 from support.system.folders import folder
 

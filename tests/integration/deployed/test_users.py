@@ -9,7 +9,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from layover.local.users import Client, add
+from layover.cli.users import Client, add
 
 REGION = "eu-west-1"
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from layover import Agent, Memory, SemanticRecall
 from layover.adapters.inmemory.model import USAGE, ScriptedModel, fail, say
-from layover.services.extract import extract
-from layover.services.runs import snapshot_of
-from layover.services.views import run_view
+from layover.memory.extract import extract
+from layover.runs.read import snapshot_of
+from layover.runs.views import run_view
 from layover.testing import HashingEmbedder
-from layover.values.usage import Usage
+from layover.values.runs.usage import Usage
 from support.worlds.runs import ANN, Bench
 
 SAID = "please remember that I moved to Bern last month"

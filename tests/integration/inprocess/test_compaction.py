@@ -11,12 +11,12 @@ from layover import Agent, Memory, ObservationalMemory, RollingSummary, tool
 from layover.context.assembly import estimated_tokens
 from layover.context.tokens import estimate, message_tokens
 from layover.testing import MemoryMetrics, ScriptedModel, call, fail, say
+from layover.values.deployment.settings import Settings
 from layover.values.message import Role
 from layover.values.metrics import Metric
 from layover.values.prompt import Prompt, Reply
-from layover.values.run import Status
-from layover.values.settings import Settings
-from layover.values.usage import Usage
+from layover.values.runs.run import Status
+from layover.values.runs.usage import Usage
 from support.worlds.runs import Bench
 
 STEPS = 50

@@ -11,13 +11,13 @@ import pytest
 
 from layover import Agent, Memory, ObservationalMemory, RollingSummary, tool
 from layover.context.assembly import estimated_tokens
-from layover.services.compact import NOW, compact
-from layover.services.payloads import CompactPayload
+from layover.memory.compaction.compact import NOW, compact
 from layover.testing import MemoryMetrics, ScriptedModel, call, say
 from layover.values.metrics import Metric
 from layover.values.prompt import Prompt, Reply
-from layover.values.run import Run, RunSnapshot, Status
-from layover.values.usage import Usage
+from layover.values.runs.payload import CompactPayload
+from layover.values.runs.run import Run, RunSnapshot, Status
+from layover.values.runs.usage import Usage
 from support.worlds.runs import ANN, Bench
 
 A_TOKEN = "word"

@@ -9,11 +9,11 @@ import pytest
 
 from layover import Agent, EpisodicMemory, Memory, tool
 from layover.adapters.inmemory.model import ScriptedModel, call, fail, say
-from layover.services.entries import list_entries
-from layover.services.extract import extract
+from layover.memory.episodic.entries import list_entries
+from layover.memory.extract import extract
 from layover.testing import HashingEmbedder
 from layover.values.metrics import Metric
-from layover.values.run import Status
+from layover.values.runs.run import Status
 from support.worlds.episodic import IMPORT, SAID, LearningBench, memory_of, taught
 from support.worlds.runs import ANN, Bench, Crash, Power, Powered
 

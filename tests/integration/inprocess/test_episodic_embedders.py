@@ -10,11 +10,11 @@ import pytest
 from layover import Agent, EpisodicMemory, Memory, SemanticRecall
 from layover.adapters.inmemory.model import call, say
 from layover.errors import ModelError
+from layover.memory.episodic.entries import list_entries
 from layover.ports.allowance import NoAllowance
-from layover.services.entries import list_entries
 from layover.testing import HashingEmbedder
 from layover.values.prompt import Embedded
-from layover.values.usage import Usage
+from layover.values.runs.usage import Usage
 from support.worlds.episodic import IMPORT, LearningBench, taught
 from support.worlds.runs import ANN
 

@@ -10,10 +10,10 @@ import pytest
 
 from layover import Agent, Memory, ToolContext, tool
 from layover.adapters.inmemory.model import ScriptedModel, call, fail, say
-from layover.memory.notes import profile_key
-from layover.services.extract import extract
-from layover.services.notes import delete_profile, put_profile
-from layover.values.run import Status
+from layover.memory.extract import extract
+from layover.memory.profile.notes import profile_key
+from layover.memory.profile.profiles import delete_profile, put_profile
+from layover.values.runs.run import Status
 from support.worlds.runs import ANN, Bench
 
 SAID = "please remember that I moved to Bern last month"

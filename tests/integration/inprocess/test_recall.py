@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from layover import Agent, Memory, NodeMemory, SemanticRecall, TokenBuffer
-from layover.adapters.inmemory.memory import InMemoryMemory
 from layover.adapters.inmemory.model import ScriptedModel, fail, say
-from layover.adapters.inmemory.threads import InMemoryThreads
+from layover.adapters.inmemory.stores.memory import InMemoryMemory
+from layover.adapters.inmemory.stores.threads import InMemoryThreads
 from layover.errors import ModelError
 from layover.testing import HashingEmbedder, MemoryMetrics
-from layover.values.context import TurnContext, TurnQuery
+from layover.values.memory.context import TurnContext, TurnQuery
 from layover.values.metrics import Metric
 from layover.values.prompt import Embedded, Prompt
 from layover.wiring import in_memory_runtime
@@ -85,7 +85,7 @@ async def test_an_agent_that_does_not_name_recall_embeds_nothing() -> None:
 async def test_without_an_embedder_recall_is_off_with_one_warning(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("layover.services.recall._warned", set())  # once a process
+    monkeypatch.setattr("layover.memory.semantic.recall._warned", set())  # once a process
     chat = Chat(None, SemanticRecall())
     assert recalled(await chat.say(SECRET, *FILLER, "what is my locker code?")) == ""
     assert [r.message for r in caplog.records].count(

@@ -9,9 +9,9 @@ import pytest
 from layover import Agent, Memory, ToolContext, tool
 from layover.adapters.inmemory.model import ScriptedModel, call, fail, say
 from layover.errors import RetryableError
-from layover.services.extract import OPENING, extract
-from layover.services.start_run import StartRun, start_run
-from layover.values.run import OnBusy, Status
+from layover.memory.extract import OPENING, extract
+from layover.runs.accept import StartRun, start_run
+from layover.values.runs.run import OnBusy, Status
 from support.worlds.loops import LoopClock, played
 from support.worlds.runs import ANN, Bench, told
 

@@ -5,11 +5,11 @@ from typing import Any
 
 from layover import Agent, Memory, ObservationalMemory, SemanticRecall
 from layover.adapters.inmemory.model import ScriptedModel, say
+from layover.memory.compaction.compact import compact
+from layover.memory.extract import extract
 from layover.ports import NoAllowance
-from layover.services.compact import compact
-from layover.services.extract import extract
-from layover.services.payloads import CompactPayload
 from layover.testing import HashingEmbedder
+from layover.values.runs.payload import CompactPayload
 from support.worlds.runs import ANN, Bench
 
 SAID = "please remember that I moved to Bern last month " + "and so on " * 200

@@ -12,11 +12,11 @@ from urllib.parse import quote
 import httpx2
 import pytest
 
-from layover.local import http_server
-from layover.local.gateway import Front
-from layover.local.http_server import HttpServer
-from layover.local.invocation import InvokeResult
-from layover.values.access import OPEN_PATHS
+from layover.local.functions.invocation import InvokeResult
+from layover.local.http import server as http_server
+from layover.local.http.gateway import Front
+from layover.local.http.server import HttpServer
+from layover.values.deployment.access import OPEN_PATHS
 
 from .conftest import Served, eventually
 

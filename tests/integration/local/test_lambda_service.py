@@ -15,15 +15,20 @@ from typing import Any, cast
 import psutil
 import pytest
 
-from layover.local import execution_environment, lambda_service
-from layover.local.aws import Services
-from layover.local.execution_environment import ExecutionEnvironment, FunctionSpec, State
-from layover.local.interpreter import make_client
-from layover.local.invocation import FunctionNotFound, Invocation, InvokeResult, RequestTooLarge
-from layover.local.lambda_service import FunctionPool, LambdaService
+from layover.local.aws.emulator import Services
+from layover.local.aws.interpreter import make_client
+from layover.local.aws.wsgi import WsgiServer
+from layover.local.functions import execution_environment, lambda_service
+from layover.local.functions.execution_environment import ExecutionEnvironment, FunctionSpec, State
+from layover.local.functions.invocation import (
+    FunctionNotFound,
+    Invocation,
+    InvokeResult,
+    RequestTooLarge,
+)
+from layover.local.functions.lambda_service import FunctionPool, LambdaService
 from layover.local.postgres_data import lives
 from layover.local.settings import child_variables
-from layover.local.wsgi import WsgiServer
 
 from .conftest import Served, eventually, variables_for
 

@@ -18,9 +18,9 @@ import psycopg
 import pytest
 from typer.testing import CliRunner
 
-from layover.cli import app
+from layover.cli.main import app
 from layover.keys import META, Keys
-from layover.local.interpreter import make_client
+from layover.local.aws.interpreter import make_client
 from layover.local.postgres_data import lives, pid_file
 from layover.local.runner import Runner, RunnerFailed
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from layover.local.aws import STATE_MACHINE_ARN
+from layover.local.aws.emulator import STATE_MACHINE_ARN
 
 from .conftest import Served, eventually
 

@@ -20,14 +20,14 @@ from moto.stepfunctions.parser.asl.component.state.exec.state_parallel.branch_wo
 from moto.stepfunctions.parser.backend.execution import Execution
 from moto.stepfunctions.parser.backend.execution_worker import ExecutionWorker
 
-from layover.local import interpreter
-from layover.local.aws import AwsServer, Services
-from layover.local.execution_environment import FunctionSpec
-from layover.local.interpreter import make_client
-from layover.local.invocation import InvokeResult, LambdaError
-from layover.local.lambda_service import LambdaService, result_in
-from layover.local.socket_front import WebSocketFront
-from layover.local.wsgi import WsgiServer
+from layover.local.aws import interpreter
+from layover.local.aws.emulator import AwsServer, Services
+from layover.local.aws.interpreter import make_client
+from layover.local.aws.wsgi import WsgiServer
+from layover.local.functions.execution_environment import FunctionSpec
+from layover.local.functions.invocation import InvokeResult, LambdaError
+from layover.local.functions.lambda_service import LambdaService, result_in
+from layover.local.http.socket_front import WebSocketFront
 
 from .conftest import eventually
 from .test_lambda_service import LONG

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from layover.local.wsgi import Environ, StartResponse, WsgiServer
+from layover.local.aws.wsgi import Environ, StartResponse, WsgiServer
 
 BODY = b'{"TableName": "layover"}'
 PLAIN = b"PUT /x HTTP/1.1\r\nHost: x\r\nContent-Length: 24\r\n\r\n" + BODY

@@ -10,7 +10,7 @@ import pytest
 from psycopg import AsyncConnection
 
 from layover.adapters.store.postgres.database import Database, Row
-from layover.adapters.store.postgres.memory import PostgresMemory
+from layover.adapters.store.postgres.memory.memory import PostgresMemory
 from layover.adapters.store.postgres.queries import Query, Statement, load
 from layover.adapters.store.postgres.threads import PostgresThreads
 from support.postgres.plans import Planned, planned, scans

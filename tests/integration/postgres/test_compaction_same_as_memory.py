@@ -8,12 +8,12 @@ from typing import Any
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from layover.adapters.inmemory.memory import InMemoryMemory
-from layover.adapters.inmemory.threads import InMemoryThreads
+from layover.adapters.inmemory.stores.memory import InMemoryMemory
+from layover.adapters.inmemory.stores.threads import InMemoryThreads
 from layover.adapters.store.postgres.database import Database
-from layover.adapters.store.postgres.memory import PostgresMemory
+from layover.adapters.store.postgres.memory.memory import PostgresMemory
 from layover.adapters.store.postgres.threads import PostgresThreads
-from layover.values.compaction import Compacted, CompactionKind
+from layover.values.memory.compaction import Compacted, CompactionKind
 from support.examples import examples
 from support.postgres.server import fresh_owner
 from support.worlds.compaction import Branches

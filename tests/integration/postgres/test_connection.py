@@ -14,9 +14,9 @@ from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.queries import Query
 from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.errors import DatabaseWaking, RetryableError
-from layover.values.context import StepUsage
+from layover.values.memory.context import StepUsage
 from layover.values.message import Role
-from layover.values.usage import Usage
+from layover.values.runs.usage import Usage
 from support.postgres.server import TestPostgres
 from support.system.folders import folder
 from support.worlds.threads import START, Conversation

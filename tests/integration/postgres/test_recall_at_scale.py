@@ -7,10 +7,10 @@ import psycopg
 import pytest
 
 from layover.adapters.store.postgres.database import Database
-from layover.adapters.store.postgres.memory import PostgresMemory
+from layover.adapters.store.postgres.memory.memory import PostgresMemory
 from layover.memory import ranking
 from layover.ports import MemoryStore
-from layover.values.context import Recalled, RecallQuery
+from layover.values.memory.context import Recalled, RecallQuery
 from support.postgres.server import TestPostgres
 from support.worlds.threads import START
 

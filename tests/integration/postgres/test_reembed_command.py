@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 
 from layover.adapters.store.postgres.database import Database
-from layover.adapters.store.postgres.entries import PostgresEntries
+from layover.adapters.store.postgres.memory.entries import PostgresEntries
 from layover.adapters.store.postgres.migrate import PostgresMigrations
 from layover.testing import HashingEmbedder
 from support.postgres.server import TestPostgres
@@ -30,7 +30,7 @@ async def reembed(*arguments: str, **variables: str) -> tuple[int | None, str, s
     """Exit code, output, errors."""
     kept = {k: os.environ[k] for k in ("PATH", "HOME", "LANG") if k in os.environ}
     process = await asyncio.create_subprocess_exec(
-        *[sys.executable, "-m", "layover.cli", "reembed", *arguments],
+        *[sys.executable, "-m", "layover.cli.main", "reembed", *arguments],
         env={**kept, "PYTHONPATH": str(ROOT / "functions"), "COLUMNS": "200", **variables},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

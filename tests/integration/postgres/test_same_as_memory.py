@@ -5,7 +5,7 @@ import itertools
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from layover.adapters.inmemory.threads import InMemoryThreads
+from layover.adapters.inmemory.stores.threads import InMemoryThreads
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.threads import PostgresThreads
 from support.examples import examples

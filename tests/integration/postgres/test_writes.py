@@ -9,11 +9,11 @@ import psycopg
 import pytest
 
 from layover.adapters.store.postgres.database import Database
-from layover.adapters.store.postgres.memory import PostgresMemory
+from layover.adapters.store.postgres.memory.memory import PostgresMemory
 from layover.adapters.store.postgres.threads import PostgresThreads
-from layover.memory import recall
-from layover.values.context import Extraction, StepUsage
-from layover.values.usage import Usage
+from layover.memory.semantic import query as recall
+from layover.values.memory.context import Extraction, StepUsage
+from layover.values.runs.usage import Usage
 from support.postgres.server import TestPostgres
 from support.worlds.threads import START, Conversation
 

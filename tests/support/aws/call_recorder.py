@@ -41,9 +41,9 @@ _seen: set[str] = set()
 def install() -> None:
     """Called before the handler is imported. With LAYOVER_TORTURE_FOLDER, processes die as well."""
     from layover.adapters import aws
-    from layover.values.access import Access
-    from layover.values.environment import Environment
-    from layover.values.settings import Settings
+    from layover.values.deployment.access import Access
+    from layover.values.deployment.environment import Environment
+    from layover.values.deployment.settings import Settings
 
     if "LAYOVER_TORTURE_FOLDER" in os.environ:
         from support.kills import points as kill_points

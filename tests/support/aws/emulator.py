@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from layover.local.aws import AwsServer
+    from layover.local.aws.emulator import AwsServer
 
 WAITS: dict[str, Any] = {
     "StartAt": "Await",
@@ -38,7 +38,7 @@ WAITS: dict[str, Any] = {
 @cache
 def _session() -> Any:
     """One for all modules: it keeps the services' descriptions, which take long to read."""
-    from layover.local.interpreter import session
+    from layover.local.aws.interpreter import session
 
     return session()
 
@@ -47,7 +47,7 @@ class LocalAws:
     """Names and clients of a running server."""
 
     def __init__(self, server: "AwsServer") -> None:
-        from layover.local import aws
+        from layover.local.aws import emulator as aws
 
         self._server = server
         self._clients: dict[str, Any] = {}
@@ -73,8 +73,8 @@ class LocalAws:
 @pytest.fixture(scope="module")
 def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
     """Empty services with the table, the bucket and a state machine that waits for a token."""
-    from layover.local.aws import AwsServer
-    from layover.local.lambda_service import LambdaService
+    from layover.local.aws.emulator import AwsServer
+    from layover.local.functions.lambda_service import LambdaService
 
     definition: Path = tmp_path_factory.mktemp("aws") / "machine.json"
     definition.write_text(json.dumps(WAITS))

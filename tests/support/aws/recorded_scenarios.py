@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx2
 
-from layover.adapters.journal.schema import WATCH_INDEX
+from layover.adapters.journal.items.schema import WATCH_INDEX
 from layover.clock import rfc3339
 from layover.keys import DUE
 from support.agents.keeping import PLENTY, plenty

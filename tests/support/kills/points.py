@@ -35,7 +35,7 @@ def install() -> None:
         os.environ[name] = proxy
     from layover.adapters.blobs.s3 import S3Blobs
     from layover.adapters.callbacks.stepfunctions import StepFunctions
-    from layover.adapters.journal.dynamodb import DynamoTable
+    from layover.adapters.journal.items.dynamodb import DynamoTable
     from layover.adapters.models.openai_chat import OpenAIChat
     from layover.adapters.sockets.apigateway import ApiGatewaySockets
     from layover.adapters.store.postgres.database import Database

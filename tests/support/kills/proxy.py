@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from layover.local.wsgi import Unbroken
+from layover.local.aws.wsgi import Unbroken
 
 TARGET_LIMIT_S = 30.0
 _HOP_BY_HOP = frozenset({"connection", "transfer-encoding", "keep-alive", "host", "content-length"})

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from layover.adapters.inmemory.model import BACKGROUND
-from layover.local.standin import embeddings
+from layover.local.model.server import embeddings
 
 Json = dict[str, Any]
 WAIT_S = 90.0

@@ -6,13 +6,13 @@ from layover import Agent
 from layover.adapters.inmemory.blobs import MemoryBlobs
 from layover.adapters.inmemory.callbacks import MemoryCallbacks
 from layover.adapters.inmemory.journal import in_memory_journal
-from layover.adapters.inmemory.memory import InMemoryMemory
 from layover.adapters.inmemory.model import ScriptedModel
-from layover.adapters.inmemory.threads import InMemoryThreads
+from layover.adapters.inmemory.stores.memory import InMemoryMemory
+from layover.adapters.inmemory.stores.threads import InMemoryThreads
 from layover.clock import ManualClock
 from layover.ids import RandomIds
 from layover.ports import Runtime
-from layover.values.settings import Settings
+from layover.values.deployment.settings import Settings
 
 
 def build_runtime(*agents: Agent, **ports: Any) -> Runtime:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Literal
 
-from layover.values.compaction import (
+from layover.values.memory.compaction import (
     Compacted,
     CompactionKind,
     CompactionQuery,
@@ -13,9 +13,9 @@ from layover.values.compaction import (
     NewGeneration,
     Observation,
 )
-from layover.values.context import StepUsage, TurnContext
+from layover.values.memory.context import StepUsage, TurnContext
 from layover.values.message import Message
-from layover.values.usage import Usage
+from layover.values.runs.usage import Usage
 from support.worlds.threads import START, Conversation, Stores
 
 AT = START + timedelta(days=1)

@@ -6,12 +6,12 @@ from typing import Any
 
 from layover import Agent, EpisodicMemory, Memory
 from layover.adapters.inmemory.model import ScriptedModel, say
-from layover.services.entries import list_entries
-from layover.services.extract import extract
+from layover.memory.episodic.entries import list_entries
+from layover.memory.extract import extract
 from layover.testing import MemoryMetrics
 from layover.values.metrics import Metric
 from layover.values.prompt import Prompt
-from layover.values.run import Status
+from layover.values.runs.run import Status
 from support.worlds.runs import ANN, Bench, Power
 
 SAID = "Every night the import of shop-7 fails with E1102, please help"

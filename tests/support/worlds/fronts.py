@@ -10,13 +10,13 @@ from typing import Any, cast
 
 from websockets.asyncio.client import ClientConnection, connect
 
-from layover.local.aws import Services
-from layover.local.gateway import Front
-from layover.local.http_server import HttpServer
-from layover.local.invocation import InvokeResult, failure
-from layover.local.lambda_service import LambdaService
-from layover.local.socket_front import Limits, WebSocketFront
-from layover.local.wsgi import WsgiServer
+from layover.local.aws.emulator import Services
+from layover.local.aws.wsgi import WsgiServer
+from layover.local.functions.invocation import InvokeResult, failure
+from layover.local.functions.lambda_service import LambdaService
+from layover.local.http.gateway import Front
+from layover.local.http.server import HttpServer
+from layover.local.http.socket_front import Limits, WebSocketFront
 
 Event = dict[str, Any]
 LIMIT_S = 10.0

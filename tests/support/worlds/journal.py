@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from layover.adapters.journal.items.table import Action, Item, Table, Write
 from layover.adapters.journal.journal import TableJournal
-from layover.adapters.journal.table import Action, Item, Table, Write
 from layover.clock import MICROSECOND, ManualClock
 from layover.keys import META, Keys, call_key, step_key
 from layover.ports import Accepted, Blobs, Decided, RequestKey, RunLog
-from layover.values.event import DataEvent, Event, Finish
 from layover.values.message import Message, Role, TextPart, ToolCallPart
-from layover.values.run import (
+from layover.values.runs.event import DataEvent, Event, Finish
+from layover.values.runs.run import (
     CallRecord,
     CallState,
     Decision,
@@ -30,8 +30,8 @@ from layover.values.run import (
     SuspensionKind,
     ToolMessageSlot,
 )
+from layover.values.runs.usage import Usage
 from layover.values.thread import ThreadHead
-from layover.values.usage import Usage
 
 BIG = 800_000
 """Bytes that do not fit an item even when compressed."""

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
-from layover.values.compaction import Marker, Observation
+from layover.values.memory.compaction import Marker, Observation
 from layover.values.message import Message, Part, Role, TextPart, ToolCallPart, ToolResultPart
 
 TEN = datetime(2026, 11, 21, 10, 0, 30, tzinfo=UTC)

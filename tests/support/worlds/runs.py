@@ -11,17 +11,27 @@ from layover import Agent, ToolContext, tool
 from layover.adapters.inmemory.blobs import MemoryBlobs
 from layover.adapters.inmemory.callbacks import MemoryCallbacks
 from layover.adapters.inmemory.model import ScriptedModel
+from layover.adapters.inmemory.stores.threads import InMemoryThreads
 from layover.adapters.inmemory.table import MemoryTable
-from layover.adapters.inmemory.threads import InMemoryThreads
 from layover.adapters.journal.journal import TableJournal
+from layover.approvals import decide as approvals
 from layover.clock import ManualClock
 from layover.errors import DecisionAlreadyMade, RetryableError
+from layover.inprocess.deadlines import NoDeadline
+from layover.memory.compaction.compact import AHEAD, NOW, compact
+from layover.memory.extract import extract
 from layover.ports import ChatModel, Clock, Deadline, Runtime, ThreadStore
-from layover.services import approvals
-from layover.services.compact import AHEAD, NOW, compact
-from layover.services.deadlines import NoDeadline
-from layover.services.extract import extract
-from layover.services.payloads import (
+from layover.recovery.give_up import settle
+from layover.runs.accept import StartRun, start_run
+from layover.runs.resume import DECIDED, await_decision, resume
+from layover.runs.turn import turn
+from layover.runs.views import run_view
+from layover.values.deployment.access import Actor
+from layover.values.deployment.settings import Settings
+from layover.values.message import Message, Role, ToolResultPart
+from layover.values.prompt import Prompt, Reply
+from layover.values.runs.event import Event
+from layover.values.runs.payload import (
     AwaitPayload,
     CompactPayload,
     ResumePayload,
@@ -29,17 +39,7 @@ from layover.services.payloads import (
     SettlePayload,
     WaitingCall,
 )
-from layover.services.resume import DECIDED, await_decision, resume
-from layover.services.settle import settle
-from layover.services.start_run import StartRun, start_run
-from layover.services.turn import turn
-from layover.services.views import run_view
-from layover.values.access import Actor
-from layover.values.event import Event
-from layover.values.message import Message, Role, ToolResultPart
-from layover.values.prompt import Prompt, Reply
-from layover.values.run import Run, RunMeta, Status
-from layover.values.settings import Settings
+from layover.values.runs.run import Run, RunMeta, Status
 from layover.values.thread import ThreadHead
 from support.worlds.builder import build_runtime
 

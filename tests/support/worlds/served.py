@@ -14,17 +14,17 @@ from layover import Agent, ToolContext, tool
 from layover.adapters.inmemory.callbacks import MemoryCallbacks
 from layover.clock import ManualClock
 from layover.ids import SequentialIds
-from layover.local.gateway import Front
-from layover.local.invocation import InvokeResult
-from layover.memory.entries import hash_of
+from layover.inprocess.deadlines import NoDeadline
+from layover.local.functions.invocation import InvokeResult
+from layover.local.http.gateway import Front
+from layover.memory.episodic.rules import hash_of
 from layover.ports import Runtime
-from layover.services.deadlines import NoDeadline
-from layover.services.payloads import AwaitPayload, ResumePayload, RunPayload, WaitingCall
-from layover.services.resume import DECIDED, await_decision, resume
-from layover.services.turn import turn
+from layover.runs.resume import DECIDED, await_decision, resume
+from layover.runs.turn import turn
 from layover.testing import call, calls, say
-from layover.values.context import Extraction
-from layover.values.memory_entry import NewEntry
+from layover.values.memory.context import Extraction
+from layover.values.memory.entry import NewEntry
+from layover.values.runs.payload import AwaitPayload, ResumePayload, RunPayload, WaitingCall
 from support.worlds.builder import build_runtime
 from support.worlds.runs import Choice, Offer, answers
 
@@ -107,7 +107,7 @@ class Served:
         return self._runner.run(work)
 
     async def invoke(self, name: str, payload: bytes) -> InvokeResult:
-        """`layover.local.gateway.Functions`: the handler of `api`, then what the state machine does."""
+        """`layover.local.http.gateway.Functions`: the handler of `api`, then what the state machine does."""
         assert name == "api"
         event = json.loads(payload)
         result = await asyncio.to_thread(self._answer, event)

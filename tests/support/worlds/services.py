@@ -8,22 +8,22 @@ from typing import Any
 from layover import Agent, keys, tool
 from layover.adapters.inmemory.blobs import MemoryBlobs
 from layover.adapters.inmemory.journal import in_memory_journal
+from layover.adapters.inmemory.stores.threads import InMemoryThreads
 from layover.adapters.inmemory.table import MemoryTable
-from layover.adapters.inmemory.threads import InMemoryThreads
 from layover.adapters.journal.leases import TableLeases
 from layover.clock import MICROSECOND, ManualClock
 from layover.errors import DatabaseWaking, RetryableError
 from layover.ids import SequentialIds
 from layover.ports import RunLog, Runtime
-from layover.services import threads as thread_service
-from layover.services.runs import Pace
-from layover.services.start_run import StartRun, start_run
-from layover.values.context import TurnQuery, TurnRecord
-from layover.values.decision import ApprovalRule
-from layover.values.event import AgentEnd, Finish
+from layover.runs.accept import StartRun, start_run
+from layover.runs.read import Pace
+from layover.threads import threads as thread_service
+from layover.values.memory.context import TurnQuery, TurnRecord
 from layover.values.message import Message, Part, Role, TextPart, ToolCallPart
 from layover.values.page import Page
-from layover.values.run import (
+from layover.values.runs.decision import ApprovalRule
+from layover.values.runs.event import AgentEnd, Finish
+from layover.values.runs.run import (
     CallRecord,
     CallState,
     FinishReason,
@@ -35,8 +35,8 @@ from layover.values.run import (
     SuspensionKind,
     ToolMessageSlot,
 )
+from layover.values.runs.usage import Usage
 from layover.values.thread import Thread, ThreadHead
-from layover.values.usage import Usage
 from support.worlds.builder import build_runtime
 
 ANN = "ann"

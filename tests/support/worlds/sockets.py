@@ -9,15 +9,15 @@ from typing import Any, cast
 from layover.adapters.inmemory.blobs import MemoryBlobs
 from layover.adapters.inmemory.sockets import MemoryLater, MemorySockets, in_memory_sockets
 from layover.adapters.inmemory.table import MemoryTable
+from layover.adapters.journal.items.table import Table
 from layover.adapters.journal.journal import TableJournal
 from layover.adapters.journal.leases import TableLeases
-from layover.adapters.journal.table import Table
 from layover.ports import EventSink, NoSink, RunLog
-from layover.services import sockets
-from layover.services.ending import last_events
-from layover.services.push import Pusher, Pushing
-from layover.values.event import DataEvent, Event
-from layover.values.run import FinishReason, Outcome, Status
+from layover.runs.finish import last_events
+from layover.sockets import subscriptions as sockets
+from layover.sockets.delivery import Pusher, Pushing
+from layover.values.runs.event import DataEvent, Event
+from layover.values.runs.run import FinishReason, Outcome, Status
 from layover.values.socket import Connection, Line
 from support.worlds.services import ANN, ServiceBench
 

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from layover.ports import MemoryStore, ThreadStore
-from layover.values.context import StepUsage, TurnQuery, TurnRecord
+from layover.values.memory.context import StepUsage, TurnQuery, TurnRecord
 from layover.values.message import Message, Part, Role, TextPart
-from layover.values.run import RunMeta, Status
+from layover.values.runs.run import RunMeta, Status
 from layover.values.thread import ThreadHead
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -9,9 +9,9 @@ from pydantic import BaseModel
 from layover import Agent, Memory, tool
 from layover.adapters.inmemory.model import ScriptedModel, call, say
 from layover.context.assembly import uncompacted
+from layover.values.deployment.settings import Settings
 from layover.values.message import Message, Role
 from layover.values.prompt import Prompt
-from layover.values.settings import Settings
 from support.worlds.runs import Bench, answers, told
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

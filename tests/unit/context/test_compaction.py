@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from layover import Agent, Memory, ObservationalMemory, RollingSummary
 from layover.context.compaction import Limits, ends, leaving, limits, ready, slices, total, within
-from layover.values.compaction import Generation
+from layover.values.deployment.settings import Settings
+from layover.values.memory.compaction import Generation
 from layover.values.message import Message, Role, TextPart
-from layover.values.settings import Settings
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 ROLES = {"u": Role.USER, "a": Role.ASSISTANT, "t": Role.TOOL, "c": Role.CUSTOM}

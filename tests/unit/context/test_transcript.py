@@ -12,7 +12,7 @@ from layover.values.message import (
     ToolCallPart,
     ToolResultPart,
 )
-from layover.values.run import (
+from layover.values.runs.run import (
     CallRecord,
     CallState,
     RunMeta,
@@ -21,7 +21,7 @@ from layover.values.run import (
     StepRecord,
     ToolMessageSlot,
 )
-from layover.values.usage import Usage
+from layover.values.runs.usage import Usage
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 US = timedelta(microseconds=1)

@@ -22,7 +22,7 @@ from layover import (
     tool,
 )
 from layover.declare.agent import EVENT_NAMES
-from layover.values.event import Event
+from layover.values.runs.event import Event
 
 
 @tool

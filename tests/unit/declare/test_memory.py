@@ -18,7 +18,7 @@ from layover import (
     TokenBuffer,
     WorkingMemory,
 )
-from layover.values.settings import Settings
+from layover.values.deployment.settings import Settings
 
 
 class Profile(BaseModel):

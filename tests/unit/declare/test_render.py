@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from layover.declare.render import as_text, format_error, jsonable
+from layover.declare.schemas.render import as_text, format_error, jsonable
 from support.worlds.runs import nested
 
 

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from layover.declare.threads import abandoned, in_thread
+from layover.declare.blocking import abandoned, in_thread
 
 
 async def test_a_given_up_thread_is_counted_until_it_ends() -> None:

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from layover.engine.apart import TimedOut, apart, left_behind
+from layover.engine.tools.isolation import TimedOut, apart, left_behind
 
 SOON = timedelta(seconds=0.02)
 

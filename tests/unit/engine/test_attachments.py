@@ -11,7 +11,7 @@ from layover.adapters.inmemory.model import call, say
 from layover.clock import SystemClock
 from layover.engine.attachments import MOST_BYTES, MOST_TEXT, Attachments
 from layover.errors import RetryableError
-from layover.memory.files import Files, kept
+from layover.files.store import Files, kept
 from layover.values.message import FilePart, InputPart, Message, Part, Role, TextPart
 from layover.values.prompt import Prompt
 from support.worlds.runs import ANN, Bench, seen

@@ -8,8 +8,8 @@ import pytest
 from layover import Agent, Limits, tool
 from layover.adapters.inmemory.model import call, calls, say
 from layover.values.prompt import Reply
-from layover.values.run import Run, Status
-from layover.values.usage import Usage
+from layover.values.runs.run import Run, Status
+from layover.values.runs.usage import Usage
 from support.worlds.runs import Bench, suspended
 
 

@@ -9,9 +9,9 @@ import pytest
 from layover import Agent, tool
 from layover.adapters.inmemory.model import call, calls, say
 from layover.errors import DecisionAlreadyMade, NotFound
-from layover.services.cancel import cancel
-from layover.values.event import MessageEvent
-from layover.values.run import CallState, FinishReason, Status
+from layover.runs.cancel import cancel
+from layover.values.runs.event import MessageEvent
+from layover.values.runs.run import CallState, FinishReason, Status
 from support.worlds.runs import ANN, Bench, Ledger, suspended, told, types
 
 
@@ -121,7 +121,7 @@ async def test_a_decided_call_that_a_cancel_overtakes_was_not_run(ledger: Ledger
 
 
 async def test_a_cancelled_queued_run_leaves_nothing_in_the_thread(ledger: Ledger) -> None:
-    from layover.values.run import OnBusy
+    from layover.values.runs.run import OnBusy
 
     bench = ledger.bench(call("pay", amount=1))
     first = await suspended(bench)

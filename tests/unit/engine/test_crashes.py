@@ -11,8 +11,8 @@ from pydantic import BaseModel
 
 from layover import Agent, ToolContext, tool
 from layover.adapters.inmemory.model import call, calls, say
-from layover.values.event import Event
-from layover.values.run import Run, Status
+from layover.values.runs.event import Event
+from layover.values.runs.run import Run, Status
 from support.worlds.runs import Bench, Power, answers, told, types
 
 INTERRUPTED = "may or may not have taken effect"

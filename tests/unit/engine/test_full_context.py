@@ -6,7 +6,7 @@ from layover import Agent, Memory, tool
 from layover.testing import call, calls, say, too_long
 from layover.values.message import Role
 from layover.values.prompt import Prompt
-from layover.values.run import Status
+from layover.values.runs.run import Status
 from support.worlds.runs import Bench
 
 WINDOW = 20_000

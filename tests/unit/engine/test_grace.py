@@ -9,8 +9,8 @@ import pytest
 
 from layover import Agent, tool
 from layover.adapters.inmemory.model import call, calls, say
-from layover.services.cancel import cancel
-from layover.values.run import OnBusy, Run, Status
+from layover.runs.cancel import cancel
+from layover.values.runs.run import OnBusy, Run, Status
 from support.worlds.loops import LoopClock, played
 from support.worlds.runs import ANN, Bench, told
 

@@ -10,10 +10,10 @@ from pydantic import BaseModel
 from layover import Agent, ToolContext, tool
 from layover.adapters.inmemory.model import ScriptedModel, broken, call, calls, fail, say
 from layover.errors import AttemptsUsedUp, DefinitionError, RetryableError
-from layover.services.cancel import cancel
+from layover.runs.cancel import cancel
 from layover.values.message import Role
 from layover.values.prompt import Prompt, Reply
-from layover.values.run import FinishReason, OnBusy, Status
+from layover.values.runs.run import FinishReason, OnBusy, Status
 from support.worlds.runs import ANN, Bench, answers, told, types
 
 PLAIN = ["agent-start", "turn-start", "turn-end", "finish", "agent-end"]

@@ -10,10 +10,10 @@ from pydantic import BaseModel
 from layover import Agent, tool
 from layover.adapters.inmemory.model import call, calls, say
 from layover.clock import ManualClock
-from layover.values.event import ToolCallDelta
 from layover.values.message import Role
 from layover.values.prompt import Delta, Prompt, Reply, RequestedCall
-from layover.values.run import Status
+from layover.values.runs.event import ToolCallDelta
+from layover.values.runs.run import Status
 from support.worlds.runs import Bench, nested, seen, suspended, told, types
 
 

@@ -12,9 +12,9 @@ import pytest
 from layover import Agent, Limits, tool
 from layover.adapters.inmemory.blobs import MemoryBlobs
 from layover.adapters.inmemory.model import call, calls, say
-from layover.adapters.journal.table import Action, Put
-from layover.values.event import Finish
-from layover.values.run import CallState, Run, Status
+from layover.adapters.journal.items.table import Action, Put
+from layover.values.runs.event import Finish
+from layover.values.runs.run import CallState, Run, Status
 from support.worlds.loops import LoopClock, LoopDeadline, played
 from support.worlds.runs import ANN, Bench, Ledger, answers, suspended, told, types
 

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel
 from layover import Agent, Limits, ToolContext, tool
 from layover.adapters.inmemory.model import call, calls, say
 from layover.errors import DecisionAlreadyMade, DecisionInvalid, NotFound
-from layover.values.run import Status
+from layover.values.runs.run import Status
 from support.worlds.runs import (
     Bench,
     Choice,
@@ -298,8 +298,8 @@ async def test_an_answer_to_an_earlier_attempt_leaves_the_new_one_waiting(ledger
     first = await bench.call(run.id, "call_1")
     await bench.decide(run.id, "call_1", "resume", data={"slot": "full"})
     await bench.branch(run.id, "call_1")
-    from layover.services.payloads import ResumePayload, WaitingCall
-    from layover.services.resume import resume
+    from layover.runs.resume import resume
+    from layover.values.runs.payload import ResumePayload, WaitingCall
 
     stale = WaitingCall(key=first.key, attempt=1, timeout_s=1)
     output = {"data": {"slot": "a"}}

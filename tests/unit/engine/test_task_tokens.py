@@ -9,7 +9,7 @@ import pytest
 from layover import Agent, Approval, tool
 from layover.adapters.inmemory.model import call, calls, say
 from layover.errors import DecisionAlreadyMade
-from layover.values.run import Status
+from layover.values.runs.run import Status
 from support.aws.faults import ALL
 from support.worlds.runs import ANN, Bench, Ledger, seen, suspended, told, types
 
@@ -256,8 +256,8 @@ async def test_an_agent_that_is_gone_when_the_decision_comes_fails_the_run_and_c
 
 
 async def test_another_execution_settles_nothing(ledger: Ledger) -> None:
-    from layover.services.payloads import ResumePayload, WaitingCall
-    from layover.services.resume import resume
+    from layover.runs.resume import resume
+    from layover.values.runs.payload import ResumePayload, WaitingCall
 
     bench = ledger.bench(call("pay", amount=1))
     run = await suspended(bench)

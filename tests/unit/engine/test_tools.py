@@ -12,7 +12,7 @@ from pydantic import BaseModel, Json, field_validator
 from layover import Agent, ToolContext, tool
 from layover.adapters.inmemory.model import call, calls, say
 from layover.values.message import Role
-from layover.values.run import Run, Status
+from layover.values.runs.run import Run, Status
 from support.worlds.runs import Bench, nested, seen, told, types
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from layover import Agent, ToolContext, tool
 from layover.adapters.inmemory.model import call, calls, say
-from layover.adapters.journal.table import Update
+from layover.adapters.journal.items.table import Update
 from layover.errors import AttemptsUsedUp
 from layover.keys import META, Keys
-from layover.values.run import Status
+from layover.values.runs.run import Status
 from support.worlds.loops import LoopDeadline, played
 from support.worlds.runs import ANN, Bench, answers, suspended, told, types
 

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from layover.adapters.inmemory.blobs import MemoryBlobs
-from layover.adapters.journal.codec import COMPRESS_ABOVE, SPILL_ABOVE, Bodies
+from layover.adapters.journal.items.codec import COMPRESS_ABOVE, SPILL_ABOVE, Bodies
 from layover.errors import LayoverError
 from layover.keys import Keys
 

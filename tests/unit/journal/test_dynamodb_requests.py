@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from layover.adapters.journal.dynamodb import DynamoTable
-from layover.adapters.journal.table import Missing, Put, TransactionFailed, Update
+from layover.adapters.journal.items.dynamodb import DynamoTable
+from layover.adapters.journal.items.table import Missing, Put, TransactionFailed, Update
 from layover.errors import RetryableError
 
 if TYPE_CHECKING:

@@ -2,10 +2,10 @@
 
 from datetime import UTC, datetime
 
-from layover.adapters.journal.records import run_from, run_item
+from layover.adapters.journal.items.records import run_from, run_item
 from layover.keys import Keys
 from layover.values.message import Message, Role
-from layover.values.run import RunMeta, Status
+from layover.values.runs.run import RunMeta, Status
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 INPUT = Message(id="m", thread_id="t", role=Role.USER, created_at=AT)

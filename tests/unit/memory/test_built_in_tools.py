@@ -8,14 +8,14 @@ import pytest
 from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from layover import Agent, Memory, ToolContext, WorkingMemory
-from layover.adapters.inmemory.memory import InMemoryMemory
-from layover.adapters.inmemory.threads import InMemoryThreads
+from layover.adapters.inmemory.stores.memory import InMemoryMemory
+from layover.adapters.inmemory.stores.threads import InMemoryThreads
 from layover.clock import ManualClock
-from layover.declare.render import format_error
+from layover.declare.schemas.render import format_error
 from layover.errors import NotFound
-from layover.memory.builtin import MAX_WORKING_MEMORY, WorkingMemoryChanged, built_in_tools
-from layover.memory.notes import working_key
-from layover.values.run import RunMeta, Status
+from layover.memory.profile.notes import working_key
+from layover.memory.tools import MAX_WORKING_MEMORY, WorkingMemoryChanged, built_in_tools
+from layover.values.runs.run import RunMeta, Status
 from support.worlds.threads import Conversation
 
 

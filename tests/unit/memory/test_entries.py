@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from layover import EpisodicMemory
-from layover.memory import entries
-from layover.memory.contradiction import contradicts
-from layover.memory.entries import Checked, Refusal, age, checked, entry_lines, memory_block
-from layover.memory.entry_search import entry_words, least_cosine
-from layover.values.memory_entry import MemoryEntry, SimilarEntry
+from layover.memory.episodic import rules as entries
+from layover.memory.episodic.contradiction import contradicts
+from layover.memory.episodic.rules import Checked, Refusal, age, checked, entry_lines, memory_block
+from layover.memory.episodic.search import entry_words, least_cosine
+from layover.values.memory.entry import MemoryEntry, SimilarEntry
 from layover.values.message import Message, Role, TextPart
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from layover.memory.evidence import anchors, has_evidence, unsaid
+from layover.memory.episodic.evidence import anchors, has_evidence, unsaid
 
 SAID = "I live in Bern  with my\n two dogs, and order A-1234 is late. Write to ann@example.com!"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from layover.memory.facts import (
+from layover.memory.profile.facts import (
     MAX_FACTS,
     MAX_KEYS,
     Fact,

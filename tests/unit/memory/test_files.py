@@ -8,11 +8,12 @@ import pytest
 from layover.adapters.inmemory.blobs import MemoryBlobs
 from layover.clock import SystemClock
 from layover.errors import InvalidRequest, NotFound
+from layover.files import uploads as files
+from layover.files.store import Files, kept
 from layover.keys import Keys
-from layover.memory.files import Files, kept
 from layover.ports import BlobFacts
-from layover.services import files, threads
-from layover.services.start_run import StartRun, start_run
+from layover.runs.accept import StartRun, start_run
+from layover.threads import threads
 from layover.values.file import FileFacts
 from layover.values.message import FilePart
 from support.worlds.services import ANN, ServiceBench

@@ -14,11 +14,11 @@ from layover.adapters.inmemory.blobs import MemoryBlobs
 from layover.adapters.inmemory.model import ScriptedModel, call, calls, fail, say
 from layover.errors import ConfigurationError, NotFound, RetryableError
 from layover.keys import Keys
-from layover.memory.node_memory import COMPRESS_ABOVE, NodeLog
-from layover.services import threads
+from layover.memory.node.store import COMPRESS_ABOVE, NodeLog
+from layover.threads import threads
+from layover.values.deployment.settings import Settings
 from layover.values.message import FilePart, Message, Role, TextPart
-from layover.values.run import Run, Status
-from layover.values.settings import Settings
+from layover.values.runs.run import Run, Status
 from layover.wiring import in_memory_runtime
 from support.worlds.runs import ANN, Bench
 

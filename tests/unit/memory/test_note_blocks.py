@@ -7,8 +7,8 @@ import pytest
 
 from layover import Agent, Memory, WorkingMemory
 from layover.memory.escape import escape
-from layover.memory.iteration_log import previous_attempts
-from layover.memory.notes import (
+from layover.memory.profile.iteration_log import previous_attempts
+from layover.memory.profile.notes import (
     note_keys,
     profile_key,
     still_there,
@@ -16,8 +16,8 @@ from layover.memory.notes import (
     volatile_blocks,
     working_key,
 )
-from layover.values.context import LoggedAttempt, ThreadState
-from layover.values.note import Note, NoteKey
+from layover.values.memory.context import LoggedAttempt, ThreadState
+from layover.values.memory.note import Note, NoteKey
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 WORKING = NoteKey(kind="working", scope="resource", key="helper")

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layover.memory.observation_lines import MAX_OBSERVATIONS, MAX_TEXT
-from layover.memory.observer import KNOWN_CHARACTERS, observed, rendered, request
-from layover.values.compaction import Marker, Observation
+from layover.memory.compaction.observation_lines import MAX_OBSERVATIONS, MAX_TEXT
+from layover.memory.compaction.observer import KNOWN_CHARACTERS, observed, rendered, request
+from layover.values.memory.compaction import Marker, Observation
 from layover.values.message import Role
 from support.worlds.observations import EVIL, TEN, ids, observation, said
 

@@ -5,7 +5,7 @@ from importlib.resources import files
 
 import pytest
 
-from layover.memory import observer, reflector, summary
+from layover.memory.compaction import observer, reflector, summary
 
 # A failure here means: the prompt file was edited. Give its PROMPT_VERSION the next number and put the
 # file's new digest here.

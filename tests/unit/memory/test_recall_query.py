@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from layover.memory import recall
+from layover.memory.semantic import query as recall
 from layover.values.message import Message, Role, TextPart
 
 AT = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)

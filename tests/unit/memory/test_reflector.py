@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layover.memory.observation_lines import MAX_TEXT
-from layover.memory.reflector import reflected, request
-from layover.values.compaction import Marker, Observation
+from layover.memory.compaction.observation_lines import MAX_TEXT
+from layover.memory.compaction.reflector import reflected, request
+from layover.values.memory.compaction import Marker, Observation
 from support.worlds.observations import EVIL, ids, observation
 
 LONG = "a text that is long enough to be condensed, number "

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from layover.memory.secrets import REDACTED, is_secret_key, redact, redacted
+from layover.memory.redaction import REDACTED, is_secret_key, redact, redacted
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layover.memory.summary import MAX_CHARACTERS, SECTIONS, rendered, request, summarised
+from layover.memory.compaction.summary import (
+    MAX_CHARACTERS,
+    SECTIONS,
+    rendered,
+    request,
+    summarised,
+)
 from support.worlds.observations import EVIL, said
 
 STORED = """## Goal

@@ -13,7 +13,7 @@ from botocore.config import Config
 
 from layover.adapters.embeddings.bedrock import AT_ONCE, MOST_CHARACTERS, BedrockEmbedder
 from layover.errors import ConfigurationError, ModelError
-from layover.values.usage import Usage
+from layover.values.runs.usage import Usage
 
 NAME = "bedrock/amazon.titan-embed-text-v2:0"
 WAIT_S = 20.0

@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from layover.adapters.prices import cost
-from layover.values.usage import Usage
+from layover.values.runs.usage import Usage
 
 USAGE = Usage(input_tokens=1_000_000, output_tokens=100_000)
 

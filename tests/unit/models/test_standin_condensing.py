@@ -2,9 +2,9 @@
 
 from datetime import UTC, datetime
 
-from layover.local.standin_condensing import observations
-from layover.local.standin_condensing import summary as summarise
-from layover.memory import observer, summary
+from layover.local.model.condensing import observations
+from layover.local.model.condensing import summary as summarise
+from layover.memory.compaction import observer, summary
 from layover.values.message import Message, Role, TextPart
 
 AT = datetime(2026, 1, 1, 12, 3, tzinfo=UTC)

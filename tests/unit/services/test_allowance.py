@@ -11,10 +11,10 @@ from layover.adapters.inmemory.model import call, say
 from layover.clock import ManualClock
 from layover.errors import DayUsedUp, StoppedByOperator
 from layover.ports import DayUse, NoAllowance
-from layover.services.start_run import StartRun, keyed, start_run
-from layover.values.run import OnBusy, Status
-from layover.values.settings import Settings
-from layover.values.usage import Usage
+from layover.runs.accept import StartRun, keyed, start_run
+from layover.values.deployment.settings import Settings
+from layover.values.runs.run import OnBusy, Status
+from layover.values.runs.usage import Usage
 from support.worlds.runs import ANN, Bench, Ledger
 
 LIMITED = Settings(daily_tokens=100, daily_cost_usd=Decimal("0.5"))

@@ -5,12 +5,14 @@ from datetime import timedelta
 
 import pytest
 
+from layover.approvals import decide as approvals
+from layover.approvals.decide import Decide, Verdict
+from layover.approvals.schema_errors import schema_errors
 from layover.errors import DecisionAlreadyMade, DecisionInvalid, NotFound
-from layover.services import approvals, runs, threads
-from layover.services.approvals import Decide, Verdict
-from layover.services.schema_errors import schema_errors
-from layover.values.access import Actor
-from layover.values.run import DecisionKind, Run, Status, SuspensionKind
+from layover.runs import read as runs
+from layover.threads import threads
+from layover.values.deployment.access import Actor
+from layover.values.runs.run import DecisionKind, Run, Status, SuspensionKind
 from support.worlds.services import ANN, BOB, ServiceBench
 
 ME = Actor(sub=ANN)

@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 
+from layover.approvals import decide as approvals
+from layover.approvals.audit import list_decisions
+from layover.approvals.decide import Answer, Decide, Verdict
 from layover.errors import DecisionAlreadyMade, DecisionInvalid, NotAnApprover, NotFound
-from layover.services import approvals, runs, threads
-from layover.services.approvals import Answer, Decide, Verdict
-from layover.services.audit import list_decisions
-from layover.services.cancel import cancel
-from layover.values.access import Actor
-from layover.values.decision import ApprovalRule
-from layover.values.run import CallState, Run, RunGlimpse, SuspensionKind
+from layover.runs import read as runs
+from layover.runs.cancel import cancel
+from layover.threads import threads
+from layover.values.deployment.access import Actor
+from layover.values.runs.decision import ApprovalRule
+from layover.values.runs.run import CallState, Run, RunGlimpse, SuspensionKind
 from support.worlds.services import ANN, ServiceBench
 
 APPROVE, DENY = Decide(Verdict.APPROVE), Decide(Verdict.DENY)

@@ -3,11 +3,11 @@
 from datetime import timedelta
 
 from layover.adapters.inmemory.model import call, calls, say
-from layover.services.audit import list_decisions
-from layover.services.cancel import cancel
-from layover.values.audit import AuditRow
-from layover.values.decision import DecisionNote
-from layover.values.run import Run
+from layover.approvals.audit import list_decisions
+from layover.runs.cancel import cancel
+from layover.values.runs.audit import AuditRow
+from layover.values.runs.decision import DecisionNote
+from layover.values.runs.run import Run
 from support.worlds.runs import ANN, Bench, Ledger, suspended
 
 

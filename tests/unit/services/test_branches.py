@@ -10,10 +10,10 @@ from layover.adapters.inmemory.metrics import MemoryMetrics
 from layover.adapters.inmemory.model import call, calls, say
 from layover.errors import RetryableError
 from layover.ports.allowance import NoAllowance
-from layover.services.redrive import PAUSE, redrive
-from layover.services.sweep import sweep
+from layover.recovery.redrive import PAUSE, redrive
+from layover.recovery.sweep import sweep
 from layover.values.metrics import Metric
-from layover.values.run import CallState, Status
+from layover.values.runs.run import CallState, Status
 from support.worlds.runs import ANN, Bench, Ledger, suspended
 
 GRACE = timedelta(seconds=121)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from layover.services.compacting import Work
+from layover.memory.compaction.job import Work
 from layover.values.message import Message, Role
 
 MISSING = [

@@ -7,14 +7,15 @@ from layover import Agent
 from layover.adapters.inmemory.blobs import MemoryBlobs
 from layover.adapters.inmemory.model import say
 from layover.clock import ManualClock
+from layover.files import uploads as files
 from layover.keys import Keys
-from layover.memory.node_memory import NodeLog
-from layover.services import files, threads
-from layover.services.extract import extract
-from layover.services.retention import end_of_day
-from layover.services.sweep import sweep
+from layover.memory.extract import extract
+from layover.memory.node.store import NodeLog
+from layover.recovery.sweep import sweep
+from layover.retention.rules import end_of_day
+from layover.threads import threads
+from layover.values.deployment.settings import Settings
 from layover.values.message import FilePart
-from layover.values.settings import Settings
 from support.worlds.episodic import IMPORT, SAID, LearningBench, taught
 from support.worlds.journal import BIG, noise
 from support.worlds.runs import ANN, Bench

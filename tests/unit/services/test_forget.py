@@ -8,19 +8,22 @@ import pytest
 
 from layover import Agent, Approval, tool
 from layover.adapters.inmemory.blobs import MemoryBlobs
-from layover.adapters.inmemory.memory import InMemoryMemory
 from layover.adapters.inmemory.model import call, say
+from layover.adapters.inmemory.stores.memory import InMemoryMemory
+from layover.approvals import decide as approvals
+from layover.approvals.audit import list_decisions
 from layover.clock import ManualClock
 from layover.errors import DatabaseWaking, NotFound
+from layover.files import uploads as files
 from layover.keys import Keys
-from layover.memory.notes import profile_key
-from layover.services import approvals, files, notes, threads
-from layover.services.audit import list_decisions
-from layover.services.forget import forget
-from layover.services.sweep import sweep
-from layover.values.access import Actor
+from layover.memory.profile import profiles as notes
+from layover.memory.profile.notes import profile_key
+from layover.recovery.sweep import sweep
+from layover.retention.forget import forget
+from layover.threads import threads
+from layover.values.deployment.access import Actor
 from layover.values.message import FilePart
-from layover.values.run import Status
+from layover.values.runs.run import Status
 from support.worlds.runs import ANN, Bench, Ledger
 from support.worlds.sockets import SocketBench
 

@@ -6,14 +6,14 @@ from typing import Any
 
 from layover import Agent
 from layover.adapters.inmemory.model import ScriptedModel, call, calls, say
+from layover.inprocess.deadlines import NoDeadline
 from layover.ports.allowance import NoAllowance
-from layover.services.deadlines import NoDeadline
-from layover.services.history import BRANCH_EVENTS, PAUSE_EVENTS, SETTLE_EVENTS
-from layover.services.payloads import RunPayload
-from layover.services.sweep import sweep
-from layover.services.turn import turn
-from layover.values.run import MAX_ATTEMPTS, TURN_EVENTS, Status
-from layover.values.settings import Settings
+from layover.recovery.sweep import sweep
+from layover.runs.event_budget import BRANCH_EVENTS, PAUSE_EVENTS, SETTLE_EVENTS
+from layover.runs.turn import turn
+from layover.values.deployment.settings import Settings
+from layover.values.runs.payload import RunPayload
+from layover.values.runs.run import MAX_ATTEMPTS, TURN_EVENTS, Status
 from support.worlds.runs import ANN, Bench, Ledger, suspended
 
 FAULT = {"Error": "Lambda.ResourceNotReadyException", "Cause": ""}

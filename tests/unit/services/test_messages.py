@@ -3,7 +3,7 @@
 import pytest
 
 from layover.errors import DatabaseWaking, InvalidRequest, NotFound
-from layover.services.messages import list_messages
+from layover.threads.messages import list_messages
 from support.worlds.services import ANN, BOB, ServiceBench
 
 
@@ -50,7 +50,7 @@ async def test_a_new_thread_has_none_and_needs_no_database(world: ServiceBench) 
 
 
 async def test_a_run_that_waits_in_the_queue_is_not_shown(world: ServiceBench) -> None:
-    from layover.values.run import OnBusy
+    from layover.values.runs.run import OnBusy
 
     thread = await world.thread()
     await world.run(thread.id, "one")
@@ -69,7 +69,7 @@ async def test_an_unfinished_runs_messages_follow_those_in_the_database(
 
 
 async def test_a_message_in_both_places_is_shown_once(world: ServiceBench) -> None:
-    from layover.values.context import TurnQuery
+    from layover.values.memory.context import TurnQuery
 
     thread = await world.thread()
     run = await world.run(thread.id, "one")

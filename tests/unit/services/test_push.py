@@ -12,18 +12,18 @@ import pytest
 
 from layover.adapters.inmemory.sockets import MemorySockets
 from layover.adapters.inmemory.table import MemoryTable
-from layover.adapters.journal.table import Action, Delete
+from layover.adapters.journal.items.table import Action, Delete
 from layover.errors import Fenced
+from layover.inprocess.deadlines import NoDeadline
 from layover.keys import CONNECTION, connection_key
+from layover.memory.extract import extract
 from layover.ports import NoSink, RunLog
 from layover.ports.sockets import MAX_FRAME, SocketUnsure
-from layover.services.cancel import cancel
-from layover.services.deadlines import NoDeadline
-from layover.services.extract import extract
-from layover.services.payloads import RunPayload
-from layover.services.push import STALE, frame
-from layover.services.sweep import sweep
-from layover.services.turn import turn
+from layover.recovery.sweep import sweep
+from layover.runs.cancel import cancel
+from layover.runs.turn import turn
+from layover.sockets.delivery import STALE, frame
+from layover.values.runs.payload import RunPayload
 from layover.values.socket import Claim, Line
 from support.worlds.services import ANN
 from support.worlds.sockets import SocketBench

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from layover.errors import LimitReached
-from layover.services.redrive import PAUSE, redrive
+from layover.recovery.redrive import PAUSE, redrive
 from support.worlds.services import ANN, ServiceBench
 
 

@@ -4,12 +4,13 @@ import asyncio
 
 import pytest
 
+from layover.approvals import decide as approvals
+from layover.approvals.decide import Answer, Decide, Verdict
 from layover.errors import DecisionAlreadyMade
-from layover.services import approvals, runs
-from layover.services.approvals import Answer, Decide, Verdict
-from layover.services.cancel import cancel
-from layover.values.access import Actor
-from layover.values.run import CallRecord, CallState, Run, SuspensionKind
+from layover.runs import read as runs
+from layover.runs.cancel import cancel
+from layover.values.deployment.access import Actor
+from layover.values.runs.run import CallRecord, CallState, Run, SuspensionKind
 from support.worlds.services import ANN, ServiceBench
 
 ME = Actor(sub=ANN)

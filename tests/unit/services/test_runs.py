@@ -6,9 +6,9 @@ import pytest
 
 from layover import keys
 from layover.errors import InvalidRequest, NotFound
-from layover.services import runs
-from layover.values.event import AgentStart, TextDelta
-from layover.values.run import CallRecord, CallState, OnBusy, Status
+from layover.runs import read as runs
+from layover.values.runs.event import AgentStart, TextDelta
+from layover.values.runs.run import CallRecord, CallState, OnBusy, Status
 from support.worlds.services import ANN, BOB, ManualPace, ServiceBench
 
 

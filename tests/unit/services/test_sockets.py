@@ -11,13 +11,13 @@ import pytest
 
 from layover.adapters.inmemory.sockets import MemorySockets
 from layover.adapters.inmemory.table import MemoryTable
-from layover.adapters.journal.connections import TableConnections
-from layover.adapters.journal.table import Action
+from layover.adapters.journal.followers.connections import TableConnections
+from layover.adapters.journal.items.table import Action
 from layover.errors import NotFound, RetryableError
-from layover.services import sockets
-from layover.services import threads as thread_service
-from layover.services.push import STALE
-from layover.services.start_run import StartRun, start_run
+from layover.runs.accept import StartRun, start_run
+from layover.sockets import subscriptions as sockets
+from layover.sockets.delivery import STALE
+from layover.threads import threads as thread_service
 from layover.values.lease import MAX_SOCKETS
 from layover.values.socket import MOST_FOLLOWERS, Claim
 from sockets.routes import answer

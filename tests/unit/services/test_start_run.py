@@ -10,8 +10,8 @@ import pytest
 
 from layover.adapters.inmemory.blobs import MemoryBlobs
 from layover.adapters.inmemory.table import MemoryTable
+from layover.adapters.journal.items.table import Action, Item
 from layover.adapters.journal.journal import TableJournal
-from layover.adapters.journal.table import Action, Item
 from layover.errors import (
     Conflict,
     DatabaseWaking,
@@ -23,11 +23,12 @@ from layover.errors import (
     TooLarge,
 )
 from layover.ports import Accepted, StaleHead
-from layover.services import runs, threads
-from layover.services.runs import Pace
-from layover.services.start_run import PATIENCE_S, StartRun, keyed, start_run
+from layover.runs import read as runs
+from layover.runs.accept import PATIENCE_S, StartRun, keyed, start_run
+from layover.runs.read import Pace
+from layover.threads import threads
 from layover.values.message import DataPart, FilePart, InputPart, TextPart
-from layover.values.run import OnBusy, Run, RunMeta, Status
+from layover.values.runs.run import OnBusy, Run, RunMeta, Status
 from support.worlds.services import ANN, BOB, ManualPace, ServiceBench
 
 

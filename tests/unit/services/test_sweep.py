@@ -11,21 +11,21 @@ from layover.adapters.inmemory.embedder import HashingEmbedder
 from layover.adapters.inmemory.metrics import MemoryMetrics
 from layover.adapters.inmemory.model import call, say
 from layover.errors import RetryableError
+from layover.inprocess.deadlines import NoDeadline
 from layover.keys import META, Keys
+from layover.memory.extract import extract
 from layover.ports import RunLog
-from layover.services import threads
-from layover.services.cancel import cancel
-from layover.services.deadlines import NoDeadline
-from layover.services.extract import extract
-from layover.services.payloads import RunPayload
-from layover.services.retire import retire
-from layover.services.sweep import sweep
-from layover.services.turn import turn
-from layover.values.environment import Environment
-from layover.values.event import Event, TextDelta
+from layover.recovery.sweep import sweep
+from layover.retention.set_ttl import retire
+from layover.runs.cancel import cancel
+from layover.runs.turn import turn
+from layover.threads import threads
+from layover.values.deployment.environment import Environment
 from layover.values.metrics import Metric
 from layover.values.page import Page
-from layover.values.run import Decision, DecisionKind, OnBusy, Run, Status
+from layover.values.runs.event import Event, TextDelta
+from layover.values.runs.payload import RunPayload
+from layover.values.runs.run import Decision, DecisionKind, OnBusy, Run, Status
 from support.worlds.runs import ANN, Bench, Ledger, types
 
 PATIENCE = timedelta(seconds=60)

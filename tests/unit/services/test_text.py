@@ -3,7 +3,7 @@
 import pytest
 
 from layover.errors import InvalidRequest
-from layover.services.text import cleaned, json_size
+from layover.values.text import cleaned, json_size
 
 
 def test_nesting_without_end_is_refused() -> None:

@@ -8,8 +8,9 @@ import pytest
 
 from layover.errors import DatabaseWaking, InvalidRequest, NotFound, TooLarge
 from layover.ports import Journal
-from layover.services import runs, threads
-from layover.values.run import OnBusy, Status
+from layover.runs import read as runs
+from layover.threads import threads
+from layover.values.runs.run import OnBusy, Status
 from support.worlds.loops import played
 from support.worlds.services import ANN, BOB, ServiceBench
 

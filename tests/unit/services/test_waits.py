@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from layover.errors import RetryableError
-from layover.services import runs, threads
-from layover.services.runs import Pace
-from layover.services.waits import LEASE_LIVES
+from layover.runs import read as runs
+from layover.runs.long_polls import LEASE_LIVES
+from layover.runs.read import Pace
+from layover.threads import threads
 from layover.values.lease import LeaseKind
 from layover.values.page import Page
-from layover.values.run import Run
+from layover.values.runs.run import Run
 from layover.values.thread import Thread
 from support.worlds.services import ANN, BOB, ManualPace, ServiceBench
 

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
         RunFailed,
         ThreadBusy,
     )
-    from layover.values.event import Event
     from layover.values.message import (
         DataPart,
         FilePart,
@@ -52,9 +51,10 @@ if TYPE_CHECKING:
         ToolResultPart,
     )
     from layover.values.prompt import Embedded
-    from layover.values.run import ErrorInfo, FinishReason, Pending, Run, Status
+    from layover.values.runs.event import Event
+    from layover.values.runs.run import ErrorInfo, FinishReason, Pending, Run, Status
+    from layover.values.runs.usage import Usage
     from layover.values.thread import Thread
-    from layover.values.usage import Usage
 
 _HOME = {
     "declare.agent": ("Agent",),

@@ -16,20 +16,20 @@ from layover.clock import SystemClock
 from layover.errors import RetryableError
 from layover.ids import RandomIds
 from layover.lazy import lazy
-from layover.values.environment import Environment
+from layover.values.deployment.environment import Environment
 
 if TYPE_CHECKING:
     from decimal import Decimal
 
-    from layover.adapters.journal.dynamodb import DynamoTable
+    from layover.adapters.journal.items.dynamodb import DynamoTable
     from layover.adapters.metrics.emf import EmfMetrics
     from layover.adapters.store.postgres.database import Database
     from layover.declare.agent import Agent
-    from layover.ports.entries import Owners
-    from layover.services.inprocess import InProcess
-    from layover.services.migrate import Migrator
-    from layover.services.push import Pusher
-    from layover.values.usage import Usage
+    from layover.inprocess.driver import InProcess
+    from layover.migrate import Migrator
+    from layover.ports.memory.entries import Owners
+    from layover.sockets.delivery import Pusher
+    from layover.values.runs.usage import Usage
 
 T = TypeVar("T")
 H = TypeVar("H", bound=Callable[..., Any])
@@ -81,7 +81,7 @@ def runtime() -> ports.Runtime:
 
 def _table() -> "DynamoTable":
     from layover.adapters.aws import client
-    from layover.adapters.journal.dynamodb import DynamoTable
+    from layover.adapters.journal.items.dynamodb import DynamoTable
 
     return DynamoTable(lambda: client("dynamodb"), environment().table)
 
@@ -125,7 +125,7 @@ def _sockets() -> ports.SocketPorts:
 
 @cache
 def _pusher() -> "Pusher":
-    from layover.services.push import Pusher, Pushing
+    from layover.sockets.delivery import Pusher, Pushing
 
     return Pusher(Pushing(_journal(), _sockets(), SystemClock()))
 
@@ -197,7 +197,7 @@ def _threads() -> ports.ThreadStore:
 
 @cache
 def _memory() -> ports.MemoryStore:
-    from layover.adapters.store.postgres.memory import PostgresMemory
+    from layover.adapters.store.postgres.memory.memory import PostgresMemory
 
     return PostgresMemory(_database())
 
@@ -306,7 +306,7 @@ def _catalogued(model: str) -> str:
 def owners() -> "Owners":
     """Who has anything stored, as the owner of the tables sees it."""
     from layover.adapters.store.postgres.database import Database
-    from layover.adapters.store.postgres.reembedding import PostgresOwners
+    from layover.adapters.store.postgres.memory.reembedding import PostgresOwners
 
     return PostgresOwners(Database(environment().database_admin_url))
 
@@ -373,8 +373,8 @@ def _publish_metrics() -> None:
 def _leave_if_unclean() -> None:
     """A process that had to abandon a tool takes no other event: it could go on in
     the middle of somebody else's. It leaves once its answer is sent."""
-    threads = sys.modules.get("layover.declare.threads")
-    apart = sys.modules.get("layover.engine.apart")
+    threads = sys.modules.get("layover.declare.blocking")
+    apart = sys.modules.get("layover.engine.tools.isolation")
     if (threads and threads.abandoned()) or (apart and apart.left_behind()):
         leave = threading.Timer(LEAVE_AFTER_S, os._exit, (1,))
         leave.daemon = True
@@ -396,7 +396,7 @@ def _logging() -> None:
 def in_process(agent: "Agent") -> "InProcess":
     """The driver of an agent that runs in this process: `Agent(runtime=...)`, else stores in memory
     and the model that the environment names."""
-    from layover.services.inprocess import InProcess
+    from layover.inprocess.driver import InProcess
 
     bell = asyncio.Event()
     runtime = agent.runtime or in_memory_runtime(agent, changed=bell.set)
@@ -419,8 +419,8 @@ def in_memory_runtime(
     from layover.adapters.inmemory.blobs import MemoryBlobs
     from layover.adapters.inmemory.callbacks import MemoryCallbacks
     from layover.adapters.inmemory.journal import in_memory_journal
-    from layover.adapters.inmemory.memory import InMemoryMemory
-    from layover.adapters.inmemory.threads import InMemoryThreads
+    from layover.adapters.inmemory.stores.memory import InMemoryMemory
+    from layover.adapters.inmemory.stores.threads import InMemoryThreads
 
     clock = clock or SystemClock()
     blobs, threads = MemoryBlobs(clock), InMemoryThreads()

@@ -3,7 +3,7 @@
 
 from decimal import Decimal
 
-from layover.values.usage import Usage
+from layover.values.runs.usage import Usage
 
 
 def cost(model: str, usage: Usage) -> Decimal | None:

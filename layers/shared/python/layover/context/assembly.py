@@ -8,10 +8,10 @@ from layover.context.fit import fitted
 from layover.context.repair import without_orphans
 from layover.context.tokens import estimate, message_tokens
 from layover.declare.agent import Agent
+from layover.values.deployment.settings import Settings
 from layover.values.message import FilePart, Message, Part, Role, TextPart
 from layover.values.prompt import Prompt, ToolSpec
-from layover.values.run import RunMeta, StepRecord
-from layover.values.settings import Settings
+from layover.values.runs.run import RunMeta, StepRecord
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from layover.context.fit import DEFAULT_WINDOW, room
 from layover.context.tokens import counted_tokens, estimate
 from layover.declare.agent import Agent
 from layover.declare.memory import ObservationalMemory, RollingSummary
-from layover.values.compaction import CompactionKind, Generation
+from layover.values.deployment.settings import Settings
+from layover.values.memory.compaction import Compacted, CompactionKind, Generation
 from layover.values.message import Message, Role
-from layover.values.settings import Settings
 
 LATE = 1.2
 """Of the threshold: from here on a run waits for its compaction."""
@@ -139,3 +139,14 @@ def ready(
             break
         chosen.append(generation)
     return chosen
+
+
+def with_slices(found: Compacted, number: int) -> Compacted:
+    """The compaction once its first `number` slices took effect."""
+    taken = found.slices[:number]
+    added = tuple(o for g in taken for o in g.observations)
+    return Compacted(
+        generation=taken[-1].model_copy(update={"active": True}),
+        observations=(*found.observations, *added),
+        slices=found.slices[number:],
+    )

@@ -9,9 +9,9 @@ from typing import Any
 
 from layover import ids, keys
 from layover.clock import MICROSECOND
-from layover.values.decision import DecisionNote
 from layover.values.message import DataPart, Message, Role, ToolResultPart
-from layover.values.run import CallRecord, CallState, RunSnapshot, StepRecord, ToolMessageSlot
+from layover.values.runs.decision import DecisionNote
+from layover.values.runs.run import CallRecord, CallState, RunSnapshot, StepRecord, ToolMessageSlot
 
 
 def response_messages(snapshot: RunSnapshot) -> tuple[Message, ...]:

@@ -12,20 +12,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticUserError
 
-from layover.declare import checks, schema
 from layover.declare.driver import Driver
 from layover.declare.limits import Limits
 from layover.declare.memory import Memory
 from layover.declare.override import Override
 from layover.declare.result import AgentState, Input, Result
+from layover.declare.schemas import checks
+from layover.declare.schemas import json_schema as schema
 from layover.declare.tool import AnyTool, Tool
 from layover.errors import DefinitionError
 from layover.values.prompt import OutputSpec
-from layover.values.run import MAX_WINDOW
+from layover.values.runs.run import MAX_WINDOW
 
 if TYPE_CHECKING:
-    from layover.ports.world import ChatModel, Clock, Embedder
-    from layover.values.event import Event
+    from layover.ports.platform import ChatModel, Clock, Embedder
+    from layover.values.runs.event import Event
 
 logger = logging.getLogger("layover")
 

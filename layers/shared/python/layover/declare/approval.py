@@ -5,11 +5,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from layover.declare import checks
+from layover.declare.blocking import called
 from layover.declare.context import ToolContext
-from layover.declare.signature import ToolArgs
-from layover.declare.threads import called
-from layover.values.decision import ApprovalRule
+from layover.declare.schemas import checks
+from layover.declare.schemas.signature import ToolArgs
+from layover.values.runs.decision import ApprovalRule
 
 MAX_GROUPS = 20
 MAX_QUORUM = 20

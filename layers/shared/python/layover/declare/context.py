@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, cast
 
-from layover.declare.render import jsonable
+from layover.declare.schemas.render import jsonable
 from layover.errors import ConfigurationError
 from layover.values.message import FilePart
 

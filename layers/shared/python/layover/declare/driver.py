@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, Protocol
 
 from layover.declare.result import AgentState, Input, Result
-from layover.values.event import Event
+from layover.values.runs.event import Event
 
 
 class Driver(Protocol):

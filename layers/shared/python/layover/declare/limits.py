@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from layover.declare import checks
+from layover.declare.schemas import checks
 from layover.errors import DefinitionError
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
 
-from layover.declare import checks
+from layover.declare.schemas import checks
 from layover.errors import DefinitionError
-from layover.values.settings import Settings
+from layover.values.deployment.settings import Settings
 
 Scope = Literal["thread", "resource"]
 _SCOPES = ("thread", "resource")

@@ -7,8 +7,8 @@ from pydantic import Field
 
 from layover.values.base import Json, Value
 from layover.values.message import InputPart, Message
-from layover.values.run import ErrorInfo, FinishReason, Pending, Status
-from layover.values.usage import Usage
+from layover.values.runs.run import ErrorInfo, FinishReason, Pending, Status
+from layover.values.runs.usage import Usage
 
 Input = str | Sequence[InputPart | dict[str, Any]]
 """A text, or parts (objects, or dicts of the shapes in docs/reference/http-api.md#objects)."""

@@ -11,10 +11,12 @@ from pydantic import TypeAdapter
 from pydantic.errors import PydanticUserError
 from typing_extensions import ParamSpec, TypeVar
 
-from layover.declare import checks, schema
 from layover.declare.approval import Approval, Predicate
+from layover.declare.blocking import called
 from layover.declare.context import ToolContext
-from layover.declare.render import (
+from layover.declare.schemas import checks
+from layover.declare.schemas import json_schema as schema
+from layover.declare.schemas.render import (
     as_text,
     format_error,
     invalid_input,
@@ -22,11 +24,10 @@ from layover.declare.render import (
     json_text,
     jsonable,
 )
-from layover.declare.signature import InvalidArgs, Signature, ToolArgs, caller_scope, read
-from layover.declare.threads import called
+from layover.declare.schemas.signature import InvalidArgs, Signature, ToolArgs, caller_scope, read
 from layover.errors import ConfigurationError, DefinitionError
-from layover.values.decision import ApprovalRule
 from layover.values.prompt import ToolSpec
+from layover.values.runs.decision import ApprovalRule
 
 __all__ = [
     "APPROVAL_SCHEMA",

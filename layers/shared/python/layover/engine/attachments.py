@@ -3,7 +3,7 @@
 import base64
 from collections.abc import Sequence
 
-from layover.memory.files import Files
+from layover.files.store import Files
 from layover.values.file import IMAGES, bare_type
 from layover.values.message import FilePart, Message, Part, Role, TextPart
 from layover.values.prompt import Prompt

@@ -14,8 +14,8 @@ from layover.engine.state import RunState
 from layover.errors import RunFailed
 from layover.keys import call_key
 from layover.ports import Clock, RunLog
-from layover.values.event import ToolCallSuspended
-from layover.values.run import (
+from layover.values.runs.event import ToolCallSuspended
+from layover.values.runs.run import (
     BUDGET_TOOL,
     CallRecord,
     CallState,

@@ -5,15 +5,15 @@ from dataclasses import dataclass, replace
 
 from layover.context import compaction
 from layover.context.assembly import stands_for_input, uncompacted
-from layover.context.compaction import Limits
+from layover.context.compaction import Limits, with_slices
 from layover.context.tokens import counted, counted_tokens, estimate
 from layover.engine.prompter import Prompter
 from layover.engine.state import RunState
-from layover.memory import reflector
-from layover.memory.blocks import compaction_block
+from layover.memory.compaction import reflector
+from layover.memory.compaction.blocks import compaction_block
 from layover.ports import RunLog, Runtime
-from layover.values.compaction import Compacted
-from layover.values.context import TurnRecord
+from layover.values.memory.compaction import Compacted
+from layover.values.memory.context import TurnRecord
 from layover.values.message import Message
 from layover.values.metrics import Metric
 from layover.values.thread import ThreadHead
@@ -188,14 +188,3 @@ class Compaction:
             TurnRecord(head=self._head, run=self._state.meta, input=first, response=tuple(rest))
         )
         self._saved = len(own) - 1
-
-
-def with_slices(found: Compacted, number: int) -> Compacted:
-    """The compaction once its first `number` slices took effect."""
-    taken = found.slices[:number]
-    added = tuple(o for g in taken for o in g.observations)
-    return Compacted(
-        generation=taken[-1].model_copy(update={"active": True}),
-        observations=(*found.observations, *added),
-        slices=found.slices[number:],
-    )

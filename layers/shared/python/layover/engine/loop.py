@@ -9,26 +9,26 @@ from pydantic import ValidationError
 
 from layover.context.assembly import Shown
 from layover.declare.agent import Agent
-from layover.declare.render import LONGEST_PROBLEM, describe, jsonable
+from layover.declare.schemas.render import LONGEST_PROBLEM, describe, jsonable
 from layover.declare.tool import AnyTool
 from layover.engine.attachments import Attachments
-from layover.engine.belongings import Belongings
 from layover.engine.budget import Budget
-from layover.engine.calls import Calls
 from layover.engine.compaction import Compaction, Known
-from layover.engine.hooks import Stopping
 from layover.engine.progress import OutOfTime, Over, Progress, Stopped, Suspended, Yielded
 from layover.engine.prompter import Prompter
-from layover.engine.pump import watched
 from layover.engine.state import RunState
 from layover.engine.step import ModelStep
+from layover.engine.supervise import watched
 from layover.engine.time_left import TimeLeft
+from layover.engine.tools.calls import Calls
+from layover.engine.tools.hooks import Stopping
+from layover.engine.tools.run_files import Belongings
 from layover.errors import RunFailed
 from layover.ports import Deadline, RunLog, Runtime
 from layover.values.base import Json
-from layover.values.event import AgentStart
 from layover.values.message import Message
-from layover.values.run import ContextBase, ErrorInfo, FinishReason, Status, StepRecord
+from layover.values.runs.event import AgentStart
+from layover.values.runs.run import ContextBase, ErrorInfo, FinishReason, Status, StepRecord
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from layover.values.base import Json
-from layover.values.run import CallRecord, ErrorInfo, FinishReason, Status
+from layover.values.runs.run import CallRecord, ErrorInfo, FinishReason, Status
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from layover.context.tokens import estimate
 from layover.declare.agent import Agent
 from layover.engine.state import RunState
 from layover.errors import ContextLengthExceeded, RunFailed
+from layover.values.deployment.settings import Settings
 from layover.values.message import Message
 from layover.values.prompt import Prompt, Reply, ToolSpec
-from layover.values.run import ContextBase
-from layover.values.settings import Settings
+from layover.values.runs.run import ContextBase
 
 SHRINK = 0.7
 """Of the budget that is left after the provider said that a prompt is too long."""

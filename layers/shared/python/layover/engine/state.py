@@ -8,7 +8,7 @@ from layover.clock import MICROSECOND
 from layover.context.transcript import own_steps, step_messages
 from layover.keys import call_key, step_key
 from layover.values.message import Message, Role
-from layover.values.run import (
+from layover.values.runs.run import (
     BUDGET_TOOL,
     CallRecord,
     CallState,
@@ -18,8 +18,8 @@ from layover.values.run import (
     StepRecord,
     ToolMessageSlot,
 )
+from layover.values.runs.usage import Usage
 from layover.values.thread import after
-from layover.values.usage import Usage
 
 
 class RunState:

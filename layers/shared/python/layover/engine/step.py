@@ -9,14 +9,16 @@ from pydantic import ValidationError
 from layover.clock import MICROSECOND
 from layover.context.tokens import message_tokens
 from layover.declare.agent import Agent
-from layover.declare.render import LONGEST_PROBLEM, clean, describe, format_error, jsonable
+from layover.declare.schemas.render import LONGEST_PROBLEM, clean, describe, format_error, jsonable
 from layover.engine.attachments import Attachments
-from layover.engine.hooks import Stopping
 from layover.engine.prompter import Prompter
 from layover.engine.state import RunState
+from layover.engine.tools.hooks import Stopping
 from layover.ports import Clock, Ids, RunLog, Runtime
 from layover.values.base import strict_json
-from layover.values.event import (
+from layover.values.message import Message, Part, ReasoningPart, Role, TextPart, ToolCallPart
+from layover.values.prompt import Delta, Prompt, Reply
+from layover.values.runs.event import (
     Event,
     MessageEvent,
     ReasoningDelta,
@@ -25,10 +27,8 @@ from layover.values.event import (
     TurnEnd,
     TurnStart,
 )
-from layover.values.message import Message, Part, ReasoningPart, Role, TextPart, ToolCallPart
-from layover.values.prompt import Delta, Prompt, Reply
-from layover.values.run import StepRecord, ToolMessageSlot
-from layover.values.usage import Usage
+from layover.values.runs.run import StepRecord, ToolMessageSlot
+from layover.values.runs.usage import Usage
 
 LONGEST_ID = 256
 """Bytes of a call's id, percent-encoded, as it is in sort keys (1,024 bytes at most) and in paths."""

@@ -106,7 +106,7 @@ def _is_authors(file: str) -> bool:
 
 def main(arguments: list[str]) -> None:
     """Say what an import of the module gives; this process takes nobody's signals."""
-    from layover.local.environment import die_with
+    from layover.local.functions.environment import die_with
 
     die_with(int(arguments[0]))
     from layover import wiring

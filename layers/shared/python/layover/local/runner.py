@@ -16,19 +16,19 @@ from typing import IO, Self
 from layover.clock import install_offset
 from layover.errors import shown_names
 from layover.local import agents_module
-from layover.local.aws import BUCKET_NAME, STATE_MACHINE_ARN, TABLE_NAME, AwsServer
-from layover.local.clock_file import ClockFile
-from layover.local.execution_environment import FunctionSpec
-from layover.local.gateway import Front
-from layover.local.http_event import HttpAnswer
-from layover.local.http_server import HttpServer, PortInUse
-from layover.local.invocation import REGION, InvokeResult
-from layover.local.lambda_service import LambdaService
-from layover.local.log_lines import LogWatch
+from layover.local.aws.emulator import BUCKET_NAME, STATE_MACHINE_ARN, TABLE_NAME, AwsServer
+from layover.local.functions.clock_file import ClockFile
+from layover.local.functions.execution_environment import FunctionSpec
+from layover.local.functions.invocation import REGION, InvokeResult
+from layover.local.functions.lambda_service import LambdaService
+from layover.local.functions.log_lines import LogWatch
+from layover.local.http.event import HttpAnswer
+from layover.local.http.gateway import Front
+from layover.local.http.server import HttpServer, PortInUse
+from layover.local.http.socket_front import WebSocketFront
 from layover.local.postgres import Postgres
 from layover.local.postgres_data import PostgresFailed
 from layover.local.settings import Settings, child_variables, function_variables
-from layover.local.socket_front import WebSocketFront
 from layover.values.lease import max_waits
 
 logger = logging.getLogger(__name__)
@@ -250,7 +250,7 @@ class Runner:
         if self._inherited.get("OPENAI_API_KEY") or self._inherited.get("OPENAI_BASE_URL"):
             return {}
         try:
-            from layover.local.standin import create_app
+            from layover.local.model.server import create_app
         except ModuleNotFoundError as error:
             raise RunnerFailed(f"no model: set OPENAI_API_KEY ({error})") from error
         server = HttpServer(create_app())

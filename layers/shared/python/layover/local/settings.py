@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
-from layover.local.invocation import REGION
+from layover.local.functions.invocation import REGION
 
 REPOSITORY = Path(__file__).resolve().parents[5]
 """The checkout that this file is in: the runner is no part of the layer or of a wheel."""

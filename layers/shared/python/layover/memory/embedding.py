@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from layover.errors import ContextLengthExceeded, ModelError
-from layover.memory import recall
+from layover.memory.semantic import query as recall
 from layover.ports import Embedder
 from layover.values.prompt import Embedded
-from layover.values.usage import Usage
+from layover.values.runs.usage import Usage
 
 _OF_THE_TEXT = frozenset({400, 413, 422})
 """HTTP statuses that are about what was sent: what is sent beside it may be fine."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from importlib.resources import files
 
-from layover.declare.render import clean as storable
+from layover.declare.schemas.render import clean as storable
 from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import Prompt
 

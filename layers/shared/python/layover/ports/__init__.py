@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from layover.ports.allowance import Allowance, DayUse, NoAllowance
 from layover.ports.blobs import BlobFacts, Blobs
 from layover.ports.dues import Due, DueKind, Dues
-from layover.ports.entries import EntryStore
 from layover.ports.journal import (
     Accepted,
     Asked,
@@ -24,18 +23,10 @@ from layover.ports.journal import (
     Watched,
 )
 from layover.ports.leases import Leases, NoLeases
-from layover.ports.notes import NoteStore
-from layover.ports.recall import RecallStore
-from layover.ports.sockets import (
-    Connections,
-    EventSink,
-    NoSink,
-    PushLater,
-    SocketPorts,
-    Sockets,
-)
-from layover.ports.stores import MemoryStore, ThreadStore
-from layover.ports.world import (
+from layover.ports.memory.entries import EntryStore
+from layover.ports.memory.notes import NoteStore
+from layover.ports.memory.recall import RecallStore
+from layover.ports.platform import (
     Aborts,
     Background,
     Callbacks,
@@ -48,8 +39,17 @@ from layover.ports.world import (
     NoMetrics,
     OnDelta,
 )
-from layover.values.settings import Settings
-from layover.values.usage import Usage
+from layover.ports.sockets import (
+    Connections,
+    EventSink,
+    NoSink,
+    PushLater,
+    SocketPorts,
+    Sockets,
+)
+from layover.ports.stores import MemoryStore, ThreadStore
+from layover.values.deployment.settings import Settings
+from layover.values.runs.usage import Usage
 
 if TYPE_CHECKING:
     from layover.declare import Agent

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Protocol
 
-from layover.values.usage import Usage
+from layover.values.runs.usage import Usage
 
 
 @dataclass(frozen=True)

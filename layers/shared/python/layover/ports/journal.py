@@ -6,11 +6,11 @@ from datetime import date, datetime, timedelta
 from typing import Any, Protocol
 
 from layover.ports.dues import Dues
-from layover.values.audit import AuditRow
-from layover.values.decision import Vote
-from layover.values.event import Event, EventPage
 from layover.values.page import Page
-from layover.values.run import (
+from layover.values.runs.audit import AuditRow
+from layover.values.runs.decision import Vote
+from layover.values.runs.event import Event, EventPage
+from layover.values.runs.run import (
     CANCELLED_TOOLS_HAVE,
     CallRecord,
     Decision,

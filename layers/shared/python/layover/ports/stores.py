@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from layover.ports.compaction import CompactionStore
-from layover.ports.entries import EntryStore, ReembeddingStore
-from layover.ports.notes import NoteStore
-from layover.ports.personal import PersonalStore
-from layover.ports.recall import RecallStore
-from layover.values.context import Extraction, TurnContext, TurnQuery, TurnRecord
+from layover.ports.memory.compaction import CompactionStore
+from layover.ports.memory.entries import EntryStore, ReembeddingStore
+from layover.ports.memory.notes import NoteStore
+from layover.ports.memory.personal import PersonalStore
+from layover.ports.memory.recall import RecallStore
+from layover.values.memory.context import Extraction, TurnContext, TurnQuery, TurnRecord
 from layover.values.message import Message
 from layover.values.page import Page
 from layover.values.thread import ThreadHead

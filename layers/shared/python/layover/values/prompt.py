@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from layover.values.base import Value
 from layover.values.message import Message
-from layover.values.usage import Usage
+from layover.values.runs.usage import Usage
 
 
 class ToolSpec(Value):

@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import Field
 
 from layover.values.base import Time, Value
-from layover.values.run import Status
+from layover.values.runs.run import Status
 
 
 class ActiveRun(Value):

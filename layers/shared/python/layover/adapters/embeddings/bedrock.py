@@ -10,7 +10,7 @@ from layover.adapters.models.faults import ProviderFault, disconnected, from_sta
 from layover.adapters.models.retrying import Sleep, retrying
 from layover.errors import ConfigurationError, ModelError
 from layover.values.prompt import Embedded
-from layover.values.usage import Usage, tokens_said
+from layover.values.runs.usage import Usage, tokens_said
 
 PREFIX = "bedrock/"
 TITAN = "amazon.titan-embed-text-"

@@ -16,7 +16,7 @@ from layover.adapters.models.faults import (
 )
 from layover.adapters.models.retrying import Sleep, retrying
 from layover.values.prompt import Embedded
-from layover.values.usage import Usage, tokens_said
+from layover.values.runs.usage import Usage, tokens_said
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from layover.memory.words import words
 from layover.values.prompt import Embedded
-from layover.values.usage import Usage
+from layover.values.runs.usage import Usage
 
 PREFIX = "hashing/"
 

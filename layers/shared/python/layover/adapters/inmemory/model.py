@@ -18,7 +18,7 @@ from layover.values.message import (
     ToolResultPart,
 )
 from layover.values.prompt import Delta, Prompt, Reply, RequestedCall
-from layover.values.usage import Usage
+from layover.values.runs.usage import Usage
 
 USAGE = Usage(input_tokens=10, output_tokens=5)
 """What a scripted step counts, unless it says otherwise."""

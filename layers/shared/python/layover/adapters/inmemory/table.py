@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from layover.adapters.journal.table import (
+from layover.adapters.journal.items.table import (
     Above,
     Action,
     AllOf,

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from layover.adapters.journal.table import Table, Update
+from layover.adapters.journal.items.table import Table, Update
 from layover.errors import RetryableError
 from layover.keys import SPENT, SWITCH, Keys
 from layover.ports.allowance import DayUse
-from layover.ports.world import Clock
-from layover.values.usage import Usage
+from layover.ports.platform import Clock
+from layover.values.runs.usage import Usage
 
 SEEN_AFTER = timedelta(seconds=5)
 """How old the switch may be that is answered: it is asked before every model call."""

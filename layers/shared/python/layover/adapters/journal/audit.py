@@ -4,13 +4,13 @@ import asyncio
 import secrets
 from datetime import date, timedelta
 
-from layover.adapters.journal.marks import Marks
-from layover.adapters.journal.table import Put, Table
+from layover.adapters.journal.items.marks import Marks
+from layover.adapters.journal.items.table import Put, Table
 from layover.clock import rfc3339
 from layover.keys import AUDIT, audit_key, audit_partition, audit_partitions
 from layover.ports import Clock
-from layover.values.audit import AuditRow
 from layover.values.page import Page
+from layover.values.runs.audit import AuditRow
 
 _END = "~"
 _PREFIX = f"{AUDIT}#"

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from layover.adapters.journal.audit import Audit
-from layover.adapters.journal.codec import Bodies
 from layover.adapters.journal.events import EventLog
-from layover.adapters.journal.records import votes_text
-from layover.adapters.journal.table import (
+from layover.adapters.journal.items.codec import Bodies
+from layover.adapters.journal.items.records import votes_text
+from layover.adapters.journal.items.table import (
     Action,
     AllOf,
     Condition,
@@ -24,10 +24,10 @@ from layover.clock import rfc3339
 from layover.errors import DecisionAlreadyMade
 from layover.keys import META, Keys
 from layover.ports import Clock, StaleVotes
-from layover.values.audit import AuditRow
-from layover.values.decision import Vote
-from layover.values.event import Event
-from layover.values.run import CallRecord, CallState, Decision, RunMeta, Status
+from layover.values.runs.audit import AuditRow
+from layover.values.runs.decision import Vote
+from layover.values.runs.event import Event
+from layover.values.runs.run import CallRecord, CallState, Decision, RunMeta, Status
 
 _CALL, _META = 0, 1
 """Where they are in a transaction."""

@@ -9,7 +9,7 @@ minute, and goes by the same clock on AWS and on one machine."""
 from contextlib import suppress
 from datetime import datetime
 
-from layover.adapters.journal.table import (
+from layover.adapters.journal.items.table import (
     Above,
     Below,
     ConditionFailed,

@@ -7,7 +7,7 @@ run that has anything there is looked at by the sweeper when its records expire 
 import asyncio
 from contextlib import suppress
 
-from layover.adapters.journal.table import (
+from layover.adapters.journal.items.table import (
     ConditionFailed,
     Delete,
     Equals,

@@ -8,10 +8,10 @@ and so the beginning of the following one: a stale writer always collides, and r
 import secrets
 from typing import Any
 
-from layover.adapters.journal.codec import Bodies
-from layover.adapters.journal.table import Item, Missing, Put, Table
+from layover.adapters.journal.items.codec import Bodies
+from layover.adapters.journal.items.table import Item, Missing, Put, Table
 from layover.keys import EVENT_PREFIX, Keys, event_key
-from layover.values.event import Event, EventPage, dump_events, load_events
+from layover.values.runs.event import Event, EventPage, dump_events, load_events
 
 LONGEST_BATCH = 500
 """Events. A page reads the whole of every batch that it begins or ends in."""

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from layover.adapters.journal.codec import Bodies
-from layover.adapters.journal.records import (
+from layover.adapters.journal.items.codec import Bodies
+from layover.adapters.journal.items.records import (
     head_from,
     head_item,
     thread_index,
 )
-from layover.adapters.journal.table import (
+from layover.adapters.journal.items.table import (
     Action,
     Condition,
     ConditionFailed,
@@ -31,7 +31,7 @@ from layover.keys import HEAD, META, Keys
 from layover.ports import Clock
 from layover.values.message import Message
 from layover.values.page import Page
-from layover.values.run import Outcome, RunMeta, Status
+from layover.values.runs.run import Outcome, RunMeta, Status
 from layover.values.thread import ThreadHead, after
 
 _TOMBS = "G#"

@@ -8,8 +8,8 @@ from collections.abc import Collection
 from datetime import timedelta
 from typing import Any
 
-from layover.adapters.journal.marks import Marks
-from layover.adapters.journal.table import Action, Item, Put, Table
+from layover.adapters.journal.items.marks import Marks
+from layover.adapters.journal.items.table import Action, Item, Put, Table
 from layover.keys import (
     POINTER,
     approver_partition,
@@ -19,7 +19,7 @@ from layover.keys import (
 )
 from layover.ports import Clock
 from layover.values.page import Page
-from layover.values.run import CallRecord, RunMeta
+from layover.values.runs.run import CallRecord, RunMeta
 
 _LONGEST_WAIT = timedelta(days=366)
 """An execution lives for a year."""

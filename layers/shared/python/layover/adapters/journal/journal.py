@@ -6,17 +6,15 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from layover.adapters.journal.audit import Audit
-from layover.adapters.journal.codec import Bodies
 from layover.adapters.journal.decisions import Decisions
 from layover.adapters.journal.dues import TableDues
 from layover.adapters.journal.erasure import Erasure
 from layover.adapters.journal.events import EventLog
 from layover.adapters.journal.heads import Handover, Heads
 from layover.adapters.journal.inbox import Inbox
-from layover.adapters.journal.reader import Reader
-from layover.adapters.journal.requests import Requests
-from layover.adapters.journal.runlog import TableRunLog
-from layover.adapters.journal.table import (
+from layover.adapters.journal.items.codec import Bodies
+from layover.adapters.journal.items.reader import Reader
+from layover.adapters.journal.items.table import (
     Below,
     Condition,
     ConditionFailed,
@@ -26,6 +24,8 @@ from layover.adapters.journal.table import (
     Update,
     all_of,
 )
+from layover.adapters.journal.requests import Requests
+from layover.adapters.journal.runlog import TableRunLog
 from layover.clock import rfc3339
 from layover.errors import AttemptsUsedUp, InvalidRequest
 from layover.keys import (
@@ -50,11 +50,11 @@ from layover.ports import (
     RunLog,
     Watched,
 )
-from layover.values.audit import AuditRow
-from layover.values.decision import Vote
-from layover.values.event import Event, EventPage
 from layover.values.page import Page
-from layover.values.run import (
+from layover.values.runs.audit import AuditRow
+from layover.values.runs.decision import Vote
+from layover.values.runs.event import Event, EventPage
+from layover.values.runs.run import (
     CANCELLED_TOOLS_HAVE,
     MAX_ATTEMPTS,
     TURN_EVENTS,

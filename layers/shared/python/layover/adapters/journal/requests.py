@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
 
-from layover.adapters.journal.codec import Bodies
 from layover.adapters.journal.events import EventLog
-from layover.adapters.journal.records import outcome_text, run_item
-from layover.adapters.journal.table import (
+from layover.adapters.journal.items.codec import Bodies
+from layover.adapters.journal.items.records import outcome_text, run_item
+from layover.adapters.journal.items.table import (
     Action,
     Below,
     Check,
@@ -34,8 +34,8 @@ from layover.clock import MICROSECOND, rfc3339
 from layover.errors import Conflict, LimitReached, NotFound, ThreadBusy
 from layover.keys import HEAD, META, REQUEST, Keys
 from layover.ports import Accepted, Clock, RequestKey, StaleHead
-from layover.values.event import Event
-from layover.values.run import (
+from layover.values.runs.event import Event
+from layover.values.runs.run import (
     INTERRUPTED_TOOLS_HAVE,
     MAX_QUEUE,
     CallState,

@@ -7,12 +7,13 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from layover.adapters.journal.audit import Audit
-from layover.adapters.journal.codec import Bodies
 from layover.adapters.journal.events import LONGEST_BATCH, EventLog
+from layover.adapters.journal.followers.watchers import Watchers
 from layover.adapters.journal.heads import Handover
 from layover.adapters.journal.inbox import Inbox
-from layover.adapters.journal.records import call_body, outcome_text, step_body, votes_text
-from layover.adapters.journal.table import (
+from layover.adapters.journal.items.codec import Bodies
+from layover.adapters.journal.items.records import call_body, outcome_text, step_body, votes_text
+from layover.adapters.journal.items.table import (
     Action,
     Check,
     Condition,
@@ -27,14 +28,13 @@ from layover.adapters.journal.table import (
     Update,
     all_of,
 )
-from layover.adapters.journal.watchers import Watchers
 from layover.clock import from_rfc3339, rfc3339
 from layover.errors import Fenced
 from layover.keys import EVENT_PREFIX, META, Keys
 from layover.ports import CancelAsked, Clock, Ended, EventSink
-from layover.values.audit import AuditRow
-from layover.values.event import Event
-from layover.values.run import (
+from layover.values.runs.audit import AuditRow
+from layover.values.runs.event import Event
+from layover.values.runs.run import (
     CallRecord,
     CallState,
     DecisionKind,

@@ -10,7 +10,7 @@ from layover.adapters.models.faults import from_event, invalid, page
 from layover.adapters.models.thoughts import Thoughts
 from layover.ports import Ids
 from layover.values.prompt import Delta, Reply, RequestedCall
-from layover.values.usage import Usage, tokens_said
+from layover.values.runs.usage import Usage, tokens_said
 
 FinishReason = Literal["stop", "length", "tool-calls", "content-filter"]
 Json = Mapping[str, Any]

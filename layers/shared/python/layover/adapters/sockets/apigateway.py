@@ -8,8 +8,8 @@ from functools import cache, partial
 from typing import Any
 
 from layover.adapters.aws import client, client_at
-from layover.adapters.journal.connections import TableConnections
-from layover.adapters.journal.dynamodb import DynamoTable
+from layover.adapters.journal.followers.connections import TableConnections
+from layover.adapters.journal.items.dynamodb import DynamoTable
 from layover.errors import RetryableError
 from layover.ports import SocketPorts
 from layover.ports.sockets import SocketGone, SocketUnsure

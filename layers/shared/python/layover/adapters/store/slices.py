@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from layover.values.compaction import Generation
+from layover.values.memory.compaction import Generation
 
 MOST = 64
 """Slices of one branch that are read at most: of each piece of a threshold there is one."""

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from layover.values.base import Json, Value
-from layover.values.context import StepUsage
+from layover.values.memory.context import StepUsage
 from layover.values.message import Message, Part, Role
 
 # An escaped NUL, but not an escaped backslash followed by "u0000".

@@ -10,20 +10,20 @@ from layover.adapters.store.postgres.codec import (
     load_message,
     load_messages,
 )
-from layover.adapters.store.postgres.compaction import (
+from layover.adapters.store.postgres.database import Database, Row
+from layover.adapters.store.postgres.memory.compaction import (
     compacted,
     compacted_of,
     gone,
     gone_of,
     place_window,
 )
-from layover.adapters.store.postgres.database import Database, Row
-from layover.adapters.store.postgres.entries import entries_of, find_entries
-from layover.adapters.store.postgres.notes import notes_of, read_notes, read_state, state_of
+from layover.adapters.store.postgres.memory.entries import entries_of, find_entries
+from layover.adapters.store.postgres.memory.notes import notes_of, read_notes, read_state, state_of
+from layover.adapters.store.postgres.memory.recall import recall, recalled_of, was_cut
 from layover.adapters.store.postgres.queries import Query, Statement, load
-from layover.adapters.store.postgres.recall import recall, recalled_of, was_cut
 from layover.adapters.store.postgres.usage import insert_usage
-from layover.values.context import TurnContext, TurnQuery, TurnRecord
+from layover.values.memory.context import TurnContext, TurnQuery, TurnRecord
 from layover.values.message import Message
 from layover.values.page import Page
 from layover.values.thread import ThreadHead

@@ -5,7 +5,7 @@ from typing import Literal
 
 from layover.adapters.store.postgres.codec import dump_usage
 from layover.adapters.store.postgres.queries import Statement, load
-from layover.values.context import StepUsage
+from layover.values.memory.context import StepUsage
 
 
 def insert_usage(

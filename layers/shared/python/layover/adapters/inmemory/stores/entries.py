@@ -1,0 +1,221 @@
+"""Episodic memory in memory, ranked as `sql/entries.sql` ranks."""
+
+from collections.abc import Iterator, Sequence
+
+from layover.adapters.inmemory.stores.tables import StoredEntry, StoredThread, Tables
+from layover.memory import ranking
+from layover.memory.episodic.search import entry_words
+from layover.memory.ranking import Candidate, Fused
+from layover.memory.words import words
+from layover.values.memory.context import IndexedText
+from layover.values.memory.entry import (
+    EntryPlace,
+    EntryQuery,
+    FoundEntries,
+    FoundEntry,
+    NewEntry,
+    SimilarEntries,
+    SimilarEntry,
+    StaleEntry,
+)
+from layover.values.message import Message
+
+_COMPARED = {"id", "content", "evidence", "verified", "created_at"}
+
+
+class InMemoryEntries:
+    """`ports.EntryStore`, over the threads that the entries come from."""
+
+    def __init__(self, threads: Tables) -> None:
+        self._taught = threads
+
+    async def find_entries(self, owner: str, query: EntryQuery) -> FoundEntries:
+        """The best ones by words and by vector; one with neither signal is not there."""
+        return found_entries(self._taught, owner, query)
+
+    async def similar_entries(
+        self,
+        owner: str,
+        agent: str,
+        vectors: Sequence[Sequence[float]],
+        model: str,
+        least: float,
+    ) -> SimilarEntries:
+        """For each vector the stored entries with at least this cosine, nearest first."""
+        scope = _newest(self._taught, owner, agent)[: ranking.MOST_ROWS]
+        near = [
+            SimilarEntry(**s.entry.model_dump(include=_COMPARED), place=place, cosine=cosine)
+            for place, vector in enumerate(vectors)
+            for s in scope
+            if (cosine := _cosine(s, vector, model)) is not None and cosine >= least
+        ]
+        near.sort(key=lambda s: (s.place, -s.cosine, s.id))
+        version = self._taught.shelf.entries_version(owner, agent)
+        return SimilarEntries(items=tuple(near), version=version)
+
+    async def list_entries(
+        self, owner: str, agent: str, limit: int, after: EntryPlace | None
+    ) -> tuple[FoundEntry, ...]:
+        """Newest first, from behind that place."""
+        listed = [s.entry for s in _newest(self._taught, owner, agent)]
+        if after is not None:
+            listed = [e for e in listed if (e.created_at, e.id) < (after.created_at, after.id)]
+        return tuple(_found(e) for e in listed[:limit])
+
+    async def delete_entry(self, owner: str, id: str) -> bool:
+        """Forget an entry, and those that it superseded."""
+        threads = self._taught.of(owner)
+        gone, found = {id}, any(id in t.entries for t in threads)
+        while more := {i for i, s in _all(threads) if s.superseded_by in gone} - gone:
+            gone |= more
+        for thread in threads:
+            thread.entries = {i: s for i, s in thread.entries.items() if i not in gone}
+        return found
+
+    async def stale_entries(
+        self,
+        owner: str,
+        agent: str,
+        model: str,
+        dimensions: int | None,
+        after_id: str,
+        limit: int,
+    ) -> tuple[StaleEntry, ...]:
+        """Entries of an agent without a vector of this model, by id."""
+        stale = [
+            StaleEntry(id=s.entry.id, content=s.entry.content)
+            for s in _newest(self._taught, owner, agent)
+            if s.entry.id > after_id and _is_stale(s.entry, model, dimensions)
+        ]
+        return tuple(sorted(stale, key=lambda e: e.id)[:limit])
+
+    async def put_entry_vectors(
+        self, owner: str, model: str, vectors: Sequence[tuple[str, tuple[float, ...]]]
+    ) -> None:
+        """Keep these vectors, each with an entry's id."""
+        made = dict(vectors)
+        for id, stored in _all(self._taught.of(owner)):
+            if id in made:
+                update = {"vector": made[id], "model": model}
+                stored.entry = stored.entry.model_copy(update=update)
+
+    async def stale_messages(
+        self,
+        owner: str,
+        agent: str,
+        model: str,
+        dimensions: int | None,
+        after_id: str,
+        limit: int,
+    ) -> tuple[Message, ...]:
+        """Messages that recall searches without a vector of this model, by id."""
+        stale = [
+            thread.messages[id]
+            for thread in self._taught.of(owner)
+            for id, kept in thread.texts.items()
+            if kept.text.agent == agent
+            and id > after_id
+            and _is_stale(kept.text, model, dimensions)
+        ]
+        return tuple(sorted(stale, key=lambda m: m.id)[:limit])
+
+
+def store_entries(threads: Tables, owner: str, entries: Sequence[NewEntry]) -> None:
+    """Keep what is new. What is remembered already stays as it is, unless somebody vouches for it only
+    now; what was superseded and is said again, later than what superseded it, holds again."""
+    for entry in entries:
+        same = _same(threads, owner, entry)
+        if same is not None:
+            where, stored = same
+            if not _takes_over(threads, owner, entry, stored):
+                continue
+            del where.entries[stored.entry.id]
+            entry = entry.model_copy(update={"id": stored.entry.id})
+        thread = threads.find(owner, entry.thread_id)
+        if thread is None:
+            continue
+        for _, old in _all(threads.of(owner)):
+            contradicted = old.entry.id in entry.supersedes and old.entry.agent == entry.agent
+            if contradicted and old.superseded_by is None:
+                old.superseded_by = entry.id
+        text = f"{entry.content} {entry.evidence}"
+        thread.entries[entry.id] = StoredEntry(entry, frozenset(words(text)))
+        threads.shelf.count_entry(owner, entry.agent)
+
+
+def _takes_over(threads: Tables, owner: str, entry: NewEntry, stored: StoredEntry) -> bool:
+    if stored.superseded_by is None:
+        return entry.verified and not stored.entry.verified
+    over = dict(_all(threads.of(owner))).get(stored.superseded_by)
+    return over is None or over.entry.created_at <= entry.created_at
+
+
+def free_superseded(threads: Tables, owner: str, gone: dict[str, StoredEntry]) -> None:
+    """What these entries superseded holds again, or is superseded by what superseded them."""
+    for _, stored in _all(threads.of(owner)):
+        while stored.superseded_by in gone:
+            stored.superseded_by = gone[stored.superseded_by].superseded_by
+
+
+def found_entries(threads: Tables, owner: str, query: EntryQuery) -> FoundEntries:
+    """The best entries of the scope."""
+    scope = [
+        s
+        for s in _newest(threads, owner, query.agent)
+        if query.not_thread is None or s.entry.thread_id != query.not_thread
+    ][: ranking.MOST_ROWS + 1]
+    cosines = [_cosine(s, query.vector, query.model) for s in scope]
+    candidates = [Candidate(s.words, c) for s, c in zip(scope, cosines, strict=True)]
+    scores = ranking.fused(entry_words(query.text), candidates)
+    best = [
+        _scored(s.entry, score, cosine, query)
+        for s, score, cosine in zip(scope, scores, cosines, strict=True)
+        if score.lexical > 0 or (cosine is not None and cosine >= query.least_cosine)
+    ]
+    best.sort(key=lambda e: (-(e.score or 0.0), query.now - e.created_at, e.id))
+    items = tuple(best[query.skip : query.skip + query.top_k])
+    return FoundEntries(items=items, cut=len(scope) > ranking.MOST_ROWS)
+
+
+def _all(threads: Sequence[StoredThread]) -> Iterator[tuple[str, StoredEntry]]:
+    return ((id, stored) for thread in threads for id, stored in list(thread.entries.items()))
+
+
+def _newest(threads: Tables, owner: str, agent: str) -> list[StoredEntry]:
+    stored = [s for _, s in _all(threads.of(owner))]
+    held = [s for s in stored if s.entry.agent == agent and s.superseded_by is None]
+    return sorted(held, key=lambda s: (s.entry.created_at, s.entry.id), reverse=True)
+
+
+def _same(threads: Tables, owner: str, entry: NewEntry) -> tuple[StoredThread, StoredEntry] | None:
+    return next(
+        (
+            (thread, s)
+            for thread in threads.of(owner)
+            for s in thread.entries.values()
+            if (s.entry.agent, s.entry.hash) == (entry.agent, entry.hash)
+        ),
+        None,
+    )
+
+
+def _cosine(stored: StoredEntry, vector: Sequence[float] | None, model: str | None) -> float | None:
+    entry = stored.entry
+    if vector is None or entry.vector is None or entry.model != model:
+        return None
+    return ranking.cosine(entry.vector, vector)
+
+
+def _is_stale(kept: NewEntry | IndexedText, model: str, dimensions: int | None) -> bool:
+    if kept.vector is None or kept.model != model:
+        return True
+    return dimensions is not None and len(kept.vector) != dimensions
+
+
+def _scored(entry: NewEntry, score: Fused, cosine: float | None, query: EntryQuery) -> FoundEntry:
+    bonus = ranking.recency(query.now - entry.created_at, query.half_life)
+    return _found(entry, score=score.own + bonus, text_score=score.lexical, vector_score=cosine)
+
+
+def _found(entry: NewEntry, **scores: float | None) -> FoundEntry:
+    return FoundEntry.model_validate({**entry.model_dump(), **scores})

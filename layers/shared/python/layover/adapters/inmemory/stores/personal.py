@@ -1,0 +1,114 @@
+"""All that is stored of one owner, in memory."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from layover.adapters.inmemory.stores.entries import free_superseded
+from layover.adapters.inmemory.stores.tables import StoredThread
+from layover.adapters.inmemory.stores.threads import InMemoryThreads
+from layover.clock import rfc3339
+from layover.ports.memory.personal import StoredKind
+from layover.values.page import Page
+
+_MESSAGE = {"id", "thread_id", "run_id", "parent_id", "role", "content", "created_at"}
+_GENERATION = {"number", "kind", "through_message_id", "active", "summary", "created_at"}
+_ENTRY = {
+    *("id", "agent", "content", "source", "evidence", "verified"),
+    *("created_at", "thread_id", "message_id"),
+}
+_USAGE = {
+    *("input_tokens", "output_tokens", "cached_input_tokens"),
+    *("reasoning_tokens", "cost_usd"),
+}
+
+
+class InMemoryPersonal:
+    """`ports.PersonalStore`, over the threads and all that hangs on them."""
+
+    def __init__(self, threads: InMemoryThreads) -> None:
+        self._all = threads
+
+    async def stored(
+        self,
+        owner: str,
+        kind: StoredKind,
+        cursor: str | None,
+        limit: int,
+        thread_id: str | None = None,
+    ) -> Page[dict[str, Any]]:
+        """A page of what is stored; the cursor counts."""
+        rows = list(self._rows(owner, kind, thread_id))
+        start = int(cursor or 0)
+        more = str(start + limit) if len(rows) - start >= limit else None
+        return Page[dict[str, Any]](items=tuple(rows[start : start + limit]), next_cursor=more)
+
+    async def forget(self, owner: str, until: datetime, late: datetime) -> None:
+        """From now on nothing reads what was made until then."""
+        for thread in self._all.of(owner):
+            if thread.head.created_at <= until:
+                await self._all.erase(owner, thread.head.id)
+        alive = {m.run_id for t in self._all.of(owner) for m in t.messages.values()}
+        for note in self._all.shelf.notes_of(owner):
+            made = note.created_at or until
+            if made <= until or (made <= late and note.run_id and note.run_id not in alive):
+                self._all.shelf.forget(owner, note.key)
+        for key, (_, row) in list(self._all.spent.items()):
+            if key[0] == owner and row.at <= until:
+                del self._all.spent[key]
+
+    async def drop(self, owner: str, until: datetime) -> bool:
+        """Delete the tombstones."""
+        self._all.drop(owner, until)
+        return False
+
+    async def expire_entries(self, owner: str, before: datetime) -> datetime | None:
+        """Delete what is older. Answers the time of the oldest that is left."""
+        for thread in self._all.of(owner):
+            old = {id: s for id, s in thread.entries.items() if s.entry.created_at < before}
+            thread.entries = {i: s for i, s in thread.entries.items() if i not in old}
+            free_superseded(self._all, owner, old)
+        left = [s.entry.created_at for t in self._all.of(owner) for s in t.entries.values()]
+        return min(left, default=None)
+
+    def _rows(
+        self, owner: str, kind: StoredKind, thread_id: str | None
+    ) -> Iterator[dict[str, Any]]:
+        if kind == "entries":
+            stored = {i: s for t in self._all.of(owner) for i, s in t.entries.items()}
+            for _, entry in sorted(stored.items()):
+                shown = entry.entry.model_dump(mode="json", include=_ENTRY)
+                yield {**shown, "superseded_by": entry.superseded_by}
+        elif kind == "notes":
+            notes = self._all.shelf.notes_of(owner)
+            for note in sorted(notes, key=lambda n: (n.key.kind, n.key.scope, n.key.key)):
+                yield {
+                    **note.key.model_dump(),
+                    **note.model_dump(mode="json", include={"value", "created_at", "updated_at"}),
+                }
+        elif kind == "usage":
+            for (whose, run_id, step), (of, row) in sorted(self._all.spent.items()):
+                if whose == owner:
+                    counts = row.usage.model_dump(include=_USAGE)
+                    about = {"run_id": run_id, "step": step, "kind": of, "agent": row.agent}
+                    yield {**about, "model": row.model, **counts, "at": rfc3339(row.at)}
+        elif thread_id is not None and (thread := self._all.find(owner, thread_id)):
+            yield from self._of_thread(owner, kind, thread)
+
+    def _of_thread(
+        self, owner: str, kind: StoredKind, thread: StoredThread
+    ) -> Iterator[dict[str, Any]]:
+        if kind == "messages":
+            depths = {id: len(thread.path(id)) for id in thread.messages}
+            for id in sorted(depths, key=lambda i: (thread.branches[i], depths[i])):
+                parent = {"parent_id": thread.parents[id]}
+                yield thread.messages[id].model_dump(mode="json", include=_MESSAGE) | parent
+        elif kind == "generations":
+            for stage in thread.stages.values():
+                shown = stage.generation.model_dump(mode="json", include=_GENERATION)
+                lines = [o.model_dump(mode="json") for o in stage.generation.observations]
+                yield {**shown, "observations": lines}
+        else:
+            log = self._all.shelf.attempts(owner, thread.head.id, limit=10**9)
+            for attempt in sorted(log, key=lambda a: (a.task, a.attempt)):
+                yield attempt.model_dump(mode="json")

@@ -1,0 +1,180 @@
+"""Semantic recall in memory, ranked as `sql/recall.sql` ranks."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from layover.adapters.inmemory.stores.tables import Kept, StoredThread, Tables
+from layover.memory import ranking
+from layover.memory.ranking import Candidate, Fused
+from layover.memory.semantic.query import query_words
+from layover.memory.words import words
+from layover.values.memory.context import (
+    IndexedText,
+    Recalled,
+    RecallQuery,
+    StepUsage,
+    TurnQuery,
+)
+from layover.values.message import Message
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One row of the scope, in the order of the conversation."""
+
+    message: Message
+    kept: Kept
+
+
+@dataclass(frozen=True)
+class _Match:
+    place: int
+    score: float
+    fused: Fused
+    cosine: float | None
+
+
+class InMemoryRecall:
+    """`ports.RecallStore`, over the threads that it searches."""
+
+    def __init__(self, threads: Tables) -> None:
+        self._searched = threads
+
+    async def index_messages(
+        self,
+        owner: str,
+        rows: Sequence[IndexedText],
+        run_id: str = "",
+        usage: Sequence[StepUsage] = (),
+    ) -> None:
+        """Keep texts for recall, with their vectors where they have one, and what these cost."""
+        if rows and self._searched.find(owner, rows[0].thread_id) is not None:
+            self._searched.spend(owner, run_id, usage, "background")
+        for row in rows:
+            thread = self._searched.find(owner, row.thread_id)
+            if thread is None or row.message_id not in thread.messages:
+                continue
+            if row.vector is not None or row.message_id not in thread.texts:
+                kept = Kept(row, frozenset(words(row.text)), frozenset(words(row.speaker or "")))
+                thread.texts[row.message_id] = kept
+
+    async def common_words(
+        self, owner: str, agent: str, thread_id: str | None, words: Sequence[str]
+    ) -> frozenset[str]:
+        """Those that more than a quarter of the texts of the scope have."""
+        threads = _threads(self._searched, owner, agent, thread_id)
+        texts = [kept.words for thread in threads for kept in thread.texts.values()]
+        found = {word: sum(word in text for text in texts) for word in words}
+        return frozenset(w for w, n in found.items() if n > 5 and n * 4 > len(texts))
+
+    async def recall(self, owner: str, query: RecallQuery) -> tuple[Recalled, ...]:
+        """The best matches with their neighbours, in the order of the conversation."""
+        return recalled(self._searched, owner, query)
+
+
+def recalled(
+    threads: Tables,
+    owner: str,
+    query: RecallQuery,
+    turn: TurnQuery | None = None,
+    shown_from: int = 0,
+) -> tuple[Recalled, ...]:
+    """What recall finds; in a turn, on the path of its input before `shown_from`."""
+    scope: list[list[_Row]] = []
+    newest = set(_texts(threads, owner, query)[: query.most_rows or ranking.MOST_ROWS])
+    for thread in _threads(threads, owner, query.agent, query.thread_id):
+        if turn is not None and thread.head.id == turn.head.id:
+            path = thread.path(turn.input.id)[:shown_from]
+        else:
+            leaf = thread.leaf()
+            path = thread.path(leaf.id) if leaf else []
+        rows = [
+            _Row(m, thread.texts[m.id]) for m in path if m.id in thread.texts and m.id in newest
+        ]
+        scope.append(rows)
+    found = [shown for shown in _shown(scope, query) if shown]
+    found.sort(key=lambda shown: (shown[0].message.created_at, shown[0].message.thread_id))
+    return tuple(r for shown in found for r in shown)
+
+
+def is_cut(threads: Tables, owner: str, query: RecallQuery) -> bool:
+    """Whether the scope has more texts than are searched."""
+    return len(_texts(threads, owner, query)) > (query.most_rows or ranking.MOST_ROWS)
+
+
+def _texts(threads: Tables, owner: str, query: RecallQuery) -> list[str]:
+    """Ids of all that is indexed of the scope, newest first."""
+    found = _threads(threads, owner, query.agent, query.thread_id)
+    times = {id: t.messages[id].created_at for t in found for id in t.texts if id in t.messages}
+    return sorted(times, key=times.__getitem__, reverse=True)
+
+
+def _threads(threads: Tables, owner: str, agent: str, thread_id: str | None) -> list[StoredThread]:
+    return [
+        t
+        for t in threads.of(owner)
+        if t.head.agent == agent and (thread_id is None or t.head.id == thread_id)
+    ]
+
+
+def _shown(scope: list[list[_Row]], query: RecallQuery) -> Iterator[list[Recalled]]:
+    """The matches and what stands beside them, thread by thread."""
+    rows = [row for thread in scope for row in thread]
+    matches = {m.place: m for m in _matches(scope, rows, query)}
+    begun = 0
+    for thread in scope:
+        places = range(begun, begun + len(thread))
+        yield [
+            _recalled(rows[place].message, matches.get(place), place)
+            for place in places
+            if any(
+                n in matches and n in places
+                for n in range(place - query.after, place + query.before + 1)
+            )
+        ]
+        begun += len(thread)
+
+
+def _recalled(message: Message, match: _Match | None, place: int) -> Recalled:
+    if match is None:
+        return Recalled(message=message, match=False, place=place)
+    return Recalled(
+        message=message,
+        match=True,
+        score=match.score,
+        text_score=match.fused.lexical,
+        vector_score=match.cosine,
+        place=place,
+    )
+
+
+def _matches(scope: list[list[_Row]], rows: list[_Row], query: RecallQuery) -> list[_Match]:
+    asked = query_words(query.text)
+    cosines = [_cosine(row.kept.text, query) for row in rows]
+    candidates = [Candidate(r.kept.words, c) for r, c in zip(rows, cosines, strict=True)]
+    scores = ranking.fused(asked, candidates)
+    found: list[_Match] = []
+    begun = 0
+    for thread in scope:
+        own = [0.0, *(f.own for f in scores[begun : begun + len(thread)]), 0.0]
+        for n, row in enumerate(thread, 1):
+            previous, after = own[n - 1], own[n + 1]
+            signal = own[n] + ranking.PREVIOUS_WEIGHT * previous + ranking.NEXT_WEIGHT * after
+            place = begun + n - 1
+            if signal > 0:
+                score = signal + _bonus(row, asked, query)
+                found.append(_Match(place, score, scores[place], cosines[place]))
+        begun += len(thread)
+    found.sort(key=lambda m: (-m.score, query.now - rows[m.place].message.created_at))
+    return found[: query.top_k]
+
+
+def _bonus(row: _Row, asked: list[str], query: RecallQuery) -> float:
+    named = ranking.SPEAKER_WEIGHT if row.kept.speaker & set(asked) else 0.0
+    return named + ranking.recency(query.now - row.message.created_at)
+
+
+def _cosine(text: IndexedText, query: RecallQuery) -> float | None:
+    if text.vector is None or query.vector is None or text.model != query.model:
+        return None
+    return ranking.cosine(text.vector, query.vector)

@@ -1,0 +1,149 @@
+"""What the stores in memory share: threads with all that hangs on them, what was spent, and notes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from layover.adapters.inmemory.stores.notes import Shelf
+from layover.values.memory.compaction import Compacted, Generation
+from layover.values.memory.context import IndexedText, StepUsage
+from layover.values.memory.entry import NewEntry
+from layover.values.message import Message, Role
+from layover.values.thread import ThreadHead
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A text with its words."""
+
+    text: IndexedText
+    words: frozenset[str]
+    speaker: frozenset[str]
+
+
+@dataclass
+class StoredEntry:
+    """An entry with its words."""
+
+    entry: NewEntry
+    words: frozenset[str]
+    superseded_by: str | None = None
+
+
+@dataclass
+class Stage:
+    """A generation, and the numbers of those whose observations a prompt shows with it."""
+
+    generation: Generation
+    chain: tuple[int, ...] = ()
+
+    def ends_on(self, path: Sequence[Message]) -> bool:
+        """Whether its last message is on this path."""
+        depth = self.generation.through_depth
+        return depth < len(path) and path[depth].id == self.generation.through_message_id
+
+
+@dataclass
+class StoredThread:
+    """A thread and what hangs on it. `parents`: message id -> the message that it was stored behind
+    (None: it begins a root)."""
+
+    head: ThreadHead
+    messages: dict[str, Message] = field(default_factory=dict)
+    parents: dict[str, str | None] = field(default_factory=dict)
+    snapshots: dict[str, dict[str, Any]] = field(default_factory=dict)
+    branches: dict[str, int] = field(default_factory=dict)
+    """Message id -> branch: the first child of a message goes on its branch, the others begin one."""
+    windows: dict[int, int] = field(default_factory=dict)
+    """Branch -> depth at which the window of its newest turn begins."""
+    texts: dict[str, Kept] = field(default_factory=dict)
+    """Message id -> what recall finds."""
+    entries: dict[str, StoredEntry] = field(default_factory=dict)
+    """What the thread taught, by id."""
+    stages: dict[int, Stage] = field(default_factory=dict)
+    """Generations by number, oldest first."""
+
+    def path(self, leaf_id: str) -> list[Message]:
+        """From the root to this message."""
+        path: list[Message] = []
+        at: str | None = leaf_id
+        while at is not None:
+            path.append(self.messages[at])
+            at = self.parents[at]
+        return path[::-1]
+
+    def add(self, chain: tuple[Message, ...]) -> None:
+        """Each behind the one before; what is there stays. A missing parent begins a root."""
+        before = chain[0].parent_id
+        for message in chain:
+            if message.id not in self.messages:
+                self.messages[message.id] = message
+                parent = before if before in self.messages else None
+                self.branches[message.id] = self._branch_behind(parent)
+                self.parents[message.id] = parent
+            before = message.id
+
+    def _branch_behind(self, parent: str | None) -> int:
+        taken = {self.branches[m] for m, p in self.parents.items() if p == parent}
+        if parent is None or self.branches[parent] in taken:
+            return max(self.branches.values(), default=-1) + 1
+        return self.branches[parent]
+
+    def window(self, input_id: str, least: int) -> int:
+        """Where the window before this input begins; it moves in steps (docs/behaviour.md#prompt-window)."""
+        path, branch = self.path(input_id)[:-1], self.branches[input_id]
+        start = self.windows.get(branch, 0)
+        shown = len(path) - start
+        if shown > least + least // 2 or (start > 0 and shown < least):
+            fitting = path[: max(0, len(path) - least + 1)]
+            users = [i for i, m in enumerate(fitting) if m.role is Role.USER]
+            start = self.windows[branch] = users[-1] if users else 0
+        return start
+
+    def place_window(self, input_id: str, compacted: Compacted) -> int:
+        """The window before this input begins behind what is compacted."""
+        shown = compacted.generation
+        start = self.windows[self.branches[input_id]] = shown.through_depth + 1 if shown else 0
+        return start
+
+    def leaf(self) -> Message | None:
+        """The newest message."""
+        return max(self.messages.values(), key=lambda m: (m.created_at, m.id), default=None)
+
+
+class Tables:
+    """One set of tables, which `InMemoryThreads` and `InMemoryMemory` read and write."""
+
+    def __init__(self) -> None:
+        self._threads: dict[tuple[str, str], StoredThread] = {}
+        self.spent: dict[tuple[str, str, str], tuple[str, StepUsage]] = {}
+        """(owner, run_id, step) -> kind (run | background) and usage."""
+        self.shelf = Shelf()
+        """Notes and states, which `InMemoryMemory` writes."""
+
+    def find(self, owner: str, thread_id: str) -> StoredThread | None:
+        """What is stored of a thread that was not erased."""
+        thread = self._threads.get((owner, thread_id))
+        return None if thread is None or thread.head.deleted else thread
+
+    def of(self, owner: str) -> list[StoredThread]:
+        """The threads of an owner that were not erased."""
+        return [t for (o, _), t in self._threads.items() if o == owner and not t.head.deleted]
+
+    def spend(self, owner: str, run_id: str, usage: Sequence[StepUsage], kind: str) -> None:
+        """Keep what was spent, each row once."""
+        for row in usage:
+            self.spent.setdefault((owner, run_id, row.step), (kind, row))
+
+    def set_title(self, owner: str, thread_id: str, title: str) -> None:
+        """Name a thread that has no title yet."""
+        thread = self.find(owner, thread_id)
+        if thread is not None and thread.head.title is None:
+            thread.head = thread.head.model_copy(update={"title": title})
+
+    def drop(self, owner: str, until: datetime) -> None:
+        """Delete the tombstones of threads that were made until then."""
+        for (o, id), thread in list(self._threads.items()):
+            if o == owner and thread.head.deleted and thread.head.created_at <= until:
+                del self._threads[o, id]

@@ -1,0 +1,175 @@
+"""Threads in memory, with the semantics of the Postgres store and nothing that outlives the process."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from layover.adapters.inmemory.stores.compaction import compacted_for
+from layover.adapters.inmemory.stores.entries import found_entries, free_superseded
+from layover.adapters.inmemory.stores.recall import is_cut, recalled
+from layover.adapters.inmemory.stores.tables import StoredThread, Tables
+from layover.adapters.store.cursor import decode_cursor, encode_cursor
+from layover.values.memory.context import (
+    Recalled,
+    ThreadState,
+    TurnContext,
+    TurnQuery,
+    TurnRecord,
+)
+from layover.values.memory.entry import FoundEntries
+from layover.values.message import Message, Role
+from layover.values.page import Page
+from layover.values.thread import ThreadHead
+
+_UNKNOWN = datetime.fromtimestamp(0, UTC)
+
+
+class InMemoryThreads(Tables):
+    """`ports.ThreadStore`."""
+
+    async def owners(self, after: str, limit: int) -> tuple[str, ...]:
+        """`ports.entries.Owners`."""
+        return tuple(sorted({o for o, _ in self._threads if o > after})[:limit])
+
+    async def open_turn(self, query: TurnQuery) -> TurnContext:
+        """Write the thread and the input, read the history before it. Empty where the thread is gone."""
+        thread = self._upsert(query.head)
+        if thread is None:
+            return TurnContext()
+        thread.add((query.input,))
+        self.spend(query.head.owner, query.run_id, query.usage, "background")
+        path = thread.path(query.input.id)[:-1]
+        compacted = compacted_for(thread, query, query.compaction) if query.compaction else None
+        if compacted is not None:
+            start = thread.place_window(query.input.id, compacted)
+        else:
+            start = _window(thread, query, path)
+        owner, state = query.head.owner, ThreadState()
+        if query.thread_state:
+            state = self.shelf.state(owner, query.head.id)
+        return TurnContext(
+            history=tuple(path[start:]),
+            window_depth=start,
+            notes=tuple(self.shelf.note(owner, key) for key in query.notes),
+            state=state,
+            recalled=self._recalled(query, min(start, len(path))),
+            recall_cut=query.recall is not None and is_cut(self, owner, query.recall),
+            entries=found_entries(self, owner, query.entries) if query.entries else FoundEntries(),
+            compacted=compacted,
+            gone=tuple(id for id in query.pinned if not self._shows(owner, id)),
+        )
+
+    def _shows(self, owner: str, id: str) -> bool:
+        return any(id in thread.messages or id in thread.entries for thread in self.of(owner))
+
+    def _recalled(self, query: TurnQuery, start: int) -> tuple[Recalled, ...]:
+        if query.recall is None:
+            return ()
+        start = -1 if query.recall.whole_path else start
+        return recalled(self, query.head.owner, query.recall, query, start)
+
+    async def save_turn(self, record: TurnRecord) -> None:
+        """Write input, response, usage and tree of a run. Nothing where the thread is gone."""
+        thread = self._upsert(record.head)
+        if thread is None:
+            return
+        thread.add((record.input, *record.response))
+        self.spend(record.head.owner, record.run.id, record.usage, "run")
+        if record.snapshot is not None:
+            thread.snapshots[record.run.id] = record.snapshot
+
+    async def messages(
+        self, owner: str, thread_id: str, leaf_id: str, limit: int, cursor: str | None
+    ) -> Page[Message] | None:
+        """A page of the branch that ends in `leaf_id`, oldest first; None: there is no such message."""
+        after = decode_cursor(cursor)
+        thread = self.find(owner, thread_id)
+        if thread is None or leaf_id not in thread.messages:
+            return None
+        path, last = thread.path(leaf_id), after + limit
+        more = last < len(path) - 1
+        return Page[Message](
+            items=tuple(path[after + 1 : last + 1]),
+            next_cursor=encode_cursor(last) if more else None,
+        )
+
+    async def message(self, owner: str, thread_id: str, message_id: str) -> Message | None:
+        """One message of this thread."""
+        thread = self.find(owner, thread_id)
+        return thread.messages.get(message_id) if thread else None
+
+    async def head(self, owner: str, thread_id: str) -> ThreadHead | None:
+        """The thread's head, `deleted` where it was erased."""
+        thread = self._threads.get((owner, thread_id))
+        if thread is None:
+            return None
+        leaf = thread.leaf()
+        if leaf is None:
+            return thread.head
+        return thread.head.model_copy(
+            update={
+                "leaf_id": leaf.id,
+                "last_created_at": leaf.created_at,
+                "updated_at": max(thread.head.updated_at, leaf.created_at),
+            }
+        )
+
+    async def heads(self, owner: str) -> tuple[ThreadHead, ...]:
+        """All heads of an owner, newest first."""
+        found = [await self.head(o, id) for o, id in list(self._threads) if o == owner]
+        heads = [h for h in found if h is not None and not h.deleted]
+        return tuple(sorted(heads, key=lambda h: h.updated_at, reverse=True))
+
+    async def erase(self, owner: str, thread_id: str) -> None:
+        """Leave a tombstone and nothing else."""
+        thread = self._threads.get((owner, thread_id))
+        agent = "" if thread is None else thread.head.agent
+        at = _UNKNOWN if thread is None else thread.head.created_at
+        tombstone = ThreadHead(
+            id=thread_id, owner=owner, agent=agent, created_at=at, updated_at=at, deleted=True
+        )
+        self._threads[owner, thread_id] = StoredThread(tombstone)
+        free_superseded(self, owner, thread.entries if thread else {})
+        self.shelf.erase(owner, thread_id)
+
+    def _upsert(self, head: ThreadHead) -> StoredThread | None:
+        if head.deleted:
+            return None
+        thread = self._threads.get((head.owner, head.id))
+        if thread is None:
+            thread = self._threads[head.owner, head.id] = StoredThread(_known(head))
+        elif thread.head.deleted:
+            return None
+        elif head.updated_at >= thread.head.updated_at:
+            title = thread.head.title if head.title is None else head.title
+            thread.head = thread.head.model_copy(
+                update={"title": title, "metadata": head.metadata, "updated_at": head.updated_at}
+            )
+        return thread
+
+
+def _window(thread: StoredThread, query: TurnQuery, path: Sequence[Message]) -> int:
+    """Where the window begins without a compaction mode, of these messages before the input. A token
+    buffer has the newest turn whole."""
+    if query.pinned_depth is not None:
+        start = query.pinned_depth
+    elif query.max_messages is not None:
+        start = 0
+    else:
+        start = thread.window(query.input.id, query.window)
+    if query.max_messages is None:
+        return start
+    users = [depth for depth, m in enumerate(path) if m.role is Role.USER]
+    return min(max(start, len(path) - query.max_messages), *users[-1:], len(path))
+
+
+def _known(head: ThreadHead) -> ThreadHead:
+    """What the store keeps of a head: not who runs in it."""
+    return ThreadHead(
+        id=head.id,
+        owner=head.owner,
+        agent=head.agent,
+        title=head.title,
+        metadata=head.metadata,
+        created_at=head.created_at,
+        updated_at=head.updated_at,
+    )

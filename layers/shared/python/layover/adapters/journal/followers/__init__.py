@@ -1,0 +1,1 @@
+"""Who follows a run by socket."""

@@ -1,0 +1,209 @@
+"""Tickets, connections and lines (`ports.Connections`) in the journal's table.
+
+A ticket's text carries its owner's hash, so that its key can be made from the text alone. A connection's
+key has no owner: `$disconnect` knows nothing but API Gateway's id, which no caller can choose."""
+
+import secrets
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+
+from layover.adapters.journal.items.table import (
+    Above,
+    Action,
+    Check,
+    ConditionFailed,
+    Delete,
+    Equals,
+    Exists,
+    Item,
+    Missing,
+    Put,
+    Table,
+    TransactionFailed,
+    Update,
+    all_of,
+)
+from layover.adapters.journal.leases import TableLeases
+from layover.clock import from_rfc3339, rfc3339
+from layover.errors import NotFound
+from layover.keys import CONNECTION, META, Keys, connection_key, subscription_key, ticket_key
+from layover.values.socket import Claim, Connection, Held, Line, Ticket
+
+_TICKET = "TICKET"
+_CONNECTIONS = "C#"
+"""Of the owner's index."""
+_PAGE = 100
+
+
+class TableConnections:
+    """`Connections`: DynamoDB with `DynamoTable`, memory with `MemoryTable`."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._leases = TableLeases(table)
+
+    async def put_ticket(self, ticket: Ticket) -> None:
+        """See `ports.Connections`."""
+        item = {
+            "owner": ticket.owner,
+            "until": rfc3339(ticket.expires_at),
+            "token_until": _time(ticket.token_expires_at),
+            "expires": int(ticket.expires_at.timestamp()) + 1,
+        }
+        await self._table.write(Put(ticket_key(ticket.text), _TICKET, item))
+
+    async def redeem(self, text: str, now: datetime) -> Ticket | None:
+        """See `ports.Connections`. One conditional delete: TTL deletion is late."""
+        alive = all_of(Exists("pk"), Above("until", rfc3339(now)))
+        try:
+            old = await self._table.write(Delete(ticket_key(text), _TICKET, when=alive))
+        except ConditionFailed:
+            return None
+        assert old is not None
+        return Ticket(
+            text=text,
+            owner=old["owner"],
+            expires_at=from_rfc3339(old["until"]),
+            token_expires_at=_moment(old.get("token_until")),
+        )
+
+    async def open(self, connection: Connection) -> None:
+        """See `ports.Connections`. One whose token expires is watched by the sweeper."""
+        until = _time(connection.token_expires_at)
+        item = {
+            "id": connection.id,
+            "owner": connection.owner,
+            "token_until": until,
+            "ends_at": rfc3339(connection.ends_at),
+            "expires": int(connection.ends_at.timestamp()),
+            "gsi2pk": Keys(connection.owner).watch(connection.id) if until else None,
+            "gsi2sk": until,
+            "gsi1pk": Keys(connection.owner).partition,
+            "gsi1sk": f"{_CONNECTIONS}{connection.id}",
+        }
+        await self._table.write(Put(connection_key(connection.id), CONNECTION, item))
+
+    async def get(self, connection_id: str) -> Connection | None:
+        """See `ports.Connections`."""
+        item = await self._item(connection_id)
+        return None if item is None else _connection(item)
+
+    async def of(self, owner: str) -> list[str]:
+        """See `ports.Connections`."""
+        ids: list[str] = []
+        after: str | None = None
+        while True:
+            found = await self._table.query_index(
+                Keys(owner).partition, _CONNECTIONS, limit=_PAGE, forward=True, after=after
+            )
+            ids += [item["id"] for item in found]
+            if len(found) < _PAGE:
+                return ids
+            after = found[-1]["gsi1sk"]
+
+    async def close(self, connection_id: str) -> None:
+        """See `ports.Connections`. The connection itself goes last, once it follows nothing: whoever
+        closes again finds what is left, also what it began to follow meanwhile."""
+        while (item := await self._item(connection_id)) is not None:
+            for run_id in item.get("runs", ()):
+                await self.unsubscribe(Line(item["owner"], run_id, connection_id))
+            with suppress(ConditionFailed):
+                alone = Delete(connection_key(connection_id), CONNECTION, when=Missing("runs"))
+                await self._table.write(alone)
+            await self._leases.give_back(_connection(item).lease)
+
+    async def subscribe(self, line: Line, token_expires_at: datetime | None, after: int) -> bool:
+        """See `ports.Connections`. The run's number of subscriptions is part of every condition of
+        its writers: none of them misses a new one."""
+        item = {"sent": after, "token_until": _time(token_expires_at)}
+        connection = connection_key(line.connection_id)
+        actions: list[Action] = [
+            Put(_run(line), _line(line), item, when=Missing("claim")),
+            Update(
+                _run(line),
+                META,
+                add={"subscribed": 1},
+                include={"sockets": line.connection_id},
+                when=Exists("pk"),
+            ),
+            Update(connection, CONNECTION, include={"runs": line.run_id}, when=Exists("pk")),
+        ]
+        try:
+            await self._table.transact(actions, secrets.token_hex(16))
+        except TransactionFailed as failure:
+            if failure.failed.keys() & {1, 2}:
+                raise NotFound("the run or the connection is gone", run_id=line.run_id) from failure
+            return False
+        return True
+
+    async def unsubscribe(self, line: Line) -> None:
+        """See `ports.Connections`."""
+        await self._table.write(Delete(_run(line), _line(line)))
+        await self.forget(line)
+
+    async def forget(self, line: Line) -> None:
+        """See `ports.Connections`. Nothing is forgotten of a line that is there again."""
+        connection = connection_key(line.connection_id)
+        for known in (
+            Update(_run(line), META, exclude={"sockets": line.connection_id}, when=Exists("pk")),
+            Update(connection, CONNECTION, exclude={"runs": line.run_id}, when=Exists("pk")),
+        ):
+            gone = Check(_run(line), _line(line), Missing("pk"))
+            with suppress(TransactionFailed):
+                await self._table.transact([gone, known], secrets.token_hex(16))
+
+    async def claim(self, line: Line, now: datetime) -> Claim | Held | None:
+        """See `ports.Connections`."""
+        me = secrets.token_hex(8)
+        free = all_of(Exists("pk"), Missing("claim"))
+        changes = {"claim": me, "claimed_at": rfc3339(now)}
+        try:
+            item = await self._table.write(Update(_run(line), _line(line), set=changes, when=free))
+        except ConditionFailed as failure:
+            item = failure.old
+        if item is None:
+            return None
+        if item["claim"] != me:
+            return Held(from_rfc3339(item["claimed_at"]))
+        return Claim(line, me, item["sent"], _moment(item.get("token_until")))
+
+    async def release(self, claim: Claim, sent: int) -> bool:
+        """See `ports.Connections`."""
+        changes = {"sent": sent, "claim": None, "claimed_at": None}
+        mine = Equals("claim", claim.id)
+        try:
+            await self._table.write(
+                Update(_run(claim.line), _line(claim.line), set=changes, when=mine)
+            )
+        except ConditionFailed:
+            return False
+        return True
+
+    async def _item(self, connection_id: str) -> Item | None:
+        return await self._table.get(connection_key(connection_id), CONNECTION)
+
+
+def _connection(item: Item) -> Connection:
+    return Connection(
+        id=item["id"],
+        owner=item["owner"],
+        token_expires_at=_moment(item.get("token_until")),
+        ends_at=from_rfc3339(item["ends_at"]),
+    )
+
+
+def _run(line: Line) -> str:
+    return Keys(line.owner).run(line.run_id)
+
+
+def _line(line: Line) -> str:
+    return subscription_key(line.connection_id)
+
+
+def _time(moment: datetime | None) -> str | None:
+    return rfc3339(moment) if moment else None
+
+
+def _moment(text: Any) -> datetime | None:
+    return from_rfc3339(text) if text else None

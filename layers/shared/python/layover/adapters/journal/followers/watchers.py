@@ -1,0 +1,60 @@
+"""Who follows a run by socket, as far as one writer of its log knows.
+
+A subscription raises a number in META. Every transaction of a writer has the number that it knows in its
+condition on META, so that none goes by a subscription unseen: it costs no request of its own. Between
+transactions the writer's look at the cancel flag shows the number."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from layover.adapters.journal.items.table import Action, Item, TransactionFailed, all_of, same
+from layover.keys import META, Keys
+from layover.ports.sockets import EventSink
+from layover.values.runs.run import RunMeta
+
+
+class Watchers:
+    """The connections that one writer tells `sink` of."""
+
+    def __init__(self, sink: EventSink, meta: RunMeta) -> None:
+        self._sink = sink
+        self._owner, self._run_id = meta.owner, meta.id
+        self._pk = Keys(meta.owner).run(meta.id)
+        self._number, self._connections = meta.subscribed, meta.sockets
+        # What an earlier writer put and did not live to send.
+        self.wrote()
+
+    def wrote(self) -> None:
+        """The log has new events."""
+        if self._connections:
+            self._sink.told(self._owner, self._run_id, self._connections)
+
+    def saw(self, item: Item) -> None:
+        """META, as it is now."""
+        number = int(item.get("subscribed", 0))
+        is_new = number != self._number
+        self._number, self._connections = number, frozenset(item.get("sockets", ()))
+        if is_new:
+            self.wrote()
+
+    def guarded(self, actions: Sequence[Action]) -> list[Action]:
+        """The actions, under the condition that nobody subscribed since."""
+        return [self._guarded(each) if self._is_meta(each) else each for each in actions]
+
+    def learned(self, actions: Sequence[Action], failure: TransactionFailed) -> bool:
+        """Whether it failed because somebody subscribed: the same actions may pass now."""
+        for index, old in failure.failed.items():
+            if self._is_meta(actions[index]) and old is not None:
+                if old.get("subscribed", 0) == self._number:
+                    return False
+                self.saw(old)
+                return True
+        return False
+
+    def _is_meta(self, action: Action) -> bool:
+        return action.pk == self._pk and action.sk == META
+
+    def _guarded(self, action: Action) -> Action:
+        unseen = same("subscribed", self._number or None)
+        when = all_of(action.when, unseen) if action.when is not None else unseen
+        return replace(action, when=when)

@@ -1,0 +1,311 @@
+"""The table on DynamoDB. One boto3 client per environment; calls go through threads."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from layover.adapters.journal.items.table import (
+    Above,
+    Action,
+    AllOf,
+    AnyOf,
+    Below,
+    Check,
+    Condition,
+    ConditionFailed,
+    Delete,
+    Differs,
+    Equals,
+    Exists,
+    Item,
+    Missing,
+    Put,
+    Shorter,
+    TransactionFailed,
+    Update,
+    Write,
+    elements,
+)
+from layover.errors import RetryableError
+
+if TYPE_CHECKING:
+    from types_boto3_dynamodb import DynamoDBClient
+
+_INDEX = "gsi1"
+_WATCH = "gsi2"
+_CONFLICTS = 12
+"""A conflict with another transaction is no failed condition: try again with jitter."""
+
+
+class DynamoTable:
+    """`Table` over one DynamoDB table (`layover.adapters.journal.items.schema`)."""
+
+    def __init__(
+        self,
+        client: "Callable[[], DynamoDBClient]",
+        name: str,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._client = client
+        self._name = name
+        self._sleep = sleep
+
+    async def get(self, pk: str, sk: str) -> Item | None:
+        """One item, consistent."""
+        answer = await self._call(
+            "get_item", TableName=self._name, Key=_key(pk, sk), ConsistentRead=True
+        )
+        return _read(answer["Item"]) if "Item" in answer else None
+
+    async def query(
+        self, pk: str, low: str, high: str, *, limit: int | None = None, forward: bool = True
+    ) -> list[Item]:
+        """Items with low <= sk <= high, consistent, all pages up to `limit`."""
+        return await self._pages(
+            limit,
+            KeyConditionExpression="pk = :p AND sk BETWEEN :l AND :h",
+            ExpressionAttributeValues=_write({":p": pk, ":l": low, ":h": high}),
+            ScanIndexForward=forward,
+            ConsistentRead=True,
+        )
+
+    async def query_index(
+        self, partition: str, prefix: str, *, limit: int, forward: bool, after: str | None
+    ) -> list[Item]:
+        """Items of the owner's index; eventually consistent."""
+        low, high = prefix, prefix + "\uffff"
+        if after is not None:
+            # A caller's cursor may be made up: it never leads out of the prefix.
+            low, high = (max(low, after), high) if forward else (low, min(high, after))
+        if low > high:
+            return []
+        found = await self._pages(
+            limit + 1,
+            IndexName=_INDEX,
+            KeyConditionExpression="gsi1pk = :p AND gsi1sk BETWEEN :l AND :h",
+            ExpressionAttributeValues=_write({":p": partition, ":l": low, ":h": high}),
+            ScanIndexForward=forward,
+        )
+        return [i for i in found if i["gsi1sk"] != after][:limit]
+
+    async def due(self, partition: str, until: str, limit: int) -> list[tuple[str, str]]:
+        """Keys in the watch index with a sort key <= `until`; eventually consistent."""
+        found = await self._pages(
+            limit,
+            IndexName=_WATCH,
+            KeyConditionExpression="gsi2pk = :p AND gsi2sk <= :u",
+            ExpressionAttributeValues=_write({":p": partition, ":u": until}),
+        )
+        return [(i["pk"], i["sk"]) for i in found]
+
+    async def behind(self, partition: str, after: str, limit: int) -> list[tuple[str, str, str]]:
+        """Places in a partition of the watch index behind `after`; eventually consistent."""
+        found = await self._pages(
+            limit,
+            IndexName=_WATCH,
+            KeyConditionExpression="gsi2pk = :p AND gsi2sk > :a",
+            # DynamoDB takes no empty key.
+            ExpressionAttributeValues=_write({":p": partition, ":a": after or " "}),
+        )
+        return [(i["gsi2sk"], i["pk"], i["sk"]) for i in found]
+
+    async def write(self, action: Write) -> Item | None:
+        """One conditional write."""
+        operation = {Put: "put_item", Update: "update_item", Delete: "delete_item"}[type(action)]
+        arguments = self._arguments(action)
+        if isinstance(action, Update):
+            arguments["ReturnValues"] = "ALL_NEW"
+        if isinstance(action, Delete):
+            arguments["ReturnValues"] = "ALL_OLD"
+        answer = await self._settled(operation, **arguments)
+        return _read(answer["Attributes"]) if "Attributes" in answer else None
+
+    async def transact(self, actions: Sequence[Action], token: str) -> None:
+        """One TransactWriteItems, repeated on conflicts with other transactions."""
+        names = {Put: "Put", Update: "Update", Delete: "Delete", Check: "ConditionCheck"}
+        items = [{names[type(a)]: self._arguments(a)} for a in actions]
+        await self._settled("transact_write_items", TransactItems=items, ClientRequestToken=token)
+
+    async def _settled(self, operation: str, **arguments: Any) -> dict[str, Any]:
+        for attempt in range(_CONFLICTS):
+            try:
+                return await self._call(operation, **arguments)
+            except _Conflict:
+                await self._sleep(random.uniform(0, min(1.0, 0.01 * 2**attempt)))
+        raise RetryableError("the journal is busy: other transactions kept touching the same items")
+
+    def _arguments(self, action: Action) -> dict[str, Any]:
+        arguments: dict[str, Any] = {"TableName": self._name}
+        expression = _Expression()
+        if isinstance(action, Put):
+            item = {"pk": action.pk, "sk": action.sk, **action.item}
+            arguments["Item"] = _write(item)
+        else:
+            arguments["Key"] = _key(action.pk, action.sk)
+        if isinstance(action, Update):
+            arguments["UpdateExpression"] = expression.update(action)
+        if action.when is not None:
+            arguments["ConditionExpression"] = expression.condition(action.when)
+            arguments["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
+        if expression.names:
+            arguments["ExpressionAttributeNames"] = expression.names
+        if expression.values:
+            arguments["ExpressionAttributeValues"] = _write(expression.values)
+        return arguments
+
+    async def _pages(self, limit: int | None, **arguments: Any) -> list[Item]:
+        found: list[Item] = []
+        while True:
+            if limit is not None:
+                arguments["Limit"] = limit - len(found)
+            answer = await self._call("query", TableName=self._name, **arguments)
+            found += [_read(i) for i in answer["Items"]]
+            last = answer.get("LastEvaluatedKey")
+            if last is None or (limit is not None and len(found) >= limit):
+                return found
+            arguments["ExclusiveStartKey"] = last
+
+    async def _call(self, operation: str, **arguments: Any) -> dict[str, Any]:
+        """One request in a thread; the provider's errors become ours."""
+        return await asyncio.to_thread(_request, self._client, operation, arguments)
+
+
+class _Conflict(Exception):
+    """TransactionConflict."""
+
+
+def _request(
+    client: "Callable[[], DynamoDBClient]", operation: str, arguments: Mapping[str, Any]
+) -> dict[str, Any]:
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        answer: dict[str, Any] = getattr(client(), operation)(**arguments)
+        return answer
+    except ClientError as error:
+        raise _translated(error.response) from error
+    except BotoCoreError as error:
+        raise RetryableError(f"the journal did not answer: {type(error).__name__}") from error
+
+
+def _translated(response: Mapping[str, Any]) -> Exception:
+    code = response.get("Error", {}).get("Code", "")
+    if code == "ConditionalCheckFailedException":
+        old = response.get("Item")
+        return ConditionFailed(_read(old) if old else None)
+    if code == "TransactionCanceledException":
+        reasons = response.get("CancellationReasons", [])
+        failed = {
+            i: _read(r["Item"]) if r.get("Item") else None
+            for i, r in enumerate(reasons)
+            if r.get("Code") == "ConditionalCheckFailed"
+        }
+        return TransactionFailed(failed) if failed else _Conflict()
+    if code in ("TransactionConflictException", "TransactionInProgressException"):
+        return _Conflict()
+    return RetryableError(f"the journal answered {code or 'an error without a code'}")
+
+
+class _Expression:
+    """Collects the names and values of one action's expressions."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, str] = {}
+        self.values: dict[str, Any] = {}
+
+    def update(self, action: Update) -> str:
+        clauses = {
+            "SET": [
+                *(f"{self._n(k)} = {self._v(v)}" for k, v in action.set.items() if v is not None),
+                *(self._appended(k, v) for k, v in action.append.items()),
+            ],
+            "REMOVE": [self._n(k) for k, v in action.set.items() if v is None],
+            "ADD": [
+                *(f"{self._n(k)} {self._v(v)}" for k, v in action.add.items()),
+                *(f"{self._n(k)} {self._v(elements(v))}" for k, v in action.include.items()),
+            ],
+            "DELETE": [f"{self._n(k)} {self._v({v})}" for k, v in action.exclude.items()],
+        }
+        return " ".join(f"{word} {', '.join(parts)}" for word, parts in clauses.items() if parts)
+
+    def _appended(self, name: str, last: str) -> str:
+        n = self._n(name)
+        return f"{n} = list_append(if_not_exists({n}, {self._v([])}), {self._v([last])})"
+
+    def condition(self, condition: Condition) -> str:
+        match condition:
+            case AllOf(parts):
+                return "(" + " AND ".join(self.condition(p) for p in parts) + ")"
+            case AnyOf(parts):
+                return "(" + " OR ".join(self.condition(p) for p in parts) + ")"
+            case Missing(name):
+                return f"attribute_not_exists({self._n(name)})"
+            case Exists(name):
+                return f"attribute_exists({self._n(name)})"
+            case Equals(name, value):
+                return f"{self._n(name)} = {self._v(value)}"
+            case Differs(name, value):
+                n = self._n(name)
+                return f"(attribute_not_exists({n}) OR {n} <> {self._v(value)})"
+            case Below(name, value):
+                return f"{self._n(name)} < {self._v(value)}"
+            case Above(name, value):
+                return f"{self._n(name)} > {self._v(value)}"
+            case Shorter(name, size):
+                n = self._n(name)
+                return f"(attribute_not_exists({n}) OR size({n}) < {self._v(size)})"
+
+    def _n(self, name: str) -> str:
+        self.names[f"#{name}"] = name
+        return f"#{name}"
+
+    def _v(self, value: Any) -> str:
+        key = f":v{len(self.values)}"
+        self.values[key] = value
+        return key
+
+
+def _key(pk: str, sk: str) -> dict[str, Any]:
+    return {"pk": {"S": pk}, "sk": {"S": sk}}
+
+
+def _write(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: _to_attribute(v) for k, v in item.items() if v is not None}
+
+
+def _to_attribute(value: Any) -> dict[str, Any]:
+    match value:
+        case bool():
+            return {"BOOL": value}
+        case str():
+            return {"S": value}
+        case int():
+            return {"N": str(value)}
+        case bytes():
+            return {"B": value}
+        case set() | frozenset():
+            if not value:
+                raise ValueError("a set without elements cannot be stored")
+            return {"SS": sorted(value)}
+        case list() | tuple():
+            return {"L": [_to_attribute(v) for v in value]}
+    raise TypeError(f"the journal does not store {type(value).__name__}")
+
+
+def _read(item: Mapping[str, Any]) -> Item:
+    return {k: _from_attribute(v) for k, v in item.items()}
+
+
+def _from_attribute(attribute: Mapping[str, Any]) -> Any:
+    [(kind, value)] = attribute.items()
+    match kind:
+        case "N":
+            return int(value)
+        case "B":
+            return bytes(value)
+        case "SS":
+            return set(value)
+        case "L":
+            return [_from_attribute(v) for v in value]
+    return value

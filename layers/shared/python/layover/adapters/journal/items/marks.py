@@ -1,0 +1,35 @@
+"""Marks: items that lead to where something is. A mark that leads to nothing does no harm."""
+
+from datetime import datetime, timedelta
+
+from layover.adapters.journal.items.table import Put, Table
+from layover.keys import mark_key
+from layover.ports import Clock
+
+_AGAIN = timedelta(days=1)
+"""A process that lives long writes its marks anew: they expire."""
+
+
+class Marks:
+    """Written before what they lead to, and once a process and day: many decisions share one."""
+
+    def __init__(self, table: Table, clock: Clock) -> None:
+        self._table = table
+        self._clock = clock
+        self._written: dict[tuple[str, str], datetime] = {}
+
+    async def put(self, pk: str, name: str, kept: timedelta) -> None:
+        """Leave a mark that stays for so long."""
+        now = self._clock.now()
+        last = self._written.get((pk, name))
+        if last is not None and last <= now < last + _AGAIN:
+            return
+        expires = int((now + kept + _AGAIN).timestamp())
+        await self._table.write(Put(pk, mark_key(name), {"name": name, "expires": expires}))
+        self._written[pk, name] = now
+
+    async def names(self, pk: str, low: str = "", high: str = "~") -> list[str]:
+        """Marks of a partition with low <= name <= high, in order."""
+        now = int(self._clock.now().timestamp())
+        found = await self._table.query(pk, mark_key(low), mark_key(high))
+        return [str(item["name"]) for item in found if item["expires"] > now]

@@ -1,0 +1,209 @@
+"""Items of the table <-> values. What conditions look at is an attribute of its own; the rest is a body."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from layover.adapters.journal.items.table import Item
+from layover.clock import from_rfc3339, rfc3339
+from layover.keys import Keys
+from layover.values.message import Message
+from layover.values.runs.decision import Vote
+from layover.values.runs.run import (
+    CallRecord,
+    Decision,
+    ErrorInfo,
+    FinishReason,
+    Outcome,
+    RunMeta,
+    Status,
+    StepRecord,
+)
+from layover.values.runs.usage import Usage
+from layover.values.thread import ThreadHead
+
+_CALL_ATTRIBUTES = {
+    "state",
+    "opener",
+    "attempt",
+    "token",
+    "unpublished",
+    "decision",
+    "votes",
+    "voted",
+    "key",
+    "run_id",
+}
+
+
+def head_item(keys: Keys, head: ThreadHead) -> dict[str, Any]:
+    """Attributes of `THREAD#id / HEAD`."""
+    return {
+        "id": head.id,
+        "owner": head.owner,
+        "agent": head.agent,
+        "title": head.title,
+        "metadata": json.dumps(head.metadata),
+        "created_at": rfc3339(head.created_at),
+        "updated_at": rfc3339(head.updated_at),
+        "leaf_id": head.leaf_id,
+        "last_created_at": rfc3339(head.last_created_at) if head.last_created_at else None,
+        "active_run": head.active_run,
+        "queue": list(head.queue) or None,
+        "interrupts": head.interrupts,
+        "unsaved": list(head.unsaved) or None,
+        "deleted": head.deleted or None,
+        **thread_index(keys, head.id, rfc3339(head.updated_at)),
+    }
+
+
+def thread_index(keys: Keys, thread_id: str, updated_at: str) -> dict[str, str]:
+    """The thread's place in the owner's index: by time of its last change."""
+    return {"gsi1pk": keys.partition, "gsi1sk": f"T#{updated_at}#{thread_id}"}
+
+
+def head_from(owner: str, item: Item) -> ThreadHead:
+    """The value of a HEAD item."""
+    last, again = item.get("last_created_at"), item.get("empty_again_at")
+    return ThreadHead(
+        id=item["id"],
+        owner=owner,
+        agent=item["agent"],
+        title=item.get("title"),
+        metadata=json.loads(item["metadata"]),
+        created_at=from_rfc3339(item["created_at"]),
+        updated_at=from_rfc3339(item["updated_at"]),
+        leaf_id=item.get("leaf_id"),
+        last_created_at=from_rfc3339(last) if last else None,
+        active_run=item.get("active_run"),
+        queue=tuple(item.get("queue", ())),
+        interrupts=item.get("interrupts", 0),
+        unsaved=tuple(item.get("unsaved", ())),
+        deleted=bool(item.get("deleted")),
+        forget_profile=bool(item.get("forget_profile")),
+        empty_again_at=from_rfc3339(again) if again else None,
+    )
+
+
+def run_index(keys: Keys, run: RunMeta) -> dict[str, str]:
+    """The run's place in the owner's index: by thread, by time."""
+    return {
+        "gsi1pk": keys.partition,
+        "gsi1sk": f"R#{run.thread_id}#{rfc3339(run.created_at)}#{run.id}",
+    }
+
+
+def run_item(keys: Keys, run: RunMeta) -> dict[str, Any]:
+    """Attributes of a new run's META, but for its body (`run_body`)."""
+    return {
+        "id": run.id,
+        "owner": run.owner,
+        "thread_id": run.thread_id,
+        "agent": run.agent,
+        "status": run.status.value,
+        "parent_given": run.parent_given,
+        "thread_given": run.thread_given,
+        "stream": run.stream,
+        "max_iterations": run.max_iterations,
+        "created_at": rfc3339(run.created_at),
+        "updated_at": rfc3339(run.updated_at),
+        "epoch": run.epoch,
+        "attempts": run.attempts,
+        "n": run.n,
+        "execution": run.execution,
+        **run_index(keys, run),
+        "gsi2pk": keys.watch(run.id),
+        "gsi2sk": rfc3339(run.updated_at),
+    }
+
+
+def run_from(owner: str, item: Item, body: str, outcome_text: str | None) -> RunMeta:
+    """The value of a META item; `body` is the run's input."""
+    outcome = json.loads(outcome_text) if outcome_text else {}
+    return RunMeta(
+        id=item["id"],
+        owner=owner,
+        thread_id=item["thread_id"],
+        agent=item["agent"],
+        status=Status(item["status"]),
+        input=Message.model_validate_json(body),
+        parent_given=item.get("parent_given", False),
+        thread_given=item.get("thread_given", True),
+        stream=item["stream"],
+        max_iterations=item.get("max_iterations"),
+        created_at=from_rfc3339(item["created_at"]),
+        updated_at=from_rfc3339(item["updated_at"]),
+        epoch=item["epoch"],
+        attempts=item["attempts"],
+        n=item["n"],
+        execution=item.get("execution"),
+        cancel=bool(item.get("cancel")),
+        waiting=frozenset(item.get("waiting", ())),
+        step_ended=item.get("step_ended", 0),
+        finish_reason=FinishReason(outcome["finish_reason"]) if outcome else None,
+        output=outcome.get("output"),
+        error=ErrorInfo.model_validate(outcome["error"]) if outcome.get("error") else None,
+        usage=Usage.model_validate(outcome["usage"]) if outcome else Usage(),
+        model=outcome.get("model"),
+        saved=item.get("saved", True),
+        decided=frozenset(item.get("decided", ())),
+        history=item.get("history", 0),
+        lost_at=from_rfc3339(item["lost_at"]) if "lost_at" in item else None,
+        pointed=item.get("pointed", False),
+        redriven_at=from_rfc3339(item["redriven_at"]) if "redriven_at" in item else None,
+        compacted_for=item.get("compacted_for", 0),
+        compacted_before=item.get("compacted_before", 0),
+        sockets=frozenset(item.get("sockets", ())),
+        subscribed=item.get("subscribed", 0),
+    )
+
+
+def outcome_text(outcome: Outcome) -> str:
+    """What META keeps of an outcome."""
+    return outcome.model_dump_json(include={"finish_reason", "output", "error", "usage", "model"})
+
+
+def call_body(call: CallRecord) -> str:
+    """What a call's item keeps in its body."""
+    return call.model_dump_json(exclude=_CALL_ATTRIBUTES)
+
+
+def votes_text(votes: Sequence[Vote]) -> str:
+    """What a call's item keeps of votes, beside its body."""
+    return json.dumps([vote.model_dump(mode="json") for vote in votes])
+
+
+def call_from(
+    run_id: str, item: Item, body: str, decision: str | None, votes: str | None
+) -> CallRecord:
+    """The value of a CALL item."""
+    return CallRecord.model_validate(
+        {
+            **json.loads(body),
+            "key": item["sk"],
+            "run_id": run_id,
+            "state": item["state"],
+            "opener": item.get("opener"),
+            "attempt": item["attempt"],
+            "token": item.get("token"),
+            "unpublished": item.get("unpublished", False),
+            "decision": Decision.model_validate_json(decision) if decision else None,
+            "votes": json.loads(votes) if votes else (),
+            "voted": item.get("voted", 0),
+        }
+    )
+
+
+def is_call(item: Mapping[str, Any]) -> bool:
+    """A CALL item (the last part of its key is a call's)."""
+    return "#CALL#" in str(item["sk"]).rsplit("/", 1)[-1]
+
+
+def step_body(step: StepRecord) -> str:
+    """What a step's item keeps in its body: all of it but the key."""
+    return step.model_dump_json(exclude={"key"})
+
+
+def step_from(item: Item, body: str) -> StepRecord:
+    """The value of a STEP item."""
+    return StepRecord.model_validate({**json.loads(body), "key": item["sk"]})

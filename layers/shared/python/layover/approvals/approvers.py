@@ -1,0 +1,85 @@
+"""Who may decide a call, and when enough of them have."""
+
+from layover.errors import NotAnApprover, NotFound
+from layover.ports import Runtime
+from layover.runs.read import snapshot_of
+from layover.values.base import compact_json
+from layover.values.deployment.access import Actor
+from layover.values.runs.decision import ApprovalRule, Decision, DecisionKind, Vote
+from layover.values.runs.run import CallRecord, RunSnapshot
+
+_NO_RUN = "there is no such run"
+
+
+def may_decide(actor: Actor, owner: str, rule: ApprovalRule | None) -> bool:
+    """Whether the actor may decide a call of this owner's. A backend that acts for the owner, and an owner
+    who acts for somebody else, are the owner."""
+    is_owner = owner in (actor.sub, actor.owner)
+    if rule is None or actor.in_process:
+        return actor.owner == owner
+    return not actor.groups.isdisjoint(rule.by) and (rule.requester or not is_owner)
+
+
+def check_right(actor: Actor, owner: str, call: CallRecord) -> None:
+    """Raises NotAnApprover for the run's owner where others decide."""
+    rule = rule_of(call)
+    if rule is None or may_decide(actor, owner, rule):
+        return
+    who = "a member of " + " or ".join(rule.by)
+    told = f"this call waits for {who}" + ("" if rule.requester else " who does not own the run")
+    raise NotAnApprover(told, rule.by, run_id=call.run_id, tool_call_id=call.tool_call_id)
+
+
+def rule_of(call: CallRecord) -> ApprovalRule | None:
+    """Who may decide the call; None: its owner."""
+    return call.suspension.approval if call.suspension else None
+
+
+async def foreign_run(runtime: Runtime, actor: Actor, run_id: str) -> RunSnapshot:
+    """A run that is not the actor's own and has asked others than its owner. Whoever shows any of it has
+    to ask `may_decide` first. Raises NotFound."""
+    owner = await runtime.journal.owner_of(run_id) if actor.groups else None
+    if owner is None or owner == actor.owner:
+        raise NotFound(_NO_RUN, run_id=run_id)
+    return await snapshot_of(runtime, owner, run_id)
+
+
+def votes_with(call: CallRecord, decision: Decision) -> tuple[Vote, ...]:
+    """The call's votes and this one: the newest of each person."""
+    vote = Vote(
+        by=decision.decided_by,
+        on_behalf_of=decision.on_behalf_of,
+        at=decision.at,
+        args=decision.args,
+        reason=decision.reason,
+    )
+    return (*(v for v in call.votes if v.person != vote.person), vote)
+
+
+def takes_more(actor: Actor, call: CallRecord, decision: Decision) -> bool:
+    """Whether the call takes more than one approval of this actor's kind."""
+    rule = rule_of(call)
+    approves = decision.kind is DecisionKind.APPROVED
+    return rule is not None and rule.quorum > 1 and approves and not actor.in_process
+
+
+def is_enough(call: CallRecord, votes: tuple[Vote, ...]) -> bool:
+    """Whether as many as it takes approve what the newest vote approves: the same arguments."""
+    rule = rule_of(call)
+    wanted = _args(call, votes[-1])
+    agreed = sum(_args(call, vote) == wanted for vote in votes)
+    return rule is None or agreed >= rule.quorum
+
+
+def voted_so(call: CallRecord, decision: Decision) -> bool:
+    """Whether the actor's newest vote is this very one."""
+    return decision.kind is DecisionKind.APPROVED and any(
+        (v.by, v.on_behalf_of, v.reason)
+        == (decision.decided_by, decision.on_behalf_of, decision.reason)
+        and compact_json(v.args) == compact_json(decision.args)
+        for v in call.votes
+    )
+
+
+def _args(call: CallRecord, vote: Vote) -> str:
+    return compact_json(call.args if vote.args is None else vote.args)

@@ -1,0 +1,18 @@
+"""What was decided, for whoever audits: over all users, and longer than runs and threads live."""
+
+from datetime import date
+
+from layover.ports import Runtime
+from layover.values.cursor import seal, unseal_one
+from layover.values.page import Page
+from layover.values.runs.audit import AuditRow
+
+_CURSOR = "audit"
+
+
+async def list_decisions(
+    runtime: Runtime, since: date | None, until: date | None, limit: int, cursor: str | None
+) -> Page[AuditRow]:
+    """Votes and decisions of these UTC days (both included; None: no bound), the oldest first."""
+    page = await runtime.journal.audit(since, until, limit, unseal_one(_CURSOR, cursor))
+    return Page(items=page.items, next_cursor=seal(_CURSOR, page.next_cursor))

@@ -1,0 +1,90 @@
+"""Whether what somebody decided fits what a call waits for, whichever way it came."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from layover.approvals.schema_errors import schema_errors
+from layover.errors import DecisionInvalid, DefinitionError
+from layover.ports import Runtime
+from layover.values.runs.run import BUDGET_TOOL, CallRecord
+
+if TYPE_CHECKING:
+    from layover.declare.tool import AnyTool
+
+LONGEST_REASON = 10_000
+"""Characters of why somebody decided so."""
+
+
+def check_reason(call: CallRecord, reason: str | None) -> None:
+    """Raises DecisionInvalid where the call's approvers have to say why."""
+    rule = call.suspension.approval if call.suspension else None
+    if rule is not None and rule.reason_required and not (reason or "").strip():
+        told = "a decision about this call needs a reason"
+        wrong = {"loc": ["body", "reason"], "msg": told, "type": "missing"}
+        raise DecisionInvalid(told, [wrong], run_id=call.run_id, tool_call_id=call.tool_call_id)
+
+
+def check_data(runtime: Runtime, agent_name: str, call: CallRecord, data: Any) -> None:
+    """Raises DecisionInvalid where `data` does not satisfy the schema that the call was suspended with,
+    or the type behind it, which may want more than a schema can say."""
+    from layover.declare.schemas.render import jsonable
+
+    assert call.suspension is not None
+    schema = call.suspension.resume_schema
+    _check_schema(schema, data)
+    tool = _tool(runtime, agent_name, call.tool_name)
+    # Data for new code that asks for other data could never fit both, and the call would wait for
+    # ever: the model is told when the call is settled (docs/behaviour.md#long-waits).
+    if tool is not None and tool.suspends and jsonable(tool.resume_schema) == schema:
+        told = "the data does not fit what the call waits for"
+        _check_type(tool.parse_resume, data, "data", told)
+
+
+def _check_schema(schema: dict[str, Any], data: Any) -> None:
+    errors = schema_errors(schema, data)
+    if errors:
+        raise DecisionInvalid("the data does not fit what the call waits for", errors)
+
+
+def check_args(runtime: Runtime, agent_name: str, tool_name: str, args: dict[str, Any]) -> None:
+    """Raises DecisionInvalid where edited arguments do not fit the tool. A tool that is gone takes
+    anything: the model is told that it was not found (docs/behaviour.md#long-waits)."""
+    if tool_name == BUDGET_TOOL:
+        return _check_limits(args)
+    tool = _tool(runtime, agent_name, tool_name)
+    if tool is not None:
+        _check_type(tool.validate, args, "args", "the arguments do not fit the tool")
+    return None
+
+
+def _tool(runtime: Runtime, agent_name: str, name: str) -> "AnyTool | None":
+    agent = runtime.agents().get(agent_name)
+    return agent.tool(name) if agent else None
+
+
+def _check_type(parse: Callable[[Any], Any], value: Any, field: str, told: str) -> None:
+    """Raises DecisionInvalid where an author's type refuses the value."""
+    from pydantic import ValidationError
+
+    try:
+        parse(value)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+        errors = [
+            {"loc": ["body", field, *e["loc"]], "msg": e["msg"], "type": e["type"]} for e in found
+        ]
+        raise DecisionInvalid(told, errors) from None
+    except Exception as error:  # an author's validator may raise anything
+        told = f"{told}: {type(error).__name__}"
+        wrong = {"loc": ["body", field], "msg": told, "type": type(error).__name__}
+        raise DecisionInvalid(told, [wrong]) from None
+
+
+def _check_limits(args: dict[str, Any]) -> None:
+    from layover.declare.limits import Limits
+
+    try:
+        Limits.from_args(args)
+    except DefinitionError as error:
+        wrong = {"loc": ["body", "args"], "msg": error.message, "type": "limits"}
+        raise DecisionInvalid(error.message, [wrong]) from None

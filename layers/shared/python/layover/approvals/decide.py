@@ -1,0 +1,352 @@
+"""Calls that wait for a person, and what persons decide about them."""
+
+import asyncio
+import logging
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from layover.approvals.approvers import (
+    check_right,
+    foreign_run,
+    is_enough,
+    may_decide,
+    rule_of,
+    takes_more,
+    voted_so,
+    votes_with,
+)
+from layover.approvals.checks import check_args, check_data, check_reason
+from layover.approvals.waiting import expired
+from layover.errors import (
+    DecisionAlreadyMade,
+    DecisionInvalid,
+    NotFound,
+    RequestError,
+    RetryableError,
+    TooLarge,
+)
+from layover.ports import Runtime, StaleVotes
+from layover.runs.read import snapshot_of
+from layover.runs.views import run_view
+from layover.values.base import compact_json
+from layover.values.cursor import seal, unseal_one
+from layover.values.deployment.access import Actor
+from layover.values.page import Page
+from layover.values.runs.event import ToolCallApproval, ToolCallDecided
+from layover.values.runs.run import (
+    ApproverItem,
+    CallRecord,
+    CallState,
+    Decision,
+    DecisionKind,
+    OpenApproval,
+    Run,
+    RunGlimpse,
+    RunSnapshot,
+    Suspension,
+    SuspensionKind,
+)
+from layover.values.text import cleaned, json_size
+
+MAX_DECISION = 1024 * 1024
+"""Bytes of a decision as JSON, as of a run's input."""
+_CURSOR = "approvals"
+_INBOX = "inbox"
+_log = logging.getLogger("layover")
+
+
+class Verdict(StrEnum):
+    """What a person can say."""
+
+    APPROVE = "approve"
+    DENY = "deny"
+    RESUME = "resume"
+
+
+_ACCEPTS = {
+    SuspensionKind.APPROVAL: frozenset({Verdict.APPROVE, Verdict.DENY}),
+    SuspensionKind.INPUT: frozenset({Verdict.RESUME}),
+}
+_DECIDES = {
+    Verdict.APPROVE: DecisionKind.APPROVED,
+    Verdict.DENY: DecisionKind.DENIED,
+    Verdict.RESUME: DecisionKind.RESUMED,
+}
+
+
+@dataclass(frozen=True)
+class Decide:
+    """What is decided. `attempt`: the suspension that was looked at; another one refuses it."""
+
+    verdict: Verdict
+    args: dict[str, Any] | None = None
+    reason: str | None = None
+    data: Any = None
+    attempt: int | None = None
+
+
+async def list_approvals(
+    runtime: Runtime, owner: str, thread_id: str | None, limit: int, cursor: str | None
+) -> Page[OpenApproval]:
+    """Calls that wait undecided over all of the owner's runs, oldest first. Never needs Postgres.
+
+    Raises NotFound for a thread that is not there."""
+    if thread_id is not None and not await _is_there(runtime, owner, thread_id):
+        raise NotFound("there is no such thread", thread_id=thread_id)
+    start = unseal_one(_CURSOR, cursor)
+    page = await runtime.journal.approvals(owner, thread_id, limit, start)
+    threads = sorted({a.thread_id for a in page.items})
+    there = await asyncio.gather(*(_is_there(runtime, owner, t) for t in threads))
+    kept = {thread for thread, is_there in zip(threads, there, strict=True) if is_there}
+    items = tuple(a for a in page.items if a.thread_id in kept)
+    return Page(items=items, next_cursor=seal(_CURSOR, page.next_cursor))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What whoever decided is told: the run, or what an approver sees of another's. `again`: they had
+    decided the same before."""
+
+    run: Run | RunGlimpse
+    again: bool = False
+
+
+async def list_for_approver(
+    runtime: Runtime, actor: Actor, limit: int, cursor: str | None
+) -> Page[ApproverItem]:
+    """Calls of all users that wait undecided and that the actor may decide, oldest first."""
+    start = unseal_one(_INBOX, cursor)
+    page = await runtime.journal.inbox(sorted(actor.groups), limit, start)
+    items = [a for a in page.items if may_decide(actor, a.owner, a.approval.approval)]
+    threads = sorted({(a.owner, a.thread_id) for a in items})
+    there = await asyncio.gather(*(_is_there(runtime, *thread) for thread in threads))
+    kept = {thread for thread, is_there in zip(threads, there, strict=True) if is_there}
+    shown = (
+        ApproverItem(**_without_thread(a.approval), owner=a.owner)
+        for a in items
+        if (a.owner, a.thread_id) in kept
+    )
+    return Page(items=tuple(shown), next_cursor=seal(_INBOX, page.next_cursor))
+
+
+def _without_thread(approval: OpenApproval) -> dict[str, Any]:
+    return {n: getattr(approval, n) for n in type(approval).model_fields if n != "thread_id"}
+
+
+async def decide(
+    runtime: Runtime, actor: Actor, run_id: str, tool_call_id: str, request: Decide
+) -> Answer:
+    """Record the decision (the first one wins) and wake the call; or the vote, where it takes more. The
+    same of the same actor changes nothing, however late it comes.
+
+    Raises NotFound (run or call, and for whoever may know of neither), NotAnApprover (the owner, where
+    others decide), DecisionAlreadyMade (decided, settled, expired, not executed yet, another attempt),
+    DecisionInvalid (the kind or the data does not fit: the call waits as before)."""
+    if json_size([request.args, request.data, request.reason]) > MAX_DECISION:
+        raise TooLarge(f"a decision is at most {MAX_DECISION} bytes of JSON")
+    # Cleaned first: what is checked is what is stored, and what the tool is given.
+    request = _cleaned(request)
+    while True:
+        try:
+            return await _decide(runtime, actor, run_id, tool_call_id, request)
+        except StaleVotes:
+            # Whoever came between has voted: of any number of voters one always gets on.
+            continue
+
+
+async def _decide(
+    runtime: Runtime, actor: Actor, run_id: str, tool_call_id: str, request: Decide
+) -> Answer:
+    snapshot, call = await _call_of(runtime, actor, run_id, tool_call_id)
+    decision = _decision(actor, request, runtime.clock.now())
+    if _repeats(call, request, decision):
+        await _wake_waiting(runtime, call)
+        return Answer(_shown(actor, snapshot), again=True)
+    suspension = await _check_open(runtime, snapshot, call, request)
+    _check_fits(runtime, snapshot, call, suspension, request)
+    try:
+        now = await _record(runtime, actor, snapshot, call, decision)
+    except DecisionAlreadyMade:
+        snapshot, call = await _call_of(runtime, actor, run_id, tool_call_id)
+        await _wake_waiting(runtime, call)
+        if not _repeats(call, request, decision):
+            raise
+        return Answer(_shown(actor, snapshot), again=True)
+    return Answer(_shown(actor, _with(snapshot, now)))
+
+
+async def _call_of(
+    runtime: Runtime, actor: Actor, run_id: str, tool_call_id: str
+) -> tuple[RunSnapshot, CallRecord]:
+    """The call, if the actor may decide it. Raises NotFound, NotAnApprover, DecisionAlreadyMade."""
+    try:
+        own = await snapshot_of(runtime, actor.owner, run_id)
+    except NotFound as error:
+        try:
+            foreign = await foreign_run(runtime, actor, run_id)
+            call = _find(foreign, tool_call_id)
+        except RequestError:
+            raise error from None
+        rule = rule_of(call)
+        if rule is None or not may_decide(actor, foreign.meta.owner, rule):
+            raise error from None
+        return foreign, call
+    call = _find(own, tool_call_id)
+    check_right(actor, own.meta.owner, call)
+    return own, call
+
+
+def _shown(actor: Actor, snapshot: RunSnapshot) -> Run | RunGlimpse:
+    if snapshot.meta.owner == actor.owner:
+        return run_view(snapshot)
+    return RunGlimpse(id=snapshot.meta.id, status=snapshot.meta.shown_status)
+
+
+def _decision(actor: Actor, request: Decide, now: datetime) -> Decision:
+    return Decision(
+        kind=_DECIDES[request.verdict],
+        decided_by=actor.sub,
+        on_behalf_of=actor.on_behalf_of,
+        at=now,
+        args=request.args,
+        reason=request.reason,
+        data=request.data,
+    )
+
+
+def _repeats(call: CallRecord, request: Decide, decision: Decision) -> bool:
+    """Whether the attempt that the request is about was decided just so, by the same actor."""
+    if request.attempt in (None, call.attempt):
+        if voted_so(call, decision):
+            return True
+        made = call.decision
+    else:
+        earlier = (p for p in call.past if p["attempt"] == request.attempt)
+        made = next((Decision.model_validate(_without_attempt(p)) for p in earlier), None)
+    return made is not None and _content(made) == _content(decision)
+
+
+def _without_attempt(past: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in past.items() if name != "attempt"}
+
+
+def _content(decision: Decision) -> str:
+    """Who decided what; when is left out."""
+    return compact_json(decision.model_dump(mode="json", exclude={"at"}))
+
+
+def _cleaned(request: Decide) -> Decide:
+    return replace(
+        request,
+        args=cleaned(request.args),
+        reason=cleaned(request.reason),
+        data=cleaned(request.data),
+    )
+
+
+async def _record(
+    runtime: Runtime, actor: Actor, snapshot: RunSnapshot, call: CallRecord, decision: Decision
+) -> CallRecord:
+    """The call with the decision, or with one vote more."""
+    run, journal, votes = snapshot.meta, runtime.journal, None
+    if takes_more(actor, call, decision):
+        votes = votes_with(call, decision)
+        if not is_enough(call, votes):
+            told = ToolCallApproval(
+                at=decision.at, tool_call_id=call.tool_call_id, by=decision.decided_by
+            )
+            return await journal.vote(run, call, votes, decision, told)
+    event = ToolCallDecided.of(call, decision)
+    decided = await journal.decide(run, call, decision, event, votes=votes)
+    await _wake(runtime, decided.call, decided.token)
+    return decided.call
+
+
+async def _check_open(
+    runtime: Runtime, snapshot: RunSnapshot, call: CallRecord, request: Decide
+) -> Suspension:
+    """The suspension that the decision is about, if the call waits for one."""
+    if snapshot.meta.status.over:
+        raise _refused(call, "the run is over")
+    if call.state is not CallState.WAITING or call.suspension is None:
+        raise _refused(call, "the call does not wait")
+    if call.decision is not None:
+        await _wake_waiting(runtime, call)
+        raise _refused(call, f"the call was {call.decision.kind.value} already")
+    if expired(call, runtime.clock.now()):
+        raise _refused(call, "the call has expired")
+    if request.attempt is not None and request.attempt != call.attempt:
+        raise _refused(call, f"attempt {call.attempt} of the call waits, not {request.attempt}")
+    return call.suspension
+
+
+def _check_fits(
+    runtime: Runtime,
+    snapshot: RunSnapshot,
+    call: CallRecord,
+    suspension: Suspension,
+    request: Decide,
+) -> None:
+    if request.verdict not in _ACCEPTS[suspension.kind]:
+        allowed = " or ".join(sorted(_ACCEPTS[suspension.kind]))
+        told = f"a call that waits for {suspension.kind.value} takes {allowed}"
+        raise DecisionInvalid(
+            told,
+            [{"loc": ["path"], "msg": told, "type": "decision_kind"}],
+            run_id=call.run_id,
+            tool_call_id=call.tool_call_id,
+        )
+    check_reason(call, request.reason)
+    if request.verdict is Verdict.RESUME:
+        check_data(runtime, snapshot.meta.agent, call, request.data)
+    elif request.args is not None:
+        check_args(runtime, snapshot.meta.agent, call.tool_name, request.args)
+
+
+def _find(snapshot: RunSnapshot, tool_call_id: str) -> CallRecord:
+    """The call's record. One that is planned has none: it exists, but nothing waits."""
+    ids = {"run_id": snapshot.meta.id, "tool_call_id": tool_call_id}
+    for call in snapshot.calls:
+        if call.tool_call_id == tool_call_id:
+            return call
+    if any(slot.tool_call_id == tool_call_id for s in snapshot.steps for slot in s.slots):
+        raise DecisionAlreadyMade("the call is not executed yet", **ids)
+    raise NotFound("there is no such call in this run", **ids)
+
+
+def _refused(call: CallRecord, why: str) -> DecisionAlreadyMade:
+    return DecisionAlreadyMade(why, run_id=call.run_id, tool_call_id=call.tool_call_id)
+
+
+def _with(snapshot: RunSnapshot, decided: CallRecord) -> RunSnapshot:
+    """The snapshot after the decision, without reading it again."""
+    waiting = snapshot.meta.waiting - ({decided.key} if decided.decision else set())
+    calls = tuple(decided if c.key == decided.key else c for c in snapshot.calls)
+    meta = snapshot.meta.model_copy(update={"waiting": waiting})
+    return snapshot.model_copy(update={"meta": meta, "calls": calls})
+
+
+async def _wake_waiting(runtime: Runtime, call: CallRecord) -> None:
+    """Whoever decided may have died before the wake."""
+    if call.state is CallState.WAITING and call.decision is not None:
+        await _wake(runtime, call, call.token)
+
+
+async def _wake(runtime: Runtime, call: CallRecord, token: str | None) -> None:
+    """Best effort: the decision stands, and the sweeper wakes what is decided and not settled."""
+    if token is None:
+        return
+    try:
+        await runtime.callbacks.wake(token)
+    except RetryableError as error:
+        _log.warning(
+            "a decided call waits for the sweeper",
+            extra={"run_id": call.run_id, "cause": type(error).__name__},
+        )
+
+
+async def _is_there(runtime: Runtime, owner: str, thread_id: str) -> bool:
+    head = await runtime.journal.thread(owner, thread_id)
+    return head is not None and not head.deleted

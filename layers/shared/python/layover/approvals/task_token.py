@@ -1,0 +1,68 @@
+"""Decisions that come through a task token instead of the API (docs/behaviour.md#callbacks)."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
+
+from layover.approvals.checks import LONGEST_REASON, check_args, check_data, check_reason
+from layover.errors import DecisionInvalid
+from layover.ports import Runtime
+from layover.values.runs.run import CallRecord, Decision, DecisionKind, SuspensionKind, Via
+from layover.values.text import cleaned
+
+CALLBACK = "callback"
+"""`decided_by` of whoever may call `states:SendTaskSuccess`."""
+
+
+class _Approval(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    approved: StrictBool
+    args: dict[str, Any] | None = None
+    reason: Annotated[str, Field(max_length=LONGEST_REASON)] | None = None
+
+
+class _Input(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    data: Any
+
+
+def decision_from_callback(
+    runtime: Runtime, agent: str, call: CallRecord, output: Any, now: datetime
+) -> Decision:
+    """What the caller decided, validated like an HTTP body. Raises DecisionInvalid."""
+    if call.suspension is None:
+        raise DecisionInvalid("the call does not wait", tool_call_id=call.tool_call_id)
+    try:
+        if call.suspension.kind is SuspensionKind.INPUT:
+            return _resumed(runtime, agent, call, _Input.model_validate(output), now)
+        return _approval(runtime, agent, call, _Approval.model_validate(output), now)
+    except ValidationError as error:
+        problems = error.errors(include_url=False, include_context=False, include_input=False)
+        errors = [{"loc": list(p["loc"]), "msg": p["msg"], "type": p["type"]} for p in problems]
+        raise DecisionInvalid("the output has not the shape of a decision", errors) from None
+
+
+def _resumed(
+    runtime: Runtime, agent: str, call: CallRecord, output: _Input, now: datetime
+) -> Decision:
+    data = cleaned(output.data)
+    check_data(runtime, agent, call, data)
+    return _made(DecisionKind.RESUMED, now, data=data)
+
+
+def _approval(
+    runtime: Runtime, agent: str, call: CallRecord, output: _Approval, now: datetime
+) -> Decision:
+    reason = cleaned(output.reason)
+    check_reason(call, reason)
+    if not output.approved:
+        return _made(DecisionKind.DENIED, now, reason=reason)
+    args = cleaned(output.args)
+    if args is not None:
+        check_args(runtime, agent, call.tool_name, args)
+    return _made(DecisionKind.APPROVED, now, args=args, reason=reason)
+
+
+def _made(kind: DecisionKind, now: datetime, **said: Any) -> Decision:
+    return Decision(kind=kind, decided_by=CALLBACK, via=Via.CALLBACK, at=now, **said)

@@ -1,0 +1,26 @@
+"""How long a branch waits for its call."""
+
+import math
+from datetime import datetime
+
+from layover.values.runs.payload import WaitingCall
+from layover.values.runs.run import CallRecord
+
+A_YEAR = 365 * 24 * 3600
+"""Seconds; an execution lives no longer."""
+
+
+def expired(call: CallRecord, now: datetime) -> bool:
+    """Whether it waited too long for a decision."""
+    expires_at = call.suspension.expires_at if call.suspension else None
+    return call.undecided and expires_at is not None and expires_at <= now
+
+
+def waiting_call(call: CallRecord, now: datetime, pause_s: int = 0) -> WaitingCall:
+    """The Map item of a call that waits: what is left until it expires, at least 1 s."""
+    expires_at = call.suspension.expires_at if call.suspension else None
+    left = A_YEAR if expires_at is None else math.ceil((expires_at - now).total_seconds())
+    left = max(1, min(left, A_YEAR))
+    return WaitingCall(
+        key=call.key, attempt=call.attempt, timeout_s=left, pause_s=min(pause_s, left)
+    )

@@ -1,0 +1,233 @@
+"""`layover bench recall FILE`: how well, and how fast, the product finds what answers a question.
+
+The file is loaded through the product's own stores into a Postgres of its own: one thread a
+conversation, each message after the one before, indexed and asked for as a turn does it. Format:
+`{"conversations": [{"id", "turns": [{"id", "session", "date", "speaker", "text"}],
+"questions": [{"q", "evidence": [turn id], "category"}]}]}`."""
+
+import asyncio
+import json
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from layover.adapters.embeddings.offline import OfflineEmbedder, weights_folder
+from layover.adapters.store.postgres.database import Database
+from layover.adapters.store.postgres.memory.memory import PostgresMemory
+from layover.adapters.store.postgres.migrate import PostgresMigrations
+from layover.adapters.store.postgres.threads import PostgresThreads
+from layover.local.postgres import Postgres
+from layover.memory.semantic import query as recall
+from layover.ports import Embedder
+from layover.values.memory.context import Recalled, RecallQuery, TurnRecord
+from layover.values.message import Message, Role, TextPart
+from layover.values.runs.run import RunMeta, Status
+from layover.values.thread import ThreadHead
+
+AGENT = "bench"
+DEPTHS = (5, 10, 20)
+_OWNER = "bench"
+_BATCH = 64
+"""Messages saved, embedded and indexed together."""
+
+
+class BenchFailed(Exception):
+    """The file cannot be measured; the text says why."""
+
+
+@dataclass
+class Figures:
+    """One entry a question: shares of 0..1, seconds."""
+
+    recall: dict[int, list[float]] = field(default_factory=lambda: {k: [] for k in DEPTHS})
+    hit: list[float] = field(default_factory=list)
+    reciprocal: list[float] = field(default_factory=list)
+    embedding_s: list[float] = field(default_factory=list)
+    search_s: list[float] = field(default_factory=list)
+
+    def add(self, evidence: Sequence[str], ranked: Sequence[str]) -> None:
+        """A question's evidence, and the messages that were found, best first."""
+        wanted = set(evidence)
+        places = [n for n, id in enumerate(ranked) if id in wanted]
+        for depth, values in self.recall.items():
+            values.append(sum(n < depth for n in places) / len(wanted))
+        self.hit.append(float(any(n < 5 for n in places)))
+        self.reciprocal.append(1 / (1 + places[0]) if places else 0.0)
+
+    def lines(self) -> Iterator[str]:
+        """What is printed."""
+        yield f"questions   {len(self.hit)}"
+        for depth, values in self.recall.items():
+            yield f"recall@{depth:<4} {100 * statistics.fmean(values):.1f}"
+        yield f"hit@5       {100 * statistics.fmean(self.hit):.1f}"
+        yield f"MRR         {statistics.fmean(self.reciprocal):.3f}"
+        for name, values in (("embedding", self.embedding_s), ("search", self.search_s)):
+            p50, p95 = _percentile(values, 50), _percentile(values, 95)
+            yield f"{name:<11} p50 {1000 * p50:.1f} ms, p95 {1000 * p95:.1f} ms"
+
+
+async def measure(
+    conversations: Sequence[Mapping[str, Any]], embedder: Embedder | None = None
+) -> Figures:
+    """The figures of all questions. `embedder`: the offline one unless given."""
+    figures = Figures()
+    embedder = embedder or OfflineEmbedder()
+    async with _stores() as (threads, memory):
+        for conversation in conversations:
+            bench = _Conversation(conversation, threads, memory, embedder)
+            await bench.load()
+            for question in bench.questions:
+                await bench.ask(question, figures)
+    return figures
+
+
+def main(file: Path) -> list[str]:
+    """The lines that the command prints. Raises BenchFailed and ConfigurationError."""
+    conversations = _conversations(file)
+    weights_folder()
+    # Before numpy is there: two threads of its matrix products wait for each other on a busy machine.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    return list(asyncio.run(measure(conversations)).lines())
+
+
+def _conversations(file: Path) -> list[dict[str, Any]]:
+    try:
+        conversations = json.loads(file.read_text("utf-8"))["conversations"]
+        wanted = [
+            (c["id"], c["turns"], [q["evidence"] for q in c["questions"]]) for c in conversations
+        ]
+    except (OSError, ValueError, TypeError, LookupError) as error:
+        what = f"{type(error).__name__}: {error}"
+        raise BenchFailed(f"{file} holds no conversations with questions ({what})") from error
+    if not any(any(asked) for _, _, asked in wanted):
+        raise BenchFailed(f"{file} has no question with evidence")
+    return list(conversations)
+
+
+@asynccontextmanager
+async def _stores() -> AsyncIterator[tuple[PostgresThreads, PostgresMemory]]:
+    with tempfile.TemporaryDirectory(prefix="layover-bench-") as folder:
+        os.chmod(folder, 0o755)  # PostgreSQL runs as another user where we are root
+        server = Postgres(Path(folder, "data"), Path(folder, "log"))
+        await server.start()
+        try:
+            await PostgresMigrations(server.dsn("postgres")).apply()
+            database = Database(server.dsn("layover_runtime"))
+            yield PostgresThreads(database), PostgresMemory(database)
+            await database.close()
+        finally:
+            await server.stop()
+
+
+class _Conversation:
+    def __init__(
+        self,
+        given: Mapping[str, Any],
+        threads: PostgresThreads,
+        memory: PostgresMemory,
+        embedder: Embedder,
+    ) -> None:
+        self.questions: list[Mapping[str, Any]] = [q for q in given["questions"] if q["evidence"]]
+        self._threads = threads
+        self._memory = memory
+        self._embedder = embedder
+        self._messages = list(_messages(given))
+        self._id = str(given["id"])
+        self._now = max(m.created_at for m in self._messages)
+
+    async def load(self) -> None:
+        """Save and index the turns."""
+        for start in range(0, len(self._messages), _BATCH):
+            batch = self._messages[start : start + _BATCH]
+            await self._threads.save_turn(self._record(batch))
+            spoken = [recall.spoken(m.text) for m in batch]
+            vectors = (await self._embedder.embed(spoken)).vectors
+            rows = (recall.indexed(m, AGENT) for m in batch)
+            found = {"model": self._embedder.model}
+            await self._memory.index_messages(
+                _OWNER,
+                [
+                    row.model_copy(update={**found, "vector": recall.usable(vector)})
+                    for row, vector in zip(rows, vectors, strict=True)
+                    if row is not None
+                ],
+            )
+
+    async def ask(self, question: Mapping[str, Any], figures: Figures) -> None:
+        """Ask as a turn does."""
+        text = str(question["q"])
+        begun = time.perf_counter()
+        words = recall.query_words(text)
+        common = await self._memory.common_words(_OWNER, AGENT, self._id, words)
+        (vector,) = (await self._embedder.embed([recall.vector_text(text, common)])).vectors
+        embedded = time.perf_counter()
+        query = RecallQuery(
+            agent=AGENT,
+            text=text,
+            vector=recall.usable(vector),
+            model=self._embedder.model,
+            top_k=max(DEPTHS),
+            before=0,
+            after=0,
+            thread_id=self._id,
+            now=self._now,
+        )
+        found = await self._memory.recall(_OWNER, query)
+        figures.embedding_s.append(embedded - begun)
+        figures.search_s.append(time.perf_counter() - embedded)
+        figures.add(
+            [f"{self._id}/{id}" for id in question["evidence"]],
+            [r.message.id for r in sorted(found, key=_score, reverse=True)],
+        )
+
+    def _record(self, batch: Sequence[Message]) -> TurnRecord:
+        at = batch[0].created_at
+        run = RunMeta(
+            id=f"run of {batch[0].id}",
+            owner=_OWNER,
+            thread_id=self._id,
+            agent=AGENT,
+            status=Status.SUCCESS,
+            input=batch[0],
+            created_at=at,
+            updated_at=at,
+        )
+        head = ThreadHead(id=self._id, owner=_OWNER, agent=AGENT, created_at=at, updated_at=at)
+        return TurnRecord(head=head, run=run, input=batch[0], response=tuple(batch[1:]))
+
+
+def _messages(given: Mapping[str, Any]) -> Iterator[Message]:
+    """Each turn as a message that names its speaker, a minute after the one before; the first speaker
+    is the user."""
+    before: Message | None = None
+    turns = given["turns"]
+    for turn in turns:
+        at = datetime.fromisoformat(turn["date"]).replace(tzinfo=UTC)
+        if before is not None:
+            at = max(at, before.created_at + timedelta(minutes=1))
+        is_user = turn["speaker"] == turns[0]["speaker"]
+        before = Message(
+            id=f"{given['id']}/{turn['id']}",
+            thread_id=str(given["id"]),
+            parent_id=before.id if before else None,
+            role=Role.USER if is_user else Role.ASSISTANT,
+            content=(TextPart(text=f"{turn['speaker']}: {turn['text']}"),),
+            created_at=at,
+        )
+        yield before
+
+
+def _score(found: Recalled) -> float:
+    return found.score or 0.0
+
+
+def _percentile(values: Sequence[float], percent: int) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)] if ordered else 0.0

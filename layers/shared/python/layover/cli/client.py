@@ -1,0 +1,104 @@
+"""The HTTP API from the command line: a deployment's, or the one-machine system's."""
+
+import json
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from layover.local.http.doors import LOOPBACK
+from layover.values.deployment.access import RESOURCE_HEADER
+
+TIMEOUT_S = 40.0
+"""A long poll takes 25 s at most, API Gateway gives up after 30."""
+REFUSED, USAGE, NO_ANSWER = 1, 2, 3
+"""Exit codes: the API said no, and will again; what was typed cannot work; it did not answer, or
+failed: try again."""
+"""Hosts of this machine: what goes there crosses no network."""
+
+
+class ApiError(Exception):
+    """What came instead of a result, in one line, and the exit code of a command that ends so.
+    `status`: of the HTTP answer, if there was one."""
+
+    def __init__(self, message: str, exit_code: int, status: int | None = None) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+        self.status = status
+
+
+class Api:
+    """One user of the API at `url`, or a backend that acts for `owner`. Every call raises ApiError for
+    what is no 2xx."""
+
+    def __init__(
+        self, url: str, token: str, timeout_s: float = TIMEOUT_S, *, owner: str = ""
+    ) -> None:
+        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+            problem = f"{url!r} is no URL of an API: write http://HOST or https://HOST"
+            raise ApiError(problem, USAGE)
+        self._url = url.rstrip("/")
+        self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        if owner:
+            self._headers[RESOURCE_HEADER] = owner
+        self._timeout_s = timeout_s
+        # A proxy of the environment does not lead to this machine.
+        here = urlsplit(url).hostname in LOOPBACK
+        handlers = [urllib.request.ProxyHandler({})] if here else []
+        self._open = urllib.request.build_opener(*handlers).open
+
+    def get(self, path: str, **query: object) -> Any:
+        """The JSON that a GET answers."""
+        return self._send("GET", path + (f"?{urlencode(query)}" if query else ""), None)
+
+    def post(self, path: str, **body: object) -> Any:
+        """The JSON that a POST answers."""
+        return self._send("POST", path, json.dumps(body).encode())
+
+    def delete(self, path: str) -> None:
+        """A DELETE; what it answers says nothing."""
+        self._send("DELETE", path, None)
+
+    def _send(self, method: str, path: str, body: bytes | None) -> Any:
+        request = urllib.request.Request(self._url + path, body, self._headers, method=method)
+        try:
+            with self._open(request, timeout=self._timeout_s) as answer:
+                return None if answer.status == HTTPStatus.NO_CONTENT else json.load(answer)
+        except urllib.error.HTTPError as error:
+            with error:
+                raise ApiError(_said(error), _exit_code(error.code), error.code) from error
+        except OSError as error:
+            reason = getattr(error, "reason", error)
+            raise ApiError(f"no answer from {self._url}: {reason}", NO_ANSWER) from error
+        except ValueError as error:
+            problem = f"{self._url} answers, but not as Layover does"
+            raise ApiError(problem, NO_ANSWER) from error
+
+
+def _exit_code(status: int) -> int:
+    return NO_ANSWER if status >= 500 or status == 429 else REFUSED
+
+
+def _said(error: urllib.error.HTTPError) -> str:
+    """The problem's detail (RFC 9457), or at least the status."""
+    try:
+        problem = json.load(error)
+        said = str(problem.get("detail") or problem["title"])
+    except (ValueError, KeyError, AttributeError, OSError):
+        said = str(error.reason)
+    return f"{' '.join(said.split())} ({error.code})"
+
+
+def redrive(who: Callable[[], tuple[str, str]], run_id: str, owner: str = "") -> int:
+    """Drive a run on in a fresh execution, as `who` (URL and token), for its owner where the token is not
+    theirs; says how it is. The exit code."""
+    try:
+        run = Api(*who(), owner=owner).post(f"/runs/{quote(run_id, safe='')}/redrive")
+    except ApiError as error:
+        print(f"layover: {run_id}: {error}", file=sys.stderr)
+        return error.exit_code
+    print(f"{run['id']}: {run['status']}, a fresh execution drives it")
+    return 0

@@ -1,0 +1,358 @@
+"""`layover demo`: one conversation with a whole system of its own, every step of it checked.
+
+The conversation is held by a thread that knows the system as any other client does: by its URL."""
+
+import asyncio
+import json
+import logging
+import shutil
+import signal
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rich.console import Console
+from rich.text import Text
+
+from layover.local.aws.interpreter import make_client
+from layover.local.http.doors import LOCAL_HEADER
+from layover.local.http.server import PortInUse
+from layover.local.postgres_data import PostgresFailed
+from layover.local.runner import Runner, RunnerFailed
+from layover.local.settings import Settings
+
+T = TypeVar("T")
+Json = dict[str, Any]
+
+# A real model may think for a while; the stand-in is there at once.
+_PATIENCE_S = 60.0
+_LONG_POLL_S = 5
+_GLANCE_S = 0.05
+_FAULT = "My walnut lamp flickers whenever I dim it below 30 percent. It is order A-1001."
+_SYMPTOM = "flicker"
+_APPROVED_RUN = ("Turn", "Approvals", "Await", "Resume", "Turn", "Remember")
+
+
+class StepFailed(Exception):
+    """A step did not do what it is there to show; the text says which and how."""
+
+
+def main() -> int:
+    """Start, talk, stop. 0 if every step held, else 1 with the step that failed."""
+    # The interpreter of state machines logs pages about every state that a stop ends.
+    logging.getLogger("moto").setLevel(logging.CRITICAL)
+    return asyncio.run(_demo(Console(highlight=False)))
+
+
+async def _demo(console: Console) -> int:
+    task = asyncio.current_task()
+    assert task is not None
+    left = threading.Event()
+
+    def interrupt() -> None:
+        """Once, and not what follows the talk: a cleanup that is cut short leaves processes behind."""
+        if not (left.is_set() or task.cancelling()):
+            task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, interrupt)
+    data = Path(tempfile.mkdtemp(prefix="layover-demo-"))
+    try:
+        await _conversation(console, data, left)
+    except asyncio.CancelledError:
+        console.print("interrupted")
+        code = 1
+    except (StepFailed, RunnerFailed, PostgresFailed, PortInUse) as error:
+        console.print(Text(f"\nFAILED: {error}\nlogs: {data / 'logs'}"), soft_wrap=True)
+        return 1
+    else:
+        console.print("\nEvery step held.", style="bold green")
+        code = 0
+    shutil.rmtree(data, ignore_errors=True)
+    return code
+
+
+async def _conversation(console: Console, data: Path, left: threading.Event) -> None:
+    console.print("Starting a system of its own ...", style="dim")
+    # The examples, whatever the environment serves: the conversation is about them.
+    async with Runner(Settings(port=0, agents="user_agents", data=data)) as runner:
+        for notice in runner.notices:
+            console.print(notice, style="dim", markup=False, soft_wrap=True)
+        console.print(f"ready {runner.url}", style="dim", markup=False, soft_wrap=True)
+        try:
+            failed = await asyncio.to_thread(_talk, runner.url, console, left)
+        finally:
+            left.set()
+    if failed:
+        raise StepFailed(failed)
+
+
+def _talk(url: str, console: Console, left: threading.Event) -> str:
+    """What did not hold, if anything: said, not raised, because after an interrupt nobody listens."""
+    try:
+        Conversation(url, console, left).hold()
+    except StepFailed as error:
+        return str(error)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+class Api:
+    """The HTTP API as the user `ada`, without proxies: it is on this machine."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
+
+    def get(self, path: str, **query: object) -> Any:
+        """The JSON that a GET answers. Raises StepFailed."""
+        asked = f"?{urllib.parse.urlencode(query)}" if query else ""
+        return self._send("GET", path + asked, None)
+
+    def post(self, path: str, **body: object) -> Any:
+        """The JSON that a POST answers. Raises StepFailed."""
+        return self._send("POST", path, json.dumps(body).encode())
+
+    def _send(self, method: str, path: str, body: bytes | None) -> Any:
+        headers = {"Authorization": "Bearer dev:ada", "Content-Type": "application/json"}
+        if "/_local/" in path:  # also where a service is named by its whole URL
+            headers[LOCAL_HEADER] = "1"
+        url = urllib.parse.urljoin(self._url, path)
+        request = urllib.request.Request(url, body, headers, method=method)
+        try:
+            with self._open(request, timeout=_PATIENCE_S) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            detail = error.read().decode(errors="replace")
+            raise StepFailed(f"{method} {path} answered {error.code}: {detail}") from error
+        except OSError as error:
+            raise StepFailed(f"{method} {path} got no answer: {error}") from error
+
+
+class Conversation:
+    """The steps of the demo, in order. `left` is set when nobody waits for them any more."""
+
+    def __init__(self, url: str, console: Console, left: threading.Event) -> None:
+        self._api = Api(url)
+        self._console = console
+        self._left = left
+        self._services: Json = self._api.get("/_local/services")
+        self._seen: dict[str, int] = {}
+
+    def hold(self) -> None:
+        """Raises StepFailed at the first step that does not hold."""
+        first = self._new_thread("A tool call")
+        self._tool_call(first)
+        self._heading("A refund above 50 euros: the run suspends until a person approves it")
+        self._approval(first)
+        self._heading("A booking, decided at Step Functions with the task token of an event")
+        self._token(first)
+        self._heading("A fault that is told in passing, and what is learned of it")
+        self._learned(first)
+        second = self._new_thread("A second thread, which recalls the first")
+        self._second_thread(first, second)
+        self._heading("Threads")
+        self._titles(first, second)
+
+    def _tool_call(self, thread: str) -> None:
+        run = self._ask(thread, "Where is my order A-1002?")
+        over = self._follow(run)
+        _check(over["status"] == "success", f"the run ended as {over['status']}")
+        used = [part["tool_name"] for part in _parts(over, "tool_call")]
+        _check("lookup_order" in used, f"the model called {used or 'no tool'}")
+        _check(bool(over["text"]), "the run has no answer")
+
+    def _approval(self, thread: str) -> None:
+        run = self._ask(thread, "Please refund 60 euros for order A-1003.")
+        waiting = self._suspended(run, "refund")
+        listed = self._api.get("/approvals", thread_id=thread)["items"]
+        _check([p["run_id"] for p in listed] == [run], "the request is not in GET /approvals")
+        approve = f"/runs/{run}/tool-calls/{waiting['tool_call_id']}/approve"
+        self._note(f"POST {approve}")
+        self._api.post(approve, reason="the customer is right")
+        over = self._follow(run)
+        _check(over["status"] == "success", f"the resumed run ended as {over['status']}")
+        results = _parts(over, "tool_result")
+        refunded = [r for r in results if r["tool_name"] == "refund" and not r["is_error"]]
+        _check(len(refunded) == 1, f"the refund did not happen once: {results}")
+        self._history(run)
+
+    def _token(self, thread: str) -> None:
+        day = (datetime.now(UTC) + timedelta(days=7)).date()
+        run = self._ask(thread, f"Book a table for 4 people on {day}.")
+        waiting = self._suspended(run, "book_table")
+        slot = waiting["payload"]["slots"][0]
+        token = self._eventually(lambda: self._published_token(run), "ApprovalRequested of the run")
+        output = json.dumps({"data": {"slot": slot}})
+        self._note(f"states:SendTaskSuccess, token {token[:8]}..., output {output}")
+        self._step_functions().send_task_success(taskToken=token, output=output)
+        over = self._follow(run)
+        _check(over["status"] == "success", f"the resumed run ended as {over['status']}")
+        booked = [r["result"] for r in _parts(over, "tool_result") if not r["is_error"]]
+        _check([b["slot"] for b in booked] == [slot], f"booked was {booked}")
+
+    def _learned(self, thread: str) -> None:
+        over = self._follow(self._ask(thread, _FAULT))
+        _check(over["status"] == "success", f"the run ended as {over['status']}")
+        entries = self._eventually(self._entries, "an entry of episodic memory")
+        for entry in entries:
+            self._note(f"learned: {entry['content']}")
+            _check(entry["thread_id"] == thread, "an entry is of another thread")
+
+    def _entries(self) -> list[Json]:
+        listed: list[Json] = self._api.get("/memory/entries", agent="support")["items"]
+        return [entry for entry in listed if _SYMPTOM in entry["content"].lower()]
+
+    def _second_thread(self, first: str, thread: str) -> None:
+        over = self._follow(self._ask(thread, "What did I tell you about my lamp?"))
+        _check(over["status"] == "success", f"the run ended as {over['status']}")
+        _check(_SYMPTOM in over["text"].lower(), f"it recalls nothing of {first}")
+        messages = self._api.get(f"/threads/{thread}/messages", limit=100)["items"]
+        runs = {message["run_id"] for message in messages}
+        _check(runs == {over["id"]}, "the second thread shows messages of another")
+
+    def _titles(self, *threads: str) -> None:
+        def named() -> list[Json]:
+            listed: list[Json] = self._api.get("/threads")["items"]
+            return listed if all(thread["title"] for thread in listed) else []
+
+        listed = self._eventually(named, "titles of all threads")
+        _check({t["id"] for t in listed} == set(threads), "GET /threads lists other threads")
+        for thread in listed:
+            self._say("", f"{thread['id']}  {thread['title']}")
+
+    def _new_thread(self, heading: str) -> str:
+        self._heading(heading)
+        return str(self._api.post("/threads", agent="support")["id"])
+
+    def _ask(self, thread: str, text: str) -> str:
+        self._say("ada", text)
+        return str(self._api.post(f"/threads/{thread}/runs", input=text)["id"])
+
+    def _suspended(self, run: str, tool: str) -> Json:
+        """The run's one waiting call, after what happened until it waited."""
+        state = self._follow(run)
+        _check(state["status"] == "suspended", f"the run is {state['status']}, not suspended")
+        (waiting,) = state["pending"]
+        _check(waiting["tool_name"] == tool, f"{waiting['tool_name']} waits, not {tool}")
+        return dict(waiting)
+
+    def _follow(self, run: str) -> Json:
+        """Print the run's events until it is over or waits; answers the run."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < deadline:
+            after = self._seen.get(run, 0)
+            page = self._api.get(f"/runs/{run}/events", after=after, wait=_LONG_POLL_S)
+            self._seen[run] = page["last_seq"]
+            for event in page["items"]:
+                for line in _lines(event):
+                    self._note(line)
+            waits = page["items"] and page["items"][-1]["type"] == "tool-call-suspended"
+            if page["done"] or waits:
+                return self._ended(run)
+        raise StepFailed(f"run {run} neither ended nor suspended in {_PATIENCE_S:.0f} s")
+
+    def _ended(self, run: str) -> Json:
+        state: Json = self._api.get(f"/runs/{run}")
+        if state["status"] == "success":
+            self._say("support", state["text"])
+        elif state["error"]:
+            raise StepFailed(f"run {run} failed: {state['error']}")
+        return state
+
+    def _published_token(self, run: str) -> str:
+        events = [
+            event["detail"]
+            for event in self._api.get(self._services["events"])
+            if event["source"] == "layover" and event["detail_type"] == "ApprovalRequested"
+        ]
+        return next((str(e["task_token"]) for e in events if e["run_id"] == run), "")
+
+    def _history(self, run: str) -> None:
+        """The states that the run's execution went through, once it is through."""
+        client = self._step_functions()
+        machine = self._services["state_machine_arn"]
+
+        def ended() -> str:
+            found = client.list_executions(stateMachineArn=machine)["executions"]
+            done = (e for e in found if e["status"] == "SUCCEEDED" and e["name"].startswith(run))
+            return next((e["executionArn"] for e in done), "")
+
+        arn = self._eventually(ended, "the end of the run's execution")
+        events = client.get_execution_history(executionArn=arn, maxResults=1000)["events"]
+        entered = (event.get("stateEnteredEventDetails") for event in events)
+        names = [details["name"] for details in entered if details]
+        self._note("execution: " + " > ".join(names))
+        _check(_in_order(_APPROVED_RUN, names), f"the execution's states were {names}")
+
+    def _step_functions(self) -> Any:
+        return make_client("stepfunctions", self._services["endpoint_url"])
+
+    def _eventually(self, look: Callable[[], T], what: str) -> T:
+        """What `look` answers as soon as that is something. Raises StepFailed."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < deadline:
+            if found := look():
+                return found
+            if self._left.wait(_GLANCE_S):
+                raise StepFailed(f"interrupted before {what} came")
+        raise StepFailed(f"{what} did not come in {_PATIENCE_S:.0f} s")
+
+    def _heading(self, text: str) -> None:
+        self._print(Text(f"\n{text}", "bold"))
+
+    def _say(self, who: str, text: str) -> None:
+        said = text.replace("\n\n", "\n").replace("\n", "\n    ")
+        self._print(Text.assemble("  ", (f"{who}: " if who else "", "bold cyan"), said))
+
+    def _note(self, text: str) -> None:
+        self._print(Text(f"    {text}", "dim"))
+
+    def _print(self, text: Text) -> None:
+        self._console.print(text, soft_wrap=True)
+
+
+def _lines(event: Json) -> Iterator[str]:
+    """What a reader wants to know of an event."""
+    kind = event["type"]
+    if kind == "tool-execution-start":
+        yield f"tool call: {event['tool_name']}({_shown(event['args'])})"
+    elif kind == "tool-execution-end":
+        yield f"result: {_shown(event['result'])}"
+    elif kind == "tool-call-suspended":
+        yield f"suspended: {event['tool_name']} waits for {event['kind']}"
+        yield f"request: {_shown(event['payload'])}"
+    elif kind == "tool-call-decided":
+        yield f"{event['decision']} by {event['decided_by']}: the run resumes"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False)
+    inner = ((name, _shown(v), isinstance(v, dict)) for name, v in value.items())
+    return ", ".join(f"{name}=({v})" if nested else f"{name}={v}" for name, v, nested in inner)
+
+
+def _parts(run: Json, kind: str) -> list[Json]:
+    parts = (part for message in run["messages"] for part in message["content"])
+    return [part for part in parts if part["type"] == kind]
+
+
+def _in_order(wanted: tuple[str, ...], names: list[str]) -> bool:
+    rest = iter(names)
+    return all(name in rest for name in wanted)
+
+
+def _check(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise StepFailed(otherwise)

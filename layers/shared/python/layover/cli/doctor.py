@@ -1,0 +1,157 @@
+"""`layover doctor`: a deployment from end to end, a line for each thing that has to work."""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import quote, urlsplit
+
+from layover.cli.client import Api, ApiError
+from layover.cli.tokens import TokenFile, caller
+from layover.local.http.doors import LOOPBACK
+
+WAKING_S = 120.0
+"""A database that was asleep has to answer by then."""
+RUN_S = 180.0
+"""A run with one model call has to be over by then, a cold start and a waking database included."""
+SOCKET_S = 15.0
+"""A socket has to open within so many seconds (a cold start), and then to answer within as many."""
+_AGAIN_S = 5.0
+QUESTION = "This is a test of the system. Answer with one word."
+
+
+def ping(url: str) -> None:
+    """Open a socket, say ping and hear pong. The URL holds a ticket: it goes into no error. Raises
+    ApiError."""
+    from websockets.exceptions import InvalidStatus, WebSocketException
+    from websockets.sync.client import connect
+
+    # A proxy of the environment does not lead to this machine.
+    proxy: Literal[True] | None = None if urlsplit(url).hostname in LOOPBACK else True
+    try:
+        with connect(url, open_timeout=SOCKET_S, close_timeout=1, proxy=proxy) as socket:
+            socket.send('{"action": "ping"}')
+            heard = json.loads(socket.recv(timeout=SOCKET_S))
+    except InvalidStatus as error:
+        refused = f"the socket was refused ({error.response.status_code}): see the log of `sockets`"
+        raise ApiError(refused, 1) from error
+    except TimeoutError as error:
+        raise ApiError(f"no pong within {SOCKET_S:.0f} s: see the log of `sockets`", 3) from error
+    except (OSError, WebSocketException, ValueError, ImportError) as error:  # SOCKS is an extra
+        raise ApiError(f"the socket broke: {type(error).__name__}", 3) from error
+    if heard != {"action": "pong"}:
+        raise ApiError("the socket answered a ping with something else than pong", 1)
+
+
+@dataclass(frozen=True)
+class Doctor:
+    """Looks at one deployment as one of its users. `stranger` has no token."""
+
+    api: Api
+    stranger: Api
+    pause: Callable[[float], None] = time.sleep
+    now: Callable[[], float] = time.monotonic
+    ping: Callable[[str], None] = ping
+
+    def examine(self, agent: str | None, *, run: bool) -> int:
+        """Print a line for each check. 0 if all is well. What fails first ends it: the rest depends on it."""
+        checks: list[tuple[str, Callable[[], str]]] = [
+            ("health", self._health),
+            ("strangers", self._strangers),
+            ("sign-in", self._agents),
+            ("database", self._database),
+            ("sockets", self._sockets),
+        ]
+        if run:
+            checks.append(("run", lambda: self._run(agent)))
+        for name, check in checks:
+            try:
+                print(f"ok    {name}: {check()}", flush=True)
+            except ApiError as error:
+                print(f"FAIL  {name}: {error}", file=sys.stderr, flush=True)
+                return error.exit_code
+        return 0
+
+    def _health(self) -> str:
+        return str(self.stranger.get("/healthz")["status"])
+
+    def _strangers(self) -> str:
+        try:
+            self.stranger.get("/agents")
+        except ApiError as error:
+            if error.status == 401:
+                return "refused without a token"
+            raise
+        raise ApiError("the API answers without a token: check its authorizer", 1)
+
+    def _agents(self) -> str:
+        return ", ".join(self._names()) or "no agents are served: see functions/user_agents"
+
+    def _database(self) -> str:
+        agent = next(iter(self._names()), "none")
+        begun = self.now()
+        while True:
+            try:
+                self.api.get("/memory/profile", agent=agent)
+            except ApiError as error:
+                waited = self.now() - begun
+                if error.status == 503 and waited < WAKING_S:
+                    self.pause(_AGAIN_S)
+                    continue
+                if error.status != 404:
+                    raise
+            return f"answers after {self.now() - begun:.0f} s"
+
+    def _sockets(self) -> str:
+        try:
+            url = str(self.api.post("/socket-tickets")["url"])
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return "none here: events are polled"
+        self.ping(url)
+        return "pong from " + url.split("?")[0]
+
+    def _run(self, agent: str | None) -> str:
+        """One question; the thread is deleted whatever comes of it."""
+        names = self._names()
+        if not names:
+            raise ApiError("no agent can be asked", 1)
+        chosen = agent or names[0]
+        thread = self.api.post("/threads", agent=chosen, title="layover doctor")["id"]
+        try:
+            return f"{chosen} {self._outcome(thread)}"
+        finally:
+            self.api.delete(f"/threads/{quote(thread, safe='')}")
+
+    def _outcome(self, thread: str) -> str:
+        begun = self.now()
+        run = self.api.post(f"/threads/{quote(thread, safe='')}/runs", input=QUESTION)
+        while run["status"] in ("queued", "running") and self.now() - begun < RUN_S:
+            run = self.api.get(f"/runs/{quote(run['id'], safe='')}", wait=20)
+        took = f"after {self.now() - begun:.0f} s"
+        if run["status"] in ("success", "suspended"):
+            return f"{_spent(run['usage'])} {took}"
+        why = (run.get("error") or {}).get("message", "no error is named")
+        raise ApiError(f"{run['id']} is {run['status']} {took}: {why}", 1)
+
+    def _names(self) -> list[str]:
+        return [str(a["name"]) for a in self.api.get("/agents")["items"]]
+
+
+def _spent(usage: dict[str, Any]) -> str:
+    cost = usage.get("cost_usd")
+    price = "price unknown" if cost is None else f"{cost:.6f} US dollars"
+    return f"answered with {usage['total_tokens']} tokens ({price})"
+
+
+def main(url: str, user: str, tokens: TokenFile, agent: str | None, *, run: bool) -> int:
+    """Examine a deployment as who is signed in there, or a system on this machine as `user`."""
+    try:
+        where, token = caller(url, user, "", tokens)
+        return Doctor(Api(where, token), Api(where, "")).examine(agent, run=run)
+    except ApiError as error:
+        print(f"layover: {error}", file=sys.stderr)
+        return error.exit_code

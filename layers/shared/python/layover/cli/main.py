@@ -1,0 +1,201 @@
+"""The command line: `layover dev`, `layover login`, `layover doctor` and the others."""
+
+import asyncio
+import importlib
+import logging
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+_MISSING_EXTRA = (
+    "layover: the command line needs the extra `local`: pip install 'layover[local]' "
+    "(in a checkout: make dev)"
+)
+
+try:
+    import typer
+except ModuleNotFoundError:
+    sys.exit(_MISSING_EXTRA)
+
+app = typer.Typer(
+    help="Layover: durable LLM agents.", no_args_is_help=True, pretty_exceptions_enable=False
+)
+
+
+bench = typer.Typer(help="Measure what was built.", no_args_is_help=True)
+app.add_typer(bench, name="bench")
+
+
+@app.callback()
+def main() -> None:
+    """Layover: durable LLM agents."""
+
+
+def parse_timeout(text: str) -> tuple[str, timedelta]:
+    """`FUNCTION=SECONDS`; raises typer.BadParameter."""
+    name, _, seconds = text.partition("=")
+    try:
+        limit = float(seconds)
+    except ValueError:
+        limit = 0.0
+    if not name or not 0 < limit <= 900:
+        raise typer.BadParameter(f"{text!r}: write FUNCTION=SECONDS, with 0 < SECONDS <= 900")
+    return name, timedelta(seconds=limit)
+
+
+@app.command()
+def dev(
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of the HTTP API; 0 takes a free one.")
+    ] = 8787,
+    agents: Annotated[str | None, typer.Option(help="Module whose Agents are served.")] = None,
+    data: Annotated[Path, typer.Option(help="Folder of what survives a restart.")] = Path(
+        ".layover"
+    ),
+    timeout: Annotated[
+        list[str] | None, typer.Option(help="FUNCTION=SECONDS; may be given several times.")
+    ] = None,
+) -> None:
+    """Run the whole system on this machine until it is interrupted."""
+    timeouts = dict(parse_timeout(text) for text in timeout or [])
+    runner, settings = _local("runner"), _local("settings")
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    chosen = settings.Settings(port=port, agents=agents, data=data, timeouts=timeouts)
+    unknown = timeouts.keys() - set(chosen.function_names())
+    if unknown:
+        raise typer.BadParameter(f"no such function: {', '.join(sorted(unknown))}")
+    raise typer.Exit(asyncio.run(runner.serve(chosen)))
+
+
+@app.command()
+def demo() -> None:
+    """Drive one conversation through a system of its own and print the transcript."""
+    run: Callable[[], int] = _local("demo").main
+    raise typer.Exit(run())
+
+
+@app.command()
+def redrive(
+    run_id: Annotated[str, typer.Argument(help="The run, as the API names it.")],
+    url: Annotated[str, typer.Option(help="The HTTP API; the newest sign-in's if not given.")] = "",
+    user: Annotated[str, typer.Option(help="Who owns the run; of a system on this machine.")] = "",
+    token: Annotated[str, typer.Option(help="An operator's token.", envvar="LAYOVER_TOKEN")] = "",
+    owner: Annotated[
+        str, typer.Option(help="Who owns the run, for a token that may act for users.")
+    ] = "",
+) -> None:
+    """Drive a run on, from its last journaled step, in a fresh execution. Needs a token with the scope
+    of operators (`layover/operate`): the newest sign-in's, or --token; --user on this machine has it.
+
+    Exits with 1 if that is refused (no such run, nothing to drive, no scope), with 3 without an answer
+    and where the run was redriven within a minute."""
+    if user and token:
+        raise typer.BadParameter("say who asks: either --user NAME or --token TOKEN")
+    operator = f"{user};scopes=operate" if user else ""
+    who = partial(_local("tokens").caller, url, operator, token, _tokens())
+    raise typer.Exit(_local("client").redrive(who, run_id, owner))
+
+
+@app.command()
+def login(
+    url: Annotated[str, typer.Option(help="The HTTP API of the deployment.")],
+    port: Annotated[int, typer.Option(help="Where the browser comes back to.")] = 8976,
+) -> None:
+    """Sign in to a deployment with a browser; later commands use its newest sign-in."""
+    raise typer.Exit(_local("login").login(url, _tokens(), port))
+
+
+@app.command()
+def mfa(
+    url: Annotated[str, typer.Option(help="The HTTP API of the deployment.")],
+    port: Annotated[int, typer.Option(help="Where the browser comes back to.")] = 8976,
+) -> None:
+    """Add an authenticator app to your user of a deployment as a second factor."""
+    raise typer.Exit(_local("second_factor").enroll(url, port))
+
+
+user = typer.Typer(help="Users of a deployment.", no_args_is_help=True)
+app.add_typer(user, name="user")
+
+
+@user.command("add")
+def add_user(
+    email: Annotated[str, typer.Argument(help="Whom to invite.")],
+    stage: Annotated[str, typer.Option(help="Which deployment of the AWS account.")] = "dev",
+) -> None:
+    """Make a user of the deployment's Cognito pool; needs AWS credentials of its operator."""
+    raise typer.Exit(_local("users").add(email, stage))
+
+
+@app.command()
+def doctor(
+    url: Annotated[str, typer.Option(help="The HTTP API; the newest sign-in's if not given.")] = "",
+    user: Annotated[str, typer.Option(help="A name, for a system on this machine.")] = "",
+    agent: Annotated[str | None, typer.Option(help="Whom to ask; else the first one.")] = None,
+    run: Annotated[bool, typer.Option(help="Ask an agent, which costs some tokens.")] = True,
+) -> None:
+    """Check a deployment from end to end: a line for each thing that has to work."""
+    raise typer.Exit(_local("doctor").main(url, user, _tokens(), agent, run=run))
+
+
+def _tokens() -> Any:
+    return _local("tokens").TokenFile(Path(typer.get_app_dir("layover")))
+
+
+@app.command()
+def reembed(
+    agent: Annotated[str | None, typer.Option(help="This agent's alone, instead of all.")] = None,
+) -> None:
+    """After a change of embedder: vectors of the new one for all that is remembered.
+
+    Runs where the database can be reached, with the variables of the functions and
+    LAYOVER_DATABASE_ADMIN_URL. Stopped at any point, it goes on there when it is begun again."""
+    from layover import wiring
+    from layover.errors import LayoverError
+    from layover.memory import reembed as service
+
+    missing = wiring.unset("LAYOVER_DATABASE_URL", "LAYOVER_DATABASE_ADMIN_URL")
+    if missing:
+        raise typer.BadParameter(f"set {' and '.join(missing)}")
+    try:
+        done = wiring.run(service.reembed(wiring.runtime(), wiring.owners(), agent))
+    except LayoverError as error:
+        sys.exit(f"layover: {error}")
+    print(f"{done.entries} entries and {done.messages} messages of {done.owners} users", end="")
+    print(f"; {done.left} have no usable vector" if done.left else "")
+    if done.refused:
+        print(f"{done.refused} of these are refused by the embedder: {done.refusal}")
+
+
+@bench.command("recall")
+def bench_recall(
+    file: Annotated[
+        Path, typer.Argument(help="Conversations with questions, as JSON.", exists=True)
+    ],
+) -> None:
+    """How well semantic recall finds what answers a question, through the product's own stores."""
+    from layover.errors import ConfigurationError
+
+    service = _local("bench_recall")
+    try:
+        lines: list[str] = service.main(file)
+    except (service.BenchFailed, ConfigurationError) as error:
+        sys.exit(f"layover: {error}")
+    for line in lines:
+        print(line)
+
+
+def _local(name: str) -> Any:
+    try:
+        return importlib.import_module(f"layover.local.{name}")
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("layover"):
+            raise
+        sys.exit(f"{_MISSING_EXTRA}; missing: {error.name}")
+
+
+if __name__ == "__main__":
+    app()

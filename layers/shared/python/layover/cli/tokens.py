@@ -1,0 +1,108 @@
+"""Tokens of deployments that somebody signed in to, in a file that only its owner can read."""
+
+import json
+import os
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from layover.cli.client import USAGE, ApiError
+from layover.cli.oidc import Provider, refreshed
+
+EARLY_S = 60.0
+"""An access token that ends sooner is renewed first."""
+FILE = "tokens.json"
+LOCAL = "http://127.0.0.1:8787"
+"""Where `layover dev` answers."""
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """What a provider gave. `expires_at`: Unix time of the access token's end."""
+
+    access: str
+    refresh: str | None
+    expires_at: float
+    issuer: str
+    client_id: str
+
+
+class TokenFile:
+    """The tokens of one user of this machine, by the deployment's URL; `folder` is theirs alone."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @property
+    def path(self) -> Path:
+        """Where they are."""
+        return self._folder / FILE
+
+    def save(self, url: str, tokens: Tokens) -> None:
+        """Keep the tokens of a deployment, which becomes the one that is meant where none is named."""
+        stored = self._read()
+        stored["last"] = _plain(url)
+        stored.setdefault("tokens", {})[_plain(url)] = asdict(tokens)
+        self._write(stored)
+
+    def last(self) -> str | None:
+        """The deployment of the newest sign-in."""
+        found: str | None = self._read().get("last")
+        return found
+
+    def access(self, url: str) -> str:
+        """A token for this deployment, renewed if it has to be. Raises ApiError."""
+        stored = self._read().get("tokens", {}).get(_plain(url))
+        if stored is None:
+            raise ApiError(f"sign in first: layover login --url {url}", USAGE)
+        tokens = Tokens(**stored)
+        if tokens.expires_at - EARLY_S > time.time():
+            return tokens.access
+        if tokens.refresh is None:
+            raise ApiError(f"sign in again: layover login --url {url}", USAGE)
+        renewed = refreshed(Provider.of(tokens.issuer), tokens.client_id, tokens.refresh)
+        self.save(url, made(renewed, tokens.issuer, tokens.client_id, tokens.refresh))
+        return str(renewed["access_token"])
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            stored: dict[str, Any] = json.loads(self.path.read_text())
+        except FileNotFoundError:
+            return {}
+        except ValueError as error:
+            raise ApiError(f"{self.path} is damaged: delete it and sign in again", USAGE) from error
+        return stored
+
+    def _write(self, stored: dict[str, Any]) -> None:
+        """Whole or not at all, and never readable by others, not even for a moment."""
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        fresh = self.path.with_name(f"{FILE}.{os.getpid()}")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with os.fdopen(os.open(fresh, flags, 0o600), "w") as file:
+            json.dump(stored, file)
+        fresh.replace(self.path)
+
+
+def caller(url: str, user: str, token: str, tokens: TokenFile) -> tuple[str, str]:
+    """Where the API is and who asks: with this token, as this user of a system on this machine, or as who
+    has signed in. Raises ApiError."""
+    where = url or (LOCAL if user or token else tokens.last())
+    if where is None:
+        raise ApiError("sign in first: layover login --url URL", USAGE)
+    return where, token or (f"dev:{user}" if user else tokens.access(where))
+
+
+def made(answer: dict[str, Any], issuer: str, client_id: str, refresh: str | None = None) -> Tokens:
+    """The tokens of a token endpoint's answer; one that gives no new refresh token leaves the old."""
+    return Tokens(
+        access=str(answer["access_token"]),
+        refresh=answer.get("refresh_token", refresh),
+        expires_at=time.time() + float(answer.get("expires_in", 3600)),
+        issuer=issuer,
+        client_id=client_id,
+    )
+
+
+def _plain(url: str) -> str:
+    return url.rstrip("/")

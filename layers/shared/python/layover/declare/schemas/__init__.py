@@ -1,0 +1,1 @@
+"""From Python signatures to JSON schemas, and from results to text."""

@@ -1,0 +1,212 @@
+"""A function's signature as a model of its arguments."""
+
+import inspect
+import sys
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import NoneType, SimpleNamespace, UnionType
+from typing import Annotated, Any, Union
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic.errors import PydanticUserError
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import InitErrorDetails, PydanticCustomError, from_json
+
+from layover.declare.context import ToolContext
+from layover.declare.schemas import checks
+from layover.declare.schemas.json_schema import Schema, nullable, strict, takes_null, tidy
+from layover.declare.schemas.render import json_text, jsonable
+from layover.errors import DefinitionError
+from layover.values.base import TOO_DEEP, all_finite, too_deep
+
+InvalidArgs = ValidationError
+"""Arguments that do not fit; text that is no JSON is one case of it."""
+
+NOT_FINITE = "every number has to be finite"
+_STARS = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+@dataclass(frozen=True)
+class ToolArgs:
+    """Validated arguments."""
+
+    kwargs: Mapping[str, Any]
+    """Python values by parameter, defaults filled in: what the function is called with."""
+    _model: BaseModel
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as JSON: what events and the journal show."""
+        shown: dict[str, Any] = jsonable(self._named("json"))
+        return shown
+
+    def for_predicate(self) -> dict[str, Any]:
+        """Models as dicts, the rest (numbers, dates, enums) as Python values."""
+        return self._named("python")
+
+    def _named(self, mode: str) -> dict[str, Any]:
+        dumped = self._model.model_dump(mode=mode, fallback=str, warnings=False)
+        fields = zip(type(self._model).model_fields, self.kwargs, strict=True)
+        return {name: dumped[field] for field, name in fields if field in dumped}
+
+
+class _ArgumentSchema(GenerateJsonSchema):
+    """A default that JSON cannot say is left out of the schema; no warning, the tool still has it."""
+
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a tool takes. `context`: the parameter that gets the ToolContext, if there is one."""
+
+    names: tuple[str, ...]
+    context: str | None
+    model: type[BaseModel]
+
+    def validate(self, args: Any) -> ToolArgs:
+        """Arguments from a decoded object, or from the raw text of a model.
+
+        Raises `pydantic.ValidationError`. No text at all stands for no arguments."""
+        text, decoded = self._prepared(args)
+        if too_deep(decoded):
+            raise self._refusal("too_deep", TOO_DEEP)
+        if not all_finite(decoded):
+            raise self._refusal("finite_number", NOT_FINITE)
+        made = self.model.model_validate_json(text)
+        values = [getattr(made, field) for field in self.model.model_fields]
+        return ToolArgs(dict(zip(self.names, values, strict=True)), made)
+
+    def _refusal(self, kind: str, told: str) -> ValidationError:
+        problem = InitErrorDetails(type=PydanticCustomError(kind, told), input=None)
+        return ValidationError.from_exception_data(self.model.__name__, [problem])
+
+    def _prepared(self, args: Any) -> tuple[str, Any]:
+        """The arguments as JSON text and decoded; text that is no JSON is decoded to None."""
+        if isinstance(args, str):
+            text = args.encode("utf-8", "replace").decode().strip() or "{}"
+            try:
+                args = from_json(text)
+            except ValueError:
+                return text, None
+        if args is None:
+            args = {}
+        if isinstance(args, dict):
+            args = {k: v for k, v in args.items() if v is not None or k not in self._null_means_out}
+        return json_text(args), args
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The plain JSON schema of the arguments."""
+        made = self.model.model_json_schema(schema_generator=_ArgumentSchema)
+        made.pop("description", None)
+        return {"properties": {}, **tidy(made)}
+
+    @cached_property
+    def strict_schema(self) -> Schema | None:
+        """The schema for strict mode, where all arguments are required: one that has a default may
+        be `null`, which means the default. None where strict mode cannot say it."""
+        properties = {
+            name: nullable(s) if name in self._null_means_out else s
+            for name, s in self.schema["properties"].items()
+        }
+        return strict({**self.schema, "properties": properties})
+
+    @cached_property
+    def _null_means_out(self) -> frozenset[str]:
+        """Arguments with a default that do not take null themselves."""
+        required = self.schema.get("required", ())
+        defs = self.schema.get("$defs", {})
+        return frozenset(
+            name
+            for name, s in self.schema["properties"].items()
+            if name not in required and not takes_null(s, defs)
+        )
+
+
+def read(fn: Callable[..., Any], tool: str, scope: Mapping[str, Any]) -> Signature:
+    """The signature of a tool's function. `scope`: the names around it, for hints that are text.
+
+    Raises DefinitionError for anything that a model could not be asked for."""
+    hints = _hints(fn, tool, scope)
+    context: str | None = None
+    fields: dict[str, Any] = {}
+    for name, parameter in inspect.signature(fn).parameters.items():
+        _check(parameter, tool, hints)
+        if not _is_context(hints[name]):
+            fields[name] = (hints[name], _field(parameter))
+        elif context is None:
+            context = name
+        else:
+            raise DefinitionError(f"tool {tool!r}: both {context!r} and {name!r} are a ToolContext")
+    return Signature(tuple(fields), context, _model(tool, fields))
+
+
+def _check(parameter: inspect.Parameter, tool: str, hints: Mapping[str, Any]) -> None:
+    name = parameter.name
+    if parameter.kind in _STARS:
+        raise DefinitionError(f"tool {tool!r}: *args and **kwargs have no schema ({name!r})")
+    if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
+        raise DefinitionError(f"tool {tool!r}: parameter {name!r} is positional-only")
+    if name not in hints:
+        raise DefinitionError(f"tool {tool!r}: parameter {name!r} has no type hint")
+
+
+def _hints(fn: Callable[..., Any], tool: str, scope: Mapping[str, Any]) -> dict[str, Any]:
+    inner = inspect.unwrap(fn)
+    annotations = {k: v for k, v in inner.__annotations__.items() if k != "return"}
+    names = {"ToolContext": ToolContext, **getattr(inner, "__globals__", {})}
+    try:
+        return typing.get_type_hints(
+            SimpleNamespace(__annotations__=annotations),
+            globalns=names,
+            localns=dict(scope),
+            include_extras=True,
+        )
+    except Exception as error:
+        raise DefinitionError(f"tool {tool!r}: a type hint cannot be read: {error}") from error
+
+
+def _is_context(hint: Any) -> bool:
+    origin = typing.get_origin(hint)
+    if origin is Annotated:
+        return _is_context(typing.get_args(hint)[0])
+    if origin in (Union, UnionType):
+        return any(_is_context(a) for a in typing.get_args(hint) if a is not NoneType)
+    return isinstance(hint, type) and issubclass(hint, ToolContext)
+
+
+def _field(parameter: inspect.Parameter) -> Any:
+    default = parameter.default
+    if default is inspect.Parameter.empty:
+        return ...
+    return default if isinstance(default, FieldInfo) else Field(default=default)
+
+
+def _model(tool: str, fields: Mapping[str, Any]) -> type[BaseModel]:
+    """Fields are numbered and go by their alias: a parameter may be called `schema` or `_x`."""
+    names = {f"p{i}": name for i, name in enumerate(fields)}
+    config = ConfigDict(
+        extra="forbid",
+        alias_generator=lambda f: names.get(f, f),
+        validate_default=False,
+        # "1e999" is a float to pydantic: whoever approves it would be shown null.
+        allow_inf_nan=False,
+    )
+    numbered = dict(zip(names, fields.values(), strict=True))
+    try:
+        model: type[BaseModel] = create_model(tool, __config__=config, **numbered)
+        model.model_json_schema(schema_generator=_ArgumentSchema)
+    except (PydanticUserError, TypeError, NameError) as error:
+        raise DefinitionError(
+            f"tool {tool!r}: no schema for its arguments: {checks.no_schema(error)}"
+        ) from error
+    return model
+
+
+def caller_scope(depth: int) -> dict[str, Any]:
+    """Local names `depth` frames up (a tool in a function may name types of that function)."""
+    frame = sys._getframe(depth + 1)
+    return {} if frame.f_locals is frame.f_globals else dict(frame.f_locals)

@@ -1,0 +1,102 @@
+"""Beside a piece of work (a model's stream, running tools): flush its events, and watch for a cancel."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from layover.engine.progress import OutOfTime, Stopped
+from layover.engine.tools.hooks import Stopping
+from layover.ports import Aborts, RunLog
+from layover.values.runs.run import CANCELLED_TOOLS_HAVE
+
+FLUSH_EVERY = 0.1
+"""Seconds between two batches of deltas (docs/behaviour.md#event-log)."""
+LOOK_AGAIN_S = 0.05
+"""Seconds between two looks whether what runs may be let go."""
+POLL_CANCEL_EVERY = 0.5
+"""Seconds between two looks at the cancel flag (docs/behaviour.md#cancel)."""
+LOST_TOOLS_HAVE_S = 0.9
+"""Seconds that running tools have to finish once another attempt took the run. Whoever cancels says
+himself how many they have."""
+
+T = TypeVar("T")
+
+
+Cut = tuple[Callable[[], float], Callable[[], bool]]
+"""Seconds until the invocation is cut off, and whether what runs may be let go then."""
+
+
+async def watched(
+    log: RunLog, work: Coroutine[Any, Any, T], stopping: Stopping, cut: Cut | None = None
+) -> T:
+    """The work's result. Raises Stopped when the run is to be cancelled, Fenced when another attempt
+    took it, OutOfTime when the invocation is about to be cut off; the work is cancelled first in all
+    cases, and tools are told through `stopping`."""
+    task = asyncio.ensure_future(work)
+    companions = [
+        asyncio.create_task(_flush(log)),
+        asyncio.create_task(_poll(log)),
+        *([asyncio.create_task(_abort(log, stopping.aborts))] if stopping.aborts else []),
+        *([asyncio.create_task(_cut_off(*cut))] if cut else []),
+    ]
+    try:
+        done, _ = await asyncio.wait([task, *companions], return_when=asyncio.FIRST_COMPLETED)
+        if task not in done:
+            stopping.asked = True
+            if stopping.tools and not _is_out_of_time(done):
+                await asyncio.wait([task], timeout=_tools_have_s(done))
+            task.cancel()
+            await asyncio.wait([task])
+            for companion in companions:
+                if companion in done:
+                    companion.result()
+        return task.result()
+    finally:
+        stopping.asked = stopping.asked or not task.done()
+        for companion in companions:
+            companion.cancel()
+        if not task.done():
+            task.cancel()
+        await asyncio.gather(task, *companions, return_exceptions=True)
+
+
+def _is_out_of_time(done: set[asyncio.Task[Any]]) -> bool:
+    return any(isinstance(t.exception(), OutOfTime) for t in done)
+
+
+def _tools_have_s(done: set[asyncio.Task[Any]]) -> float:
+    asked = [e.tools_have_s for t in done if isinstance(e := t.exception(), Stopped)]
+    return asked[0] if asked else LOST_TOOLS_HAVE_S
+
+
+async def _cut_off(left: Callable[[], float], can_be_cut: Callable[[], bool]) -> None:
+    """A tool that must not run twice is not let go: it may still make it."""
+    while (seconds := left()) > 0:
+        await asyncio.sleep(min(seconds, 60))
+    while not can_be_cut():
+        await asyncio.sleep(LOOK_AGAIN_S)
+    raise OutOfTime
+
+
+async def _abort(log: RunLog, aborts: Aborts) -> None:
+    await aborts.wait(log.snapshot.meta.id)
+    raise Stopped(CANCELLED_TOOLS_HAVE.total_seconds())
+
+
+async def _flush(log: RunLog) -> None:
+    while True:
+        await log.flush()
+        await asyncio.sleep(FLUSH_EVERY)
+
+
+async def _poll(log: RunLog) -> None:
+    time = asyncio.get_running_loop().time
+    looked = time()
+    while True:
+        await asyncio.sleep(POLL_CANCEL_EVERY)
+        before, looked = looked, time()
+        asked = await log.cancel_requested()
+        if asked is not None:
+            # It is no older than the look before, whatever the clocks of two machines say.
+            age = min(max(asked.age.total_seconds(), 0.0), time() - before)
+            raise Stopped(max(0.0, asked.tools_have.total_seconds() - age))

@@ -1,0 +1,1 @@
+"""Tool calls: execution, approval, suspension, cancellation."""

@@ -1,0 +1,383 @@
+"""The tool calls of a step: windows, suspension, decisions, calls in doubt
+(docs/behaviour.md#tool-windows and what follows it).
+
+Every call is journaled before it runs (`open_calls`) and when it is settled (`close_call`) or waits
+(`suspend_calls`); the tool runs between the two, and nowhere else."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+from layover.context.transcript import custom_message, tool_message
+from layover.declare.agent import Agent
+from layover.declare.context import ToolContext
+from layover.declare.schemas.render import format_error
+from layover.declare.tool import AnyTool
+from layover.engine.budget import settle_budget
+from layover.engine.progress import OutOfTime
+from layover.engine.state import RunState
+from layover.engine.tools.execute import (
+    Ready,
+    Settled,
+    approval,
+    declined,
+    failed,
+    interrupted,
+    limited,
+    prepare,
+    raised,
+    run_tool,
+)
+from layover.engine.tools.hooks import Hooks, Stopping
+from layover.engine.tools.run_files import Belongings
+from layover.ids import derived
+from layover.ports import Clock, MemoryStore, RunLog
+from layover.values.runs.event import (
+    Event,
+    MessageEvent,
+    ToolCallSuspended,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+    TurnEnd,
+)
+from layover.values.runs.run import (
+    BUDGET_TOOL,
+    CallRecord,
+    CallState,
+    DecisionKind,
+    StepRecord,
+    Suspension,
+)
+
+SHOWN_CHANGE = 4_000
+"""Characters of the arguments that a person changed, as the model is told of them."""
+
+Gate = Callable[[StepRecord, list[timedelta | None]], Awaitable[bool]]
+"""Asked before a window of calls with these time-outs begins: is there time, and budget?"""
+HasTime = Callable[[list[timedelta | None]], bool]
+"""Asked before a call that is begun already (decided, or left open) runs: is there time?"""
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A call with what it needs to run."""
+
+    call: CallRecord
+    ready: Ready
+    ctx: ToolContext
+    changed: dict[str, Any] | None = None
+    """The arguments, if a person changed them."""
+
+
+class Calls:
+    """Runs and settles the calls of one run for one writer."""
+
+    def __init__(
+        self,
+        log: RunLog,
+        state: RunState,
+        agent: Agent,
+        clock: Clock,
+        stopping: Stopping | None = None,
+        memory_tools: Sequence[AnyTool] = (),
+        memory: MemoryStore | None = None,
+        belongings: Belongings | None = None,
+    ) -> None:
+        self._log = log
+        self._state = state
+        self._agent = agent
+        self._clock = clock
+        self._memory = memory
+        self._belongings = belongings
+        self._stopping = stopping or Stopping()
+        # Calls of a window are closed one after another: the one that completes the step says so in
+        # its own transaction, and has to be the last.
+        self._closing = asyncio.Lock()
+        # By key, the tool of every call that runs or whose outcome is being journaled.
+        self._running: dict[str, AnyTool] = {}
+        self._tools: dict[str, AnyTool] = {t.name: t for t in (*agent.tools, *memory_tools)}
+
+    async def advance(self, step: StepRecord, gate: Gate, has_time: HasTime) -> bool:
+        """Settle what can be settled. True: every call of the step is settled; False: some wait, or
+        `gate` did not let the next window begin. Raises OutOfTime where a begun call has no time."""
+        for call in self._state.calls_of(step):
+            if call.state is CallState.OPEN or (call.state is CallState.WAITING and call.decision):
+                await self._take_up(step, call, has_time)
+        while window := self._next_window(step):
+            await self._stopping.check()
+            if not await gate(step, [self._timeout(c) for c in window]):
+                break
+            await self._window(step, window)
+        return self._state.settled(step)
+
+    def _next_window(self, step: StepRecord) -> list[CallRecord]:
+        """The calls to begin next: first what is left of a window in which an earlier attempt died (a
+        window settles whole), then, if no call waits, a new one."""
+        size, calls = self._agent.tool_concurrency, self._state.calls_of(step)
+        for at in range(0, len(calls), size):
+            window = calls[at : at + size]
+            planned = [c for c in window if c.state is CallState.PLANNED]
+            if planned and (len(planned) < len(window) or not self._state.waiting()):
+                return planned
+        return []
+
+    async def _take_up(self, step: StepRecord, call: CallRecord, has_time: HasTime) -> None:
+        """`settle`, but a tool begins only where there is time, and in no run that is to stop."""
+        await self._stopping.check()
+        job = await self._job(step, call)
+        if job is None:
+            return
+        # Whether other calls wait or not: this one goes on at once, in a fresh invocation.
+        if not has_time([job.ready.tool.timeout]):
+            raise OutOfTime
+        await self._run(step, [job])
+
+    async def settle(self, step: StepRecord, call: CallRecord) -> None:
+        """Settle one decided call, or one that an earlier writer left open. It may suspend again."""
+        if call.tool_name == BUDGET_TOOL:
+            return await settle_budget(self._log, self._state, call, self._agent, self._clock)
+        await self._stopping.check()
+        job = await self._job(step, call)
+        if job is not None:
+            await self._run(step, [job])
+        return None
+
+    async def _job(self, step: StepRecord, call: CallRecord) -> _Job | None:
+        """What is left to run of a begun call; None: it is settled, no tool has to run."""
+        if call.decision and call.decision.kind in (DecisionKind.DENIED, DecisionKind.EXPIRED):
+            expired = call.decision.kind is DecisionKind.EXPIRED
+            told = declined(call.tool_name, call.decision.reason, expired=expired)
+            await self._close(step, call, told)
+            return None
+        edited = call.decision.args if call.decision else None
+        ready = self._prepare(call, call.args if edited is None else edited)
+        if isinstance(ready, Settled):
+            await self._close(step, call, ready)
+            return None
+        if call.state is CallState.OPEN and not ready.tool.idempotent:
+            await self._close(step, call, interrupted(call.tool_name))
+            return None
+        try:
+            resumed = self._resumed(ready.tool, call)
+        except Exception as error:  # new code may want other data, or none at all
+            await self._close(step, call, failed(format_error(error)))
+            return None
+        return _Job(call, ready, self._context(call, resumed), self._changed(call, ready))
+
+    def _prepare(self, call: CallRecord, args: Any) -> Ready | Settled:
+        return prepare(self._tools, call.tool_name, args)
+
+    def _changed(self, call: CallRecord, ready: Ready) -> dict[str, Any] | None:
+        """What a person made of the model's arguments; None where the tool gets the same."""
+        edited = call.decision.args if call.decision else None
+        if edited is None:
+            return None
+        own = self._prepare(call, call.args)
+        same = isinstance(own, Ready) and own.args.as_dict() == ready.args.as_dict()
+        return None if same else edited
+
+    def _timeout(self, call: CallRecord) -> timedelta | None:
+        tool = self._tools.get(call.tool_name)
+        return tool.timeout if tool else None
+
+    def can_be_cut(self) -> bool:
+        """Whether everything that runs at the moment may be run again."""
+        return all(tool.idempotent for tool in self._running.values())
+
+    async def _window(self, step: StepRecord, calls: list[CallRecord]) -> None:
+        """A window settles whole: calls that need a person wait, broken ones fail, the rest run."""
+        jobs: list[_Job] = []
+        waiting: list[tuple[CallRecord, Suspension]] = []
+        for call in calls:
+            ready = self._prepare(call, call.args)
+            if isinstance(ready, Settled):
+                await self._close(step, call, ready)
+                continue
+            ctx = self._context(call, None)
+            try:
+                waits = await approval(ready, ctx, self._clock.now())
+            except Exception as error:
+                await self._close(step, call, raised(ready.tool.name, call, error))
+                continue
+            if waits is None:
+                jobs.append(_Job(call, ready, ctx))
+            else:
+                waiting.append((call, waits))
+        if waiting:
+            await self._suspend(waiting)
+        if jobs:
+            await self._run(step, jobs)
+
+    async def _run(self, step: StepRecord, jobs: list[_Job]) -> None:
+        """Journal first, then run, then journal what came of it."""
+        starts = [self._start_event(j) for j in jobs]
+        await self._log.open_calls([j.call for j in jobs], *starts)
+        opened = {"state": CallState.OPEN, "opener": self._log.opener}
+        tasks = [
+            asyncio.ensure_future(self._one(step, j, j.call.model_copy(update=opened)))
+            for j in jobs
+        ]
+        # A window settles whole: what goes wrong with one call (its journal entry, for example)
+        # is raised when the others are through.
+        for ended in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(ended, BaseException):
+                raise ended
+
+    async def _one(self, step: StepRecord, job: _Job, call: CallRecord) -> None:
+        self._state.update(call)
+        # Until its outcome is journaled: whoever stops the run waits for a tool that it may keep.
+        self._stopping.tools += 1
+        self._running[call.key] = job.ready.tool
+        try:
+            outcome = await run_tool(job.ready, job.ctx, call, self._clock)
+            if isinstance(outcome, Suspension):
+                return await self._suspend([(call, outcome)])
+            outcome = await limited(outcome, call, self._belongings)
+            return await self._close(step, call, _with_change(job.changed, outcome))
+        finally:
+            del self._running[call.key]
+            self._stopping.tools -= 1
+
+    async def _close(self, step: StepRecord, call: CallRecord, outcome: Settled) -> None:
+        async with self._closing:
+            await self._record(step, call, outcome)
+
+    async def _record(self, step: StepRecord, call: CallRecord, outcome: Settled) -> None:
+        slot = self._state.slot(step, call)
+        custom = outcome.custom
+        settled = call.model_copy(
+            update={
+                "result": outcome.result,
+                "model_output": outcome.model_output,
+                "is_error": outcome.is_error,
+                "settled_at": self._clock.now(),
+                "custom": custom_message(step, slot, custom["name"], custom["data"])
+                if custom
+                else None,
+            }
+        )
+        done = settled.model_copy(update={"state": CallState.SETTLED, "opener": self._log.opener})
+        before = self._state.calls.get(call.key)
+        self._state.update(done)
+        complete = self._state.settled(step) and self._state.step_ended < step.index
+        try:
+            events = [*self._end_events(step, done), *([self.turn_end(step)] if complete else [])]
+            ended = step.index if complete else None
+            await self._log.close_call(settled, *events, ended_step=ended)
+        except BaseException:
+            if before is not None:
+                self._state.update(before)
+            else:
+                del self._state.calls[call.key]
+            raise
+        if complete:
+            self._state.step_ended = step.index
+
+    async def _suspend(self, waiting: Sequence[tuple[CallRecord, Suspension]]) -> None:
+        """Journal calls that wait, together: whoever sees one of them waiting sees them all."""
+        suspended = [_suspended(call, suspension) for call, suspension in waiting]
+        events = [self._suspended_event(call) for call in suspended]
+        await self._log.suspend_calls(suspended, *events)
+        for call in suspended:
+            now = {
+                "state": CallState.WAITING,
+                "attempt": call.attempt + 1,
+                "opener": None,
+                "token": None,
+                "decision": None,
+                "votes": (),
+                "voted": 0,
+            }
+            self._state.update(call.model_copy(update=now))
+
+    def _suspended_event(self, call: CallRecord) -> ToolCallSuspended:
+        assert call.suspension is not None
+        return ToolCallSuspended(
+            at=self._clock.now(),
+            tool_call_id=call.tool_call_id,
+            tool_name=call.tool_name,
+            args=call.args,
+            kind=call.suspension.kind,
+            payload=call.suspension.payload,
+            resume_schema=call.suspension.resume_schema,
+            attempt=call.attempt + 1,
+            agent_path=(self._agent.name,),
+            requested_at=call.suspension.requested_at,
+            expires_at=call.suspension.expires_at,
+            approval=call.approval,
+        )
+
+    def turn_end(self, step: StepRecord) -> TurnEnd:
+        """The event of a step that is complete."""
+        return TurnEnd(
+            at=self._clock.now(),
+            step=step.index,
+            message=step.message,
+            tool_results=self._state.tool_messages(step),
+        )
+
+    def _start_event(self, job: _Job) -> ToolExecutionStart:
+        return ToolExecutionStart(
+            at=self._clock.now(),
+            tool_call_id=job.call.tool_call_id,
+            tool_name=job.call.tool_name,
+            args=job.ready.args.as_dict(),
+        )
+
+    def _end_events(self, step: StepRecord, call: CallRecord) -> list[Event]:
+        now = self._clock.now()
+        message = tool_message(step, self._state.slot(step, call), call)
+        events: list[Event] = [
+            ToolExecutionEnd.of(call, now),
+            MessageEvent(at=now, message=message),
+        ]
+        if call.custom is not None:
+            events.append(MessageEvent(at=now, message=call.custom))
+        return events
+
+    def _resumed(self, tool: AnyTool, call: CallRecord) -> Any:
+        if call.decision is None or call.decision.kind is not DecisionKind.RESUMED:
+            return None
+        return tool.parse_resume(call.decision.data)
+
+    def _context(self, call: CallRecord, resumed: Any) -> ToolContext:
+        meta = self._state.meta
+        return ToolContext(
+            run_id=meta.id,
+            thread_id=meta.thread_id if meta.thread_given else None,
+            resource_id=meta.owner,
+            agent_name=self._agent.name,
+            tool_call_id=call.tool_call_id,
+            idempotency_key=derived("idem", meta.id, call.key),
+            resume=resumed,
+            hooks=Hooks(
+                self._log,
+                self._clock,
+                call.tool_call_id,
+                self._stopping,
+                self._memory,
+                self._belongings,
+            ),
+        )
+
+
+def _with_change(changed: dict[str, Any] | None, outcome: Settled) -> Settled:
+    """What the handler came to, error or not, with the arguments that it got
+    (docs/behaviour.md#edited-arguments)."""
+    if changed is None:
+        return outcome
+    shown = json.dumps(changed, ensure_ascii=False)[:SHOWN_CHANGE]
+    told = f"A person changed the arguments to {shown}. Result: {outcome.model_output}"
+    return replace(outcome, model_output=told)
+
+
+def _suspended(call: CallRecord, suspension: Suspension) -> CallRecord:
+    """The call with what it waits for; an earlier attempt's decision is kept for audit."""
+    past = call.past
+    if call.decision is not None:
+        past = (*past, {"attempt": call.attempt, **call.decision.model_dump(mode="json")})
+    fresh = {"suspension": suspension, "past": past, "votes": (), "voted": 0}
+    return call.model_copy(update=fresh)

@@ -1,0 +1,186 @@
+"""One tool call: look up, validate, ask whether it needs a person, run, shape what the model sees."""
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+
+from pydantic import ValidationError
+
+from layover import logs
+from layover.declare.context import SuspendRequest, ToolContext
+from layover.declare.schemas.render import format_error, invalid_input, invalid_suspend_payload
+from layover.declare.tool import APPROVAL_SCHEMA, AnyTool, ToolArgs
+from layover.engine.tools.isolation import TimedOut, apart
+from layover.engine.tools.run_files import Belongings
+from layover.ports import Clock
+from layover.values.runs.run import CallRecord, Suspension, SuspensionKind
+
+logger = logging.getLogger("layover")
+
+MODEL_OUTPUT_TOKENS = 50_000
+"""Above, the model sees head and tail (docs/behaviour.md#long-results)."""
+_CHARACTERS = MODEL_OUTPUT_TOKENS * 4
+_SHOWN = 2_000
+"""Characters of head and of tail."""
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What a call came to."""
+
+    result: Any
+    model_output: str
+    is_error: bool = False
+    custom: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A call that can run now."""
+
+    tool: AnyTool
+    args: ToolArgs
+
+
+def not_found(name: str) -> Settled:
+    """The error of a call whose tool is not there, or not there any more."""
+    return failed(f"Tool {name} not found")
+
+
+def failed(message: str) -> Settled:
+    """A tool error: it reaches the model and never ends the run."""
+    return Settled(result=message, model_output=message, is_error=True)
+
+
+def raised(tool: str, call: CallRecord, error: Exception) -> Settled:
+    """A tool error of what the author's code raised: the log says where. What it says is the call's
+    result, and in no log."""
+    cause = error.__cause__
+    logger.warning(
+        "tool %s failed with %s",
+        tool,
+        type(error).__name__,
+        extra={
+            "run_id": call.run_id,
+            "tool_call_id": call.tool_call_id,
+            "cause": type(cause).__name__ if cause else None,
+            "where": logs.where(error),
+        },
+    )
+    return failed(format_error(error))
+
+
+def interrupted(name: str) -> Settled:
+    """The error of a call in doubt (docs/behaviour.md#calls-in-doubt)."""
+    return failed(f"Interrupted: {name} may or may not have taken effect")
+
+
+def declined(name: str, reason: str | None, *, expired: bool) -> Settled:
+    """The ordinary result of a denied or expired call (docs/behaviour.md#denials)."""
+    result: dict[str, Any] = {
+        "declined": True,
+        "message": f'Tool "{name}" was not approved',
+        "reason": reason,
+    }
+    if expired:
+        result["expired"] = True
+    return Settled(result=result, model_output=json.dumps(result, ensure_ascii=False))
+
+
+def prepare(tools: Mapping[str, AnyTool], name: str, args: Any) -> Ready | Settled:
+    """The call's tool and validated arguments, or the error that settles it."""
+    tool = tools.get(name)
+    if tool is None:
+        return not_found(name)
+    try:
+        valid = tool.validate(args)
+        valid.as_dict()  # What cannot be told of a call must not run.
+    except ValidationError as error:
+        return failed(invalid_input(error))
+    except Exception as error:  # an author's validator or serializer may raise anything
+        return failed(format_error(error))
+    return Ready(tool, valid)
+
+
+async def approval(ready: Ready, ctx: ToolContext, now: datetime) -> Suspension | None:
+    """The suspension of a call that a person has to approve first. Raises what a predicate raises:
+    the call must not run then."""
+    if not await apart(ready.tool.requires_approval(ready.args, ctx)):
+        return None
+    payload = {"type": "approval", "tool_name": ready.tool.name, "args": ready.args.as_dict()}
+    return Suspension(
+        kind=SuspensionKind.APPROVAL,
+        payload=payload,
+        resume_schema=APPROVAL_SCHEMA,
+        requested_at=now,
+        expires_at=now + ready.tool.expires_after if ready.tool.expires_after else None,
+        approval=ready.tool.approvers,
+    )
+
+
+async def run_tool(
+    ready: Ready, ctx: ToolContext, call: CallRecord, clock: Clock
+) -> Settled | Suspension:
+    """Run the handler. Whatever it raises is a tool error (docs/behaviour.md#tool-calls)."""
+    tool = ready.tool
+    try:
+        value = await apart(tool.invoke(ready.args, ctx), tool.timeout)
+    except TimedOut as late:
+        return failed(f"TimeoutError: {tool.name} took longer than {late.limit:g} s")
+    except Exception as error:
+        return raised(tool.name, call, error)
+    if isinstance(value, SuspendRequest):
+        return _suspension(tool, value, call, clock.now())
+    return await shaped(ready, value, call)
+
+
+def _suspension(
+    tool: AnyTool, request: SuspendRequest, call: CallRecord, now: datetime
+) -> Settled | Suspension:
+    try:
+        payload = tool.suspension_payload(request.payload)
+        schema = tool.resume_schema
+    except ValidationError as error:
+        return failed(invalid_suspend_payload(error))
+    except Exception as error:  # an author's validator or serializer may raise anything
+        return raised(tool.name, call, error)
+    return Suspension(
+        kind=SuspensionKind.INPUT,
+        payload=payload,
+        resume_schema=schema,
+        requested_at=now,
+        expires_at=now + tool.expires_after if tool.expires_after else None,
+    )
+
+
+async def shaped(ready: Ready, value: Any, call: CallRecord) -> Settled:
+    """Raw result, what the model sees, and the custom message. A shaper that raises is a tool error."""
+    try:
+        result = ready.tool.jsonable(value)
+        output = ready.tool.model_output(value)
+        custom = await apart(ready.tool.message(ready.args, value))
+    except Exception as error:
+        return raised(ready.tool.name, call, error)
+    return Settled(result=result, model_output=output, custom=custom)
+
+
+async def limited(settled: Settled, call: CallRecord, belongings: Belongings | None) -> Settled:
+    """With head and tail in the place of an output that is too long for the model; the whole is kept
+    behind `url` (null where it could not be kept)."""
+    output = settled.model_output
+    if len(output) <= _CHARACTERS:
+        return settled
+    is_kept = belongings is not None and await belongings.keep_result(call, output)
+    path = f"/runs/{call.run_id}/tool-calls/{quote(call.tool_call_id, safe='')}/result"
+    told = {
+        "_truncated": True,
+        "head": output[:_SHOWN],
+        "tail": output[-_SHOWN:],
+        "original_chars": len(output),
+        "url": path if is_kept else None,
+    }
+    return replace(settled, model_output=json.dumps(told, ensure_ascii=False))

@@ -1,0 +1,114 @@
+"""What a running tool reaches through its context. Called from the tool's own thread as well."""
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
+
+from layover.declare.context import Attempt, NodeHistory
+from layover.declare.schemas.render import clean
+from layover.engine.progress import Stopped
+from layover.engine.tools.run_files import Belongings
+from layover.errors import ConfigurationError
+from layover.ids import derived
+from layover.ports import Aborts, Clock, MemoryStore, RunLog
+from layover.values.memory.context import LoggedAttempt
+from layover.values.message import FilePart
+from layover.values.runs.event import DataEvent
+
+T = TypeVar("T")
+
+
+@dataclass
+class Stopping:
+    """Whether this writer's work on the run is to stop, and how many tools run at the moment."""
+
+    log: RunLog | None = None
+    aborts: Aborts | None = None
+    asked: bool = False
+    tools: int = 0
+
+    async def check(self) -> None:
+        """Raises Stopped where no further model or tool may be called."""
+        if self.asked:
+            raise Stopped
+        if self.aborts is None or self.log is None:
+            return
+        await self.log.flush()
+        if await self.aborts.asked(self.log.snapshot.meta.id):
+            raise Stopped
+
+
+class Hooks:
+    """`declare.context.ToolHooks` over the run's log. Made on the event loop."""
+
+    def __init__(
+        self,
+        log: RunLog,
+        clock: Clock,
+        tool_call_id: str,
+        stopping: Stopping,
+        memory: MemoryStore | None = None,
+        belongings: Belongings | None = None,
+    ) -> None:
+        self._log = log
+        self._clock = clock
+        self._tool_call_id = tool_call_id
+        self._stopping = stopping
+        self._memory = memory
+        self._belongings = belongings
+        self._logged = 0
+        self._loop = asyncio.get_running_loop()
+
+    def cancelled(self) -> bool:
+        """Whether the run is to be cancelled."""
+        return self._stopping.asked
+
+    def emit(self, data: Any) -> None:
+        """Add a `data` event. The log belongs to the loop: another thread hands the event over, and
+        its result, handed over the same way, comes after it."""
+        event = DataEvent(at=self._clock.now(), tool_call_id=self._tool_call_id, data=data)
+        if _running_loop() is self._loop:
+            return self._log.emit(event)
+        with suppress(RuntimeError):  # the loop is closed: nobody follows the run any more
+            self._loop.call_soon_threadsafe(self._log.emit, event)
+        return None
+
+    async def save_file(self, name: str, mime_type: str, data: bytes) -> FilePart:
+        """Store a file of the thread's."""
+        return await self._on_loop(self._owned().save_file(name, mime_type, data))
+
+    async def log_attempt(self, attempt: Attempt) -> None:
+        """Append to the thread's iteration log. A call that runs again (after a crash, or when it is
+        resumed) and says the same at the same place logs it once."""
+        if self._memory is None:
+            raise ConfigurationError("the iteration log is not available here")
+        meta = self._log.snapshot.meta
+        self._logged += 1
+        said = {k: v if v is None else clean(str(v)) for k, v in asdict(attempt).items()}
+        id = derived("att", meta.id, self._tool_call_id, self._logged, *said.values())
+        line = LoggedAttempt(**said, run_id=meta.id, created_at=self._clock.now())
+        await self._on_loop(self._memory.log_attempt(meta.owner, meta.thread_id, line, id))
+
+    async def _on_loop(self, work: Coroutine[Any, Any, T]) -> T:
+        """Stores belong to the loop as well."""
+        if _running_loop() is self._loop:
+            return await work
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+
+    def node_memory(self, node_id: str) -> NodeHistory:
+        """The history of a node."""
+        return self._owned().node(node_id)
+
+    def _owned(self) -> Belongings:
+        if self._belongings is None:
+            raise ConfigurationError("files and node memory are not available here")
+        return self._belongings
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -1,0 +1,83 @@
+"""What a run keeps beside its journal, in its thread's name: files that tools make, results that are too
+long for the model, the histories of nodes."""
+
+import json
+import logging
+
+from layover.declare.context import NodeHistory
+from layover.declare.schemas.render import clean
+from layover.errors import NotFound, RetryableError
+from layover.files.store import Files, kept, result_id
+from layover.memory.node.store import NodeLog
+from layover.ports import Runtime
+from layover.values.file import MAX_NAME, FileFacts, is_mime_type, largest
+from layover.values.message import FilePart
+from layover.values.runs.run import CallRecord, RunMeta
+
+logger = logging.getLogger("layover")
+
+
+class Belongings:
+    """Of one run."""
+
+    def __init__(self, runtime: Runtime, meta: RunMeta, agent: str) -> None:
+        self.files = Files(runtime.blobs, meta.owner)
+        self._runtime = runtime
+        self._meta = meta
+        self._agent = agent
+
+    async def save_file(self, name: str, mime_type: str, data: bytes) -> FilePart:
+        """Store a file of the thread's. Raises ValueError for a name, a type or a size that no file may
+        have, NotFound where the thread is gone."""
+        name = clean(name).strip()
+        if not name.isprintable() or not 0 < len(name) <= MAX_NAME:
+            raise ValueError(f"a file's name has 1 to {MAX_NAME} printable characters")
+        if not is_mime_type(mime_type):
+            raise ValueError("this is no media type that a file may have")
+        if len(data) > largest(mime_type):
+            raise ValueError(f"a file of this type may have {largest(mime_type)} bytes")
+        facts = await self._kept(self._runtime.ids.new("file"), name, mime_type, bytes(data))
+        return FilePart(file_id=facts.id, name=name, mime_type=mime_type)
+
+    async def keep_result(self, call: CallRecord, output: str) -> bool:
+        """Keep the whole of a result that is cut for the model; False where that fails: the call has
+        run, and its result must not be lost for that."""
+        ending, mime_type = _kind(output)
+        name = f"{call.tool_name}-{call.tool_call_id}"[: MAX_NAME - 5] + ending
+        try:
+            file_id = result_id(call.run_id, call.tool_call_id)
+            await self._kept(file_id, name, mime_type, output.encode("utf-8", "replace"))
+        except (RetryableError, NotFound) as error:
+            cause = {"run_id": call.run_id, "cause": type(error).__name__}
+            logger.warning("a long result is not kept whole", extra=cause)
+            return False
+        return True
+
+    def node(self, node_id: str) -> NodeHistory:
+        """The history of a node. Raises ConfigurationError for an id that cannot be."""
+        meta = self._meta
+        return NodeLog(self._runtime, meta.owner, self._agent, meta.thread_id, node_id)
+
+    async def _kept(self, file_id: str, name: str, mime_type: str, data: bytes) -> FileFacts:
+        meta = self._meta
+        now = self._runtime.clock.now()
+        facts = kept(file_id, meta.thread_id, name, mime_type, data, now)
+        await self.files.keep(facts, data)
+        # Erasing marks the thread first and deletes then: one of both sees the other.
+        head = await self._runtime.journal.thread(meta.owner, meta.thread_id)
+        if head is None or head.deleted:
+            await self.files.leave(file_id, meta.thread_id)
+            raise NotFound("the thread is gone", thread_id=meta.thread_id)
+        return facts
+
+
+def _kind(output: str) -> tuple[str, str]:
+    """Ending and type of what a tool answered."""
+    if output[:1] in "{[":
+        try:
+            json.loads(output)
+        except (ValueError, RecursionError):
+            pass
+        else:
+            return ".json", "application/json"
+    return ".txt", "text/plain; charset=utf-8"

@@ -1,0 +1,207 @@
+"""Files of one owner, in blobs alone: accepting a run needs no database.
+
+A file's facts are an object of their own beside its bytes; they name the threads that have the file. What
+belongs to a thread is found again by a mark below the thread's prefix, which is written before anything
+else: erasing a thread reads the marks. A file goes with the last thread that has it. Facts change by
+conditional puts alone: of a thread that takes the file and one that lets it go, the later one sees the
+earlier."""
+
+import asyncio
+import random
+import re
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+
+from layover.errors import RetryableError
+from layover.ids import derived
+from layover.keys import Keys
+from layover.ports import Blobs
+from layover.values.file import FileFacts
+
+_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_JSON = "application/json"
+_TRIES = 20
+"""How often others may get ahead while a file's facts change."""
+_LONGEST_PAUSE_S = 0.05
+
+
+def result_id(run_id: str, tool_call_id: str) -> str:
+    """The file that holds the whole result of a call."""
+    return derived("result", run_id, tool_call_id)
+
+
+class Files:
+    """The files of one owner."""
+
+    def __init__(self, blobs: Blobs, owner: str) -> None:
+        self._blobs = blobs
+        self._keys = Keys(owner)
+
+    async def announce(self, facts: FileFacts) -> None:
+        """A file whose bytes are to come by its upload URL."""
+        await self._blobs.put(self._facts_key(facts.id), _encoded(facts), _JSON)
+
+    async def upload_url(self, facts: FileFacts, lifetime: timedelta) -> str:
+        """Where its bytes go. They count once a thread has named the file, and never change then."""
+        key = self._upload_key(facts.id)
+        return await self._blobs.upload_url(key, facts.mime_type, facts.size, lifetime)
+
+    async def has_come(self, file_id: str) -> bool:
+        """Whether bytes were uploaded."""
+        return await self._blobs.head(self._upload_key(file_id)) is not None
+
+    async def facts(self, file_id: str) -> FileFacts | None:
+        """What is known of a file; None for unknown and foreign ones, and for one that goes."""
+        found = await self._found(file_id)
+        return None if found is None or found[0].going else found[0]
+
+    async def take(self, file_id: str, thread_id: str) -> FileFacts | None:
+        """The file, which this thread has from now on. None: there is no such file, or its bytes did
+        not arrive whole. Raises RetryableError where others keep changing it."""
+        for _ in range(_TRIES):
+            found = await self._found(file_id)
+            if found is None or found[0].going:
+                return None
+            facts, tag = found
+            if thread_id in facts.thread_ids:
+                return facts
+            upload = None
+            if not facts.thread_ids:
+                upload = await self._blobs.head(self._upload_key(file_id))
+                if upload is None or upload.size != facts.size:
+                    return None
+            await self._mark(file_id, thread_id)
+            if upload is not None and not await self._copied(file_id, upload.tag):
+                continue
+            taken = facts.model_copy(update={"thread_ids": (*facts.thread_ids, thread_id)})
+            if await self._change(taken, tag):
+                return taken
+        raise RetryableError("others keep changing the same file")
+
+    async def keep(self, facts: FileFacts, data: bytes) -> None:
+        """Store a file that a thread has from the start. Raises RetryableError."""
+        (thread_id,) = facts.thread_ids
+        await self._mark(facts.id, thread_id)
+        await self._blobs.put(self._data_key(facts.id), data, facts.mime_type)
+        tag: str | None = None
+        for _ in range(_TRIES):
+            if await self._change(facts, tag):
+                return
+            # Said again: threads that have the file by now still have it.
+            found = await self._found(facts.id)
+            tag = found[1] if found else None
+            known = found[0].thread_ids if found else ()
+            facts = facts.model_copy(
+                update={"thread_ids": tuple(dict.fromkeys((*known, thread_id)))}
+            )
+        raise RetryableError("others keep changing the same file")
+
+    async def data(self, file_id: str) -> bytes | None:
+        """The bytes of a file that a thread has."""
+        return await self._blobs.get(self._data_key(file_id)) if _ID.fullmatch(file_id) else None
+
+    async def download_url(self, facts: FileFacts, lifetime: timedelta) -> str | None:
+        """Where its bytes are; None where they did not arrive yet."""
+        key = self._data_key(facts.id)
+        if not facts.thread_ids:
+            key = self._upload_key(facts.id)
+            if await self._blobs.head(key) is None:
+                return None
+        return await self._blobs.download_url(key, facts.name, facts.mime_type, lifetime)
+
+    async def erase(self, thread_id: str) -> None:
+        """Take a thread's files from it. Raises RetryableError."""
+        for mark in await self._blobs.keys(self._keys.blob("threads", thread_id, "files") + "/"):
+            await self.leave(mark.rsplit("/", 1)[1], thread_id)
+
+    async def leave(self, file_id: str, thread_id: str) -> None:
+        """The thread has the file no longer; with the last thread the file goes. What it is found by goes
+        last. Raises RetryableError where others keep changing it."""
+        if await self._goes(file_id, thread_id):
+            await self._drop(file_id)
+        await self._blobs.delete(self._mark_key(file_id, thread_id))
+
+    async def drop_unused(self, file_id: str) -> None:
+        """Delete a file that no thread has. Of a message that names it at this moment and this, the later
+        one sees the earlier. Raises RetryableError where others keep changing it."""
+        if await self._goes(file_id, ""):
+            await self._drop(file_id)
+
+    async def _drop(self, file_id: str) -> None:
+        """What it is found by goes last."""
+        for key in (self._upload_key(file_id), self._data_key(file_id), self._facts_key(file_id)):
+            await self._blobs.delete(key)
+
+    async def listed(self) -> AsyncIterator[FileFacts]:
+        """All files of the owner, used or not."""
+        for key in await self._blobs.keys(self._keys.blob("files") + "/"):
+            if key.endswith("/facts.json"):
+                facts = await self.facts(key.split("/")[-2])
+                if facts is not None:
+                    yield facts
+
+    async def _goes(self, file_id: str, thread_id: str) -> bool:
+        """Whether nobody has the file but this thread ("": nobody at all), which has it no longer."""
+        for _ in range(_TRIES):
+            found = await self._found(file_id)
+            # Without facts: what writes the bytes first died in between, or an earlier erasing did.
+            if found is None or found[0].going:
+                return True
+            facts, tag = found
+            rest = tuple(each for each in facts.thread_ids if each != thread_id)
+            if rest and rest == facts.thread_ids:
+                return False
+            left = facts.model_copy(update={"thread_ids": rest, "going": not rest})
+            if await self._change(left, tag):
+                return not rest
+        raise RetryableError("others keep changing the same file")
+
+    async def _change(self, facts: FileFacts, tag: str | None) -> bool:
+        """Write the facts over those of this tag. False: somebody got ahead."""
+        if await self._blobs.put_if(self._facts_key(facts.id), _encoded(facts), _JSON, tag):
+            return True
+        await asyncio.sleep(random.uniform(0, _LONGEST_PAUSE_S))
+        return False
+
+    async def _copied(self, file_id: str, tag: str) -> bool:
+        """Copy the uploaded bytes to where no upload reaches them. False: they are others by now."""
+        return await self._blobs.copy_if(self._upload_key(file_id), self._data_key(file_id), tag)
+
+    async def _mark(self, file_id: str, thread_id: str) -> None:
+        await self._blobs.put(self._mark_key(file_id, thread_id), b"", "text/plain")
+
+    async def _found(self, file_id: str) -> tuple[FileFacts, str] | None:
+        if not _ID.fullmatch(file_id):
+            return None
+        found = await self._blobs.get_tagged(self._facts_key(file_id))
+        return found and (FileFacts.model_validate_json(found[0]), found[1].tag)
+
+    def _mark_key(self, file_id: str, thread_id: str) -> str:
+        return self._keys.blob("threads", thread_id, "files", file_id)
+
+    def _facts_key(self, file_id: str) -> str:
+        return self._keys.blob("files", file_id, "facts.json")
+
+    def _data_key(self, file_id: str) -> str:
+        return self._keys.blob("files", file_id, "data")
+
+    def _upload_key(self, file_id: str) -> str:
+        return self._keys.blob("uploads", file_id, "data")
+
+
+def kept(
+    file_id: str, thread_id: str, name: str, mime_type: str, data: bytes, at: datetime
+) -> FileFacts:
+    """Facts of a file that a thread has from the start."""
+    return FileFacts(
+        id=file_id,
+        name=name,
+        mime_type=mime_type,
+        size=len(data),
+        created_at=at,
+        thread_ids=(thread_id,),
+    )
+
+
+def _encoded(facts: FileFacts) -> bytes:
+    return facts.model_dump_json().encode()

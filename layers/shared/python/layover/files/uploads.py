@@ -1,0 +1,160 @@
+"""Files: announce an upload, take what a message names into its thread, hand out what is there."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from itertools import compress
+from typing import Any
+
+from layover.errors import InvalidRequest, LimitReached, NotFound, TooLarge
+from layover.files.store import Files, result_id
+from layover.ports import Runtime
+from layover.values.file import MAX_NAME, FileFacts, FileUpload, is_mime_type, largest
+from layover.values.lease import MAX_UPLOADS, Lease, LeaseKind
+from layover.values.message import FilePart, InputPart
+from layover.values.text import cleaned
+
+UPLOAD_WITHIN = timedelta(minutes=15)
+UNUSED_LIVES = timedelta(days=1)
+"""How long a file waits for a message that names it."""
+LINK_LIVES = timedelta(minutes=5)
+"""Of a URL that leads to the bytes (docs/reference/http-api.md#files)."""
+MAX_FILES = 20
+"""Files of the user's in one input."""
+
+
+async def create(runtime: Runtime, owner: str, name: str, mime_type: str, size: int) -> FileUpload:
+    """A file whose bytes are to come. Raises InvalidRequest (name, type), TooLarge, LimitReached (too
+    many were announced whose bytes did not come)."""
+    facts = FileFacts(
+        id=runtime.ids.new("file"),
+        name=_name(name),
+        mime_type=_mime_type(mime_type),
+        size=size,
+        created_at=runtime.clock.now(),
+    )
+    if size > largest(mime_type):
+        raise TooLarge(f"a file of this type may have {largest(mime_type)} bytes")
+    # Before there is anything: whatever dies, a file that no message names goes.
+    await runtime.journal.look_later(owner, "file", facts.id, facts.created_at + UNUSED_LIVES)
+    files = Files(runtime.blobs, owner)
+    await _may_announce(runtime, files, owner, facts)
+    await files.announce(facts)
+    url = await files.upload_url(facts, UPLOAD_WITHIN)
+    return FileUpload(id=facts.id, upload_url=url, expires_at=facts.created_at + UPLOAD_WITHIN)
+
+
+async def _may_announce(runtime: Runtime, files: Files, owner: str, facts: FileFacts) -> None:
+    """Nobody says when bytes have come: whoever announces one too many has it looked up."""
+    lease, now = _lease(owner, facts), runtime.clock.now()
+    if await runtime.leases.take(lease, MAX_UPLOADS, now):
+        return
+    announced = await runtime.leases.held(owner, LeaseKind.UPLOAD, now)
+    came = await asyncio.gather(*(files.has_come(one.id) for one in announced))
+    for one in compress(announced, came):
+        await runtime.leases.give_back(one)
+    if not await runtime.leases.take(lease, MAX_UPLOADS, now):
+        minutes = int(UPLOAD_WITHIN.total_seconds() // 60)
+        raise LimitReached(
+            f"{MAX_UPLOADS} files were announced and not uploaded: upload them, or wait {minutes} minutes"
+        )
+
+
+def _lease(owner: str, facts: FileFacts) -> Lease:
+    """What is held by announcing the file, until it is uploaded or cannot be any more."""
+    return Lease(owner, LeaseKind.UPLOAD, facts.id, facts.created_at + UPLOAD_WITHIN)
+
+
+async def link(runtime: Runtime, owner: str, file_id: str) -> str:
+    """A URL of the file's bytes. Raises NotFound."""
+    return await _link(runtime, owner, file_id, "there is no such file")
+
+
+async def result_link(runtime: Runtime, owner: str, run_id: str, tool_call_id: str) -> str:
+    """A URL of the whole of a result that was cut for the model (docs/behaviour.md#long-results). Raises
+    NotFound."""
+    file_id = result_id(cleaned(run_id), cleaned(tool_call_id))
+    return await _link(runtime, owner, file_id, "no call of this id has a result that was cut")
+
+
+async def taken(
+    runtime: Runtime, owner: str, thread_id: str, content: tuple[InputPart, ...]
+) -> tuple[InputPart, ...]:
+    """The parts with their files' names and types; the thread has the files from now on. Raises
+    InvalidRequest where a file is unknown, foreign, or not uploaded; NotFound where the thread is gone."""
+    named = [p for p in content if isinstance(p, FilePart) and p.file_id is not None]
+    if len(named) > MAX_FILES:
+        raise _invalid(["input"], f"more than {MAX_FILES} files", "too_many_files")
+    try:
+        return tuple(
+            [await _filled(runtime, owner, thread_id, i, part) for i, part in enumerate(content)]
+        )
+    finally:
+        if named:
+            await _unless_gone(runtime, owner, thread_id)
+
+
+async def _filled(
+    runtime: Runtime, owner: str, thread_id: str, index: int, part: InputPart
+) -> InputPart:
+    if not isinstance(part, FilePart) or part.file_id is None:
+        return part
+    files = Files(runtime.blobs, owner)
+    facts = await files.facts(part.file_id)
+    if facts is not None and thread_id not in facts.thread_ids:
+        there = await _is_there(runtime, owner, facts)
+        facts = await files.take(part.file_id, thread_id) if there else None
+    if facts is None:
+        message = "no such file, or its bytes did not arrive"
+        raise _invalid(["input", index, "file_id"], message, "unknown_file")
+    return FilePart(file_id=facts.id, name=facts.name, mime_type=facts.mime_type)
+
+
+async def _unless_gone(runtime: Runtime, owner: str, thread_id: str) -> None:
+    """Deleting marks the thread first and takes its files then: one of both sees the other."""
+    if await _is_deleted(runtime, owner, thread_id):
+        await Files(runtime.blobs, owner).erase(thread_id)
+        raise NotFound("there is no such thread", thread_id=thread_id)
+
+
+async def _link(runtime: Runtime, owner: str, file_id: str, missing: str) -> str:
+    files = Files(runtime.blobs, owner)
+    facts = await files.facts(file_id)
+    url = None
+    if facts is not None and await _is_there(runtime, owner, facts):
+        url = await files.download_url(facts, LINK_LIVES)
+    if url is None:
+        raise NotFound(missing)
+    return url
+
+
+async def _is_there(runtime: Runtime, owner: str, facts: FileFacts) -> bool:
+    """Whether no thread has the file yet, or one that is not deleted: erasing comes later."""
+    for thread_id in facts.thread_ids:
+        if not await _is_deleted(runtime, owner, thread_id):
+            return True
+    return not facts.thread_ids
+
+
+async def _is_deleted(runtime: Runtime, owner: str, thread_id: str) -> bool:
+    head = await runtime.journal.thread(owner, thread_id)
+    return head is not None and head.deleted
+
+
+def _name(name: str) -> str:
+    text = cleaned(name).strip()
+    if not text or len(text) > MAX_NAME or not text.isprintable():
+        message = f"a name has 1 to {MAX_NAME} printable characters"
+        raise _invalid(["name"], message, "file_name")
+    return text
+
+
+def _mime_type(mime_type: str) -> str:
+    if not is_mime_type(mime_type):
+        raise _invalid(["mime_type"], "no media type that a file may have", "mime_type")
+    return mime_type
+
+
+def _invalid(at: Sequence[str | int], message: str, kind: str) -> InvalidRequest:
+    error: dict[str, Any] = {"loc": ["body", *at], "msg": message, "type": kind}
+    return InvalidRequest(message, [error])

@@ -1,0 +1,1 @@
+"""An agent run in this process: the same steps as deployed, without an orchestrator."""

@@ -1,0 +1,411 @@
+"""The in-process driver of an agent (docs/behaviour.md#in-process): the same services, without an
+orchestrator.
+
+Where Step Functions would call a function, this calls the service behind it."""
+
+import asyncio
+import json
+import logging
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter
+
+from layover.approvals import decide as approvals
+from layover.approvals.waiting import expired, waiting_call
+from layover.declare.agent import Agent
+from layover.declare.memory import NodeMemory
+from layover.declare.result import AgentState, Input, Result
+from layover.declare.schemas.render import jsonable
+from layover.errors import (
+    ConfigurationError,
+    DecisionAlreadyMade,
+    DecisionError,
+    DecisionInvalid,
+    InvalidRequest,
+    NotFound,
+)
+from layover.inprocess.aborts import AbortsHere
+from layover.inprocess.background_tasks import Chores, InThisProcess, remember
+from layover.inprocess.deadlines import NoDeadline
+from layover.inprocess.followers import Followers, Handler
+from layover.memory.compaction.compact import NOW, compact
+from layover.ports import Runtime
+from layover.recovery.give_up import settle
+from layover.runs.accept import StartRun, start_run
+from layover.runs.cancel import cancel
+from layover.runs.read import snapshot_of
+from layover.runs.resume import DECIDED, resume
+from layover.runs.turn import turn
+from layover.runs.views import run_view
+from layover.values.deployment.access import Actor
+from layover.values.message import InputPart
+from layover.values.runs.event import Event
+from layover.values.runs.payload import (
+    CompactPayload,
+    ResumePayload,
+    RunPayload,
+    SettlePayload,
+    WaitingCall,
+)
+from layover.values.runs.run import Run, Status
+from layover.values.thread import ThreadHead
+
+SOMEBODY = "local"
+"""Owner of threads where no `resource_id` is given."""
+_EXPIRED = {"Error": "States.Timeout"}
+"""What the state machine's timer says of a call that waited too long."""
+_DELTAS = frozenset({"text-delta", "reasoning-delta", "tool-call-delta"})
+_PARTS: TypeAdapter[list[InputPart]] = TypeAdapter(list[InputPart], config={"defer_build": True})
+
+T = TypeVar("T")
+logger = logging.getLogger("layover")
+
+
+class _Unknown(DecisionError, NotFound):
+    """A decision about a run or a call that this agent does not have."""
+
+
+class InProcess:
+    """`declare.driver.Driver`: drives the runs of one agent in this process."""
+
+    def __init__(self, runtime: Runtime, agent: Agent, bell: asyncio.Event) -> None:
+        self._followers = Followers(runtime.journal, bell)
+        self._aborts = AbortsHere(self._heard)
+        runtime = replace(runtime, aborts=self._aborts)
+        if runtime.background is None:
+            runtime = replace(runtime, background=InThisProcess(runtime))
+        self._runtime = runtime
+        self._agent = agent
+        self._owners: dict[str, str] = {}
+        self._driving: dict[str, asyncio.Task[None]] = {}
+        self._queued: dict[str, asyncio.Task[None]] = {}
+        """Drives that have not begun: they wait for the drive before them and for `_settling`."""
+        self._settling: dict[str, set[asyncio.Task[Any]]] = defaultdict(set)
+        self._aborting: set[asyncio.Task[Any]] = set()
+        self._remembering = Chores()
+        self._newest: str | None = None
+        self._state = AgentState()
+
+    async def generate(
+        self,
+        input: Input,
+        *,
+        thread_id: str | None,
+        resource_id: str | None,
+        max_iterations: int | None,
+    ) -> Result:
+        """Run until the end or a suspension."""
+        streamed = self._followers.any_of(*_DELTAS)
+        run_id = await self._accept(input, thread_id, resource_id, max_iterations, streamed)
+        return await self._go_on(run_id)
+
+    def stream(
+        self,
+        input: Input,
+        *,
+        thread_id: str | None,
+        resource_id: str | None,
+        max_iterations: int | None,
+    ) -> AsyncIterator[Event]:
+        """The same as events, deltas included, until the end or a suspension."""
+        return self._stream(input, thread_id, resource_id, max_iterations)
+
+    async def resume(self, run_id: str, tool_call_id: str, data: Any) -> Result:
+        """Settle a programmatic suspension."""
+        request = approvals.Decide(approvals.Verdict.RESUME, data=_said(data))
+        return await self._decide(run_id, tool_call_id, request)
+
+    async def approve(
+        self, run_id: str, tool_call_id: str, args: dict[str, Any] | None, reason: str | None
+    ) -> Result:
+        """Let a call run."""
+        request = approvals.Decide(approvals.Verdict.APPROVE, args=_said(args), reason=reason)
+        return await self._decide(run_id, tool_call_id, request)
+
+    async def deny(self, run_id: str, tool_call_id: str, reason: str | None) -> Result:
+        """Do not let a call run."""
+        request = approvals.Decide(approvals.Verdict.DENY, reason=reason)
+        return await self._decide(run_id, tool_call_id, request)
+
+    def on(self, event: str, handler: Handler) -> None:
+        """Call `handler` with each event of this type."""
+        self._followers.on(event, handler)
+
+    def abort(self) -> None:
+        """Cancel what runs. The runs end as cancelled; their `generate` answers then."""
+        settling = {run_id: next(iter(t)) for run_id, t in self._settling.items() if t}
+        for run_id, task in {**settling, **self._driving}.items():
+            self._aborts.abort(run_id)
+            # Handed over to the loop, as a tool may call this in a thread of its own.
+            task.get_loop().call_soon_threadsafe(self._cancel_soon, run_id)
+
+    def state(self) -> AgentState:
+        """The newest run, as it was last seen."""
+        return self._state
+
+    async def wait_for_memory(self) -> None:
+        """Wait until memory has learned from the runs that are over."""
+        await self._remembering.finished()
+
+    async def _accept(
+        self,
+        input: Input,
+        thread_id: str | None,
+        resource_id: str | None,
+        max_iterations: int | None,
+        streamed: bool,
+    ) -> str:
+        owner = resource_id or SOMEBODY
+        if max_iterations is not None and max_iterations < 1:
+            raise InvalidRequest("max_iterations has to be at least 1")
+        thread_given = bool(thread_id)
+        if not thread_given and isinstance(self._agent.memory.history, NodeMemory):
+            raise ConfigurationError("node memory belongs to a thread: give generate a thread_id")
+        thread_id = thread_id or self._runtime.ids.new("thread")
+        now = self._runtime.clock.now()
+        await self._runtime.journal.put_thread(
+            ThreadHead(
+                id=thread_id, owner=owner, agent=self._agent.name, created_at=now, updated_at=now
+            )
+        )
+        head = await self._runtime.journal.thread(owner, thread_id)
+        if head is not None and head.agent != self._agent.name:
+            raise InvalidRequest("the thread belongs to another agent", thread_id=thread_id)
+        if head is not None and head.active_run is not None:
+            await self._go_on_without(owner, head.active_run)
+        content = input if isinstance(input, str) else _PARTS.validate_python(list(input))
+        request = StartRun(
+            content, stream=streamed, max_iterations=max_iterations, thread_given=thread_given
+        )
+        run = await start_run(self._runtime, owner, thread_id, request)
+        self._owners[run.id] = owner
+        self._begin(run.id)
+        return run.id
+
+    def _begin(self, run_id: str) -> None:
+        self._newest = run_id
+        self._state = AgentState(status="running")
+
+    async def _decide(self, run_id: str, tool_call_id: str, request: approvals.Decide) -> Result:
+        try:
+            owner = self._owner(run_id)
+            decided = partial(self._settle, owner, run_id, tool_call_id, request)
+            refused = await self._settled_first(run_id, decided)
+        except NotFound as error:
+            raise _Unknown(error.message, run_id=run_id, tool_call_id=tool_call_id) from error
+        result = await self._go_on(run_id)
+        if refused is not None:
+            raise refused
+        return result
+
+    async def _settled_first(self, run_id: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """The result of what settles calls. Handlers are told what happens from here on."""
+        await self._followers.begin(self._owner(run_id), run_id)
+        # Registered before anything is decided: no turn may begin between a decision and its call.
+        settling = asyncio.create_task(work())
+        self._settling[run_id].add(settling)
+        settling.add_done_callback(self._settling[run_id].discard)
+        return await asyncio.shield(settling)
+
+    async def _settle(
+        self, owner: str, run_id: str, tool_call_id: str, request: approvals.Decide
+    ) -> DecisionAlreadyMade | None:
+        """Decide the call, then do what its branch of the Map does. A decision that came too late is
+        refused, and what expired is settled instead: returns the refusal."""
+        try:
+            actor = Actor(sub=owner, in_process=True)
+            answer = await approvals.decide(self._runtime, actor, run_id, tool_call_id, request)
+            if answer.again:
+                # Its first caller gets the result of the run: nothing is left to do here.
+                raise DecisionAlreadyMade("the same was decided before", run_id=run_id)
+        except DecisionAlreadyMade as error:
+            if not await self._expire(owner, run_id):
+                raise
+            return error
+        self._begin(run_id)
+        snapshot = await snapshot_of(self._runtime, owner, run_id)
+        key = next(c.key for c in snapshot.calls if c.tool_call_id == tool_call_id)
+        await self._branch(owner, run_id, WaitingCall(key=key, attempt=0, timeout_s=1), DECIDED)
+        return None
+
+    async def _branch(self, owner: str, run_id: str, item: WaitingCall, output: Any) -> None:
+        """One branch of the Map, once its wait is over."""
+        payload = {"owner": owner, "run_id": run_id, "execution": f"{run_id}-1"}
+        try:
+            await resume(self._runtime, ResumePayload(**payload, call=item, output=output))
+        except Exception:
+            logger.warning("a decided call is left to the turn", exc_info=True)
+
+    async def _expire(self, owner: str, run_id: str) -> bool:
+        """Settle what waited too long; no timer does it here. Whether there was anything."""
+        snapshot = await snapshot_of(self._runtime, owner, run_id)
+        now = self._runtime.clock.now()
+        late = [c for c in snapshot.calls if expired(c, now)]
+        if not late or snapshot.meta.status.over:
+            return False
+        self._begin(run_id)
+        for call in late:
+            await self._branch(owner, run_id, waiting_call(call, now), _EXPIRED)
+        return True
+
+    async def _go_on_without(self, owner: str, run_id: str) -> None:
+        """A run that was aborted, or holds a thread only with calls that have expired, lets go of it."""
+        if self._owners.get(run_id) != owner:
+            return
+        if self._aborts.stops(run_id) and run_id in self._driving:
+            await asyncio.wait({self._driving[run_id]})
+            return
+        if run_id in self._driving:
+            return
+        if await self._settled_first(run_id, partial(self._expire, owner, run_id)):
+            await self._go_on(run_id)
+
+    async def _go_on(self, run_id: str) -> Result:
+        driving = self._drive_in_background(run_id)
+        try:
+            if self._followers.any_of():
+                await self._followers.tell(self._owner(run_id), run_id, driving)
+            await asyncio.shield(driving)
+        except asyncio.CancelledError:
+            # The caller gave up (a time-out around `generate`): the thread must not stay taken.
+            self._cancel_soon(run_id)
+            if run_id == self._newest and not driving.done():
+                self._state = AgentState(status="cancelled")
+            raise
+        return await self._result(run_id)
+
+    async def _stream(
+        self,
+        input: Input,
+        thread_id: str | None,
+        resource_id: str | None,
+        max_iterations: int | None,
+    ) -> AsyncIterator[Event]:
+        run_id = await self._accept(input, thread_id, resource_id, max_iterations, True)
+        # A consumer that leaves early leaves the run alone: it goes on.
+        driving = self._drive_in_background(run_id)
+        async for event in self._followers.follow(self._owner(run_id), run_id, driving, 0):
+            yield event
+        await asyncio.shield(driving)
+
+    def _drive_in_background(self, run_id: str) -> asyncio.Task[None]:
+        """The drive that does what there is to do now: one at a time for a run."""
+        queued = self._queued.get(run_id)
+        if queued is not None and not queued.done():
+            return queued
+        before = self._driving.get(run_id)
+        task = asyncio.create_task(self._drive(self._owner(run_id), run_id, before))
+        self._driving[run_id] = self._queued[run_id] = task
+        task.add_done_callback(lambda done: self._rested(run_id, done))
+        return task
+
+    def _rested(self, run_id: str, task: asyncio.Task[None]) -> None:
+        for tasks in (self._driving, self._queued):
+            if tasks.get(run_id) is task:
+                del tasks[run_id]
+        if run_id not in self._driving:
+            self._aborts.forget(run_id)
+        self._followers.ring()
+
+    async def _heard(self, run_id: str) -> None:
+        await self._followers.heard(self._owner(run_id), run_id)
+
+    def _cancel_soon(self, run_id: str) -> None:
+        self._aborts.abort(run_id)
+        self._aborts.ring(run_id)
+        task = asyncio.get_running_loop().create_task(self._cancelled(run_id))
+        self._aborting.add(task)
+        task.add_done_callback(self._aborting.discard)
+
+    async def _cancelled(self, run_id: str) -> None:
+        await cancel(self._runtime, self._owners[run_id], run_id)
+        await self._result(run_id)
+
+    async def _drive(self, owner: str, run_id: str, before: asyncio.Task[None] | None) -> None:
+        """What the state machine does: Turn until the run is over or waits, then Remember, which nobody
+        waits for."""
+        if before is not None and not before.done():
+            await asyncio.wait({before})
+        payload = RunPayload(owner=owner, run_id=run_id, execution=f"{run_id}-1")
+        while True:
+            if not await self._wanted(run_id):
+                break
+            try:
+                answer = str((await turn(self._runtime, payload, NoDeadline()))["status"])
+            except Exception as error:
+                if await self._settled(payload, error):
+                    break
+                continue
+            if answer == "over":
+                # A user's runs in order: what the newest one taught is to stay.
+                self._remembering.begin(partial(remember, self._runtime, payload), owner)
+            if answer == "compact":
+                asked = CompactPayload(**{**payload.model_dump(), "op": NOW})
+                await compact(self._runtime, asked)
+            elif answer != "yielded":
+                break
+        await self._result(run_id)
+
+    async def _wanted(self, run_id: str) -> bool:
+        """Whether a turn has anything to do, once no decided call is being settled."""
+        while True:
+            while settling := self._settling[run_id]:
+                await asyncio.wait(set(settling))
+            run = await self._runtime.journal.run(self._owner(run_id), run_id)
+            if not self._settling[run_id]:
+                self._queued.pop(run_id, None)
+                return run is None or not run.waiting or bool(run.decided)
+
+    async def _settled(self, payload: RunPayload, error: Exception) -> bool:
+        cause = json.dumps({"errorMessage": str(error)})
+        facts = {"Error": type(error).__name__, "Cause": cause}
+        failed = SettlePayload(**payload.model_dump(), error=facts)
+        return str((await settle(self._runtime, failed))["status"]) != "again"
+
+    async def _result(self, run_id: str) -> Result:
+        run = run_view(await snapshot_of(self._runtime, self._owner(run_id), run_id))
+        if run_id == self._newest:
+            self._state = AgentState(
+                status=run.status.value if run.status is not Status.QUEUED else "running",
+                messages=list(run.messages),
+                pending=list(run.pending),
+                usage=run.usage,
+            )
+        return _result_of(run, self._agent)
+
+    def _owner(self, run_id: str) -> str:
+        if run_id not in self._owners:
+            raise NotFound("this agent has no such run", run_id=run_id)
+        return self._owners[run_id]
+
+
+def _said(value: Any) -> Any:
+    """What an author gave as a decision, in types of his own, as JSON."""
+    try:
+        return jsonable(value)
+    except ValueError as error:
+        told = f"the decision is no JSON: {error}"
+        raise DecisionInvalid(told, [{"loc": [], "msg": told, "type": "no_json"}]) from error
+
+
+def _result_of(run: Run, agent: Agent) -> Result:
+    output = run.output
+    if agent.output is not None and run.status is Status.SUCCESS and run.text:
+        with suppress(ValueError):
+            output = agent.parse_output(run.text)
+    return Result(
+        run_id=run.id,
+        status=run.status,
+        messages=list(run.messages),
+        text=run.text,
+        output=output,
+        finish_reason=run.finish_reason,
+        usage=run.usage,
+        pending=list(run.pending),
+        error=run.error,
+    )

@@ -1,0 +1,126 @@
+"""Who follows the runs of this process: consumers of a stream, and handlers of events."""
+
+import asyncio
+import logging
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from layover.ports import Journal
+from layover.values.runs.event import Event
+
+_LOOK_EVERY_S = 0.05
+"""Where the stores do not ring."""
+
+Handler = Callable[[Any], Any]
+logger = logging.getLogger("layover")
+
+
+class Followers:
+    """Reads events from the journal and tells handlers, each event once."""
+
+    def __init__(self, journal: Journal, bell: asyncio.Event) -> None:
+        self._journal = journal
+        self._bell = bell
+        self._handlers: dict[str, list[Handler]] = defaultdict(list)
+        self._following: Counter[str] = Counter()
+        self._told: dict[str, int] = {}
+        """The newest event of a run that handlers have seen."""
+        self._reading: Counter[str] = Counter()
+        """Followers of a run that go on by themselves, as no consumer of a stream does."""
+        self._handling: Counter[str] = Counter()
+        """Handlers of a run's events that wait for something themselves."""
+
+    def on(self, event: str, handler: Handler) -> None:
+        """Call `handler` with each event of this type."""
+        self._handlers[event].append(handler)
+
+    def any_of(self, *events: str) -> bool:
+        """Whether anybody handles one of these types (none given: any type)."""
+        return any(self._handlers[e] for e in events or tuple(self._handlers))
+
+    async def begin(self, owner: str, run_id: str) -> None:
+        """Handlers are told what happens from here on, unless they follow the run already."""
+        if not self._following[run_id]:
+            self._told[run_id] = await self._last_seq(owner, run_id)
+
+    async def _last_seq(self, owner: str, run_id: str) -> int:
+        last = 0
+        while True:
+            page = await self._journal.events(owner, run_id, last, 1_000)
+            if not page.items:
+                return last
+            last = page.last_seq
+
+    def ring(self) -> None:
+        """There may be something new."""
+        self._bell.set()
+
+    async def tell(self, owner: str, run_id: str, driving: asyncio.Task[None]) -> None:
+        """Tell handlers of all that happens until the drive is at rest."""
+        self._reading[run_id] += 1
+        try:
+            async for _ in self.follow(owner, run_id, driving, self._told.get(run_id, 0)):
+                pass
+        finally:
+            self._reading[run_id] -= 1
+
+    async def heard(self, owner: str, run_id: str) -> None:
+        """Return once handlers were told what is in the journal. One that waits for something itself is
+        not waited for: it may wait for the run."""
+        while self._reading[run_id] and not self._handling[run_id]:
+            page = await self._journal.events(owner, run_id, self._told.get(run_id, 0), 1)
+            if not page.items:
+                return
+            self.ring()
+            await asyncio.sleep(0)
+
+    async def follow(
+        self, owner: str, run_id: str, driving: asyncio.Task[None], after: int
+    ) -> AsyncIterator[Event]:
+        """The run's events after this one, until the drive is at rest."""
+        self._following[run_id] += 1
+        try:
+            while True:
+                at_rest = driving.done()
+                self._bell.clear()
+                page = await self._journal.events(owner, run_id, after, 1_000)
+                for event in page.items:
+                    await self._tell(event)
+                    yield event
+                after = max(after, page.last_seq)
+                if page.done or (at_rest and not page.items):
+                    return
+                if not page.items:
+                    await self._rung()
+        finally:
+            self._following[run_id] -= 1
+
+    async def _rung(self) -> None:
+        try:
+            await asyncio.wait_for(self._bell.wait(), _LOOK_EVERY_S)
+        except TimeoutError:
+            return
+        except RuntimeError:
+            # The bell hangs in the loop of an earlier `asyncio.run`.
+            await asyncio.sleep(_LOOK_EVERY_S)
+
+    async def _tell(self, event: Event) -> None:
+        """What handlers raise is theirs and ends no run."""
+        if event.seq <= self._told.get(event.run_id, 0):
+            return
+        self._told[event.run_id] = event.seq
+        for handler in self._handlers[event.type]:
+            try:
+                answer = handler(event)
+                if asyncio.iscoroutine(answer):
+                    await self._handled(event.run_id, answer)
+            except Exception:
+                logger.exception("a handler of %r failed", event.type)
+
+    async def _handled(self, run_id: str, answer: Any) -> None:
+        self._handling[run_id] += 1
+        try:
+            await answer
+        finally:
+            self._handling[run_id] -= 1

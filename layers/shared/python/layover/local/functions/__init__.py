@@ -1,0 +1,1 @@
+"""Lambda on one machine."""

@@ -1,0 +1,48 @@
+"""Bootstrap of one execution environment.
+
+`python -m layover.local.functions.environment HANDLER CLOCK_FILE PARENT_PID` ties the process to its
+runner, installs the local clock, and becomes AWS's own runtime client. From there on nothing is
+local: the handler sees the Runtime API and its environment variables.
+
+A module named by LAYOVER_LOCAL_PRELOAD is imported before, and its `install()` called: tests of
+crashes decide there at which point the process is to die.
+"""
+
+import ctypes
+import importlib
+import os
+import signal
+import sys
+from pathlib import Path
+
+from layover.clock import install_offset
+from layover.local.functions.clock_file import ClockFile
+
+_PR_SET_PDEATHSIG = 1
+
+
+def die_with(parent: int, number: signal.Signals = signal.SIGKILL) -> None:
+    """Have the kernel end this process when its parent is gone, even by SIGKILL (Linux).
+
+    Elsewhere the runner's own stop is all there is. Exits at once if the parent went before us.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(number))
+    if os.getppid() != parent:
+        raise SystemExit(1)
+
+
+def main(arguments: list[str]) -> None:
+    """Serve invocations of `arguments[0]` until the runner ends this process."""
+    handler, clock, parent = arguments
+    die_with(int(parent))
+    install_offset(ClockFile(Path(clock)).offset)
+    if preload := os.environ.get("LAYOVER_LOCAL_PRELOAD"):
+        importlib.import_module(preload).install()
+    from awslambdaric.__main__ import main as serve
+
+    serve(["awslambdaric", handler])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,266 @@
+"""One execution environment: a child process that serves one event at a time."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum, auto
+from http import HTTPStatus
+from pathlib import Path
+from typing import Protocol
+
+from layover.local.functions.invocation import (
+    ACCOUNT,
+    REGION,
+    RESPONSE_LIMIT,
+    Invocation,
+    InvokeResult,
+    failure,
+)
+from layover.local.functions.runtime_api import PREFIX, Reply, Request, RuntimeServer
+
+logger = logging.getLogger(__name__)
+
+# Above what the slowest machine takes to import a handler: who waits for one must get an answer.
+LOADING_LIMIT = timedelta(seconds=60)
+# Enough to read an answer that lay in the socket while the runner itself was stopped.
+_LATE_ANSWER_S = 0.1
+_ACCEPTED = Reply(HTTPStatus.ACCEPTED, b'{"status":"OK"}', (("Content-Type", "application/json"),))
+
+
+@dataclass(frozen=True)
+class FunctionSpec:
+    """One function: its folder's name, its limit, and what its processes get."""
+
+    name: str
+    timeout: timedelta
+    variables: dict[str, str]
+    log: Path
+    clock: Path
+
+    @property
+    def arn(self) -> str:
+        """The name by which the state machine invokes it."""
+        return f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{self.name}"
+
+    @property
+    def handler(self) -> str:
+        """Lambda's handler string: folder, file, function."""
+        return f"{self.name}.handler.handler"
+
+
+class State(Enum):
+    """Life of an environment. RETURNING has answered and not yet asked for the next event."""
+
+    STARTING = auto()
+    READY = auto()
+    BUSY = auto()
+    RETURNING = auto()
+    GONE = auto()
+
+
+class Queue(Protocol):
+    """What an environment asks of the pool that it belongs to."""
+
+    def next_invocation(self) -> Invocation | None:
+        """The event that waits longest, or None."""
+
+    def init_failed(self, environment: "ExecutionEnvironment", error: InvokeResult) -> None:
+        """The handler could not be loaded."""
+
+    def ended(self, environment: "ExecutionEnvironment", reason: str) -> None:
+        """The process is gone."""
+
+
+class ExecutionEnvironment:
+    """A process running AWS's runtime client. Nothing is ever sent to it but events."""
+
+    def __init__(self, spec: FunctionSpec, queue: Queue) -> None:
+        self.spec = spec
+        self.state = State.STARTING
+        self.idle_since = time.monotonic()
+        self.pid: int | None = None
+        self._queue = queue
+        self._server = RuntimeServer(self._respond)
+        self._process: asyncio.subprocess.Process | None = None
+        self._invocation: Invocation | None = None
+        self._parked: asyncio.Future[Invocation] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def run(self) -> None:
+        """Start the process and stay until it is gone."""
+        try:
+            process = await self._launch()
+            reason = _exit_reason(await process.wait())
+        except Exception as error:  # Whatever it was: an end that nobody hears of holds events up.
+            reason = f"the process could not be started: {error}"
+        self._end(reason)
+
+    def assign(self, invocation: Invocation) -> None:
+        """Hand an event to a READY environment."""
+        assert self._parked is not None
+        self._begin(invocation)
+        self._parked.set_result(invocation)
+
+    def alive(self) -> bool:
+        """Whether the process still runs, asked of the kernel without reaping it."""
+        if self._process is None or self._process.returncode is not None:
+            return False
+        if not hasattr(os, "waitid"):
+            return True
+        with suppress(ChildProcessError):
+            flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+            return os.waitid(os.P_PID, self._process.pid, flags) is None
+        return False
+
+    def kill(self) -> None:
+        """End the process and whatever a tool started from it."""
+        self.state = State.GONE
+        if self.pid is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+
+    async def _launch(self) -> asyncio.subprocess.Process:
+        address = await self._server.start()
+        arguments = [self.spec.handler, str(self.spec.clock), str(os.getpid())]
+        variables = self.spec.variables | {"AWS_LAMBDA_RUNTIME_API": address}
+        with self.spec.log.open("ab") as log:
+            # -P: the user's folder comes last on the path, so that an `api` of theirs hides none.
+            process = await asyncio.create_subprocess_exec(
+                *[sys.executable, "-P", "-m", "layover.local.functions.environment", *arguments],
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=variables,
+                start_new_session=True,
+            )
+        self._process, self.pid = process, process.pid
+        if self.state is State.GONE:
+            self.kill()
+        else:
+            self._give_up_after(LOADING_LIMIT, self._give_up_loading)
+        return process
+
+    async def _respond(self, request: Request) -> Reply:
+        path = request.path.removeprefix(PREFIX)
+        match request.method, path.split("/"):
+            case "GET", ["invocation", "next"]:
+                return await self._next()
+            case "POST", ["invocation", request_id, "response"]:
+                return self._finish(request_id, _answer(request.body))
+            case "POST", ["invocation", request_id, "error"]:
+                return self._finish(request_id, InvokeResult(request.body, "Unhandled"))
+            case "POST", ["init", "error"]:
+                self._queue.init_failed(self, InvokeResult(request.body, "Unhandled"))
+                return _ACCEPTED
+        return Reply(HTTPStatus.NOT_FOUND)
+
+    async def _next(self) -> Reply:
+        if self.state is State.GONE or not self.alive():
+            return Reply(HTTPStatus.FORBIDDEN)
+        self._stop_timer()
+        self.state = State.READY
+        if invocation := self._queue.next_invocation():
+            self._begin(invocation)
+        else:
+            self.idle_since = time.monotonic()
+            self._parked = asyncio.get_running_loop().create_future()
+            invocation = await self._parked
+        return Reply(HTTPStatus.OK, invocation.payload, self._event_headers(invocation))
+
+    def _begin(self, invocation: Invocation) -> None:
+        self.state = State.BUSY
+        self._invocation = invocation
+        self._give_up_after(self.spec.timeout, self._expire)
+
+    def _give_up_after(self, limit: timedelta, give_up: Callable[[], None]) -> None:
+        """Call `give_up` after `limit`, but not before what the process sent in time is read.
+
+        A runner that was stopped (Ctrl-Z, a paused machine) finds both at once.
+        """
+        loop = asyncio.get_running_loop()
+
+        def once_more() -> None:
+            self._timer = loop.call_later(_LATE_ANSWER_S, give_up)
+
+        self._timer = loop.call_later(limit.total_seconds(), once_more)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _event_headers(self, invocation: Invocation) -> tuple[tuple[str, str], ...]:
+        deadline = int((time.time() + self.spec.timeout.total_seconds()) * 1000)
+        trace = f"Root=1-{int(time.time()):08x}-{invocation.request_id.replace('-', '')[:24]}"
+        return (
+            ("Content-Type", "application/json"),
+            ("Lambda-Runtime-Aws-Request-Id", invocation.request_id),
+            ("Lambda-Runtime-Deadline-Ms", str(deadline)),
+            ("Lambda-Runtime-Invoked-Function-Arn", self.spec.arn),
+            ("Lambda-Runtime-Trace-Id", f"{trace};Parent=0000000000000000;Sampled=0"),
+        )
+
+    def _finish(self, request_id: str, result: InvokeResult) -> Reply:
+        invocation = self._invocation
+        if invocation is None or invocation.request_id != request_id:
+            return Reply(HTTPStatus.BAD_REQUEST, b'{"errorMessage":"no such invocation"}')
+        self._release(result)
+        self.state = State.RETURNING
+        return _ACCEPTED
+
+    def _release(self, result: InvokeResult) -> None:
+        self._stop_timer()
+        if self._invocation is not None:
+            self._invocation.resolve(result)
+        self._invocation = None
+
+    def _expire(self) -> None:
+        assert self._invocation is not None
+        logger.warning("%s: timed out, see %s", self.spec.name, self.spec.log)
+        self._release(self._invocation.timed_out(self.spec.timeout))
+        self.kill()
+
+    def _give_up_loading(self) -> None:
+        if self.state is State.STARTING:
+            seconds = LOADING_LIMIT.total_seconds()
+            message = f"{self.spec.handler} was not loaded after {seconds:.2f} seconds"
+            self._queue.init_failed(self, failure("Sandbox.Timedout", message))
+
+    def _end(self, reason: str) -> None:
+        self._stop_timer()
+        self._server.close()
+        if self._invocation is not None:
+            if self.state is not State.GONE:
+                logger.warning("%s: %s, see %s", self.spec.name, reason, self.spec.log)
+            self._release(self._invocation.crashed(reason))
+        self._queue.ended(self, reason)
+        self.kill()  # The process is gone; what a tool started from it may not be.
+
+
+def _answer(body: bytes) -> InvokeResult:
+    if len(body) <= RESPONSE_LIMIT:
+        return InvokeResult(body)
+    message = f"Response payload size ({len(body)} bytes) exceeded maximum allowed payload size"
+    return failure("Function.ResponseSizeTooLarge", message)
+
+
+def _exit_reason(code: int) -> str:
+    if code < 0:
+        return f"Runtime exited with error: signal: {_signal_name(-code)}"
+    if code == 0:
+        return "Runtime exited without providing a reason"
+    return f"Runtime exited with error: exit status {code}"
+
+
+def _signal_name(number: int) -> str:
+    """Its name, or its number: most real-time signals have no name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)

@@ -1,0 +1,264 @@
+"""Lambda on one machine: warm environments reused, more of them under load, a queue beyond that."""
+
+import asyncio
+import logging
+import os
+import time
+from collections import deque
+from collections.abc import Coroutine
+from concurrent.futures import CancelledError, wait
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from layover.local.functions.execution_environment import ExecutionEnvironment, FunctionSpec, State
+from layover.local.functions.invocation import (
+    RESPONSE_LIMIT,
+    FunctionNotFound,
+    Invocation,
+    InvokeResult,
+    LambdaError,
+    RequestTooLarge,
+    failure,
+)
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+IDLE_LIMIT = timedelta(minutes=5)
+_REAP_EVERY = timedelta(seconds=30)
+# Lambda repeats a failed asynchronous event after one and two minutes; nobody waits so long here.
+_ASYNC_RETRY_DELAYS = (timedelta(seconds=1), timedelta(seconds=2))
+# A start costs a second of CPU: starting twelve at once makes all of them late.
+_STARTING_AT_ONCE = min(4, max(2, os.cpu_count() or 2))
+# How often who waits for a loop looks whether it has ended without a word.
+_LOOK_EVERY_S = 0.5
+
+
+def result_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
+    """What `work` comes to in `loop`; for a thread that is not the loop's.
+
+    Raises LambdaError where the loop has ended, or ends before `work` does: between any look at a loop
+    and what is done with it a thread may be paused for as long as the loop lives.
+    """
+    try:
+        future = asyncio.run_coroutine_threadsafe(work, loop)
+    except RuntimeError:
+        work.close()
+        raise LambdaError("the runner is stopping") from None
+    while not wait([future], _LOOK_EVERY_S).done:
+        if loop.is_closed():
+            # It was taken by a loop that ran no more, and would be reported as never awaited.
+            work.close()
+            raise LambdaError("the runner is stopping")
+    try:
+        return future.result()
+    except CancelledError:
+        raise LambdaError("the runner is stopping") from None
+
+
+class FunctionPool:
+    """The environments of one function, and the events that wait for one of them."""
+
+    def __init__(self, spec: FunctionSpec, maximum: int) -> None:
+        self.spec = spec
+        self.environments: list[ExecutionEnvironment] = []
+        self._maximum = maximum
+        self._waiting: deque[Invocation] = deque()
+        self._lives: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    async def invoke(self, invocation: Invocation) -> InvokeResult:
+        """The function's answer, however long the queue is."""
+        if self._closed:
+            return failure("Runtime.ExitError", "the runner is stopping")
+        if environment := self._warmest():
+            environment.assign(invocation)
+        else:
+            self._waiting.append(invocation)
+            self._scale()
+        return await invocation.result
+
+    def prewarm(self) -> None:
+        """Start one environment if there is none."""
+        if not self.environments and not self._closed:
+            self._start()
+
+    def reap(self, idle_limit: timedelta) -> None:
+        """End environments that have been idle for longer than `idle_limit`."""
+        limit = time.monotonic() - idle_limit.total_seconds()
+        for environment in self._in_state(State.READY):
+            if environment.idle_since < limit:
+                environment.kill()
+
+    async def stop(self) -> None:
+        """Kill everything; whoever waits gets an error."""
+        self._closed = True
+        while self._waiting:
+            invocation = self._waiting.popleft()
+            invocation.resolve(invocation.crashed("the runner is stopping"))
+        for environment in self.environments:
+            environment.kill()
+        if self._lives:
+            await asyncio.wait(self._lives, timeout=5)
+
+    def next_invocation(self) -> Invocation | None:
+        """The event that waits longest, or None. Whoever asks has started: the next one may start."""
+        invocation = self._waiting.popleft() if self._waiting else None
+        self._scale()
+        return invocation
+
+    def init_failed(self, environment: ExecutionEnvironment, error: InvokeResult) -> None:
+        """One waiting event pays for one failed start: that bounds how often it is tried."""
+        logger.warning(
+            "%s: %s while it was loaded, see %s",
+            *(self.spec.name, error.error_type, self.spec.log),
+        )
+        environment.kill()
+        if self._waiting:
+            self._waiting.popleft().resolve(error)
+
+    def ended(self, environment: ExecutionEnvironment, reason: str) -> None:
+        """Forget an environment whose process is gone."""
+        self.environments.remove(environment)
+        if environment.state is State.STARTING:
+            self.init_failed(environment, failure("Runtime.ExitError", f"Error: {reason}"))
+        self._scale()
+
+    def _warmest(self) -> ExecutionEnvironment | None:
+        ready = self._in_state(State.READY)
+        for environment in sorted(ready, key=lambda each: each.idle_since, reverse=True):
+            if environment.alive():
+                return environment
+            environment.kill()
+        return None
+
+    def _scale(self) -> None:
+        # One that died after its answer will not come for an event.
+        returning = sum(each.alive() for each in self._in_state(State.RETURNING))
+        while True:
+            starting = len(self._in_state(State.STARTING))
+            living = sum(each.state is not State.GONE for each in self.environments)
+            if self._closed or len(self._waiting) <= starting + returning:
+                return
+            if starting >= _STARTING_AT_ONCE or living >= self._maximum:
+                return
+            self._start()
+
+    def _start(self) -> None:
+        environment = ExecutionEnvironment(self.spec, self)
+        self.environments.append(environment)
+        life = asyncio.create_task(environment.run())
+        self._lives.add(life)
+        life.add_done_callback(self._lives.discard)
+
+    def _in_state(self, state: State) -> list[ExecutionEnvironment]:
+        return [each for each in self.environments if each.state is state]
+
+
+class LambdaService:
+    """All functions. Lives in one event loop; `invoke_blocking` is for threads outside of it."""
+
+    def __init__(self, *, concurrency: int = 12) -> None:
+        self._concurrency = concurrency
+        self._pools: dict[str, FunctionPool] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopped = False
+
+    def add(self, spec: FunctionSpec, concurrency: int | None = None) -> None:
+        """Make a function known, with so many environments at most."""
+        self._pools[spec.name] = FunctionPool(spec, concurrency or self._concurrency)
+
+    async def start(self) -> None:
+        """Bind to the running loop and begin to end idle environments."""
+        self._loop = asyncio.get_running_loop()
+        self._spawn(self._reap_forever())
+
+    async def stop(self) -> None:
+        """End every process; answers of events under way are `Runtime.ExitError`."""
+        self._stopped = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*(pool.stop() for pool in self._pools.values()))
+
+    def names(self) -> list[str]:
+        """The functions that exist."""
+        return list(self._pools)
+
+    def environments(self) -> list[dict[str, object]]:
+        """`[{"function", "pid", "busy"}]` of the processes that run."""
+        return [
+            {"function": name, "pid": each.pid, "busy": each.state is State.BUSY}
+            for name, pool in self._pools.items()
+            for each in pool.environments
+            if each.pid is not None and each.state is not State.GONE and each.alive()
+        ]
+
+    async def invoke(self, name: str, payload: bytes) -> InvokeResult:
+        """Invoke and wait (RequestResponse). Raises LambdaError before the function is reached."""
+        self.check(name, payload)
+        return await self._pools[name].invoke(Invocation(payload))
+
+    def invoke_blocking(self, name: str, payload: bytes) -> InvokeResult:
+        """`invoke` for a thread that is not the event loop's, which may have ended since."""
+        self.check(name, payload)
+        return result_in(self.loop, self.invoke(name, payload))
+
+    def accept(self, name: str, payload: bytes) -> None:
+        """Invoke without waiting (Event): up to three attempts, as Lambda makes them. For a thread that is
+        not the event loop's. Raises LambdaError."""
+
+        async def taken() -> None:
+            self.check(name, payload)
+            self._spawn(self._attempts(self._pools[name], payload))
+
+        self.check(name, payload)
+        result_in(self.loop, taken())
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop that the service was started in."""
+        assert self._loop is not None, "the service has not been started"
+        return self._loop
+
+    def prewarm(self, *names: str) -> None:
+        """Start one environment of each of these functions that exists."""
+        for name in names:
+            if name in self._pools:
+                self._pools[name].prewarm()
+
+    def check(self, name: str, payload: bytes) -> None:
+        """Raises LambdaError where Lambda would refuse the event, and after a stop."""
+        if self._stopped:
+            raise LambdaError("the runner is stopping")
+        if name not in self._pools:
+            raise FunctionNotFound(f"Function not found: {name}")
+        if len(payload) > RESPONSE_LIMIT:
+            raise RequestTooLarge(f"Request must be smaller than {RESPONSE_LIMIT} bytes")
+
+    async def _attempts(self, pool: FunctionPool, payload: bytes) -> None:
+        for delay in (*_ASYNC_RETRY_DELAYS, None):
+            result = await pool.invoke(Invocation(payload))
+            if result.function_error is None:
+                return
+            if delay is not None:
+                await asyncio.sleep(delay.total_seconds())
+        logger.warning("%s: event dropped after %s", pool.spec.name, result.error_type)
+
+    async def _reap_forever(self) -> None:
+        while True:
+            await asyncio.sleep(_REAP_EVERY.total_seconds())
+            try:
+                self._reap()
+            except Exception:  # The next look may succeed; without one, processes pile up.
+                logger.exception("idle environments could not be ended")
+
+    def _reap(self) -> None:
+        for pool in self._pools.values():
+            pool.reap(IDLE_LIMIT)
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

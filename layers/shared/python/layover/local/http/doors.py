@@ -1,0 +1,34 @@
+"""Who may speak to the one-machine system: programs of this machine, and no web page that a browser of it
+has open."""
+
+import re
+from collections.abc import Iterable
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+
+LOCAL_HEADER = "X-Layover-Local"
+"""What `/_local/*` asks for, with the value `1`. A page of another origin cannot send it unasked."""
+_HOST = re.compile(
+    r"^(?:\[(?P<six>[0-9a-f:.]+)\]|(?P<name>[^\[\]:]+))(?::\d{1,5})?$", re.IGNORECASE
+)
+_JSON = re.compile(r"^application/json[ \t]*(;|$)", re.IGNORECASE)
+
+
+def is_loopback(hosts: Iterable[str]) -> bool:
+    """Whether a request's `Host` headers name this machine, with any port. A page under another name that
+    leads here (DNS rebinding) does not, nor does a request without the header or with two."""
+    named = list(hosts)
+    match = _HOST.match(named[0].strip()) if len(named) == 1 else None
+    return match is not None and (match["six"] or match["name"]).lower() in LOOPBACK
+
+
+def is_local(values: Iterable[str]) -> bool:
+    """Whether a request's `X-Layover-Local` headers are `1`."""
+    return list(values) == ["1"]
+
+
+def is_json(content_types: Iterable[str]) -> bool:
+    """Whether a body is said to be JSON. A page may send another site any text without asking it first,
+    JSON not."""
+    types = list(content_types)
+    return len(types) == 1 and _JSON.match(types[0]) is not None

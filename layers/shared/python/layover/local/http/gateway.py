@@ -1,0 +1,211 @@
+"""The HTTP front: what API Gateway and its JWT authorizer are on AWS, as an ASGI application."""
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Any, Protocol
+
+from layover.local.functions.invocation import (
+    FunctionNotFound,
+    InvokeResult,
+    LambdaError,
+    RequestTooLarge,
+)
+from layover.local.http.doors import LOCAL_HEADER, is_json, is_local, is_loopback
+from layover.local.http.event import HttpAnswer, http_answer, http_event
+from layover.values.deployment.access import OPEN_PATHS, Access
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+LocalRoute = Callable[[bytes], HttpAnswer]
+WebSocket = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+BODY_LIMIT = 6 * 1024 * 1024
+_LOCAL_PREFIX = "/_local/"
+_TOKEN = re.compile(rb"^bearer[ \t]+dev(\+act-as)?:(.+)$", re.IGNORECASE | re.DOTALL)
+
+
+class Functions(Protocol):
+    """The Lambda service, as far as the front needs it."""
+
+    async def invoke(self, name: str, payload: bytes) -> InvokeResult:
+        """Invoke and wait; raises LambdaError before the function is reached."""
+
+
+class _ClientLeft(Exception):
+    """The request did not come to its end, so there is nothing to do and nobody to answer."""
+
+
+class Front:
+    """Every HTTP request becomes an event for the function `api`; `/_local/*` is answered here. Hosts
+    other than this machine's names are refused on every path.
+
+    `local` maps (method, path) to what answers it with the request's body; `websocket` serves the
+    connections of that kind.
+    """
+
+    def __init__(
+        self,
+        functions: Functions,
+        local: Mapping[tuple[str, str], LocalRoute] | None = None,
+        websocket: WebSocket | None = None,
+    ) -> None:
+        self._functions = functions
+        self._websocket = websocket
+        self._local = dict(local or {})
+
+    def add_local(self, method: str, path: str, answer: LocalRoute) -> None:
+        """Answer `method path` here."""
+        self._local[method, path] = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI entry."""
+        if scope["type"] == "websocket" and not is_loopback(_values(scope, b"host")):
+            await receive()
+            await refuse(send, HTTPStatus.MISDIRECTED_REQUEST)
+        elif scope["type"] == "websocket" and self._websocket is not None:
+            await self._websocket(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})
+        elif scope["type"] == "http":
+            with suppress(_ClientLeft):
+                body = await _read(receive)
+                await _send(send, await self._answer(scope, body), scope["method"])
+
+    async def _answer(self, scope: Scope, body: bytes | None) -> HttpAnswer:
+        if not is_loopback(_values(scope, b"host")):
+            return _misdirected()
+        if body is None:
+            return _too_large()
+        path = scope["path"]
+        if path.startswith(_LOCAL_PREFIX):
+            return self._answer_locally(scope, path, body)
+        claims = None if path in OPEN_PATHS else _claims(scope)
+        if claims is None and path not in OPEN_PATHS:
+            return _unauthorized()
+        return await self._invoke(http_event(scope, body, claims))
+
+    def _answer_locally(self, scope: Scope, path: str, body: bytes) -> HttpAnswer:
+        if not is_local(_values(scope, LOCAL_HEADER.lower().encode())):
+            detail = f"send `{LOCAL_HEADER}: 1` with requests to {_LOCAL_PREFIX}"
+            return HttpAnswer.problem(HTTPStatus.FORBIDDEN, "not-local", detail)
+        method = scope["method"]
+        if method != "GET" and not is_json(_values(scope, b"content-type")):
+            detail = "send `Content-Type: application/json`"
+            return HttpAnswer.problem(
+                HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", detail
+            )
+        route = self._local.get((method, path))
+        if route is None:
+            detail = f"{method} {path} is none of the runner's own routes"
+            return HttpAnswer.problem(HTTPStatus.NOT_FOUND, "not-found", detail)
+        return route(body)
+
+    async def _invoke(self, event: Any) -> HttpAnswer:
+        try:
+            result = await self._functions.invoke("api", json.dumps(event).encode())
+        except RequestTooLarge:
+            return _too_large()
+        except FunctionNotFound:
+            return _bad_gateway("there is no function `api`")
+        except LambdaError as error:
+            return _bad_gateway(str(error))
+        if result.error_type == "Sandbox.Timedout":
+            detail = "the function did not answer in time"
+            return HttpAnswer.problem(HTTPStatus.GATEWAY_TIMEOUT, "function-timeout", detail)
+        if result.function_error is not None:
+            return _bad_gateway(f"the function failed: {result.error_type}")
+        try:
+            return http_answer(result.payload)
+        except (ValueError, TypeError, AttributeError):
+            return _bad_gateway("the function's answer is no HTTP response")
+
+
+async def refuse(send: Send, status: int) -> None:
+    """Answer a WebSocket's handshake with an HTTP status and no body."""
+    headers = [(b"content-length", b"0")]
+    await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
+    await send({"type": "websocket.http.response.body", "body": b""})
+
+
+def _values(scope: Scope, wanted: bytes) -> list[str]:
+    """Of a header, as often as it is there. `wanted` in lower case."""
+    return [v.decode("latin-1").strip() for name, v in scope["headers"] if name.lower() == wanted]
+
+
+async def _read(receive: Receive) -> bytes | None:
+    """The body, or None if it is too large; read to its end, or the client would see a reset.
+
+    Raises _ClientLeft where it has no end.
+    """
+    chunks, size = [], 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise _ClientLeft
+        chunk = message.get("body", b"")
+        size += len(chunk)
+        if size <= BODY_LIMIT:
+            chunks.append(chunk)
+        if not message.get("more_body"):
+            return b"".join(chunks) if size <= BODY_LIMIT else None
+
+
+async def _send(send: Send, answer: HttpAnswer, method: str) -> None:
+    length = (b"content-length", str(len(answer.body)).encode())
+    has_body = answer.status not in (204, 304)
+    bare = [pair for pair in answer.headers if pair[0] != b"content-type"]
+    headers = [*answer.headers, length] if has_body else bare
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    body = answer.body if has_body and method != "HEAD" else b""
+    await send({"type": "http.response.body", "body": body})
+
+
+def _claims(scope: Scope) -> dict[str, str] | None:
+    """`Authorization: Bearer dev:NAME` stands for a verified token of NAME,
+    `dev:NAME;groups=finance,ops;scopes=audit,operate` for one with groups and more scopes,
+    `dev+act-as:NAME` for that of a backend; None for anything else."""
+    values = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
+    match = _TOKEN.match(values[0].strip()) if len(values) == 1 else None
+    if match is None:
+        return None
+    name, *more = (part.strip() for part in match[2].decode("utf-8", "replace").split(";"))
+    given = {key.strip(): _listed(value) for key, _, value in (m.partition("=") for m in more)}
+    if not name or not given.keys() <= {"groups", "scopes"} or len(given) < len(more):
+        return None
+    access = Access()
+    scopes = [access.scope, *([access.act_as_scope] if match[1] else [])]
+    scopes += [f"layover/{each}" for each in given.get("scopes", [])]
+    claims = {"sub": name, "scope": " ".join(dict.fromkeys(scopes))}
+    if groups := given.get("groups"):
+        # As the JWT authorizer of an HTTP API passes a list on.
+        claims[access.groups_claim] = f"[{' '.join(groups)}]"
+    return claims
+
+
+def _listed(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",") if each.strip()]
+
+
+def _misdirected() -> HttpAnswer:
+    detail = "this system answers its own machine alone: ask for 127.0.0.1, localhost or [::1]"
+    return HttpAnswer.problem(HTTPStatus.MISDIRECTED_REQUEST, "wrong-host", detail)
+
+
+def _unauthorized() -> HttpAnswer:
+    detail = "send `Authorization: Bearer dev:NAME`, with any NAME"
+    headers = {"www-authenticate": "Bearer"}
+    return HttpAnswer.problem(HTTPStatus.UNAUTHORIZED, "unauthorized", detail, headers)
+
+
+def _too_large() -> HttpAnswer:
+    detail = f"a request has at most {BODY_LIMIT} bytes"
+    return HttpAnswer.problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", detail)
+
+
+def _bad_gateway(detail: str) -> HttpAnswer:
+    return HttpAnswer.problem(HTTPStatus.BAD_GATEWAY, "function-error", detail)

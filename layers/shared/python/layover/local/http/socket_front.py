@@ -1,0 +1,269 @@
+"""The WebSocket front: what an API Gateway WebSocket API is on AWS, and its `@connections`."""
+
+import asyncio
+import base64
+import json
+import logging
+import secrets
+import time
+import uuid
+from collections import deque
+from collections.abc import Coroutine, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qsl
+
+from layover.local.functions.invocation import InvokeResult, LambdaError
+from layover.local.functions.lambda_service import result_in
+from layover.local.http.gateway import Functions, Receive, Scope, Send, refuse
+
+logger = logging.getLogger(__name__)
+
+FUNCTION = "sockets"
+MESSAGE_LIMIT = 128 * 1024
+"""Bytes of a message, either way."""
+BACKLOG_LIMIT = 4 * 1024 * 1024
+"""Bytes that wait for a client that does not read; beyond, its connection is closed."""
+GOING_AWAY, NORMAL, TOO_BIG = 1001, 1000, 1009
+_CLOSE_TAKES_S = 1.0
+_AT_ONCE = 4
+"""Messages of one connection that are worked on at once. Their order is nobody's promise, here as there."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """API Gateway's own (docs/aws-facts.md#api-gateway)."""
+
+    idle: timedelta = timedelta(minutes=10)
+    life: timedelta = timedelta(hours=2)
+    backlog: int = BACKLOG_LIMIT
+
+
+class _Socket:
+    """One open connection. Lives in the event loop."""
+
+    def __init__(self, send: Send, limits: Limits) -> None:
+        self.id = secrets.token_urlsafe(11) + "="
+        # For others to read. The limits go by a clock that nobody sets.
+        self.connected_at = self.active_at = time.time()
+        self._opened = self._heard = time.monotonic()
+        self.closed = asyncio.Event()
+        self.code = NORMAL
+        self.left = False
+        """The client closed, or is gone."""
+        self.send = send
+        self._limits = limits
+        self._waiting: deque[str] = deque()
+        self._size = 0
+        self._more = asyncio.Event()
+
+    def post(self, text: str) -> bool:
+        """Queue a message; False where the connection is closed, or is now, for not reading."""
+        if self.closed.is_set():
+            return False
+        self._size += len(text)
+        if self._size > self._limits.backlog:
+            self.close(GOING_AWAY)
+            return False
+        self._waiting.append(text)
+        self._more.set()
+        self.touch()
+        return True
+
+    def touch(self) -> None:
+        """Something was said, by whichever side."""
+        self.active_at = time.time()
+        self._heard = time.monotonic()
+
+    def close(self, code: int) -> None:
+        """No message goes out after this."""
+        self.code = code
+        self.closed.set()
+
+    async def write(self) -> None:
+        """Send what is queued, as fast as the client reads."""
+        while True:
+            while self._waiting:
+                text = self._waiting.popleft()
+                await self.send({"type": "websocket.send", "text": text})
+                self._size -= len(text)
+            self._more.clear()
+            await self._more.wait()
+
+    async def expire(self) -> None:
+        """Close when the connection is too old, or nothing was said for too long."""
+        idle, life = self._limits.idle.total_seconds(), self._limits.life.total_seconds()
+        while (left := min(self._heard + idle, self._opened + life) - time.monotonic()) > 0:
+            await asyncio.sleep(left)
+        self.close(GOING_AWAY)
+
+
+class WebSocketFront:
+    """Every handshake, message and end becomes an event for the function `sockets`."""
+
+    def __init__(self, functions: Functions, limits: Limits | None = None) -> None:
+        self._functions = functions
+        self._limits = limits or Limits()
+        self._sockets: dict[str, _Socket] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One connection, from the handshake to its end."""
+        self._loop = asyncio.get_running_loop()
+        await receive()
+        socket = _Socket(send, self._limits)
+        status = await self._connect(socket, scope)
+        if status != HTTPStatus.OK:
+            return await refuse(send, status)
+        self._sockets[socket.id] = socket
+        try:
+            # A client that died meanwhile is told to the function as well, which has it written down.
+            await send({"type": "websocket.accept"})
+            await self._open(socket, scope, receive)
+        finally:
+            del self._sockets[socket.id]
+            socket.closed.set()
+            await self._invoke(_event(socket, scope, "$disconnect", "DISCONNECT"))
+        return None
+
+    def post(self, connection_id: str, data: bytes) -> HTTPStatus:
+        """`POST /@connections/{id}`; from any thread."""
+        if len(data) > MESSAGE_LIMIT:
+            return HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+        socket = self._sockets.get(connection_id)
+        if socket is None or not self._in_loop(_posted(socket, data.decode("utf-8", "replace"))):
+            return HTTPStatus.GONE
+        return HTTPStatus.OK
+
+    def close(self, connection_id: str) -> HTTPStatus:
+        """`DELETE /@connections/{id}`; from any thread."""
+        socket = self._sockets.get(connection_id)
+        if socket is None or self._loop is None:
+            return HTTPStatus.GONE
+        self._loop.call_soon_threadsafe(socket.close, NORMAL)
+        return HTTPStatus.NO_CONTENT
+
+    def describe(self, connection_id: str) -> dict[str, str] | None:
+        """`GET /@connections/{id}`; from any thread."""
+        socket = self._sockets.get(connection_id)
+        if socket is None:
+            return None
+        return {"connectedAt": _iso(socket.connected_at), "lastActiveAt": _iso(socket.active_at)}
+
+    def _in_loop(self, work: Coroutine[Any, Any, bool]) -> bool:
+        """Its answer; False where the loop ends, and every connection with it."""
+        assert self._loop is not None
+        try:
+            return result_in(self._loop, work)
+        except LambdaError:
+            return False
+
+    async def _connect(self, socket: _Socket, scope: Scope) -> int:
+        event = _event(socket, scope, "$connect", "CONNECT")
+        if query := dict(parse_qsl(scope["query_string"].decode("latin-1"))):
+            event["queryStringParameters"] = query
+        result = await self._invoke(event)
+        if result is None or result.function_error is not None:
+            return HTTPStatus.BAD_GATEWAY
+        try:
+            return int(json.loads(result.payload)["statusCode"])
+        except (ValueError, TypeError, KeyError):
+            return HTTPStatus.BAD_GATEWAY
+
+    async def _open(self, socket: _Socket, scope: Scope, receive: Receive) -> None:
+        """Until either side closes."""
+        tasks = [
+            asyncio.create_task(work)
+            for work in (
+                self._read(socket, scope, receive),
+                socket.write(),
+                socket.expire(),
+                socket.closed.wait(),
+            )
+        ]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+        for result in results:
+            if isinstance(result, Exception) and not isinstance(result, OSError):
+                logger.warning("a socket failed: %s", type(result).__name__)
+        if not socket.left:
+            # The client may be gone, in one of many ways, or not read.
+            with suppress(Exception):
+                closing = socket.send({"type": "websocket.close", "code": socket.code})
+                await asyncio.wait_for(closing, _CLOSE_TAKES_S)
+
+    async def _read(self, socket: _Socket, scope: Scope, receive: Receive) -> None:
+        """Each message becomes an event, until the client goes."""
+        room = asyncio.Semaphore(_AT_ONCE)
+        async with asyncio.TaskGroup() as messages:
+            while (message := await receive())["type"] == "websocket.receive":
+                socket.touch()
+                body, is_base64 = _body(message)
+                if len(body) > MESSAGE_LIMIT:
+                    return socket.close(TOO_BIG)
+                await room.acquire()
+                event = _event(socket, scope, "$default", "MESSAGE")
+                event |= {"body": body, "isBase64Encoded": is_base64}
+                task = messages.create_task(self._message(socket, event))
+                task.add_done_callback(lambda _: room.release())
+            socket.left = True
+            socket.closed.set()
+        return None
+
+    async def _message(self, socket: _Socket, event: dict[str, Any]) -> None:
+        """A function that fails is told to the client, as API Gateway tells it."""
+        result = await self._invoke(event)
+        if result is not None and result.function_error is None:
+            return
+        context = event["requestContext"]
+        told = {"message": "Internal server error", "connectionId": socket.id}
+        socket.post(json.dumps({**told, "requestId": context["requestId"]}))
+
+    async def _invoke(self, event: Mapping[str, Any]) -> InvokeResult | None:
+        try:
+            return await self._functions.invoke(FUNCTION, json.dumps(event).encode())
+        except LambdaError:
+            return None
+
+
+async def _posted(socket: _Socket, text: str) -> bool:
+    return socket.post(text)
+
+
+def _event(socket: _Socket, scope: Scope, route: str, kind: str) -> dict[str, Any]:
+    """As a WebSocket API makes it; headers come with the handshake alone."""
+    headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
+    now = time.time()
+    context = {
+        "routeKey": route,
+        "eventType": kind,
+        "messageDirection": "IN",
+        "connectionId": socket.id,
+        "connectedAt": int(socket.connected_at * 1000),
+        "requestId": str(uuid.uuid4()),
+        "requestTime": time.strftime("%d/%b/%Y:%H:%M:%S +0000", time.gmtime(now)),
+        "requestTimeEpoch": int(now * 1000),
+        "domainName": headers.get("host", ""),
+        "stage": "local",
+        "apiId": "local",
+        "identity": {"sourceIp": (scope.get("client") or ("127.0.0.1", 0))[0]},
+    }
+    event: dict[str, Any] = {"requestContext": context, "isBase64Encoded": False}
+    return event | ({"headers": headers} if route == "$connect" else {})
+
+
+def _body(message: Mapping[str, Any]) -> tuple[str, bool]:
+    if message.get("text") is not None:
+        return str(message["text"]), False
+    return base64.b64encode(message.get("bytes") or b"").decode("ascii"), True
+
+
+def _iso(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()

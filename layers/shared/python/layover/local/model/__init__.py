@@ -1,0 +1,1 @@
+"""The built-in stand-in for a model provider."""

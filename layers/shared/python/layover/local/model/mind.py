@@ -1,0 +1,299 @@
+"""What the built-in stand-in model says: plain rules, the same answer every time.
+
+It calls a tool whose name occurs in the user's words, says what came back, and is open about what it is."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from layover.adapters.inmemory.model import BACKGROUND
+from layover.local.model.condensing import observations, summary
+from layover.local.model.learning import entries
+from layover.local.model.parse import arguments
+
+Json = Mapping[str, Any]
+
+WHO = "I am Layover's built-in stand-in model: set OPENAI_API_KEY to talk to a real one."
+
+_SYNONYMS = {
+    "lookup": "look where find status track check",
+    "refund": "refunded refunds reimburse money",
+    "book": "reserve booking reservation",
+    "table": "seat seats dinner lunch",
+    "order": "orders parcel package delivery",
+    "weather": "forecast temperature rain sunny",
+}
+_EMPTY_WORDS = frozenset(
+    {"a", "an", "and", "at", "by", "do", "for", "from", "get", "in", "is", "it", "make", "my"}
+    | {"of", "on", "or", "the", "to", "with"}
+)
+_OWN_TOOLS = frozenset({"plan", "recall_memory", "update_working_memory"})
+_MEMORY = re.compile(
+    r"\bremember\b|\brecall\b|\bdid i\b|\bhave i\b|\bi (?:said|told|mentioned)\b"
+    r"|\bwhat(?:'s| is| was| are) my\b|\bwho am i\b",
+    re.I,
+)
+_KEEP = re.compile(
+    r"^\W*(?:please |can you |could you )?(?:remember|keep in mind|note)\b(?!.*\?)", re.I
+)
+_BLOCK = re.compile(r"<([a-z][\w-]*)[^<>]*>(.*?)</\1>", re.S | re.I)
+_ASKING = "Before I can use"
+_NAMED_ERROR = re.compile(
+    r"(?:[A-Z]\w*(?:Error|Exception)|Invalid tool input|Tool \S+ not found)\b"
+)
+
+
+@dataclass(frozen=True)
+class Thought:
+    """What it decided: words, or one call."""
+
+    text: str = ""
+    tool: str = ""
+    args: str = ""
+
+
+@dataclass(frozen=True)
+class _Choice:
+    tool: Json
+    score: float
+    at: int
+    described: int
+
+
+def think(body: Json, task: str, today: date) -> Thought:
+    """The answer to a Chat Completions body for this task."""
+    messages = [m for m in body.get("messages") or [] if isinstance(m, Mapping)]
+    if task == "title":
+        return Thought(_title(messages))
+    if task == "extractor":
+        return Thought(entries(messages))
+    if task == "observer":
+        return Thought(observations(messages))
+    if task == "summary":
+        return Thought(summary(messages))
+    if task != "turn":
+        return Thought(BACKGROUND.get(task, ""))
+    scene = _Scene(messages, [t.get("function") or {} for t in body.get("tools") or []])
+    called = scene.next_call(today)
+    if called is not None and called.tool:
+        return called
+    wanted = (body.get("response_format") or {}).get("json_schema") or {}
+    if wanted.get("schema"):
+        return Thought(json.dumps(arguments(wanted["schema"], scene.words(), today).args))
+    text = scene.words() if called is None else called.text
+    return Thought(text if scene.introduced else f"{text}\n\n({WHO})")
+
+
+class _Scene:
+    """A conversation as it stands: what the user wants, and what was done about it."""
+
+    def __init__(self, messages: Sequence[Json], tools: Sequence[Json]) -> None:
+        asked = max((at for at, m in enumerate(messages) if m.get("role") == "user"), default=-1)
+        self._messages = messages
+        self._before = messages[: max(asked, 0)]
+        self._since = messages[asked + 1 :]
+        self._raw = _text(messages[asked]) if asked >= 0 else ""
+        self._tools = [t for t in tools if t.get("name") not in _OWN_TOOLS]
+        self._names = {c["id"]: c["function"]["name"] for c in _calls(messages)}
+        self._done = {c["function"]["name"] for c in _calls(self._since)}
+        said = [_text(m) for m in self._before if m.get("role") == "assistant"]
+        self.introduced = any(said)
+        self._was_asking = bool(said) and said[-1].startswith(_ASKING)
+
+    @property
+    def _wish(self) -> str:
+        """The user's own words; with those before them where they answer a question of ours."""
+        wish = _bare(self._raw)
+        if not self._was_asking:
+            return wish
+        earlier = [_bare(_text(m)) for m in self._before if m.get("role") == "user"]
+        return f"{earlier[-1]} {wish}" if earlier else wish
+
+    def next_call(self, today: date) -> Thought | None:
+        """The tool that fits and was not called yet, with its arguments."""
+        if _is_about_memory(self._wish):
+            return None
+        for choice in self._choices():
+            found = arguments(choice.tool.get("parameters") or {}, self._told, today)
+            if not found.missing:
+                args = json.dumps(found.args, ensure_ascii=False)
+                return Thought(tool=str(choice.tool["name"]), args=args)
+            if not self._done:
+                return Thought(_asking(choice.tool, found.missing))
+        return None
+
+    def words(self) -> str:
+        """The answer in words."""
+        results = [m for m in self._since if m.get("role") == "tool"]
+        if results:
+            return " ".join(
+                _stated(self._names.get(m.get("tool_call_id"), "it"), m) for m in results
+            )
+        if _is_about_memory(self._wish):
+            return self._remembered()
+        return self._help()
+
+    @property
+    def _told(self) -> str:
+        """The wish, and for what "it" may mean the user's earlier words after it."""
+        earlier = [_bare(_text(m)) for m in self._before if m.get("role") == "user"]
+        is_about_it = re.search(r"\b(it|that|this|them|same)\b", self._wish, re.I)
+        return ". ".join([self._wish, *reversed(earlier)]) if is_about_it else self._wish
+
+    def _choices(self) -> list[_Choice]:
+        """Tools that fit, the best first; after the first call only those that are named in full."""
+        least = 1.0 if self._done else 0.5
+        scored = [_scored(t, self._wish) for t in self._tools if t.get("name") not in self._done]
+        fitting = [c for c in scored if c.score >= least]
+        return sorted(fitting, key=lambda c: (-c.score, c.at, -c.described))
+
+    def _remembered(self) -> str:
+        if _KEEP.search(self._wish):
+            fact = _KEEP.sub("", self._wish).strip(" :,.!")
+            return f"I will keep that in mind: {fact.removeprefix('that ')}."
+        facts = [f for f in self._facts() if f and f != self._wish]
+        if not facts:
+            return "I find nothing about that in what I can see of our conversations."
+        wanted = _stems(self._wish)
+        facts.sort(key=lambda fact: -len(wanted & _stems(fact)))
+        return "You told me: " + " ".join(f"“{fact}”" for fact in facts[:3])
+
+    def _facts(self) -> list[str]:
+        """What is in sight: earlier words of the user's, and lines of memory blocks."""
+        own = [_bare(_text(m)) for m in self._before if m.get("role") == "user"]
+        system = "\n".join(_text(m) for m in self._messages if m.get("role") == "system")
+        return list(dict.fromkeys([*own, *_block_lines(self._raw), *_block_lines(system)]))
+
+    def _help(self) -> str:
+        names = [str(t.get("name")) for t in self._tools]
+        if not names:
+            return "This agent has no tools, and a stand-in cannot chat about everything."
+        tried = ", ".join(f"`{name}`" for name in names[:4])
+        return (
+            "I follow a few plain rules and found no tool that fits that. "
+            f'Name what you want from {tried}, for example: "{_example(names)}".'
+        )
+
+
+def _text(message: Json) -> str:
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return "\n\n".join(str(p.get("text") or "") for p in parts if isinstance(p, Mapping))
+
+
+def _bare(text: str) -> str:
+    """Without blocks of memory and the like."""
+    return _BLOCK.sub(" ", text).strip()
+
+
+def _block_lines(text: str) -> Iterator[str]:
+    for _, inside in _BLOCK.findall(text):
+        bare = re.sub(r"<description>.*?</description>|</?[\w-]+[^>]*>", "", inside, flags=re.S)
+        for line in bare.splitlines():
+            if line := re.sub(r"^[\s*-]+|\s*\([^()]*\bago\)$|\s*\(today\)$", "", line).strip():
+                yield line
+
+
+def _calls(messages: Sequence[Json]) -> list[Json]:
+    return [c for m in messages for c in m.get("tool_calls") or []]
+
+
+def _is_about_memory(wish: str) -> bool:
+    return _MEMORY.search(wish) is not None
+
+
+def _stems(text: str) -> set[str]:
+    return {w[:5] for w in re.findall(r"\w+", text.lower())} - _EMPTY_WORDS
+
+
+def _scored(tool: Json, wish: str) -> _Choice:
+    """How much of the tool's name the user said, and where; the first comes first."""
+    said = [m.group() for m in re.finditer(r"\w+", wish.lower())]
+    names = [w for w in re.split(r"[_\W]+", str(tool.get("name")).lower()) if w]
+    names = [w for w in names if w not in _EMPTY_WORDS] or names
+    hits = [at for name in names if (at := _first(name, said)) is not None]
+    described = _stems(str(tool.get("description") or "")) & _stems(wish)
+    at = min(hits, default=len(said))
+    return _Choice(tool, len(hits) / len(names), at, len(described))
+
+
+def _first(name: str, said: Sequence[str]) -> int | None:
+    words = {name, name + "s", *_SYNONYMS.get(name, "").split()}
+    return next((at for at, word in enumerate(said) if word in words), None)
+
+
+def _asking(tool: Json, missing: Sequence[str]) -> str:
+    wanted = " and the ".join(name.replace("_", " ") for name in missing)
+    return f"{_ASKING} `{tool['name']}`, please tell me the {wanted}."
+
+
+def _example(names: Sequence[str]) -> str:
+    known = {
+        "lookup_order": "Where is order A-1002?",
+        "refund": "Refund 40 euros for A-1001",
+        "book_table": "Book a table for 4 people tomorrow",
+    }
+    return next((known[n] for n in names if n in known), names[0].replace("_", " "))
+
+
+def _stated(tool: str, message: Json) -> str:
+    """One sentence about a tool's result."""
+    text = _text(message).strip()
+    try:
+        result = json.loads(text)
+    except ValueError:
+        result = text
+    if isinstance(result, Mapping):
+        return _declined(tool, result) if result.get("declined") else _described(tool, result)
+    if isinstance(result, str) and text.startswith("Interrupted:"):
+        return f"`{tool}` was interrupted: it may or may not have taken effect, so please check."
+    if isinstance(result, str) and _NAMED_ERROR.match(text):
+        return f"`{tool}` did not work. {_sentence(text)}"
+    if isinstance(result, str):
+        return _sentence(text) if text else f"`{tool}` is done; it had nothing to say."
+    return _sentence(f"`{tool}` answered {_said(result)}")
+
+
+def _declined(tool: str, result: Json) -> str:
+    if result.get("expired"):
+        return f"Nobody decided in time, so I did not use `{tool}`."
+    because = f" ({reason})" if (reason := result.get("reason")) else ""
+    return f"`{tool}` was not approved{because}, so I left it undone."
+
+
+def _described(tool: str, result: Json) -> str:
+    named = next((k for k in result if k == "id" or str(k).endswith("_id")), None)
+    if named is None or "status" not in result:
+        return _sentence(f"`{tool}` is done: {_listed(result)}")
+    noun = str(named).removesuffix("id").strip("_") or tool.split("_")[-1]
+    rest = {k: v for k, v in result.items() if k not in (named, "status")}
+    more = f" ({_listed(rest)})" if rest else ""
+    return f"{noun.capitalize()} {result[named]} is {result['status']}{more}."
+
+
+def _listed(result: Json) -> str:
+    return ", ".join(f"{str(k).replace('_', ' ')} {_said(v)}" for k, v in result.items())
+
+
+def _said(value: object) -> str:
+    if isinstance(value, Mapping):
+        return f"({_listed(value)})"
+    if isinstance(value, list):
+        return ", ".join(map(_said, value))
+    return str(value)
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def _title(messages: Sequence[Json]) -> str:
+    first = next((_bare(_text(m)) for m in messages if m.get("role") == "user"), "")
+    words = re.findall(r"[\w'\u2019-]+", first)[:6]
+    title = " ".join(words)
+    return title[:1].upper() + title[1:]

@@ -1,0 +1,1 @@
+"""Older messages of a branch become observations or a summary."""

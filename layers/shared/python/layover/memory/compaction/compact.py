@@ -1,0 +1,65 @@
+"""Compact: older messages of a branch become observations or a summary. After a run, ahead
+of a running one, or while a run waits for it. A memory model that fails changes nothing."""
+
+import asyncio
+import logging
+from datetime import timedelta
+
+from layover import logs
+from layover.context.transcript import own_steps, response_messages
+from layover.errors import LayoverError
+from layover.memory.compaction import observe, summarise
+from layover.memory.compaction.job import Work, limits_of
+from layover.ports import Runtime
+from layover.values.runs.payload import CompactPayload
+from layover.values.runs.run import RunSnapshot
+
+PATIENCE = timedelta(seconds=60)
+"""As long as a run waits at most."""
+NOW, AHEAD = "compact_now", "observe"
+"""Operations; any other is the one after a run."""
+logger = logging.getLogger("layover")
+
+
+async def compact(runtime: Runtime, payload: CompactPayload) -> dict[str, str]:
+    """Answers `nothing`, `compacted` or `failed`. Raises RetryableError (the database) only where no run
+    waits for it."""
+    snapshot = await runtime.journal.snapshot(payload.owner, payload.run_id)
+    if snapshot is not None:
+        logs.name(thread_id=snapshot.meta.thread_id)
+    work = _work(runtime, snapshot, payload.op) if snapshot is not None else None
+    if work is None or await runtime.allowance.stopped():
+        return {"status": "nothing"}
+    if payload.op == NOW:
+        return {"status": await _while_it_waits(work)}
+    if payload.op == AHEAD and payload.through_id is not None:
+        return {"status": await observe.ahead(work, payload.after_id, payload.through_id)}
+    return {"status": await _mode(work)(work, waits=False)}
+
+
+def _work(runtime: Runtime, snapshot: RunSnapshot, op: str) -> Work | None:
+    """None where the agent compacts nothing."""
+    meta = snapshot.meta
+    before = meta.compacted_before if op == NOW else meta.compacted_for
+    agent = runtime.agents().get(meta.agent)
+    limits = limits_of(runtime, agent) if agent else None
+    if agent is None or limits is None:
+        return None
+    leaf = (meta.input, *response_messages(snapshot))[-1].id
+    steps = own_steps(snapshot)
+    asked = steps[-1].asked_through if steps else None
+    waited = steps[before - 1].asked_through if 0 < before <= len(steps) else None
+    return Work(runtime, meta, limits, leaf, asked, waited, agent.memory.role_prefix)
+
+
+async def _while_it_waits(work: Work) -> str:
+    try:
+        async with asyncio.timeout(PATIENCE.total_seconds()):
+            return await _mode(work)(work, waits=True)
+    except (LayoverError, TimeoutError) as error:
+        work.failed(type(error).__name__)
+        return "failed"
+
+
+def _mode(work: Work) -> "observe.Mode":
+    return summarise.condense if work.limits.kind == "summary" else observe.condense

@@ -1,0 +1,159 @@
+"""What both modes of compaction share: whose branch it is, how a memory model is asked."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from layover.context.compaction import Limits, limits
+from layover.context.fit import room
+from layover.context.tokens import estimate
+from layover.declare.agent import Agent
+from layover.errors import LayoverError
+from layover.memory.usage import spent
+from layover.ports import Runtime
+from layover.values.memory.compaction import Compacted, Generation, NewGeneration
+from layover.values.memory.context import StepUsage
+from layover.values.message import Message
+from layover.values.metrics import Metric
+from layover.values.prompt import Prompt, Reply
+from layover.values.runs.run import RunMeta
+
+TRIES = 2
+"""Of a memory model whose answer cannot be used."""
+
+Found = TypeVar("Found")
+logger = logging.getLogger("layover")
+
+
+@dataclass(frozen=True)
+class Answer(Generic[Found]):
+    """What was read from a memory model's answer. `replies`: all that it took, the last one is it."""
+
+    found: Found
+    replies: tuple[Reply, ...]
+
+    @property
+    def model(self) -> str:
+        """Who answered."""
+        return self.replies[-1].model
+
+
+@dataclass(frozen=True)
+class Work:
+    """The compaction of one branch, on behalf of a run. `leaf_id`: the branch's newest message;
+    `asked_through`: the last message of the slices that are observed ahead, ready or not; `waited_through`:
+    of those that the run waited for before; `names`: of the speakers, by role."""
+
+    runtime: Runtime
+    meta: RunMeta
+    limits: Limits
+    leaf_id: str
+    asked_through: str | None = None
+    waited_through: str | None = None
+    names: Mapping[str, str] | None = None
+
+    @property
+    def model(self) -> str:
+        """The model that observes and summarises."""
+        settings = self.runtime.settings
+        return settings.observer_model or settings.model
+
+    @property
+    def readable(self) -> int:
+        """Tokens that this model reads at once."""
+        window = self.runtime.window
+        return int(room(window(self.model) if window else None) * 0.75)
+
+    def new_id(self) -> str:
+        """For an observation."""
+        return self.runtime.ids.new("obs")
+
+    def is_under_way(self, missing: Sequence[Message]) -> bool:
+        """Whether a slice of these messages, which no slice covers yet, may still come: one that the run
+        waited for in vain is lost, and what is behind it hangs in the air."""
+        ids = {m.id for m in missing}
+        return self.asked_through in ids and self.waited_through not in ids
+
+    async def compacted(self, leaf_id: str | None = None) -> Compacted:
+        """As the branch stands."""
+        return await self.runtime.memory.compacted(
+            self.meta.owner, self.meta.thread_id, leaf_id or self.leaf_id, self.limits.kind
+        )
+
+    async def messages(self, after_id: str | None, through_id: str | None = None) -> list[Message]:
+        """The branch's messages after one; none where it is not on the branch."""
+        if after_id == (through_id or self.leaf_id):
+            return []
+        span = await self.runtime.memory.span(
+            self.meta.owner, self.meta.thread_id, after_id, through_id or self.leaf_id
+        )
+        return list(span.messages) if span else []
+
+    async def ask(
+        self, prompt: Prompt, read: Callable[[str], Found | None], useless: str
+    ) -> Answer[Found] | None:
+        """The memory model's answer as `read` finds it; None where the model fails, or where its answers
+        cannot be used (`useless` says so in the log). These have cost something all the same."""
+        replies: list[Reply] = []
+        cause = useless
+        while len(replies) < TRIES:
+            try:
+                replies.append(await self.runtime.model.complete(prompt))
+            except LayoverError as error:
+                cause = type(error).__name__
+                break
+            if found := read(replies[-1].text):
+                return Answer(found, tuple(replies))
+        self.failed(cause)
+        if replies:
+            await self._in_vain([spent(self.runtime, self.meta, prompt.task, *replies)])
+        return None
+
+    def failed(self, cause: str) -> None:
+        """Count a compaction that changed nothing though it should have."""
+        extra = {"run_id": self.meta.id, "thread_id": self.meta.thread_id, "cause": cause}
+        logger.warning("nothing was compacted", extra=extra)
+        self.runtime.metrics.count(Metric.COMPACTION_FAILED, agent=self.meta.agent)
+
+    def spared(self, taken: Sequence[Message], block: str, before: str) -> None:
+        """Count what a compaction took out of prompts."""
+        tokens = sum(m.token_count or 0 for m in taken) - estimate(block) + estimate(before)
+        if tokens > 0:
+            self.runtime.metrics.count(Metric.TOKENS_COMPACTED, tokens, agent=self.meta.agent)
+
+    async def add_slice(self, slice: NewGeneration, replies: Sequence[Reply]) -> Generation | None:
+        """Keep observations made ahead, with what they cost."""
+        usage = [spent(self.runtime, self.meta, f"observer:{slice.through_message_id}", *replies)]
+        made = await self.runtime.memory.add_slice(
+            self.meta.owner, self.meta.thread_id, slice, self.meta.id, usage
+        )
+        if made is None:
+            await self._in_vain(usage)
+        return made
+
+    async def replace(
+        self, made: NewGeneration, expected: Generation | None, replies: Sequence[Reply]
+    ) -> Generation | None:
+        """Put a reflection or a summary in the place of `expected`, with what it cost."""
+        number = expected.number if expected else None
+        usage = [spent(self.runtime, self.meta, f"{made.kind}:{number or 0}", *replies)]
+        kept = await self.runtime.memory.replace(
+            self.meta.owner, self.meta.thread_id, made, number, self.meta.id, usage
+        )
+        if kept is None:
+            await self._in_vain(usage)
+        return kept
+
+    async def _in_vain(self, usage: Sequence[StepUsage]) -> None:
+        """Keep what was spent though nothing came of it, beside what a later try is going to cost."""
+        rows = [
+            u.model_copy(update={"step": f"{u.step}/{self.runtime.ids.new('use')}"}) for u in usage
+        ]
+        await self.runtime.memory.spend(self.meta.owner, self.meta.thread_id, self.meta.id, rows)
+
+
+def limits_of(runtime: Runtime, agent: Agent) -> Limits | None:
+    """The limits of the agent's compaction; None where it has none."""
+    model = agent.model or runtime.settings.model
+    return limits(agent, runtime.settings, runtime.window(model) if runtime.window else None)

@@ -1,0 +1,287 @@
+"""Observations as lines (docs/behaviour.md#observation-lines): `* MARKER (HH:MM) text`, details indented
+below, grouped by UTC date. Written one way, read leniently: the lines come from a model. Pure."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+
+from layover.declare.schemas.render import clean
+from layover.memory.episodic.evidence import normalised
+from layover.memory.escape import escape
+from layover.memory.redaction import redact
+from layover.values.memory.compaction import Marker, Observation
+
+MAX_TEXT = 1_000
+"""Characters of an observation."""
+MAX_OBSERVATIONS = 200
+"""Of one answer; the rest is dropped."""
+INDENT = "  "
+
+_NAMES = {
+    "critical": Marker.CRITICAL,
+    "important": Marker.IMPORTANT,
+    "info": Marker.INFO,
+    "completion": Marker.COMPLETION,
+    "completed": Marker.COMPLETION,
+}
+_SIGNS = {
+    "\U0001f534": Marker.CRITICAL,  # red circle
+    "\U0001f7e0": Marker.IMPORTANT,  # orange
+    "\U0001f7e1": Marker.IMPORTANT,  # yellow
+    "\U0001f7e2": Marker.INFO,  # green
+    "\U0001f535": Marker.INFO,  # blue
+    "\u2139": Marker.INFO,
+    "\u2705": Marker.COMPLETION,  # check marks
+    "\u2714": Marker.COMPLETION,
+}
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_SIGN = f"[{''.join(_SIGNS)}]"
+_OPEN, _CLOSE = r"[*_`\[({]{0,6}", r"[*_`\])}]{0,6}"
+_BULLET = re.compile(
+    "(?:[*+\\-\u2022\u2023\u25aa\u25cf\u25e6\u2013\u2192\u21b3]|->|\\d{1,3}[.)])\\s+"
+)
+_NAMED = re.compile(
+    rf"(?P<open>{_OPEN})(?:(?P<sign>{_SIGN})\ufe0f?\s*)?{_OPEN}(?P<word>{'|'.join(_NAMES)})"
+    rf"(?P<close>{_CLOSE}:?{_CLOSE})(?=\s|[(\[]|$)",
+    re.IGNORECASE,
+)
+_SIGNED = re.compile(rf"{_OPEN}(?P<sign>{_SIGN})\ufe0f?{_CLOSE}:?")
+_CLOCK = r"(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::\d{2}(?:\.\d+)?)?"
+_TIME = re.compile(
+    rf"\s*[(\[]\s*(?:(?P<day>\d{{4}}-\d{{2}}-\d{{2}})[T ,]+)?{_CLOCK}(?:\s*[-\u2013]\s*\d{{1,2}}:\d{{2}})?"
+    r"\s*(?P<half>[ap]\.?m\.?)?\s*(?:UTC|GMT|Z)?\s*[)\]]" + _CLOSE,
+    re.IGNORECASE,
+)
+_BARE_TIME = re.compile(rf"\s*{_CLOCK}\s*(?P<day>)(?P<half>)(?=[:|\u2013\u2014]|-\s)")
+_LINK = re.compile("\\s*(?:[:|\u2013\u2014]|-(?=\\s))?\\s*")
+_LONGEST_DATE = 100
+"""Characters of a line with a date and no more."""
+_WEEKDAY = r"(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\.?"
+_MONTH = rf"(?P<month>{'|'.join(_MONTHS)})[a-z]*\.?"
+_DATES = [
+    re.compile(rf"(?:date\W+)?(?:{_WEEKDAY}\W+)?{form}(?:\W+(?:{_WEEKDAY}|UTC))?", re.IGNORECASE)
+    for form in (
+        r"(?P<year>\d{4})-(?P<number>\d{1,2})-(?P<day>\d{1,2})",
+        rf"{_MONTH}\s+(?P<day>\d{{1,2}})(?:st|nd|rd|th)?,?\s+(?P<year>\d{{4}})",
+        rf"(?P<day>\d{{1,2}})(?:st|nd|rd|th|\.)?\s+{_MONTH},?\s+(?P<year>\d{{4}})",
+    )
+]
+_THINKING = re.compile(
+    r"^[ \t]*<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)|\A.*?^[ \t]*</think(?:ing)?>[ \t]*$",
+    re.DOTALL | re.IGNORECASE | re.MULTILINE,
+)
+
+
+def lines(observations: Sequence[Observation], ids: bool = False) -> list[str]:
+    """The observations in their order, a `Date:` line where the day changes. A detail stands below its
+    parent only if it follows it. `ids`: each line says its id, for the reflector. Escaped."""
+    written: list[str] = []
+    day: date | None = None
+    top: str | None = None
+    for one in observations:
+        detail = one.parent_id is not None and one.parent_id == top
+        at = one.at.astimezone(UTC)
+        if not detail:
+            top = one.id
+            if at.date() != day:
+                day = at.date()
+                written.append(f"Date: {day.isoformat()}")
+        name = f"[{one.id}] " if ids else ""
+        text = f"{name}{one.marker.value} ({at:%H:%M}) {one.text.strip()}"
+        written.append(f"{INDENT if detail else ''}* {escape(text)}")
+    return written
+
+
+def without_thinking(answer: str) -> str:
+    """A model's answer without its thoughts. Only tags that begin a line are such: an observation may
+    speak of them."""
+    return _THINKING.sub("", clean(answer))
+
+
+def tidy(text: str, limit: int = MAX_TEXT) -> str:
+    """A model's text as it is stored: on one line, without secrets, at most `limit` characters."""
+    text = normalised(text[: 2 * limit]).replace("&lt;", "<").replace("&gt;", ">")
+    return redact(text)[:limit].rstrip()
+
+
+def read_marker(text: str) -> Marker | None:
+    """The marker of this name, in any case."""
+    return _NAMES.get(text.strip().casefold())
+
+
+def read(
+    answer: str, moments: Sequence[datetime], new_id: Callable[[], str]
+) -> tuple[Observation, ...]:
+    """The observations of an answer, in its order, at most `MAX_OBSERVATIONS`. Lines that are none are
+    skipped. `moments`: times of the messages, in order; no observation lies outside them."""
+    if not moments:
+        return ()
+    reader = _Reader(_Calendar([m.astimezone(UTC) for m in moments]), new_id)
+    found = [(raw, _line(raw)) for raw in without_thinking(answer).splitlines()]
+    base = min((line.indent for _, line in found if line), default=0)
+    for raw, line in found:
+        if line is None:
+            reader.skip(raw)
+        elif len(reader.made) < MAX_OBSERVATIONS:
+            reader.add(line, detail=line.indent >= base + len(INDENT))
+    return tuple(reader.made)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """One line as it was written. `day`: its own, where it names one."""
+
+    indent: int
+    marker: Marker
+    at: time | None
+    day: date | None
+    text: str
+
+
+class _Calendar:
+    """Which day a line without a date means."""
+
+    def __init__(self, moments: Sequence[datetime]) -> None:
+        self._moments = moments
+        self._first, self._last = min(moments), max(moments)
+
+    def holds(self, day: date) -> bool:
+        """Whether the messages' days reach over this one."""
+        return self._first.date() <= day <= self._last.date()
+
+    def moment(self, at: time | None, day: date | None, before: datetime | None) -> datetime:
+        """The moment of a line below the heading `day`; `before`: that of the line before it."""
+        if at is None:
+            return self._within(self._without_time(day, before))
+        if day is None:
+            day = min(self._moments, key=lambda m: self._misfit(m, at, before)).date()
+        return self._within(datetime.combine(day, at, UTC))
+
+    def _without_time(self, day: date | None, before: datetime | None) -> datetime:
+        known = before or self._first
+        if day is None or known.date() == day:
+            return known
+        return datetime.combine(day, time(), UTC)
+
+    def _misfit(self, message: datetime, at: time, before: datetime | None) -> tuple[int, bool]:
+        """Minutes between the line and the message; of equal ones, no earlier day than the last line's."""
+        minutes = abs(message.hour * 60 + message.minute - at.hour * 60 - at.minute)
+        back = before is not None and message.date() < before.date()
+        return minutes, back
+
+    def _within(self, moment: datetime) -> datetime:
+        return min(max(moment, self._first), self._last)
+
+
+class _Reader:
+    """Makes observations of lines, one after another."""
+
+    def __init__(self, calendar: _Calendar, new_id: Callable[[], str]) -> None:
+        self.made: list[Observation] = []
+        self._calendar = calendar
+        self._new_id = new_id
+        self._day: date | None = None
+        self._top: Observation | None = None
+        self._known: dict[object, Observation] = {}
+
+    def skip(self, raw: str) -> None:
+        """A line that is no observation: perhaps a date; what is indented below a bullet that says
+        nothing is no detail of the one before it."""
+        day = _date(raw)
+        if day is not None:
+            self._day = day if self._calendar.holds(day) else None
+        if day is not None or (raw[:1].strip() and _BULLET.match(raw)):
+            self._top = None
+
+    def add(self, line: _Line, detail: bool) -> None:
+        """One observation, unless it says nothing or says it again."""
+        parent = self._top if detail else None
+        one = self._observation(line, parent)
+        same = (one.parent_id, one.at, one.marker, one.text)
+        known = self._known.get(same)
+        if known is None and one.text:
+            self._known[same] = one.model_copy(update={"id": self._new_id()})
+            known = self._known[same]
+            self.made.append(known)
+        if not detail:
+            self._top = known
+
+    def _observation(self, line: _Line, parent: Observation | None) -> Observation:
+        before = parent or (self.made[-1] if self.made else None)
+        own = line.day if line.day and self._calendar.holds(line.day) else self._day
+        at = self._calendar.moment(line.at, own, before.at if before else None)
+        text = tidy(line.text)
+        return Observation(
+            id="",
+            at=at,
+            marker=line.marker,
+            text=text if re.search(r"\w", text) else "",
+            parent_id=parent.id if parent else None,
+        )
+
+
+def _line(raw: str) -> _Line | None:
+    raw = raw.expandtabs(4)
+    rest = raw.strip()
+    bullet = _BULLET.match(rest)
+    rest = rest[bullet.end() :] if bullet else rest
+    clock, rest = _clock(rest)
+    found = _marker(rest, clear=clock is not None)
+    if found is None:
+        return None
+    marker, rest = found
+    if clock is None:
+        clock, rest = _clock(rest)
+    if bullet is None and clock is None:
+        return None
+    at, day = clock or (None, None)
+    text = rest[_end(_LINK.match(rest)) :]
+    return _Line(len(raw) - len(raw.lstrip()), marker, at, day, text)
+
+
+def _marker(text: str, clear: bool) -> tuple[Marker, str] | None:
+    """The marker at the head of a text, and what follows. A word that could just begin a sentence is
+    none: it is in capitals, or marked up, or has the time beside it (`clear`)."""
+    named = _NAMED.match(text.lstrip())
+    if named:
+        rest = text.lstrip()[named.end() :]
+        marked = named["open"] or named["sign"] or named["close"]
+        if clear or marked or named["word"].isupper() or _TIME.match(rest):
+            return _NAMES[named["word"].casefold()], rest
+        return None
+    signed = _SIGNED.match(text.lstrip())
+    return (_SIGNS[signed["sign"]], text.lstrip()[signed.end() :]) if signed else None
+
+
+def _clock(text: str) -> tuple[tuple[time | None, date | None] | None, str]:
+    """A time at the head of a text, with its day if it names one, and what follows. A time that no
+    clock shows is read and not known."""
+    match = _TIME.match(text) or _BARE_TIME.match(text)
+    if match is None:
+        return None, text
+    hour, minute = int(match["hour"]), int(match["minute"])
+    if match["half"] and 1 <= hour <= 12:
+        hour = hour % 12 + (12 if match["half"][0] in "pP" else 0)
+    at = time(hour, minute) if hour < 24 and minute < 60 else None
+    return (at, _date(match["day"] or "")), text[match.end() :]
+
+
+def _date(text: str) -> date | None:
+    """The date that a line is, and nothing else."""
+    if len(text) > _LONGEST_DATE:
+        return None
+    bare = re.sub(r"^\W+|\W+$", "", text)
+    match = next((m for form in _DATES if (m := form.fullmatch(bare))), None)
+    if match is None:
+        return None
+    groups = match.groupdict()
+    month = groups.get("number") or _MONTHS.index(groups["month"][:3].lower()) + 1
+    try:
+        return date(int(groups["year"]), int(month), int(groups["day"]))
+    except ValueError:
+        return None
+
+
+def _end(match: re.Match[str] | None) -> int:
+    return match.end() if match else 0

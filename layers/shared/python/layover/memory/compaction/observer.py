@@ -1,0 +1,51 @@
+"""The observer: older messages become dense observations (docs/behaviour.md#observation-lines). Pure."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from layover.memory.compaction.observation_lines import lines, read
+from layover.memory.compaction.reading import prompt, transcript
+from layover.memory.profile.notes import block
+from layover.values.memory.compaction import Observation
+from layover.values.message import Message
+from layover.values.prompt import Prompt
+
+PROMPT_VERSION = "observer-1"
+"""Changes with `prompts/observer.md`; each generation says which one made it."""
+KNOWN_CHARACTERS = 20_000
+"""Of earlier observations that the observer reads, the newest ones."""
+
+
+def request(
+    model: str,
+    messages: Sequence[Message],
+    known: Sequence[Observation],
+    names: Mapping[str, str] | None = None,
+) -> Prompt:
+    """The request for observations of these messages (at least one, oldest first); `known`: those of
+    the branch so far, as context; `names`: of the speakers, by role."""
+    blocks = [block("known_observations", lines(_newest(known)))] if known else []
+    blocks.append(block("transcript", transcript(messages, names)))
+    return prompt("observer", model, "\n\n".join(blocks), messages[-1].created_at)
+
+
+def observed(
+    answer: str, messages: Sequence[Message], new_id: Callable[[], str]
+) -> tuple[Observation, ...]:
+    """The observations of an answer, in its order; () for one of no use. None lies before the first or
+    after the last of the messages that it was made from."""
+    return read(answer, [m.created_at for m in messages], new_id)
+
+
+def rendered(observations: Sequence[Observation]) -> str:
+    """The `<observations>` block of a prompt; "" where there are none. It only grows at its end when
+    observations are added."""
+    return block("observations", lines(observations)) if observations else ""
+
+
+def _newest(known: Sequence[Observation]) -> Sequence[Observation]:
+    room = KNOWN_CHARACTERS
+    for index in range(len(known) - 1, -1, -1):
+        room -= len(known[index].text) + len("* IMPORTANT (00:00) ")
+        if room < 0:
+            return known[index + 1 :]
+    return known

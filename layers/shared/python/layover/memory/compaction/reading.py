@@ -1,0 +1,178 @@
+"""What a compacting model reads of a conversation (docs/behaviour.md#compaction-reading): messages with
+limits, without secrets and blobs, one escaped line each. Pure."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from layover.declare.schemas.render import clean
+from layover.memory.escape import escape
+from layover.memory.redaction import REDACTED, is_secret_key, redact
+from layover.values.message import (
+    FilePart,
+    Message,
+    Part,
+    Role,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+)
+from layover.values.prompt import Prompt
+
+MAX_TEXT = 8_000
+"""Characters of what a user or an assistant says."""
+MAX_STRING = 500
+"""Characters of a string in arguments and results."""
+MAX_ITEMS = 20
+MAX_KEYS = 40
+MAX_VALUE = 2_000
+"""Characters of arguments, or of a result, as JSON."""
+_MAX_DEPTH = 8
+_MAX_NUMBER = 256
+"""Bits of a whole number; Python refuses to print very long ones."""
+_MARGIN = 2_000
+"""Characters around what is shown that are searched for secrets: one may end behind the cut."""
+_BASE64 = "[A-Za-z0-9+/_\\-]"
+_BLOB = re.compile(
+    r"\bdata:(?P<type>[\w.+\-]{1,60}/[\w.+\-]{1,80})(?:;[\w.+\-=]{1,60}){0,4},[^\s\"'<>)]*+"
+    r"|(?P<token>(?<![\w\-])eyJ[\w\-]{8,}+(?:\.[\w\-]++){1,2})"
+    rf"|(?<!{_BASE64})(?:[A-Za-z0-9+/]{{40,80}}\r?\n){{2,}}+[A-Za-z0-9+/]*+={{0,2}}"
+    rf"|(?<!{_BASE64}){_BASE64}{{160,}}+={{0,2}}",
+    re.IGNORECASE,
+)
+_HEX = re.compile(r"[0-9a-fA-F\s]+")
+
+
+def prompt(task: str, model: str, text: str, at: datetime) -> Prompt:
+    """The request of a background task: its prompt file as `system`, and one user message."""
+    asked = Message(
+        id=task, thread_id="", role=Role.USER, content=(TextPart(text=text),), created_at=at
+    )
+    return Prompt(model=model, system=_instructions(task), messages=(asked,), task=task)
+
+
+def transcript(messages: Iterable[Message], names: Mapping[str, str] | None = None) -> list[str]:
+    """`[date HH:MM] who: what`, in UTC; a line a text, file, call or result. Custom messages, thoughts
+    and data parts are left out. Each line is escaped. `names`: of the speakers, by role
+    (`Memory.role_prefix`)."""
+    return [
+        f"[{_minute(m)}] {escape(said)}"
+        for m in messages
+        if m.role is not Role.CUSTOM
+        for p in m.content
+        if (said := _said(m, p, names or {}))
+    ]
+
+
+def shown(value: Any) -> str:
+    """Arguments or a result with the limits of docs/behaviour.md#compaction-reading. Text that is JSON
+    is read as such."""
+    if isinstance(value, str):
+        value = _decoded(value)
+    if isinstance(value, str):
+        return plain(value, MAX_STRING)
+    return cut(json.dumps(_limited(value, 0), ensure_ascii=False, default=str), MAX_VALUE)
+
+
+def plain(text: str, limit: int) -> str:
+    """A text without secrets and blobs, its head and its tail where it is longer than `limit`."""
+    text = _BLOB.sub(_left_out, clean(text))
+    return cut(redact(cut(text, limit + _MARGIN)), limit)
+
+
+def cut(text: str, limit: int) -> str:
+    """At most `limit` characters: three quarters of them from the head, the rest from the tail, as
+    errors and totals stand at the end."""
+    if len(text) <= limit:
+        return text
+    gap = f" …[{len(text) - limit} characters left out]… "
+    tail = limit // 4
+    return f"{text[: limit - tail - len(gap)]}{gap}{text[-tail:]}"
+
+
+def _minute(message: Message) -> str:
+    return message.created_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def _said(message: Message, part: Part, names: Mapping[str, str]) -> str:
+    """`who: what` of a part; "" where there is nothing to read."""
+    role = names.get(message.role.value, message.role.value)
+    if isinstance(part, TextPart):
+        text = plain(part.text.strip(), MAX_TEXT)
+        return f"{role}: {text}" if text else ""
+    if isinstance(part, ToolCallPart):
+        return f"{role} called {part.tool_name}: {shown(part.args)}"
+    if isinstance(part, ToolResultPart):
+        seen = part.result if message.model_output is None else message.model_output
+        who = f"{names.get('tool', 'tool')} {part.tool_name}"
+        return f"{who} {'failed' if part.is_error else 'answered'}: {shown(seen)}"
+    if isinstance(part, FilePart):
+        return f"{role} attached a file: {_file(part)}"
+    return ""
+
+
+def _file(part: FilePart) -> str:
+    name = part.name or part.url or part.file_id or "without a name"
+    kind = f" ({part.mime_type})" if part.mime_type else ""
+    return plain(f"{name}{kind}", MAX_STRING)
+
+
+def _decoded(text: str) -> Any:
+    """The object or list that a text is as JSON, else the text."""
+    if text.lstrip()[:1] not in ("{", "["):
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _limited(value: Any, depth: int) -> Any:
+    if isinstance(value, str):
+        return plain(value, MAX_STRING)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"[data left out: {len(value)} bytes]"
+    if isinstance(value, int) and value.bit_length() > _MAX_NUMBER:
+        return "[number left out]"
+    if isinstance(value, dict | list | tuple) and depth >= _MAX_DEPTH:
+        return "…"
+    if isinstance(value, dict):
+        return _limited_object(value, depth)
+    if isinstance(value, list | tuple):
+        items = [_limited(v, depth + 1) for v in value[:MAX_ITEMS]]
+        more = len(value) - MAX_ITEMS
+        return [*items, f"… {more} more"] if more > 0 else items
+    return value
+
+
+def _limited_object(value: dict[Any, Any], depth: int) -> dict[str, Any]:
+    limited: dict[str, Any] = {}
+    for key in list(value)[:MAX_KEYS]:
+        name, inner = str(key), value[key]
+        hidden = is_secret_key(name) and inner
+        limited[plain(name, MAX_STRING)] = REDACTED if hidden else _limited(inner, depth + 1)
+    if len(value) > MAX_KEYS:
+        limited["…"] = f"{len(value) - MAX_KEYS} more"
+    return limited
+
+
+def _left_out(match: re.Match[str]) -> str:
+    text = match[0]
+    if match["token"]:
+        return REDACTED
+    if match["type"]:
+        return f"[data left out: {match['type']}, {len(text)} characters]"
+    # A long path or a row of dashes is no blob: base64 mixes cases and digits.
+    mixed = all(re.search(p, text) for p in ("[a-z]", "[A-Z]", "[0-9]"))
+    if mixed or (_HEX.fullmatch(text) and re.search("[0-9]", text)):
+        return f"[data left out: {len(text)} characters]"
+    return text
+
+
+@cache
+def _instructions(task: str) -> str:
+    return files("layover.memory").joinpath(f"prompts/{task}.md").read_text("utf-8")

@@ -1,0 +1,167 @@
+"""The rolling summary: five sections (docs/behaviour.md#rolling-summary). Pure."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from layover.memory.answers import json_object
+from layover.memory.compaction.observation_lines import without_thinking
+from layover.memory.compaction.reading import prompt, transcript
+from layover.memory.episodic.evidence import normalised
+from layover.memory.escape import escape
+from layover.memory.profile.notes import block
+from layover.memory.redaction import redact
+from layover.values.message import Message
+from layover.values.prompt import Prompt
+
+PROMPT_VERSION = "summary-1"
+"""Changes with `prompts/summary.md`; each summary says which one made it."""
+MAX_CHARACTERS = 8_000
+"""Of a summary, headings included."""
+SECTIONS = {
+    "Goal": 1_000,
+    "Facts and decisions": 3_400,
+    "Current state": 1_500,
+    "Open issues": 1_400,
+    "Next step": 500,
+}
+"""Each with the characters that it may have."""
+
+_NAMES = {
+    "Goal": r"goals?|objectives?",
+    "Facts and decisions": r"(?:key )?facts(?: (?:and|&) decisions)?|(?:key )?decisions",
+    "Current state": r"(?:current )?(?:state|status)|progress",
+    "Open issues": r"open (?:issues|questions|points)|issues",
+    "Next step": r"next(?: steps?| actions?)?",
+}
+_HEADING = [
+    (
+        name,
+        re.compile(
+            r"(?P<open>[#*_<\[\s]{0,12})(?:\d[.)]\s*)?(?P<inner>[*_]{0,6})"
+            rf"(?P<name>{names.replace(' ', '[ _]')})"
+            r"(?P<close>[*_>\]\s]{0,12})(?P<colon>(?:[:\u2013\u2014]|-(?=\s))?)[*_]{0,6}(?P<text>.*)",
+            re.IGNORECASE,
+        ),
+    )
+    for name, names in _NAMES.items()
+]
+_MIN_PROSE = 200
+"""Characters of an answer without headings that is a summary all the same."""
+_REFUSAL = re.compile(
+    r"(?:(?:i.?m|i am|we are) )?(?:very )?sorry|i can(?:no|.?)t|as an ai\b", re.IGNORECASE
+)
+_CLOSING = re.compile(r"</[\w ]+>|```\w*|-{3,}|={3,}")
+"""Lines that only end something."""
+
+
+def request(
+    model: str,
+    messages: Sequence[Message],
+    previous: str | None,
+    names: Mapping[str, str] | None = None,
+) -> Prompt:
+    """The request to summarise these messages (at least one, oldest first) with what was summarised
+    before them. `names`: of the speakers, by role."""
+    blocks = [block("previous_summary", _lines(previous))] if previous else []
+    blocks.append(block("transcript", transcript(messages, names)))
+    return prompt("summary", model, "\n\n".join(blocks), messages[-1].created_at)
+
+
+def summarised(answer: str) -> str | None:
+    """The summary as it is stored: the sections that say something, each below `## Name`. Prose without
+    headings is the current state. None for an answer that says neither the goal nor the current state: it
+    is of no use and replaces nothing."""
+    text = without_thinking(answer)
+    sections = _of_lines(text)
+    # Lines first: a summary may quote JSON that has a `status`.
+    if not _useful(sections) and len(of_json := _of_json(json_object(text))) > 1:
+        sections = of_json
+    if not sections and _is_prose(text):
+        return f"## Current state\n{_tidy(text.splitlines(), sum(SECTIONS.values()))}"
+    kept = {
+        name: said
+        for name, limit in SECTIONS.items()
+        if (said := _tidy(sections.get(name, ()), limit))
+    }
+    if not _useful(kept):
+        return None
+    return "\n\n".join(f"## {name}\n{said}" for name, said in kept.items())
+
+
+def rendered(summary: str) -> str:
+    """The `<summary>` block of a prompt, one line a section; "" for a blank summary."""
+    return block("summary", _lines(summary)) if summary.strip() else ""
+
+
+def _lines(summary: str) -> list[str]:
+    """One escaped line a section of a stored summary; a text without sections is one line."""
+    pieces = re.split(rf"^## ({'|'.join(SECTIONS)})$", summary, flags=re.MULTILINE)
+    head = [escape(pieces[0].strip())] if pieces[0].strip() else []
+    named = zip(pieces[1::2], pieces[2::2], strict=True)
+    return head + [f"{name}: {escape(said.strip())}" for name, said in named]
+
+
+def _useful(sections: Mapping[str, object]) -> bool:
+    return "Goal" in sections or "Current state" in sections
+
+
+def _is_prose(text: str) -> bool:
+    """Whether a text without sections says enough to be a summary: no page of an error, no JSON, no
+    refusal."""
+    said = normalised(text)
+    return len(said) >= _MIN_PROSE and said[0] not in "<{[" and not _REFUSAL.match(said)
+
+
+def _of_lines(text: str) -> dict[str, list[str]]:
+    sections: dict[str, list[str]] = {}
+    current: list[str] | None = None
+    for raw in text.splitlines():
+        line = normalised(raw)
+        found = None if _CLOSING.fullmatch(line) else _heading(line)
+        if found is not None:
+            name, line = found
+            current = sections.setdefault(name, [])
+        if current is not None and not _CLOSING.fullmatch(line):
+            current.append(line)
+    return sections
+
+
+def _heading(line: str) -> tuple[str, str] | None:
+    """The section that a line begins, and what else the line says. A word that is not marked up as a
+    heading is one where it stands alone, or is a section's own name before a colon."""
+    for section, pattern in _HEADING:
+        match = pattern.fullmatch(line)
+        if match is None:
+            continue
+        text = match["text"].strip()
+        whole = match["name"].casefold().replace("_", " ").removesuffix(
+            "s"
+        ) == section.casefold().removesuffix("s")
+        marked = bool(match["open"].strip() or match["inner"])
+        if not text or (match["colon"] and (marked or whole)):
+            return section, text
+        if marked and match["close"].strip():
+            return section, text.lstrip("-\u2013\u2014 ")
+    return None
+
+
+def _of_json(answer: Mapping[str, Any] | None) -> dict[str, list[str]]:
+    """The sections of an answer in JSON, whatever its fields are called exactly."""
+    sections: dict[str, list[str]] = {}
+    for key, value in (answer or {}).items():
+        found = _heading(key)
+        values = value if isinstance(value, list) else [value]
+        said = [v for v in values if isinstance(v, str)]
+        if found and said:
+            lines = [line for v in said for line in v.splitlines()]
+            sections.setdefault(found[0], []).extend(lines)
+    return sections
+
+
+def _tidy(lines: Sequence[str], limit: int) -> str:
+    """A section as it is stored; "" where it says nothing. No line of it looks like a heading."""
+    shown = [normalised(line).lstrip("# ") for line in lines]
+    text = "\n".join(line for line in shown if line)
+    text = redact(text[: 4 * limit].replace("&lt;", "<").replace("&gt;", ">"))
+    return text[:limit].rstrip() if re.search(r"\w", text) else ""

@@ -1,0 +1,1 @@
+"""Episodic memory: what past turns taught an agent."""

@@ -1,0 +1,37 @@
+"""Whether what was learned now speaks against what was remembered before
+(docs/behaviour.md#contradictions). Pure; asked only of two entries that are similar already."""
+
+import re
+
+from layover.memory.episodic.evidence import anchors
+
+_NEGATION = re.compile(
+    r"\b(?:not|no|never|none|neither|nor|cannot|without|nicht|kein\w*|nie|niemals|ohne|ne|pas|jamais|sans"
+    r"|nunca|non|senza|não|не|нет|никогда|без)\b|n['\u2019]t\b|[不没沒无無]|ない|ません|않|없",
+    re.IGNORECASE,
+)
+_CORRECTION = re.compile(
+    r"\b(?:actually|instead|rather than|correction|corrected|no longer|not any ?more|turn(?:s|ed) out"
+    r"|(?:was|were) (?:wrong|mistaken)|in fact|in reality|anymore|nicht mehr|statt(?:dessen)?|vielmehr"
+    r"|tatsächlich|en fait|plutôt|en realidad|de hecho|in realtà)\b",
+    re.IGNORECASE,
+)
+
+
+def contradicts(new: str, old: str, evidence: str = "") -> bool:
+    """Whether `new` has numbers or identifiers that `old` has not, denies what `old` says (or the other
+    way round), or says of itself that it corrects. `evidence`: the words that `new` was learned from; what
+    they deny or correct, `new` often tells as a plain fact."""
+    if new.casefold() == old.casefold():
+        return False
+    if _anchors(new) - _anchors(old):
+        return True
+    denied = bool(_NEGATION.search(old))
+    if bool(_NEGATION.search(new)) != denied or (_NEGATION.search(evidence) and not denied):
+        return True
+    corrects = _CORRECTION.search(new) or _CORRECTION.search(evidence)
+    return bool(corrects) and not _CORRECTION.search(old)
+
+
+def _anchors(text: str) -> set[str]:
+    return {anchor.casefold().replace("\u2212", "-") for anchor in anchors(text)}

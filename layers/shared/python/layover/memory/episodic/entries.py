@@ -1,0 +1,175 @@
+"""Episodic memory around a turn, and as its owner sees it (docs/behaviour.md#episodic-prompt)."""
+
+import logging
+from collections.abc import Sequence
+from datetime import datetime
+
+from layover.clock import from_rfc3339, rfc3339
+from layover.declare.agent import Agent
+from layover.declare.memory import EpisodicMemory
+from layover.errors import NotFound, UnknownAgent
+from layover.memory.episodic import search as entry_search
+from layover.memory.usage import embedding_spent, noting
+from layover.ports import Embedder, Runtime
+from layover.values.base import Time, Value
+from layover.values.cursor import bad_cursor, seal, unseal
+from layover.values.memory.context import RecallQuery, StepUsage, TurnContext
+from layover.values.memory.entry import EntryPlace, EntryQuery, FoundEntry, Source
+from layover.values.metrics import Metric
+from layover.values.page import Page
+from layover.values.runs.run import RunMeta
+
+_MOST_SKIPPED = 10_000
+"""Of what a search found: every page of it is ranked anew."""
+_LIST = "entries"
+_SEARCH = "found-entries"
+_warned: set[str] = set()
+logger = logging.getLogger("layover")
+
+
+class Entry(Value):
+    """An entry as its owner sees it. The scores are null without a query."""
+
+    id: str
+    agent: str
+    content: str
+    source: Source
+    evidence: str
+    verified: bool
+    created_at: Time
+    thread_id: str
+    message_id: str | None
+    score: float | None = None
+    text_score: float | None = None
+    vector_score: float | None = None
+
+
+def episodic_embedder(runtime: Runtime, agent: Agent) -> Embedder | None:
+    """What embeds the agent's entries: its own embedder, the one of its own model, or the deployment's.
+    None: words alone, and one warning."""
+    settings = agent.memory.episodic
+    if settings is None:
+        return None
+    found: Embedder | None = settings.embedder or runtime.embedder
+    if settings.embedder is None and settings.embedding_model and runtime.embedder_named:
+        found = runtime.embedder_named(settings.embedding_model)
+    if found is None and agent.name not in _warned:
+        _warned.add(agent.name)
+        logger.warning(
+            "episodic memory works by words alone: no embedder is set (LAYOVER_EMBEDDER_MODEL)",
+            extra={"agent": agent.name},
+        )
+    return found
+
+
+async def turn_entries(
+    runtime: Runtime,
+    agent: Agent,
+    meta: RunMeta,
+    as_of: datetime,
+    recalled: RecallQuery | None = None,
+) -> tuple[EntryQuery | None, tuple[StepUsage, ...]]:
+    """What the run's input looks for (None where nothing is injected), and what its vector cost.
+    `recalled`: semantic recall's query; the vector of the same embedder is used for both."""
+    settings, text = agent.memory.episodic, meta.input.text.strip()
+    if settings is None or not settings.inject or not text:
+        return None, ()
+    embedder = episodic_embedder(runtime, agent)
+    shared = recalled if embedder and recalled and recalled.model == embedder.model else None
+    query = entry_search.entry_query(
+        agent.name,
+        settings,
+        text,
+        as_of,
+        top_k=settings.inject,
+        not_thread=meta.thread_id,
+        vector=shared.vector if shared else None,
+        model=shared.model if shared else None,
+    )
+    if shared is not None:
+        return query, ()
+    asked = await entry_search.asked(query, embedder)
+    spent = embedding_spent(runtime, meta, "memory", asked.embedded) if asked.embedded else ()
+    return asked.query, spent
+
+
+def note_cut(runtime: Runtime, agent: Agent, context: TurnContext) -> None:
+    """Count where the oldest entries of a scope were not searched."""
+    if context.entries.cut:
+        runtime.metrics.count(Metric.ENTRY_SCOPE_CUT, agent=agent.name)
+
+
+async def list_entries(
+    runtime: Runtime, owner: str, agent: str, query: str | None, limit: int, cursor: str | None
+) -> Page[Entry]:
+    """What an agent remembers of its user's matters: newest first, or the best for a query. Raises
+    UnknownAgent where there never was one, and InvalidRequest for a cursor of another list."""
+    asked = (query or "").strip()
+    page = await (
+        _search(runtime, owner, agent, asked, limit, cursor)
+        if asked
+        else _newest(runtime, owner, agent, limit, cursor)
+    )
+    if not page.items and cursor is None and agent not in runtime.agents():
+        raise UnknownAgent(runtime.agents(), "query")
+    return page
+
+
+async def delete_entry(runtime: Runtime, owner: str, entry_id: str) -> None:
+    """Forget an entry, with what it superseded. Raises NotFound."""
+    if not await runtime.memory.delete_entry(owner, entry_id):
+        raise NotFound("there is no such entry", entry_id=entry_id)
+
+
+async def _newest(
+    runtime: Runtime, owner: str, agent: str, limit: int, cursor: str | None
+) -> Page[Entry]:
+    at, id = unseal(_LIST, cursor, 2)
+    found = await runtime.memory.list_entries(owner, agent, limit + 1, _place(at, id))
+    more, last = len(found) > limit, found[limit - 1] if len(found) > limit else None
+    return Page[Entry](
+        items=_shown(found[:limit]),
+        next_cursor=seal(_LIST, rfc3339(last.created_at), last.id) if more and last else None,
+    )
+
+
+async def _search(
+    runtime: Runtime, owner: str, agent: str, text: str, limit: int, cursor: str | None
+) -> Page[Entry]:
+    skip = _skipped(cursor)
+    known = runtime.agents().get(agent)
+    settings = (known.memory.episodic if known else None) or EpisodicMemory()
+    embedder = episodic_embedder(runtime, known) if known else None
+    wanted = entry_search.entry_query(
+        agent, settings, text, runtime.clock.now(), top_k=limit + 1, skip=skip
+    )
+    counting = noting(runtime, owner, embedder or runtime.embedder)
+    asked = await entry_search.asked(wanted, counting)
+    found = (await runtime.memory.find_entries(owner, asked.query)).items
+    more = len(found) > limit and skip + limit <= _MOST_SKIPPED
+    return Page[Entry](
+        items=_shown(found[:limit]),
+        next_cursor=seal(_SEARCH, str(skip + limit)) if more else None,
+    )
+
+
+def _skipped(cursor: str | None) -> int:
+    (said,) = unseal(_SEARCH, cursor)
+    if said is None:
+        return 0
+    if not (said.isascii() and said.isdigit()) or not 0 < int(said) <= _MOST_SKIPPED:
+        raise bad_cursor()
+    return int(said)
+
+
+def _place(at: str | None, id: str | None) -> EntryPlace | None:
+    if at is None or id is None:
+        return None
+    try:
+        return EntryPlace(created_at=from_rfc3339(at), id=id)
+    except ValueError as error:
+        raise bad_cursor() from error
+
+
+def _shown(found: Sequence[FoundEntry]) -> tuple[Entry, ...]:
+    return tuple(Entry.model_validate(entry.model_dump()) for entry in found)

@@ -1,0 +1,159 @@
+"""Whether what a model wants to remember was said (docs/behaviour.md#evidence). Pure."""
+
+import re
+from collections.abc import Sequence
+
+from layover.memory.episodic.characters import plain_characters
+
+MIN_WORDS = 4
+MIN_LETTERS = 16
+_LONGEST = 300
+"""Characters of a word that is looked into: that takes time of the square of them. A longer one is a blob."""
+
+_SPACE = re.compile(r"\s+")
+_NUMBER = re.compile(r"(?:^[\-\u2212])?\d+(?:[.,:/\-]\d+)*")
+_UNIT = (
+    "(?i:[smhdkglxwytº]|[munμµ]s|ª|mins?|hrs?|secs?|[kmgtp]i?b|[kmg]?bits?|[kmg]bps|[kmg]?hz"
+    "|[mk]?v|ma|mah|[km]w|[km]?wh|[munμµ]m|[ckd]m|[km]g|lbs?|oz|[mcd]l|°[cf]|ft|yd|mi|mph|kmh|px|pt|em|rem"
+    "|v[hw]|dpi|fps|rpm|d[b]|st|nd|rd|th|am|pm|usd|eur|gbp|chf|mio|mrd|deg|k?j|k?cal|h?pa|bar|psi|er|e|[eè]me"
+    "|mal|fach)|[AVWNJCFKMBh]"
+)
+_QUANTITY = re.compile(
+    rf"[€$£¥#~<>=+\-\u2212]?[€$£¥]?\d[\d.,:/\-]*(?:{_UNIT})?[%€$£¥°]?(?:/(?:{_UNIT}))?"
+)
+"""A number with a unit stuck to it: `5kg`, `$40`, `99.9%`. Other letters make it a name: `12a`."""
+_URL = re.compile(r"\b[a-z][a-z0-9+.\-]*://\S+", re.IGNORECASE)
+_PATH = re.compile(r"(?:[a-z]:)?(?:~|\.{1,2})?[/\\][\w.~\-]", re.IGNORECASE)
+_CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2,}[a-z]+[A-Z]")
+_DOTTED = re.compile(r"\w{2,}(?:\.\w{2,})+|(?<![\w.])[^\W\d_](?:\.\w{2,})+")
+_ABBREVIATED = re.compile(
+    r"(?i:p\.(?:ex|ej|es|chr)|t\.ex|f\.eks|m\.fl|z\.bsp|[vna]\.chr|i\.(?:allg|ggs)|s\.th)"
+    r"|(?:[A-Z]\.)+[A-Z][a-z]+"
+)
+"""`p.ex` and `J.Smith`; an abbreviation of single letters (`e.g`, `p.m`) is none of `_DOTTED`."""
+_HIDDEN = re.compile(r"[/\\]\.\w")
+_FILE = re.compile(
+    r"\w\.(?:py|js|[jt]sx?|go|rs|rb|sh|md|txt|csv|tsv|json|ya?ml|toml|sql|java|kt|cs|cc|cpp|hpp|html?|css|xml"
+    r"|log|cfg|conf|ini|env|pdf|png|jpe?g|svg|zip|tar|gz|so|lua|php|pl|swift|exe|dll|bat|ps1|ipynb)"
+    r"|\w{2,}\.[chrmo]",
+    re.IGNORECASE,
+)
+"""`a.py`, `main.c`; `e.g` and `d.h` are none."""
+_FOLDER = re.compile(
+    r"(?:src|libs?|s?bin|etc|usr|var|opt|tmp|dist|vendor|node_modules|pkg|cmd|packages|scripts|tests"
+    r"|deploy|infra|terraform|helm|charts|migrations|fixtures|mnt|srv|proc"
+    r"|features?|feat|bugfix|hotfix|chore|refactor|origin|upstream|refs|heads)/[\w.\-]+",
+    re.IGNORECASE,
+)
+"""`src/main`, `feature/login`: with one slash, a path begins with a usual folder or a branch's prefix. Any
+other two words may be told side by side: and/or, read/write, client/server."""
+_HEX = re.compile(r"[0-9a-f]{8,}", re.IGNORECASE)
+_LOUD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+_MIN_LOUD = 4
+"""Capital letters that make a name: `ECONNREFUSED`, `ORDER-ABC`."""
+_MINUS = re.compile(r"\u2212|\b(?:minus|negative) (?=\d)", re.IGNORECASE)
+_WRAPPING = "\"'`\u201c\u201d\u2018\u2019\u201e\u00ab\u00bb()[]{}<>.,;:!?\u2026*"
+_NO_BLANKS = (
+    "\u0e00-\u1fff\u2e80-\ud7ff\uf900-\ufaff\U00020000-\U0003fffd"
+    "\uff00-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uffef"
+)
+"""Scripts that write no blanks, or stick endings to a name in Latin letters (Korean); their punctuation."""
+_UNBOUNDED = re.compile(f"[{_NO_BLANKS}]")
+_LETTER = rf"[^\W_{_NO_BLANKS}]"
+"""A letter or a digit that is part of the word beside it."""
+_POSSESSIVE = re.compile("['\u2019]s$")
+
+
+def normalised(text: str) -> str:
+    """Runs of white space as one blank, none at the ends."""
+    return _SPACE.sub(" ", text).strip()
+
+
+def has_evidence(evidence: str, messages: Sequence[str]) -> bool:
+    """Whether `evidence` is an exact piece of one of the messages and says enough: at least 4 words or
+    16 letters, or the whole message."""
+    piece = normalised(evidence)
+    whole = [normalised(m) for m in messages]
+    if piece and piece in whole:
+        return True
+    return says_enough(piece) and any(piece in m for m in whole)
+
+
+def says_enough(piece: str) -> bool:
+    """At least 4 words or 16 letters."""
+    words = sum(any(c.isalnum() for c in w) for w in piece.split())
+    return words >= MIN_WORDS or sum(c.isalpha() for c in piece) >= MIN_LETTERS
+
+
+def unsaid(content: str, texts: Sequence[str]) -> list[str]:
+    """Numbers, URLs, addresses, paths and identifiers of `content` that occur in none of the turn's
+    texts. What they name would be made up."""
+    known = " \x00 ".join(map(plain_characters, texts))
+    said = _MINUS.sub("-", normalised(known).casefold())
+    named = dict.fromkeys(anchors(content))
+    return [a for a in named if not _occurs(_MINUS.sub("-", a.casefold()), said)]
+
+
+def anchors(content: str) -> list[str]:
+    """What has to have been said literally: numbers, URLs, addresses, paths, identifiers."""
+    found: list[str] = []
+    content = plain_characters(content)
+    words = _UNBOUNDED.sub(" ", content).split()
+    shouted = content == content.upper() and len(words) >= MIN_WORDS
+    for word in words:
+        token = _POSSESSIVE.sub("", word.strip(_WRAPPING))
+        if _is_identifier(token) or (not shouted and _is_loud(token)):
+            found.append(token)
+        else:
+            found += _NUMBER.findall(token)
+    return found
+
+
+def _is_identifier(token: str) -> bool:
+    if len(token) > _LONGEST:
+        return True
+    if _URL.match(token) or _PATH.match(token) or "@" in token or "_" in token:
+        return len(token) > 1
+    if _CAMEL.search(token) or _is_dotted(token):
+        return not _QUANTITY.fullmatch(token)
+    has_digit = any(c.isdigit() for c in token)
+    has_letter = any(c.isalpha() for c in token)
+    if "/" in token or "\\" in token:
+        several = token.count("/") > 1 or "\\" in token or _FOLDER.fullmatch(token)
+        return bool(several or has_digit) and not _QUANTITY.fullmatch(token)
+    if has_letter and _HEX.fullmatch(token):
+        return True
+    return has_digit and has_letter and not _QUANTITY.fullmatch(token)
+
+
+def _is_dotted(token: str) -> bool:
+    """Hosts, files, members: `evil.com`, `t.me/x`, `a.py`, `deploy/.env`."""
+    if _FILE.fullmatch(token) or _HIDDEN.search(token):
+        return True
+    return _DOTTED.search(token) is not None and not _ABBREVIATED.fullmatch(token)
+
+
+def _is_loud(token: str) -> bool:
+    letters = sum(c.isalpha() for c in token)
+    return token.isupper() and letters >= _MIN_LOUD and _LOUD.fullmatch(token) is not None
+
+
+def _occurs(anchor: str, said: str) -> bool:
+    if anchor not in said:
+        return False
+    if _NUMBER.fullmatch(anchor):
+        before = r"(?<![\w.])" if anchor.startswith("-") else r"(?<!\d)(?<!\d[.,])"
+        return re.search(rf"{before}{re.escape(anchor)}(?!\d)(?![.,]\d)", said) is not None
+    return _stands_in(anchor, said)
+
+
+def _stands_in(piece: str, text: str) -> bool:
+    """As a whole: `c4` does not stand in `abc42`. Scripts without blanks between words have no such
+    bounds."""
+    before = f"(?<!{_LETTER})" if _bounded(piece[0]) else ""
+    after = f"(?!{_LETTER})" if _bounded(piece[-1]) else ""
+    return re.search(f"{before}{re.escape(piece)}{after}", text) is not None
+
+
+def _bounded(character: str) -> bool:
+    return character.isalnum() and ord(character) < 0x0E00

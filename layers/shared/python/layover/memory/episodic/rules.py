@@ -1,0 +1,308 @@
+"""Episodic memory: what a prompt shows of it, and what a turn may add to it
+(docs/behaviour.md#episodic-prompt).
+
+A model proposes entries, each with its evidence; what nobody said is dropped here, whatever the model
+answered. Pure."""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum, StrEnum, auto
+from functools import cache
+from importlib.resources import files
+from typing import Any, get_args
+
+from layover.declare.memory import EpisodicMemory
+from layover.declare.schemas.render import clean
+from layover.memory.answers import json_object, objects, text_of
+from layover.memory.compaction.reading import plain
+from layover.memory.episodic.contradiction import contradicts
+from layover.memory.episodic.evidence import has_evidence, normalised, unsaid
+from layover.memory.escape import escape
+from layover.memory.ranking import cosine
+from layover.memory.redaction import redact, redacted
+from layover.values.memory.entry import MemoryEntry, SimilarEntry, Source
+from layover.values.message import Message, Role, TextPart
+from layover.values.prompt import Prompt
+
+PROMPT_VERSION = "extractor-1"
+"""Changes with `prompts/extractor.md`; each entry says which one proposed it."""
+KNOWN = 20
+"""Similar entries that the extractor is shown."""
+SIMILAR = 0.86
+"""Cosine at which two entries are about the same, where the agent does not say."""
+_MOST_PROPOSED = 50
+_READ = 8_000
+"""Characters of a text that the extractor reads."""
+_READ_IN_ALL = 60_000
+_MOST_EVIDENCE = 2_000
+"""Characters that are stored: a whole message may be evidence."""
+_LEEWAY = 2_000
+"""Characters of a content beyond its limit that are checked: without its secrets it may be shorter."""
+_FINDING = "verified_assistant_finding"
+
+
+class Refusal(StrEnum):
+    """Why a proposed entry is not stored."""
+
+    MALFORMED = "malformed"
+    NO_EVIDENCE = "no_evidence"
+    UNSAID = "unsaid"
+    """It names a number or an identifier that nobody said."""
+    UNTRUSTED = "untrusted"
+    """An assistant alone says so, from tools that are not trusted."""
+    EMPTY = "empty"
+    REPEATED = "repeated"
+    OVER_LIMIT = "over_limit"
+    SIMILAR = "similar"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A proposed entry that was said."""
+
+    content: str
+    source: Source
+    evidence: str
+    message_id: str
+    verified: bool
+    hash: str
+
+
+@dataclass
+class Checked:
+    """What is left of an answer, and how many were refused for which reason."""
+
+    kept: list[Candidate]
+    refused: Counter[Refusal] = field(default_factory=Counter)
+
+
+# What a prompt shows
+
+
+def entry_lines(entries: Sequence[MemoryEntry], as_of: datetime) -> dict[str, str]:
+    """Entry's id -> its line, newest first."""
+    ordered = sorted(entries, key=lambda e: (e.created_at, e.id), reverse=True)
+    return {e.id: _line(e, as_of) for e in ordered}
+
+
+def memory_block(lines: Sequence[str]) -> str:
+    """The block of these lines; "" where there are none."""
+    if not lines:
+        return ""
+    head = ["<memory>", f"<description>{_description()}</description>", "<value>"]
+    return "\n".join([*head, *lines, "</value>", "</memory>"])
+
+
+def age(created_at: datetime, as_of: datetime) -> str:
+    """today, 1 day ago, N days ago (to 6), 1 week ago, N weeks ago (to 8), N months ago, N years ago."""
+    days = max((as_of - created_at).days, 0)
+    if days == 0:
+        return "today"
+    if days < 7:
+        return _ago(days, "day")
+    if days < 9 * 7:
+        return _ago(days // 7, "week")
+    return _ago(days // 30, "month") if days < 365 else _ago(days // 365, "year")
+
+
+def _ago(number: int, unit: str) -> str:
+    return f"{number} {unit}{'' if number == 1 else 's'} ago"
+
+
+def _line(entry: MemoryEntry, as_of: datetime) -> str:
+    doubt = "" if entry.verified else " (unverified)"
+    return f"- {escape(entry.content.strip())}{doubt} ({age(entry.created_at, as_of)})"
+
+
+@cache
+def _description() -> str:
+    return _prompt_file("block_memory").strip()
+
+
+# What a model is asked, and what may be kept of its answer
+
+
+def said_in(messages: Sequence[Message]) -> list[Message]:
+    """What users and assistants say in these messages: no tool outputs."""
+    said = (m for m in messages if m.role in (Role.USER, Role.ASSISTANT))
+    return [m for m in said if m.text.strip()]
+
+
+def request(
+    model: str,
+    said: Sequence[Message],
+    profile: Any,
+    known: Sequence[str],
+    instructions: str | None,
+) -> Prompt:
+    """The request for entries; `said`: at least one message, `known`: similar entries."""
+    turn = [{"role": m.role.value, "text": plain(m.text.strip(), _READ)} for m in _readable(said)]
+    shown = redacted({"profile": profile, "known": list(known), "turn": turn})
+    text = TextPart(text=json.dumps(shown, ensure_ascii=False))
+    asked = said[0].model_copy(update={"content": (text,), "role": Role.USER})
+    system = _prompt_file("extractor")
+    if instructions:
+        system = f"{system.rstrip()}\n\n{instructions.strip()}\n"
+    return Prompt(model=model, system=system, messages=(asked,), task="extractor")
+
+
+def checked(
+    answer: str, said: Sequence[Message], settings: EpisodicMemory, *, trusted: bool
+) -> Checked:
+    """The entries of an answer that were said, in the order of
+    docs/behaviour.md#episodic-duplicates, up to where vectors are needed. `trusted`: whether all
+    tools of the run are."""
+    found = Checked([])
+    hashes: set[str] = set()
+    for item in objects(json_object(clean(answer)), "entries")[:_MOST_PROPOSED]:
+        candidate = _candidate(item, said, settings, trusted)
+        if isinstance(candidate, Refusal):
+            found.refused[candidate] += 1
+        elif candidate.hash in hashes:
+            found.refused[Refusal.REPEATED] += 1
+        elif len(found.kept) >= settings.per_turn:
+            found.refused[Refusal.OVER_LIMIT] += 1
+        else:
+            hashes.add(candidate.hash)
+            found.kept.append(candidate)
+    return found
+
+
+def hash_of(content: str) -> str:
+    """Equal for contents that differ in case alone."""
+    return hashlib.sha256(content.lower().encode("utf-8", "replace")).hexdigest()
+
+
+def _readable(said: Sequence[Message]) -> list[Message]:
+    """All that users say, and the newest of what assistants say, as far as it is read."""
+    room = _READ_IN_ALL - sum(min(len(m.text), _READ) for m in said if m.role is Role.USER)
+    shown: list[Message] = []
+    for message in reversed(said):
+        if message.role is Role.ASSISTANT:
+            room -= min(len(message.text), _READ)
+            if room < 0:
+                continue
+        shown.append(message)
+    return shown[::-1]
+
+
+def _candidate(
+    item: dict[str, Any], said: Sequence[Message], settings: EpisodicMemory, trusted: bool
+) -> Candidate | Refusal:
+    source, evidence = text_of(item, "source"), text_of(item, "evidence")
+    content = normalised(text_of(item, "content"))[: settings.max_length + _LEEWAY]
+    if source not in get_args(Source):
+        return Refusal.MALFORMED
+    message = _witness(evidence, source, said)
+    if message is None:
+        return Refusal.NO_EVIDENCE
+    if unsaid(content, [m.text for m in said]):
+        return Refusal.UNSAID
+    doubtful = message.role is Role.ASSISTANT and not trusted
+    if doubtful and settings.assistant_evidence == "refuse":
+        return Refusal.UNTRUSTED
+    kept = redact(content)[: settings.max_length].rstrip()
+    if not any(c.isalnum() for c in kept):
+        return Refusal.EMPTY
+    return Candidate(
+        content=kept,
+        source=source,  # type: ignore[arg-type]
+        evidence=redact(normalised(evidence))[:_MOST_EVIDENCE],
+        message_id=message.id,
+        verified=not doubtful or settings.assistant_evidence == "trust",
+        hash=hash_of(kept),
+    )
+
+
+def _witness(evidence: str, source: str, said: Sequence[Message]) -> Message | None:
+    """The message that has the evidence: one of the user's, or, for a finding, of the assistant's."""
+    roles = (Role.USER, Role.ASSISTANT) if source == _FINDING else (Role.USER,)
+    witnesses = (m for role in roles for m in said if m.role is role)
+    return next((m for m in witnesses if has_evidence(evidence, [m.text])), None)
+
+
+def _prompt_file(name: str) -> str:
+    return files("layover.memory").joinpath(f"prompts/{name}.md").read_text("utf-8")
+
+
+# What is similar to what
+
+
+Vector = Sequence[float]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A candidate that is to be stored. `supersedes`: stored entries that it takes the place of."""
+
+    candidate: Candidate
+    vector: tuple[float, ...] | None = None
+    supersedes: tuple[str, ...] = ()
+
+
+def chosen(
+    candidates: Sequence[Candidate],
+    vectors: Sequence[tuple[float, ...] | None],
+    stored: Sequence[SimilarEntry],
+    least: float | None,
+    said_at: datetime,
+) -> list[Chosen]:
+    """The candidates that say something new. `least`: cosine at which two are the same; None: nothing
+    is dropped. `stored`: what is similar to them (`SimilarEntry.place`: of the candidate). `said_at`:
+    when the candidates were said; what is stored may have been said later."""
+    kept: list[Chosen] = []
+    for place, (candidate, vector) in enumerate(zip(candidates, vectors, strict=True)):
+        near = {s.id: _verdict(candidate, s, said_at) for s in stored if s.place == place}
+        if _Verdict.OUTDATED in near.values():
+            continue
+        same = _Verdict.SAME in near.values()
+        if least is not None and (same or _said_before(candidate, vector, kept, least)):
+            continue
+        over = {_Verdict.SUPERSEDES} if least is None else {_Verdict.SUPERSEDES, _Verdict.VOUCHES}
+        kept.append(Chosen(candidate, vector, tuple(id for id, v in near.items() if v in over)))
+    return kept
+
+
+class _Verdict(Enum):
+    """What a candidate is to a stored entry that is similar to it."""
+
+    SAME = auto()
+    BESIDE = auto()
+    SUPERSEDES = auto()
+    VOUCHES = auto()
+    """Says the same, and somebody vouches for it now."""
+    OUTDATED = auto()
+    """What is stored contradicts it and was said later."""
+
+
+def _verdict(candidate: Candidate, stored: SimilarEntry, said_at: datetime) -> _Verdict:
+    """The later one wins where they contradict each other, unless nobody vouches for it and somebody does
+    for the other: then both hold, the doubtful one with its label."""
+    against = contradicts(candidate.content, stored.content, candidate.evidence)
+    if stored.created_at > said_at:
+        if contradicts(stored.content, candidate.content, stored.evidence):
+            doubtful = candidate.verified and not stored.verified
+            return _Verdict.BESIDE if doubtful else _Verdict.OUTDATED
+        return _Verdict.BESIDE if against else _Verdict.SAME
+    if against:
+        doubtful = stored.verified and not candidate.verified
+        return _Verdict.BESIDE if doubtful else _Verdict.SUPERSEDES
+    return _Verdict.VOUCHES if candidate.verified and not stored.verified else _Verdict.SAME
+
+
+def _said_before(
+    candidate: Candidate, vector: Vector | None, kept: Sequence[Chosen], least: float
+) -> bool:
+    """Whether another entry of the same turn says it already."""
+    if vector is None:
+        return False
+    return any(
+        other.vector is not None
+        and (cosine(vector, other.vector) or 0.0) >= least
+        and not contradicts(candidate.content, other.candidate.content)
+        for other in kept
+    )

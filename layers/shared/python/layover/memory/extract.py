@@ -1,0 +1,106 @@
+"""Extract: what is learned from a run after it is over. Never in the user's way, never twice."""
+
+import logging
+
+from layover import logs
+from layover.errors import LayoverError
+from layover.memory import titles
+from layover.memory.episodic.learn import learn_entries
+from layover.memory.profile import profiles as notes
+from layover.memory.record import record
+from layover.memory.semantic import recall
+from layover.memory.usage import spent
+from layover.ports import Runtime
+from layover.retention.rules import watch_entries, watch_thread
+from layover.retention.set_ttl import retire
+from layover.values.memory.context import Extraction, StepUsage
+from layover.values.message import Message
+from layover.values.runs.payload import RunPayload
+from layover.values.runs.run import RunMeta, RunSnapshot, Status
+
+logger = logging.getLogger("layover")
+
+OPENING = 20
+"""Messages that a title may come from, beside the newest input."""
+
+
+async def extract(runtime: Runtime, payload: RunPayload) -> dict[str, str]:
+    """Keep the run's texts for recall, however it ended. After a good run title the thread, and learn of
+    its user what the agent remembers. A failing model costs that, nothing else; while the operator lets
+    nothing run, no model is asked at all."""
+    snapshot = await runtime.journal.snapshot(payload.owner, payload.run_id)
+    if snapshot is not None:
+        logs.name(thread_id=snapshot.meta.thread_id)
+    if snapshot is None or not snapshot.meta.status.over:
+        return {"status": "nothing"}
+    # A run that somebody still follows has not sent its end: the sweeper sees to that, and retires it.
+    if snapshot.meta.saved and not snapshot.meta.sockets:
+        await retire(runtime, snapshot.meta)
+        await watch_thread(runtime, payload.owner, snapshot.meta.thread_id)
+    good = snapshot.meta.status is Status.SUCCESS
+    if good and await runtime.memory.is_extracted(payload.owner, payload.run_id):
+        # What stored the title may have died before it was handed on.
+        head = await runtime.threads.head(payload.owner, snapshot.meta.thread_id)
+        await _hand_on(runtime, snapshot.meta, head.title if head else None)
+        return {"status": "done before"}
+    agent = runtime.agents().get(snapshot.meta.agent)
+    stopped = await runtime.allowance.stopped()
+    await recall.index(runtime, agent, snapshot, embeds=not stopped)
+    if stopped or not good:
+        return {"status": "nothing"}
+    title, titling = await _title(runtime, snapshot)
+    learned = await notes.learn(runtime, agent, snapshot)
+    lesson = await learn_entries(runtime, agent, snapshot)
+    found = Extraction(
+        run_id=payload.run_id,
+        thread_id=snapshot.meta.thread_id,
+        agent=snapshot.meta.agent,
+        said_at=snapshot.meta.input.created_at,
+        title=title,
+        usage=titling,
+    )
+    if lesson is not None:
+        await watch_entries(runtime, payload.owner)
+    done = await record(runtime, payload.owner, found, learned, lesson)
+    await _hand_on(runtime, snapshot.meta, title)
+    return {"status": "extracted" if done else "done before"}
+
+
+async def _hand_on(runtime: Runtime, meta: RunMeta, title: str | None) -> None:
+    """A title that was stored, to the journal."""
+    if title is not None:
+        await runtime.journal.edit_thread(
+            meta.owner, meta.thread_id, title=title, untitled_only=True
+        )
+
+
+async def _opening(runtime: Runtime, meta: RunMeta) -> list[Message]:
+    """What the run's branch began with, and the run's input: a thread may be untitled because an earlier
+    run failed. Reads no more of a long thread than of a short one. Raises RetryableError (the database)."""
+    if meta.input.parent_id is None:
+        return [meta.input]
+    page = await runtime.threads.messages(
+        meta.owner, meta.thread_id, meta.input.id, OPENING, cursor=None
+    )
+    return [*(page.items if page is not None else ()), meta.input]
+
+
+async def _title(
+    runtime: Runtime, snapshot: RunSnapshot
+) -> tuple[str | None, tuple[StepUsage, ...]]:
+    """The title, if there is to be one, and what it cost."""
+    meta = snapshot.meta
+    head = await runtime.journal.thread(meta.owner, meta.thread_id)
+    agent = runtime.agents().get(meta.agent)
+    if head is None or head.title is not None or agent is None or not agent.memory.titles:
+        return None, ()
+    message = titles.source(await _opening(runtime, meta))
+    if message is None:
+        return None, ()
+    model = runtime.settings.title_model or runtime.settings.model
+    try:
+        reply = await runtime.model.complete(titles.title_prompt(model, message))
+    except LayoverError as error:
+        logger.warning("no title", extra={"run_id": meta.id, "cause": type(error).__name__})
+        return None, ()
+    return titles.clean(reply.text), (spent(runtime, meta, "title", reply),)

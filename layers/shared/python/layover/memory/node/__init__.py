@@ -1,0 +1,1 @@
+"""The history of a workflow's named step."""

@@ -1,0 +1,96 @@
+"""The history of an agent that has a node of its own instead of the thread's (`Memory(history=...)`)."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from layover.clock import from_rfc3339
+from layover.context.window import buffered, from_user
+from layover.declare.agent import Agent
+from layover.declare.memory import NodeMemory
+from layover.engine.progress import Over
+from layover.engine.state import RunState
+from layover.errors import NotFound
+from layover.memory.node.store import NodeLog
+from layover.ports import Runtime
+from layover.values.message import FilePart, Message, Part, Role, TextPart
+from layover.values.runs.run import RunMeta, Status
+
+
+async def node_history(
+    runtime: Runtime, agent: Agent, run: RunMeta, thread: Sequence[Message]
+) -> list[Message] | None:
+    """What the node remembers of the run's branch, as much as the agent's window shows; None where the
+    agent has the thread's history. `thread`: the branch before the input, as far as it was read."""
+    node = _node(runtime, agent, run)
+    if node is None:
+        return None
+    entries = await _branch(node, run, thread)
+    history = [_message(e, run.thread_id) for e in entries if e["role"] in ("user", "assistant")]
+    if agent.memory.token_buffer is not None:
+        return buffered(history, agent.memory.token_buffer)
+    return from_user(history[_start(len(history), agent.memory.window(runtime.settings)) :])
+
+
+async def remember_turn(
+    runtime: Runtime, agent: Agent, state: RunState, over: Over, history: Sequence[Message]
+) -> None:
+    """Both sides of a turn go into the agent's node, behind the `history` that the turn saw; of one
+    that failed or was cancelled, if there is another side: the model said something. Repeatable."""
+    node = _node(runtime, agent, state.meta)
+    response = state.response()
+    said = "\n\n".join(m.text for m in response if m.role is Role.ASSISTANT and m.text)
+    if node is None or not response or not (said or over.status is Status.SUCCESS):
+        return
+    parent_id = history[-1].id if history else None
+    given = state.meta.input.model_copy(update={"parent_id": parent_id})
+    newest = response[-1]
+    answer = {
+        # The next run's input names the newest message as its parent, whatever it is.
+        "message_id": newest.id,
+        "parent_message_id": given.id,
+        "role": Role.ASSISTANT,
+        "content": said,
+        "created_at": newest.created_at,
+    }
+    await node.add([given, answer])
+    with suppress(NotFound):  # the thread is gone, and with it its nodes
+        await node.flush()
+
+
+def _node(runtime: Runtime, agent: Agent, run: RunMeta) -> NodeLog | None:
+    history = agent.memory.history
+    if not isinstance(history, NodeMemory):
+        return None
+    return NodeLog(runtime, run.owner, agent.name, run.thread_id, history.node_id)
+
+
+async def _branch(node: NodeLog, run: RunMeta, thread: Sequence[Message]) -> list[dict[str, Any]]:
+    """The node's path to the newest message before the input that it knows. Runs without an answer,
+    and those that somebody else ended (`settle`, `cancel`), are in the thread and not in the node."""
+    if run.input.parent_id is None:
+        return []
+    return await node.branch([run.input.parent_id, *(m.id for m in reversed(thread))])
+
+
+def _start(messages: int, window: int) -> int:
+    """At least `window` messages and half as many more at most: the start moves in steps, so that the
+    prompt's beginning stays as it was in between."""
+    step = max(1, window // 2)
+    excess = messages - window - step
+    return -(-excess // step) * step if excess > 0 else 0
+
+
+def _message(entry: dict[str, Any], thread_id: str) -> Message:
+    files: list[Part] = [FilePart.model_validate(f) for f in entry["files"]]
+    content = entry["content"]
+    text = content if isinstance(content, str) else str(content)
+    return Message(
+        id=entry["message_id"],
+        thread_id=thread_id,
+        parent_id=entry["parent_message_id"],
+        role=Role(entry["role"]),
+        content=(*files, *([TextPart(text=text)] if text else [])),
+        created_at=from_rfc3339(entry["created_at"]),
+        token_count=entry["token_count"],
+    )

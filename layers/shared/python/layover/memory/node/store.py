@@ -1,0 +1,315 @@
+"""The history of a named step of a workflow, inside a thread (docs/behaviour.md#node-memory).
+
+One document a node in blobs, written with a condition: of two writers at once the later one reads again
+and adds to what is there."""
+
+import asyncio
+import gzip
+import json
+import random
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import quote, unquote
+
+from layover.clock import rfc3339
+from layover.declare.schemas.render import jsonable
+from layover.errors import ConfigurationError, NotFound, RetryableError
+from layover.keys import Keys
+from layover.ports import BlobFacts, Blobs, Runtime
+from layover.values.message import FilePart, Message
+from layover.values.tokens import FILE_TOKENS, OVERHEAD, estimate
+
+Entry = dict[str, Any]
+"""`{message_id, parent_message_id, role, content, files, token_count, created_at}`."""
+
+LONGEST_ID = 300
+"""Bytes of a node's id, percent-encoded: it is part of a key."""
+COMPRESS_ABOVE = 64 * 1024
+"""Bytes of the document."""
+_GZIP = b"\x1f\x8b"
+_NOTED_EVERY = timedelta(days=1)
+"""A use that only reads is noted by a write of the same bytes: that costs as much as the writing."""
+_TRIES = 40
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 0.5
+_PARENT = "parent_message_id"
+
+
+class NodeLog:
+    """`declare.context.NodeHistory` over blobs. What was added is seen here at once, and by others after
+    `flush`."""
+
+    def __init__(
+        self, runtime: Runtime, owner: str, agent: str, thread_id: str, node_id: str
+    ) -> None:
+        if not node_id or len(quote(node_id, safe="")) > LONGEST_ID:
+            raise ConfigurationError(f"a node's id has 1 to {LONGEST_ID} bytes")
+        self._runtime = runtime
+        self._owner = owner
+        self._thread_id = thread_id
+        keys = Keys(owner)
+        self.key = keys.blob("node_memory", agent, thread_id, f"{node_id}.json")
+        self._mark = keys.blob("threads", thread_id, "nodes", agent, f"{node_id}.json")
+        self._added: list[Entry] = []
+
+    async def add(self, messages: Sequence[Any]) -> None:
+        """Append messages: dicts (`role`, `content`, optionally `files`, `message_id`,
+        `parent_message_id`, `created_at`) or `Message`s. One that names no parent follows the message
+        before it, the first of them what is newest when they are written. Raises ValueError."""
+        now = self._runtime.clock.now()
+        self._added += [self._entry(message, now) for message in messages]
+
+    async def history(
+        self, parent_id: str | None = None, max_tokens: int | None = None
+    ) -> list[Entry]:
+        """The branch that ends in `parent_id` (default: in the newest message), oldest first; of that
+        the newest messages that have `max_tokens` at most. Unknown ids have no history."""
+        entries = await self._use()
+        path = _path(_merged(entries, self._added), parent_id)
+        return [_shown(entry) for entry in _newest(path, max_tokens)]
+
+    async def branch(self, leaves: Sequence[str]) -> list[Entry]:
+        """The branch that ends in the first of these messages that is known here."""
+        entries = await self._use()
+        known = {entry["message_id"] for entry in entries}
+        leaf = next((id for id in leaves if id in known), None)
+        return [] if leaf is None else [_shown(entry) for entry in _path(entries, leaf)]
+
+    async def flush(self) -> None:
+        """Write what was added. Raises RetryableError, and NotFound where the thread is gone; what was
+        added is kept for another try."""
+        writing = list(self._added)
+        if writing:
+            await self._write(writing)
+            written = {id(entry) for entry in writing}
+            self._added = [entry for entry in self._added if id(entry) not in written]
+            await self._unless_gone()
+
+    async def _write(self, writing: Sequence[Entry]) -> None:
+        blobs = self._runtime.blobs
+        for attempt in range(_TRIES):
+            entries, facts = await self._read()
+            if facts is None:
+                await blobs.put(self._mark, b"", "text/plain")
+            if not entries:
+                await self._watch()
+            data, content_type = _encoded(_merged(entries, writing))
+            tag = facts.tag if facts else None
+            if await blobs.put_if(self.key, data, content_type, tag):
+                return
+            await asyncio.sleep(_pause(attempt))
+        raise RetryableError("others keep writing to the same node memory")
+
+    async def clear(self) -> None:
+        """Forget all of it, also what was added."""
+        self._added.clear()
+        await self._runtime.blobs.delete(self.key)
+
+    async def _read(self) -> tuple[list[Entry], BlobFacts | None]:
+        """What is stored; nothing where it was not used for too long."""
+        found = await self._runtime.blobs.get_tagged(self.key)
+        if found is None:
+            return [], None
+        data, facts = found
+        lifetime = self._lifetime()
+        if lifetime is not None and self._unused(facts) >= lifetime:
+            return [], facts
+        return _decoded(data), facts
+
+    async def _use(self) -> list[Entry]:
+        """What is stored. That it was read is noted; what was not used for too long is emptied, and not
+        deleted: S3 deletes without a condition, and would take what somebody adds at this moment."""
+        found = await self._runtime.blobs.get_tagged(self.key)
+        if found is None:
+            return []
+        data, facts = found
+        lifetime = self._lifetime()
+        if lifetime is None:
+            return _decoded(data)
+        unused = self._unused(facts)
+        entries = _decoded(data) if unused < lifetime else []
+        content = (data, facts.content_type) if entries else _encoded([])
+        if data != _encoded([])[0] and unused >= min(_NOTED_EVERY, lifetime / 2):
+            # Refused, it was used by somebody else; failed, the next reading notes it.
+            with suppress(RetryableError):
+                await self._runtime.blobs.put_if(self.key, *content, facts.tag)
+                await self._watch()
+        return entries
+
+    async def _watch(self) -> None:
+        """Have the sweeper look whether it is still used."""
+        lifetime = self._lifetime()
+        if lifetime is not None:
+            at = self._runtime.clock.now() + lifetime
+            await self._runtime.journal.look_later(self._owner, "node", self.key, at)
+
+    def _lifetime(self) -> timedelta | None:
+        return _lifetime(self._runtime)
+
+    def _unused(self, facts: BlobFacts) -> timedelta:
+        return self._runtime.clock.now() - facts.modified_at
+
+    async def _unless_gone(self) -> None:
+        """Erasing marks the thread first and deletes then: one of both sees the other."""
+        head = await self._runtime.journal.thread(self._owner, self._thread_id)
+        if head is None or head.deleted:
+            await erase_nodes(self._runtime.blobs, self._owner, self._thread_id)
+            raise NotFound("the thread is gone", thread_id=self._thread_id)
+
+    def _entry(self, message: Any, now: datetime) -> Entry:
+        given = _given(message)
+        content, files = _parted(given.get("content"), given.get("files") or ())
+        entry: Entry = {
+            "message_id": str(given.get("message_id") or self._runtime.ids.new("msg")),
+            "role": str(getattr(given.get("role"), "value", given.get("role")) or "user"),
+            "content": content,
+            "files": files,
+            "token_count": given.get("token_count") or _tokens(content, files),
+            "created_at": _time(given.get("created_at"), now),
+        }
+        if _PARENT in given:
+            entry[_PARENT] = given[_PARENT]
+        return entry
+
+
+def _lifetime(runtime: Runtime) -> timedelta | None:
+    days = runtime.settings.node_memory_days
+    return None if days is None else timedelta(days=days)
+
+
+async def expire_node(runtime: Runtime, key: str) -> datetime | None:
+    """Empty what a node remembers if nobody has used it for too long. Answers when to look again, None
+    where it is empty. Emptied and not deleted, for the reason that `NodeLog` gives."""
+    lifetime = _lifetime(runtime)
+    found = await runtime.blobs.get_tagged(key)
+    if found is None or lifetime is None:
+        return None
+    data, facts = found
+    if runtime.clock.now() - facts.modified_at < lifetime:
+        return facts.modified_at + lifetime
+    empty = _encoded([])
+    if data == empty[0] or await runtime.blobs.put_if(key, *empty, facts.tag):
+        return None
+    return runtime.clock.now() + lifetime
+
+
+async def listed_nodes(blobs: Blobs, owner: str, thread_id: str) -> AsyncIterator[dict[str, Any]]:
+    """What each node of a thread remembers: `{agent, node_id, messages}`."""
+    keys = Keys(owner)
+    for mark in await blobs.keys(keys.blob("threads", thread_id, "nodes") + "/"):
+        agent, name = (unquote(part) for part in mark.rsplit("/", 2)[1:])
+        data = await blobs.get(keys.blob("node_memory", agent, thread_id, name))
+        if data is not None:
+            node = {"agent": agent, "node_id": name.removesuffix(".json")}
+            yield {**node, "messages": [_shown(entry) for entry in _decoded(data)]}
+
+
+async def erase_nodes(blobs: Blobs, owner: str, thread_id: str) -> None:
+    """Delete what all nodes of a thread remember."""
+    keys = Keys(owner)
+    for mark in await blobs.keys(keys.blob("threads", thread_id, "nodes") + "/"):
+        agent, name = (unquote(part) for part in mark.rsplit("/", 2)[1:])
+        await blobs.delete(keys.blob("node_memory", agent, thread_id, name))
+        await blobs.delete(mark)
+
+
+def _given(message: Any) -> Mapping[str, Any]:
+    """The fields of a message by our names."""
+    if isinstance(message, Message):
+        fields = message.model_dump(exclude={"parent_id"})
+        return {**fields, "message_id": message.id, _PARENT: message.parent_id}
+    if not isinstance(message, Mapping):
+        raise ValueError("a message of a node's memory is a dict or a Message")
+    aliases = {"id": "message_id", "parent_id": _PARENT}
+    return {aliases.get(str(k), str(k)): v for k, v in message.items()}
+
+
+def _parted(content: Any, files: Sequence[Any]) -> tuple[Any, list[Entry]]:
+    """Text (or what else there is) and references to files."""
+    references = [_reference(file) for file in files]
+    plain = jsonable(content)
+    if not isinstance(plain, list):
+        return plain if plain is not None else "", references
+    rest = [p for p in plain if not (isinstance(p, dict) and p.get("type") == "file")]
+    references += [_reference(p) for p in plain if p not in rest]
+    if all(isinstance(p, dict) and p.get("type") == "text" for p in rest):
+        return "\n\n".join(p["text"] for p in rest if p["text"]), references
+    return rest, references
+
+
+def _reference(file: Any) -> Entry:
+    if isinstance(file, str):
+        file = {"file_id": file}
+    part = file if isinstance(file, FilePart) else FilePart.model_validate(file)
+    return part.model_dump(exclude={"type"}, exclude_none=True)
+
+
+def _shown(entry: Entry) -> Entry:
+    """An entry as it is handed out: its files are parts again."""
+    files = [FilePart.model_validate(f).model_dump() for f in entry["files"]]
+    return {**entry, "files": files}
+
+
+def _time(given: Any, now: datetime) -> str:
+    if isinstance(given, datetime):
+        return rfc3339(given)
+    return str(given) if given else rfc3339(now)
+
+
+def _tokens(content: Any, files: Sequence[Entry]) -> int:
+    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+    return OVERHEAD + estimate(text) + FILE_TOKENS * len(files)
+
+
+def _merged(stored: Sequence[Entry], added: Sequence[Entry]) -> list[Entry]:
+    """Both, each message once: what is said again replaces what was said, where it stands."""
+    entries = {entry["message_id"]: entry for entry in stored}
+    newest = stored[-1]["message_id"] if stored else None
+    for entry in added:
+        known = entries.get(entry["message_id"])
+        parent = known[_PARENT] if known else newest
+        entries[entry["message_id"]] = {_PARENT: parent, **entry}
+        newest = entry["message_id"]
+    return list(entries.values())
+
+
+def _path(entries: Sequence[Entry], leaf: str | None) -> list[Entry]:
+    """From the root to the leaf; a missing ancestor ends it."""
+    by_id = {entry["message_id"]: entry for entry in entries}
+    at = leaf if leaf is not None or not entries else entries[-1]["message_id"]
+    path: list[Entry] = []
+    while at is not None and (entry := by_id.pop(at, None)) is not None:
+        path.append(entry)
+        at = entry[_PARENT]
+    return path[::-1]
+
+
+def _newest(path: list[Entry], max_tokens: int | None) -> list[Entry]:
+    """The end of the path that fits; equality fits."""
+    if max_tokens is None:
+        return path
+    room, start = max_tokens, len(path)
+    while start and path[start - 1]["token_count"] <= room:
+        start -= 1
+        room -= path[start]["token_count"]
+    return path[start:]
+
+
+def _decoded(data: bytes) -> list[Entry]:
+    raw = gzip.decompress(data) if data.startswith(_GZIP) else data
+    return list(json.loads(raw)["messages"])
+
+
+def _encoded(entries: Sequence[Entry]) -> tuple[bytes, str]:
+    """The document and its type; compressed when large."""
+    document = {"version": 1, "messages": entries}
+    data = json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")
+    if len(data) <= COMPRESS_ABOVE:
+        return data, "application/json"
+    return gzip.compress(data, 6, mtime=0), "application/gzip"
+
+
+def _pause(attempt: int) -> float:
+    """Seconds, more each time and never the same for two writers."""
+    return random.uniform(0, min(_FIRST_PAUSE_S * 2**attempt, _LONGEST_PAUSE_S))

@@ -1,0 +1,1 @@
+"""Working memory, profiles, plans and iteration logs."""

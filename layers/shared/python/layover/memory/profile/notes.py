@@ -1,0 +1,114 @@
+"""Working memory, profile and session memory: whose they are, and how they stand in a prompt.
+
+Rendering is pure: the same notes give the same bytes."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from layover.declare.agent import ALL, Agent
+from layover.memory.escape import escape, escaped
+from layover.memory.profile.iteration_log import previous_attempts
+from layover.memory.profile.plan import plan_lines
+from layover.values.memory.context import ThreadState
+from layover.values.memory.note import Note, NoteKey
+
+SHARED = ALL
+"""Key of the working memory that all of a user's agents share."""
+_BLOCKS = {"profile": "user_profile", "working": "working_memory"}
+"""Kind of note -> its block, in the order of the blocks."""
+
+
+def profile_key(agent: str) -> NoteKey:
+    """What this agent remembers of its user."""
+    return NoteKey(kind="profile", scope="resource", key=agent)
+
+
+def working_key(agent: Agent, thread_id: str) -> NoteKey | None:
+    """The agent's working memory; None where it has none."""
+    memory = agent.memory.working_memory
+    if memory is None:
+        return None
+    if memory.scope == "thread":
+        return NoteKey(kind="working", scope="thread", key=thread_id)
+    key = SHARED if memory.shared else agent.name
+    return NoteKey(kind="working", scope="resource", key=key)
+
+
+def note_keys(agent: Agent, thread_id: str) -> tuple[NoteKey, ...]:
+    """The notes that the agent's prompt shows: `TurnQuery.notes`."""
+    profile = profile_key(agent.name) if agent.memory.profile else None
+    return tuple(k for k in (profile, working_key(agent, thread_id)) if k is not None)
+
+
+def system_blocks(notes: Iterable[Note]) -> str:
+    """Profile and working memory for the system message; "" where there is nothing to say."""
+    by_kind = {note.key.kind: note for note in notes if not blank(note.value)}
+    return "\n\n".join(
+        block(name, value_lines(by_kind[kind].value))
+        for kind, name in _BLOCKS.items()
+        if kind in by_kind
+    )
+
+
+def still_there(pinned: Note, notes: Iterable[Note]) -> Note:
+    """A note as a run pinned it, without what is deleted by now: all of it where there is none any more
+    or another one, else its fields that say nothing now. What was written over stays as it was."""
+    now = next((n for n in notes if n.key == pinned.key), Note(key=pinned.key))
+    if now.created_at != pinned.created_at:
+        return Note(key=pinned.key)
+    left = _fields(now.value)
+    if isinstance(pinned.value, Mapping):
+        value: Any = {k: v for k, v in pinned.value.items() if k in left}
+    else:
+        value = pinned.value if _fields(pinned.value).keys() <= left.keys() else None
+    return pinned.model_copy(update={"value": value})
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """The fields that say something; a text is the field `about`, as for `merge_note`."""
+    fields = value if isinstance(value, Mapping) else {"about": value}
+    return {k: v for k, v in fields.items() if not blank(v)}
+
+
+def volatile_blocks(state: ThreadState) -> str:
+    """Session memory, plan and previous attempts for the input's message; "" where there are none."""
+    blocks = [
+        block("session", value_lines(state.session)) if not blank(state.session) else "",
+        block("plan", plan_lines(state.plan)) if not blank(state.plan) else "",
+        previous_attempts(state.attempts),
+    ]
+    return "\n\n".join(b for b in blocks if b)
+
+
+def block(name: str, lines: Sequence[str]) -> str:
+    """Escaped lines between tags, below the sentence that says what they are."""
+    return "\n".join([f"<{name}>", _said(name), *lines, f"</{name}>"])
+
+
+def value_lines(value: Any) -> list[str]:
+    """One line a field that says something; a text is one line."""
+    if not isinstance(value, Mapping):
+        return [escaped(value)]
+    return [f"- {escape(str(k))}: {_field(v)}" for k, v in value.items() if not blank(v)]
+
+
+def blank(value: Any) -> bool:
+    """Nothing that a model could read: no text, no field that is not blank itself."""
+    if isinstance(value, str):
+        return not value.strip()
+    if isinstance(value, Mapping):
+        return all(blank(v) for v in value.values())
+    return value is None or value == []
+
+
+def _field(value: Any) -> str:
+    if isinstance(value, list) and value and all(isinstance(v, str) for v in value):
+        return "; ".join(escaped(v) for v in value)
+    return escaped(value)
+
+
+@cache
+def _said(name: str) -> str:
+    return files("layover.memory").joinpath(f"prompts/block_{name}.md").read_text("utf-8").strip()

@@ -1,0 +1,117 @@
+"""Profiles: what their owners see and change, and what is learned for them after a turn."""
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from layover.context.transcript import response_messages
+from layover.declare.agent import Agent
+from layover.errors import LayoverError, TooLarge, UnknownAgent
+from layover.memory.profile import facts
+from layover.memory.profile.notes import profile_key
+from layover.memory.usage import spent
+from layover.ports import Runtime
+from layover.values.base import Json, Time, Value
+from layover.values.memory.context import StepUsage
+from layover.values.memory.note import Note
+from layover.values.runs.run import RunSnapshot
+from layover.values.text import cleaned, json_size
+
+MAX_PROFILE = 64 * 1024
+"""Bytes of JSON."""
+
+logger = logging.getLogger("layover")
+
+
+class Profile(Value):
+    """What an agent remembers of a user: an object or a text; `{}` where it remembers nothing."""
+
+    agent: str
+    profile: dict[str, Json] | str
+    updated_at: Time | None = None
+
+
+async def get_profile(runtime: Runtime, owner: str, agent: str) -> Profile:
+    """The owner's profile with this agent. Raises UnknownAgent where there never was one."""
+    (note,) = await runtime.memory.read_notes(owner, [profile_key(agent)])
+    if note.version == 0:
+        _check_agent(runtime, agent)
+    return _view(agent, note)
+
+
+async def put_profile(
+    runtime: Runtime, owner: str, agent: str, profile: dict[str, Json] | str
+) -> Profile:
+    """Replace the profile, whole. Raises InvalidRequest, TooLarge."""
+    _check_agent(runtime, agent)
+    value = cleaned(profile)
+    if json_size(value) > MAX_PROFILE:
+        raise TooLarge(f"the profile is larger than {MAX_PROFILE} bytes of JSON")
+    write = await runtime.memory.replace_note(owner, profile_key(agent), value, runtime.clock.now())
+    return _view(agent, write.note)
+
+
+async def delete_profile(runtime: Runtime, owner: str, agent: str) -> None:
+    """Forget the profile; none is fine."""
+    await runtime.memory.delete_note(owner, profile_key(agent), runtime.clock.now())
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What a turn adds."""
+
+    profile: dict[str, str | None]
+    session: list[facts.Fact]
+    usage: tuple[StepUsage, ...] = ()
+
+
+async def learn(runtime: Runtime, agent: Agent | None, snapshot: RunSnapshot) -> Learned:
+    """Ask for what the turn says of the user and of the conversation, where the agent remembers that.
+    A model that fails costs this turn's facts, nothing else. Raises RetryableError."""
+    meta = snapshot.meta
+    turn = facts.turn_of([meta.input, *response_messages(snapshot)])
+    if agent is None or not turn.user:
+        return Learned({}, [])
+    profile: dict[str, str | None] = {}
+    session: list[facts.Fact] = []
+    usage: list[StepUsage] = []
+    if agent.memory.profile:
+        (note,) = await runtime.memory.read_notes(meta.owner, [profile_key(agent.name)])
+        answer = await _asked(runtime, "profile", snapshot, turn, note.value, usage)
+        profile = facts.profile_change(answer, turn, note.value)
+    if agent.memory.session:
+        state = await runtime.memory.read_state(meta.owner, meta.thread_id)
+        answer = await _asked(runtime, "session", snapshot, turn, state.session, usage)
+        session = facts.session_facts(answer, turn)
+    return Learned(profile, session, tuple(usage))
+
+
+async def _asked(
+    runtime: Runtime,
+    task: str,
+    snapshot: RunSnapshot,
+    turn: facts.Turn,
+    known: Any,
+    usage: list[StepUsage],
+) -> str:
+    """The model's answer, "" where it failed; `usage` gets what it cost."""
+    model = runtime.settings.extractor_model or runtime.settings.model
+    prompt = facts.request(task, model, turn, known, snapshot.meta.input)
+    try:
+        reply = await runtime.model.complete(prompt)
+    except LayoverError as error:
+        extra = {"run_id": snapshot.meta.id, "cause": type(error).__name__}
+        logger.warning(f"no {task} update", extra=extra)
+        return ""
+    usage.append(spent(runtime, snapshot.meta, task, reply))
+    return reply.text
+
+
+def _check_agent(runtime: Runtime, agent: str) -> None:
+    if agent not in runtime.agents():
+        raise UnknownAgent(runtime.agents(), "query")
+
+
+def _view(agent: str, note: Note) -> Profile:
+    value = note.value if isinstance(note.value, dict | str) else {}
+    return Profile(agent=agent, profile=value, updated_at=note.updated_at)

@@ -1,0 +1,162 @@
+"""`layover reembed`: after a change of embedder, vectors of the new one for what was kept before.
+
+It works in small batches, each in the name of one owner, under row security, and in a transaction of its own:
+stopped at any point, it goes on where it was when it is begun again."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+from layover.declare.agent import Agent
+from layover.errors import ConfigurationError, shown_names
+from layover.memory.embedding import embed
+from layover.memory.episodic.entries import episodic_embedder
+from layover.memory.semantic import query as recall
+from layover.ports import Embedder, Runtime
+from layover.ports.memory.entries import Owners
+from layover.values.message import Message
+
+BATCH = 64
+"""Texts that are read, embedded and kept together."""
+_PROBE = "text"
+_OWNERS = 1_000
+
+
+@dataclass
+class Reembedded:
+    """How much was done. `left`: texts that the embedder has no usable vector for; `refused`: those of
+    them that it did not take, and what it said of the last one."""
+
+    owners: int = 0
+    entries: int = 0
+    messages: int = 0
+    left: int = 0
+    refused: int = 0
+    refusal: str = ""
+
+
+@dataclass(frozen=True)
+class _New:
+    """An embedder, and how long its vectors are (None: it does not tell)."""
+
+    embedder: Embedder
+    dimensions: int | None
+
+
+async def reembed(
+    runtime: Runtime, owners: Owners, agent: str | None = None, batch: int = BATCH
+) -> Reembedded:
+    """Give every entry and every recalled message of the agents (None: of all) a vector of the embedder
+    that is used now. Raises ConfigurationError, ModelError, RetryableError; what is done stays done."""
+    agents = _agents(runtime, agent)
+    messages = await _probed(runtime.embedder)
+    entries = [await _probed(episodic_embedder(runtime, a), messages) for a in agents]
+    done = Reembedded()
+    async for owner in _all(owners):
+        done.owners += 1
+        for each, own in zip(agents, entries, strict=True):
+            work = _Work(runtime, owner, each, batch, done)
+            await work.entries(own)
+            await work.messages(messages)
+    return done
+
+
+class _Work:
+    """What one owner has with one agent."""
+
+    def __init__(
+        self, runtime: Runtime, owner: str, agent: Agent, batch: int, done: Reembedded
+    ) -> None:
+        self._memory = runtime.memory
+        self._owner = owner
+        self._agent = agent
+        self._batch = batch
+        self._done = done
+
+    async def entries(self, new: _New | None) -> None:
+        after: str = ""
+        while new is not None:
+            model, dimensions = new.embedder.model, new.dimensions
+            stale = await self._memory.stale_entries(
+                self._owner, self._agent.name, model, dimensions, after, self._batch
+            )
+            if not stale:
+                return
+            vectors = await self._vectors(new.embedder, [e.content for e in stale])
+            rows = [(e.id, v) for e, v in zip(stale, vectors, strict=True) if v is not None]
+            await self._memory.put_entry_vectors(self._owner, model, rows)
+            self._done.entries += len(rows)
+            after = stale[-1].id
+
+    async def messages(self, new: _New | None) -> None:
+        after: str = ""
+        while new is not None:
+            model, dimensions = new.embedder.model, new.dimensions
+            stale = await self._memory.stale_messages(
+                self._owner, self._agent.name, model, dimensions, after, self._batch
+            )
+            if not stale:
+                return
+            await self._index(new.embedder, stale)
+            after = stale[-1].id
+
+    async def _index(self, embedder: Embedder, stale: Sequence[Message]) -> None:
+        names = self._agent.memory.role_prefix or {}
+        pairs = [(m, recall.indexed(m, self._agent.name, names.get(m.role.value))) for m in stale]
+        known = [(m, row) for m, row in pairs if row is not None]
+        vectors = await self._vectors(embedder, [recall.spoken(m.text) for m, _ in known])
+        rows = [
+            row.model_copy(update={"vector": vector, "model": embedder.model})
+            for (_, row), vector in zip(known, vectors, strict=True)
+            if vector is not None
+        ]
+        await self._memory.index_messages(self._owner, rows)
+        self._done.messages += len(rows)
+
+    async def _vectors(
+        self, embedder: Embedder, texts: Sequence[str]
+    ) -> list[tuple[float, ...] | None]:
+        if not texts:
+            return []
+        found = await embed(embedder, texts)
+        self._done.left += sum(v is None for v in found.vectors)
+        if found.refusals:
+            self._done.refused += len(found.refusals)
+            self._done.refusal = found.refusals[-1].message
+        return list(found.vectors)
+
+
+async def _probed(embedder: Embedder | None, known: _New | None = None) -> _New | None:
+    """The embedder, after a first word to it. Raises ModelError where it refuses even that: not one text
+    of all that is stored is asked of it then."""
+    if embedder is None:
+        return None
+    if known is not None and known.embedder is embedder:
+        return known
+    found = await embed(embedder, [_PROBE])
+    if found.refusals:
+        raise found.refusals[0]
+    (vector,) = found.vectors
+    return _New(embedder, len(vector) if vector else None)
+
+
+def _agents(runtime: Runtime, name: str | None) -> list[Agent]:
+    agents = runtime.agents()
+    if name is not None and name not in agents:
+        raise ConfigurationError(f"there is no agent {name!r}, only {shown_names(agents)}")
+    chosen = [agents[name]] if name is not None else list(agents.values())
+    if runtime.embedder is None and not any(_has_own(a) for a in chosen):
+        raise ConfigurationError("no embedder is set (LAYOVER_EMBEDDER_MODEL)")
+    return chosen
+
+
+def _has_own(agent: Agent) -> bool:
+    settings = agent.memory.episodic
+    return settings is not None and bool(settings.embedder or settings.embedding_model)
+
+
+async def _all(owners: Owners) -> AsyncIterator[str]:
+    after = ""
+    while page := await owners.owners(after, _OWNERS):
+        for owner in page:
+            yield owner
+        after = page[-1]

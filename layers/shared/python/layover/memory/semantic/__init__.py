@@ -1,0 +1,1 @@
+"""Semantic recall: earlier messages that resemble the question."""

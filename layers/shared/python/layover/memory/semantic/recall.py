@@ -1,0 +1,166 @@
+"""Semantic recall around a turn: what it looks for, and what the next one can find
+(docs/behaviour.md#semantic-recall)."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from layover.context.transcript import response_messages
+from layover.declare.agent import Agent
+from layover.declare.memory import NodeMemory
+from layover.errors import LayoverError
+from layover.memory.embedding import Vectors, embed
+from layover.memory.semantic import query as recall
+from layover.memory.usage import embedding_spent
+from layover.ports import Embedder, Runtime
+from layover.values.memory.context import Recalled, RecallQuery, StepUsage, TurnContext
+from layover.values.message import Message
+from layover.values.metrics import Metric
+from layover.values.runs.run import RunMeta, RunSnapshot
+
+PATIENCE = timedelta(seconds=2)
+"""For the vector of a query; then words alone are searched."""
+MOST_SHOWN = 100
+"""Matches that are asked for beyond those that are wanted, as they may be in the prompt already."""
+_warned: set[str] = set()
+logger = logging.getLogger("layover")
+
+
+async def recall_query(
+    runtime: Runtime, agent: Agent, meta: RunMeta, as_of: datetime
+) -> tuple[RecallQuery | None, tuple[StepUsage, ...]]:
+    """What the run's input looks for (None where the agent recalls nothing), and what its vector cost."""
+    settings, text = agent.memory.semantic_recall, meta.input.text.strip()
+    embedder = _embedder(runtime, agent)
+    if settings is None or embedder is None or not text:
+        return None, ()
+    thread_id = meta.thread_id if settings.scope == "thread" else None
+    if thread_id is not None and meta.input.parent_id is None:
+        return None, ()  # nothing was said before: neither the embedder nor the database is asked
+    shown = _shown_at_most(runtime, agent)
+    embedded = await _query_vector(runtime, embedder, meta, thread_id, text)
+    query = RecallQuery(
+        agent=agent.name,
+        text=text[: recall.MOST_CHARACTERS],
+        vector=embedded.vectors[0] if embedded else None,
+        model=embedder.model,
+        top_k=settings.matches(runtime.settings) + shown,
+        before=settings.before,
+        after=settings.after,
+        thread_id=thread_id,
+        now=as_of,
+        whole_path=shown > 0,
+    )
+    return query, embedding_spent(runtime, meta, "recall", embedded.answer) if embedded else ()
+
+
+def not_shown(
+    runtime: Runtime, agent: Agent, found: Sequence[Recalled], history: Sequence[Message]
+) -> list[Recalled]:
+    """The best of what was found, with what stands beside it, less what the prompt's history shows."""
+    settings = agent.memory.semantic_recall
+    if settings is None or not _shown_at_most(runtime, agent):
+        return list(found)
+    shown = {m.id for m in history}
+    left = [r for r in found if r.message.id not in shown]
+    matches = [r for r in left if r.match]
+    matches.sort(key=lambda r: (r.score or 0.0, r.message.created_at), reverse=True)
+    best = matches[: settings.matches(runtime.settings)]
+    beside = range(-settings.before, settings.after + 1)
+    kept = {(r.message.thread_id, r.place + n) for r in best for n in beside}
+    return [r for r in left if (r.message.thread_id, r.place) in kept]
+
+
+def note_scope(runtime: Runtime, agent: Agent, context: TurnContext) -> None:
+    """Count where the oldest texts of a scope were not searched."""
+    if context.recall_cut:
+        runtime.metrics.count(Metric.RECALL_SCOPE_CUT, agent=agent.name)
+
+
+async def index(
+    runtime: Runtime, agent: Agent | None, snapshot: RunSnapshot, *, embeds: bool = True
+) -> None:
+    """Keep the run's texts for later turns, where the agent recalls. An embedder that fails or is not
+    asked costs the vectors: the words are kept all the same, and `layover reembed` makes up for it.
+    Raises RetryableError (the database)."""
+    embedder = _embedder(runtime, agent) if agent else None
+    if agent is None or embedder is None:
+        return
+    names = agent.memory.role_prefix or {}
+    messages = [snapshot.meta.input, *response_messages(snapshot)]
+    pairs = [(m, recall.indexed(m, agent.name, names.get(m.role.value))) for m in messages]
+    rows = [row for _, row in pairs if row is not None]
+    spoken = [recall.spoken(m.text) for m, row in pairs if row is not None]
+    embedded = await _embedded(embedder, snapshot.meta, spoken) if embeds else None
+    usage: tuple[StepUsage, ...] = ()
+    if embedded is not None:
+        rows = [
+            row.model_copy(update={"vector": vector, "model": embedder.model})
+            for row, vector in zip(rows, embedded.vectors, strict=True)
+        ]
+        usage = embedding_spent(runtime, snapshot.meta, "embedding", embedded.answer)
+    await runtime.memory.index_messages(
+        snapshot.meta.owner, rows, run_id=snapshot.meta.id, usage=usage
+    )
+
+
+def _shown_at_most(runtime: Runtime, agent: Agent) -> int:
+    """How many matches the prompt may show already, where the store cannot know: what fits into a token
+    buffer is counted later, and a node has a history of its own."""
+    memory = agent.memory
+    if memory.token_buffer is not None:
+        return min(memory.token_buffer.max_messages, MOST_SHOWN)
+    if isinstance(memory.history, NodeMemory):
+        return min(2 * memory.window(runtime.settings), MOST_SHOWN)
+    return 0
+
+
+def _embedder(runtime: Runtime, agent: Agent) -> Embedder | None:
+    """The embedder of an agent that recalls. One that names recall where no embedder is set: off, and
+    one warning."""
+    if agent.memory.semantic_recall is None:
+        return None
+    if runtime.embedder is None and agent.name not in _warned:
+        _warned.add(agent.name)
+        logger.warning(
+            "semantic recall is off: no embedder is set (LAYOVER_EMBEDDER_MODEL)",
+            extra={"agent": agent.name},
+        )
+    return runtime.embedder
+
+
+async def _query_vector(
+    runtime: Runtime, embedder: Embedder, meta: RunMeta, thread_id: str | None, text: str
+) -> Vectors | None:
+    try:
+        async with asyncio.timeout(PATIENCE.total_seconds()):
+            common = await _common_words(runtime, meta, thread_id, text)
+            return await embed(embedder, [recall.vector_text(text, common)])
+    except Exception as error:
+        logger.warning(
+            "recall by words alone", extra={"run_id": meta.id, "cause": type(error).__name__}
+        )
+        return None
+
+
+async def _common_words(
+    runtime: Runtime, meta: RunMeta, thread_id: str | None, text: str
+) -> frozenset[str]:
+    """None of them where the database sleeps: the turn waits for it later, and only once."""
+    words = recall.query_words(text[: recall.MOST_CHARACTERS])
+    try:
+        async with asyncio.timeout(PATIENCE.total_seconds() / 2):
+            return await runtime.memory.common_words(meta.owner, meta.agent, thread_id, words)
+    except (LayoverError, TimeoutError):
+        return frozenset()
+
+
+async def _embedded(embedder: Embedder, meta: RunMeta, spoken: Sequence[str]) -> Vectors | None:
+    try:
+        return await embed(embedder, spoken) if spoken else None
+    except Exception as error:
+        logger.warning(
+            "texts kept without vectors", extra={"run_id": meta.id, "cause": type(error).__name__}
+        )
+        return None

@@ -1,0 +1,33 @@
+"""Recalled messages as a prompt shows them: data, one line a message (docs/behaviour.md#escaping)."""
+
+from collections.abc import Mapping, Sequence
+
+from layover.clock import rfc3339
+from layover.memory.escape import escaped
+from layover.memory.profile.notes import block
+from layover.values.memory.context import Recalled
+
+_MINUTES = len("2026-01-01T00:00")
+LONGEST = 2_000
+"""Characters of a message that are shown."""
+
+
+def recalled_lines(
+    recalled: Sequence[Recalled], speakers: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Message id -> `[date time] speaker: text`, in the order of the conversation."""
+    return {r.message.id: _line(r, speakers or {}) for r in recalled if r.message.text.strip()}
+
+
+def recalled_block(lines: Sequence[str]) -> str:
+    """The block of these lines; "" where there are none."""
+    return block("recalled_messages", lines) if lines else ""
+
+
+def _line(found: Recalled, speakers: Mapping[str, str]) -> str:
+    message = found.message
+    at = rfc3339(message.created_at)[:_MINUTES].replace("T", " ")
+    speaker = speakers.get(message.role.value, message.role.value)
+    text = message.text.strip()
+    shown = text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
+    return f"[{at}] {escaped(speaker)}: {escaped(shown)}"

@@ -1,0 +1,203 @@
+"""The tools that memory gives a model (docs/behaviour.md#working-memory, docs/behaviour.md#plans)."""
+
+import inspect
+import json
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError
+from pydantic.fields import FieldInfo
+
+from layover.declare.agent import Agent
+from layover.declare.schemas.render import jsonable
+from layover.declare.tool import AnyTool, tool
+from layover.errors import NotFound
+from layover.memory.episodic.search import recall_memory_tool
+from layover.memory.profile.notes import working_key
+from layover.memory.profile.plan import MAX_STEPS, Plan, PlanStep
+from layover.ports import Clock, Embedder, MemoryStore
+from layover.values.memory.note import Note
+from layover.values.runs.run import RunMeta
+
+MAX_WORKING_MEMORY = 20_000
+"""Characters: it stands in every prompt."""
+_DONE = {"success": True}
+
+
+class WorkingMemoryChanged(Exception):
+    """Somebody else wrote since the model last read: it has to see what is there first."""
+
+
+def built_in_tools(
+    agent: Agent,
+    memory: MemoryStore,
+    meta: RunMeta,
+    clock: Clock,
+    seen: Note | None = None,
+    embedder: Embedder | None = None,
+) -> list[AnyTool]:
+    """What `agent.memory` brings; empty where it names none of it.
+
+    `seen`: the working memory that the run's prompt shows (`ContextBase.notes`), None where it shows
+    none; a text that another run wrote after that is not overwritten unseen. `embedder`: the one of
+    episodic memory; without it entries are found by words."""
+    tools: list[AnyTool] = []
+    working = agent.memory.working_memory
+    key = working_key(agent, meta.thread_id)
+    if working is not None and key is not None:
+        notes = _Notes(memory, meta, clock, seen or Note(key=key))
+        tools.append(
+            _text_tool(notes) if working.schema is None else _fields_tool(notes, working.schema)
+        )
+    if agent.memory.plan:
+        tools.append(_plan_tool(memory, meta, clock))
+    if agent.memory.episodic is not None:
+        tools.append(recall_memory_tool(agent.memory.episodic, memory, meta, clock, embedder))
+    return tools
+
+
+class _Notes:
+    """The working memory in the hand of one run."""
+
+    def __init__(self, memory: MemoryStore, meta: RunMeta, clock: Clock, seen: Note) -> None:
+        self._memory = memory
+        self._meta = meta
+        self._clock = clock
+        self._key = seen.key
+        self._seen = seen
+        """What the model knows: by its prompt, or by a refusal."""
+
+    async def value(self) -> Any:
+        """What is there now."""
+        return (await self._read()).value
+
+    async def replace(self, text: str) -> None:
+        """Write a text over the one that the model knows. Raises WorkingMemoryChanged, ValueError."""
+        _check_size(text)
+        present = await self._read()
+        if self._unseen(present):
+            raise self._changed(present)
+        write = await self._memory.replace_note(
+            self._meta.owner,
+            self._key,
+            text,
+            self._clock.now(),
+            self._meta.id,
+            expected_version=present.version,
+        )
+        if not write.stored and write.note.version:
+            raise self._changed(write.note)
+        self._need(write.stored)
+
+    async def merge(self, fields: dict[str, Any]) -> None:
+        """Set these fields; what others set stays."""
+        write = await self._memory.merge_note(
+            self._meta.owner, self._key, fields, self._clock.now(), self._meta.id
+        )
+        self._need(write.stored)
+
+    async def _read(self) -> Note:
+        return (await self._memory.read_notes(self._meta.owner, [self._key]))[0]
+
+    def _unseen(self, note: Note) -> bool:
+        """Whether another one wrote this, and neither prompt nor refusal told the model."""
+        if note.version == 0 or note.run_id == self._meta.id:
+            return False
+        return not note.same_as(self._seen)
+
+    def _changed(self, present: Note) -> WorkingMemoryChanged:
+        self._seen = present
+        return WorkingMemoryChanged(
+            "it was changed meanwhile and nothing was stored. It now says:\n"
+            f"{_as_text(present.value)}\nCall update_working_memory again with all that is to be kept."
+        )
+
+    def _need(self, stored: bool) -> None:
+        if not stored:
+            raise NotFound("the thread is gone", thread_id=self._meta.thread_id)
+
+
+def _text_tool(notes: _Notes) -> AnyTool:
+    @tool(idempotent=True)
+    async def update_working_memory(
+        memory: Annotated[str, Field(description="The whole text; it replaces the old one.")],
+    ) -> dict[str, bool]:
+        """Replace your working memory: what is worth knowing in later turns. Write the whole text,
+        with what is to be kept of the old one."""
+        await notes.replace(memory)
+        return _DONE
+
+    return update_working_memory
+
+
+def _fields_tool(notes: _Notes, schema: Any) -> AnyTool:
+    """A tool whose arguments are the schema's fields, each optional: null leaves a field as it is."""
+
+    async def update_working_memory(**fields: Any) -> dict[str, bool]:
+        change = {name: jsonable(v) for name, v in fields.items() if v is not None}
+        present = await notes.value()
+        kept = present if isinstance(present, dict) else {}
+        _check_fields(schema, {**kept, **change})
+        if change:
+            await notes.merge(change)
+        return _DONE
+
+    parameters = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=Field(default_factory=lambda: None, description=field.description),
+            annotation=_hint(field),
+        )
+        for name, field in schema.model_fields.items()
+    ]
+    made: Any = update_working_memory
+    made.__signature__ = inspect.Signature(parameters)
+    made.__annotations__ = {p.name: p.annotation for p in parameters}
+    what = "Update your working memory: give the fields that changed, the others stay as they are."
+    return tool(idempotent=True, description=what)(made)
+
+
+def _hint(field: FieldInfo) -> Any:
+    """The field's type with its constraints."""
+    if not field.metadata:
+        return field.annotation
+    return Annotated[(field.annotation, *field.metadata)]
+
+
+def _check_fields(schema: Any, value: dict[str, Any]) -> None:
+    """The whole has to fit the schema, but for fields that nobody knows yet. Raises ValueError."""
+    _check_size(value)
+    try:
+        schema.model_validate(value, by_name=True)
+    except ValidationError as error:
+        wrong = [e for e in error.errors() if e["type"] != "missing" or len(e["loc"]) > 1]
+        if wrong:
+            told = (f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in wrong)
+            raise ValueError("; ".join(told)) from error
+
+
+def _plan_tool(memory: MemoryStore, meta: RunMeta, clock: Clock) -> AnyTool:
+    @tool(idempotent=True)
+    async def plan(
+        goal: Annotated[str, Field(description="What is to be reached.", max_length=2_000)],
+        phase: Annotated[str, Field(description="What is going on now.", max_length=500)] = "",
+        iterations: Annotated[int, Field(description="Rounds so far.", ge=0)] = 0,
+        steps: Annotated[list[PlanStep], Field(max_length=MAX_STEPS)] = [],  # noqa: B006
+    ) -> dict[str, bool]:
+        """Write or update the plan of this conversation: give the whole plan, each step with its status."""
+        made = Plan(goal=goal, phase=phase, iterations=iterations, steps=steps)
+        value = made.model_dump(mode="json")
+        if not await memory.write_plan(meta.owner, meta.thread_id, value, clock.now()):
+            raise NotFound("the thread is gone", thread_id=meta.thread_id)
+        return _DONE
+
+    return plan
+
+
+def _check_size(value: Any) -> None:
+    if len(_as_text(value)) > MAX_WORKING_MEMORY:
+        raise ValueError(f"working memory holds {MAX_WORKING_MEMORY} characters, shorten it")
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

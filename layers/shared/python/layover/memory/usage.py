@@ -1,0 +1,68 @@
+"""What background work costs (docs/behaviour.md#background-usage): rows of `usage` beside those of a
+run's steps, stored with the outcome that they belong to."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from layover.ports import Embedder, Runtime
+from layover.values.memory.context import StepUsage
+from layover.values.prompt import Embedded, Reply
+from layover.values.runs.run import RunMeta
+from layover.values.runs.usage import Usage
+
+
+def spent(
+    runtime: Runtime, meta: RunMeta, task: str, first: Reply | Embedded, *others: Reply | Embedded
+) -> StepUsage:
+    """One row for all that a task of this run asked of one model. `task` names it within the run: one
+    that has several outcomes names each of them (`observer/2`)."""
+    usage = Usage.total([_priced(runtime, reply) for reply in (first, *others)])
+    runtime.allowance.note(meta.owner, usage)
+    return StepUsage(
+        step=task,
+        agent=meta.agent,
+        model=first.model,
+        usage=usage,
+        at=runtime.clock.now(),
+    )
+
+
+def embedding_spent(
+    runtime: Runtime, meta: RunMeta, task: str, embedded: Embedded
+) -> tuple[StepUsage, ...]:
+    """The row of an embedder's work; none where nobody is paid for it."""
+    return () if embedded.usage is None else (spent(runtime, meta, task, embedded),)
+
+
+@dataclass(frozen=True)
+class Noting:
+    """`ports.Embedder` that counts for its user's day what it is paid: where nothing is stored that a row
+    of usage could go with."""
+
+    runtime: Runtime
+    owner: str
+    embedder: Embedder
+
+    @property
+    def model(self) -> str:
+        """As the embedder's."""
+        return self.embedder.model
+
+    async def embed(self, texts: Sequence[str]) -> Embedded:
+        """As the embedder does."""
+        answer = await self.embedder.embed(texts)
+        if isinstance(answer, Embedded) and answer.usage is not None:
+            self.runtime.allowance.note(self.owner, _priced(self.runtime, answer))
+        return answer
+
+
+def noting(runtime: Runtime, owner: str, embedder: Embedder | None) -> Embedder | None:
+    """The embedder, counting."""
+    return None if embedder is None else Noting(runtime, owner, embedder)
+
+
+def _priced(runtime: Runtime, reply: Reply | Embedded) -> Usage:
+    usage = reply.usage or Usage()
+    if runtime.price is None or usage.cost_usd is not None:
+        return usage
+    return usage.model_copy(update={"cost_usd": runtime.price(reply.model, usage)})

@@ -1,0 +1,55 @@
+"""Settle: what becomes of a run whose Turn failed. Imports no user code."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from layover import logs
+from layover.engine.loop import failed
+from layover.engine.state import RunState
+from layover.errors import Fenced, RunFailed
+from layover.ports import Runtime
+from layover.runs.event_budget import SETTLE_EVENTS, room_for
+from layover.runs.finish import end_even_unsaved
+from layover.runs.turn import head_of
+from layover.values.runs.payload import SettlePayload
+from layover.values.runs.run import MAX_ATTEMPTS, Status
+
+
+async def settle(runtime: Runtime, payload: SettlePayload) -> Mapping[str, Any]:
+    """`again`: fewer than five attempts since the last journaled step; `over`: the run has failed now;
+    `left`: it is over, or another execution drives it (also one that starts now: this one's history is
+    as long as may be)."""
+    run = await runtime.journal.run(payload.owner, payload.run_id)
+    if run is None or run.status is not Status.RUNNING or run.execution != payload.execution:
+        return {"status": "left"}
+    logs.name(thread_id=run.thread_id)
+    if run.attempts < MAX_ATTEMPTS:
+        room = await room_for(runtime, payload, SETTLE_EVENTS)
+        return {"status": "again" if room else "left"}
+    log = await runtime.journal.force(payload.owner, payload.run_id)
+    if log is None:
+        return {"status": "left"}
+    failure = failed(_reason(payload))
+    state = RunState(log.snapshot)
+    try:
+        head = await head_of(runtime, run)
+        await end_even_unsaved(runtime, log, state, head, failure)
+    except Fenced:
+        return {"status": "left"}
+    return {"status": "over"}
+
+
+def _reason(payload: SettlePayload) -> RunFailed:
+    """What the last attempt died of, as far as the state machine knows it."""
+    kind = str(payload.error.get("Error") or "unknown")
+    message = (
+        f"the run was attempted {MAX_ATTEMPTS} times since its last step; the last error: {kind}"
+    )
+    try:
+        cause = json.loads(payload.error.get("Cause") or "{}")
+    except ValueError:
+        cause = {}
+    if isinstance(cause, dict) and cause.get("errorMessage") and kind != "AttemptsUsedUp":
+        message = f"{message}: {str(cause['errorMessage'])[:500]}"
+    return RunFailed(message, type="AttemptsUsedUp", run_id=payload.run_id)

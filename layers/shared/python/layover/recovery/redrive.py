@@ -1,0 +1,47 @@
+"""Redrive: an operator starts a run's next execution by hand (docs/behaviour.md#sweeper)."""
+
+from datetime import timedelta
+
+from layover.errors import Conflict, LimitReached, NotFound
+from layover.ports import Runtime
+from layover.runs.finish import start_execution
+from layover.runs.read import snapshot_of
+from layover.runs.views import run_view
+from layover.values.runs.run import Run, RunMeta, Status
+
+PAUSE = timedelta(minutes=1)
+"""From one redrive of a run to the next: each asks people anew for what waits."""
+
+
+async def redrive(runtime: Runtime, owner: str, run_id: str) -> Run:
+    """The run goes on from its journal in a fresh execution, with all its attempts; whatever drove it may
+    act no more.
+
+    Raises NotFound, Conflict (the run is over, or waits in the queue of its thread), LimitReached (it
+    was redriven a moment ago)."""
+    run = await runtime.journal.run(owner, run_id)
+    if run is None:
+        raise NotFound("there is no such run", run_id=run_id)
+    if run.status is not Status.RUNNING:
+        raise Conflict(f"the run is {run.status.value}: there is nothing to drive", run_id=run_id)
+    _check_pause(runtime, run)
+    if run.execution is not None:
+        # Its branches would wait on for a year, on tokens that decide nothing any more.
+        await runtime.callbacks.stop(run.execution, "redriven")
+    n = await runtime.journal.succeed(owner, run_id, run.execution, fresh=True)
+    snapshot = await snapshot_of(runtime, owner, run_id)
+    if n is None:
+        # Another one came first: a redrive, or the run's own end.
+        _check_pause(runtime, snapshot.meta)
+    else:
+        await start_execution(runtime, owner, run_id, n)
+    return run_view(snapshot)
+
+
+def _check_pause(runtime: Runtime, run: RunMeta) -> None:
+    if run.redriven_at is None:
+        return
+    left = run.redriven_at + PAUSE - runtime.clock.now()
+    if left > timedelta(0):
+        told = f"the run was redriven less than {PAUSE.total_seconds():g} s ago"
+        raise LimitReached(told, left, run_id=run.id)

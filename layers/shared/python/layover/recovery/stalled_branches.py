@@ -1,0 +1,58 @@
+"""The branches of a run that waits, as the sweeper finds them. A branch that failed ends without
+its call: Turn looks at the call when the last branch is through, which may take a year. So the sweeper looks
+before."""
+
+from datetime import datetime, timedelta
+
+from layover.ports import Runtime
+from layover.runs.finish import wake
+from layover.values.metrics import Metric
+from layover.values.runs.run import CallRecord, CallState, RunMeta
+
+GRACE = 2
+"""Times the sweeper's patience: Await is tried for a minute, what follows a decision takes seconds."""
+LEAST_GRACE = timedelta(seconds=20)
+"""Where the sweeper has little patience (on one machine): Resume has five attempts, within 15 s."""
+
+
+async def tend(runtime: Runtime, run: RunMeta) -> datetime | None:
+    """Wake what has something to do. Answers when the first of the calls that wait counts as abandoned:
+    nobody listens for it. None: none will be."""
+    keys = sorted(run.waiting | run.decided)
+    found = [await runtime.journal.call(run.owner, run.id, key) for key in keys]
+    calls = [c for c in found if c is not None and c.state is CallState.WAITING]
+    _count_age(runtime, [c for c in calls if c.decision is None])
+    return min(filter(None, [await _tend(runtime, run, call) for call in calls]), default=None)
+
+
+async def busy(runtime: Runtime, run: RunMeta) -> bool:
+    """Whether one of the run's calls is being made, or nothing goes on at the moment on purpose."""
+    snapshot = await runtime.journal.snapshot(run.owner, run.id)
+    at_work = snapshot is not None and snapshot.at_work
+    return at_work or await runtime.allowance.stopped()
+
+
+async def _tend(runtime: Runtime, run: RunMeta, call: CallRecord) -> datetime | None:
+    grace = max(runtime.settings.sweep_patience * GRACE, LEAST_GRACE)
+    if call.decision is not None:
+        # Whoever decided may have died before the token was sent.
+        heard = call.token is not None and await wake(runtime, call.token, run.id)
+        return (runtime.clock.now() if heard else call.decision.at) + grace
+    if call.suspension is None:
+        return None
+    if call.token is None:
+        # A turn whose other tools took long has only just suspended.
+        return max(call.suspension.requested_at, run.updated_at) + grace
+    if call.unpublished and await wake(runtime, call.token, run.id):
+        # The branch finds nothing decided, waits on a new token and tells of that one.
+        return runtime.clock.now() + grace
+    expires_at = call.suspension.expires_at
+    return expires_at + grace if expires_at else None
+
+
+def _count_age(runtime: Runtime, calls: list[CallRecord]) -> None:
+    """How long somebody has been asked for: an alarm is made from it."""
+    asked = [c.suspension.requested_at for c in calls if c.suspension is not None]
+    if asked:
+        age = runtime.clock.now() - min(asked)
+        runtime.metrics.count(Metric.APPROVAL_AGE, age.total_seconds(), "Seconds")

@@ -1,0 +1,192 @@
+"""The watch over runs: the death of an execution is never the death of a run
+(docs/behaviour.md#sweeper)."""
+
+import asyncio
+import logging
+from collections import Counter
+from dataclasses import asdict
+from datetime import datetime, timedelta
+
+from layover import logs
+from layover.engine.loop import failed
+from layover.engine.state import RunState
+from layover.errors import LayoverError, RetryableError, RunFailed
+from layover.ports import Runtime, Watched
+from layover.recovery.stalled_branches import busy, tend
+from layover.retention.erase import erase
+from layover.retention.expire import expire
+from layover.retention.set_ttl import retire
+from layover.runs.cancel import cancel
+from layover.runs.finish import end_even_unsaved, start_execution
+from layover.runs.pending_saves import save_unsaved
+from layover.runs.turn import head_of
+from layover.sockets.subscriptions import catch_up, close
+from layover.values.runs.run import MAX_ATTEMPTS, RunMeta, Status
+
+logger = logging.getLogger("layover")
+
+AT_ONCE = 100
+"""Runs looked at in one sweep, a partition of the watch; the rest waits for the next."""
+CALM = 60
+"""A suspended or queued run is looked at so many times more rarely: nothing may cost while it waits."""
+ERASE_UNTIL = timedelta(seconds=45)
+"""From a sweep's beginning; its function has 60 s. What is not erased by then waits for the next."""
+
+
+async def sweep(runtime: Runtime, erase_until: timedelta = ERASE_UNTIL) -> dict[str, int]:
+    """Look at every run that is due. Answers what was done, counted; one run's trouble is its own."""
+    done: Counter[str] = Counter()
+    seen = runtime.clock.now()
+    end = asyncio.get_running_loop().time() + erase_until.total_seconds()
+    # Deletions last: one may take all the time that is left, and no run waits for it.
+    for watched in sorted(await runtime.journal.due(seen, AT_ONCE), key=_is_deletion):
+        try:
+            with logs.bound(run_id=watched.run_id, thread_id=watched.thread_id):
+                done[await _look(runtime, watched, seen, end)] += 1
+        except LayoverError as error:
+            done["trouble"] += 1
+            logger.warning(
+                "the sweeper could not help",
+                extra={**asdict(watched), "owner": None, "cause": type(error).__name__},
+            )
+    done.update(await expire(runtime, seen, end))
+    return dict(done)
+
+
+def _is_deletion(watched: Watched) -> bool:
+    return watched.run_id is None and watched.connection_id is None
+
+
+async def _look(runtime: Runtime, watched: Watched, seen: datetime, end: float) -> str:
+    if watched.connection_id is not None:
+        await close(runtime, watched.connection_id)
+        return "disconnected"
+    if watched.run_id is None:
+        return await _erase(runtime, watched.owner, watched.thread_id, end)
+    run = await runtime.journal.run(watched.owner, watched.run_id)
+    if run is None:
+        return "gone"
+    if run.status.over:
+        await catch_up(runtime, run)
+        return await _finish(runtime, run, seen)
+    if run.cancel:
+        # Whoever asked may have died between the flag and the end.
+        await cancel(runtime, run.owner, run.id)
+        return "cancelled"
+    if run.status is Status.QUEUED:
+        # The end of the run before it starts it.
+        await _later(runtime, run, seen, CALM)
+        return "queued"
+    abandoned_at = await tend(runtime, run)
+    if run.execution is not None and await runtime.callbacks.alive(run.execution):
+        if abandoned_at is not None and abandoned_at <= seen and not await busy(runtime, run):
+            # Its other branches may wait for a year: what runs next finds all calls as they are.
+            await runtime.callbacks.stop(run.execution, "a branch left its call")
+            return await succeed(runtime, run)
+        if run.history > runtime.settings.max_history:
+            return await _shorten(runtime, run, seen)
+        calm = CALM if run.shown_status is Status.SUSPENDED and not run.decided else 1
+        await _later(runtime, run, seen, calm, abandoned_at)
+        return "driven"
+    if run.lost_at is None or run.lost_at + runtime.settings.sweep_patience > runtime.clock.now():
+        return await _lost(runtime, run, seen)
+    return await succeed(runtime, run)
+
+
+async def _shorten(runtime: Runtime, run: RunMeta, seen: datetime) -> str:
+    """A run whose execution's history is long goes on in a new one, once no call is being made."""
+    if run.execution is None or await busy(runtime, run):
+        await _later(runtime, run, seen)
+        return "driven"
+    await runtime.callbacks.stop(run.execution, "its history is long")
+    return await succeed(runtime, run)
+
+
+async def _erase(runtime: Runtime, owner: str, thread_id: str, end: float) -> str:
+    """Erase until `end`, in the loop's time: what is erased stays so, and the next sweep goes on."""
+    try:
+        async with asyncio.timeout_at(end):
+            await erase(runtime, owner, thread_id)
+    except TimeoutError:
+        await runtime.journal.erase_again(owner, thread_id, runtime.clock.now())
+        return "erasing"
+    except RetryableError:
+        later = runtime.clock.now() + runtime.settings.sweep_patience
+        await runtime.journal.erase_again(owner, thread_id, later)
+        raise
+    return "erased"
+
+
+async def succeed(runtime: Runtime, run: RunMeta) -> str:
+    """Start the execution that follows; at five attempts without a step the run has failed."""
+    if run.attempts >= MAX_ATTEMPTS:
+        return await _give_up(runtime, run)
+    n = await runtime.journal.succeed(run.owner, run.id, run.execution)
+    if n is None:
+        return "driven"
+    await start_execution(runtime, run.owner, run.id, n)
+    logger.warning("a run goes on in a new execution", extra={"run_id": run.id, "n": n})
+    return "succeeded"
+
+
+async def _finish(runtime: Runtime, run: RunMeta, seen: datetime) -> str:
+    """A run that is over is watched until the database has it and its records are retired."""
+    if not run.saved:
+        await _save(runtime, run, seen)
+    if await _forgotten(runtime, run):
+        now = runtime.clock.now()
+        at = now + runtime.settings.sweep_patience
+        # Refused where the execution has retired the run since it was read: it was not dead but done.
+        if await runtime.journal.look_again(run.owner, run.id, seen, at, now):
+            await runtime.callbacks.start(run.owner, run.id, run.n + 1)
+        return "remembering"
+    await retire(runtime, run)
+    return "retired"
+
+
+async def _forgotten(runtime: Runtime, run: RunMeta) -> bool:
+    """Whether the run's execution died or was stopped before what follows a run (its texts are kept for
+    recall). A new one does that: it finds the run over. Once only, whatever comes of it."""
+    asked = run.lost_at is not None and run.lost_at >= run.updated_at
+    if run.execution is None or asked:
+        return False
+    return not await runtime.callbacks.alive(run.execution)
+
+
+async def _save(runtime: Runtime, run: RunMeta, seen: datetime) -> None:
+    """Later, if the database is away: each try takes seconds, and others are due."""
+    try:
+        await save_unsaved(runtime, await head_of(runtime, run))
+    except RetryableError:
+        await _later(runtime, run, seen)
+        raise
+
+
+async def _lost(runtime: Runtime, run: RunMeta, seen: datetime) -> str:
+    """First look: nothing drives it, or so it seems."""
+    now, patience = runtime.clock.now(), runtime.settings.sweep_patience
+    lost_at = run.lost_at or now
+    await runtime.journal.look_again(run.owner, run.id, seen, lost_at + patience, lost_at)
+    return "lost"
+
+
+async def _give_up(runtime: Runtime, run: RunMeta) -> str:
+    log = await runtime.journal.force(run.owner, run.id)
+    if log is None:
+        return "over"
+    problem = f"{MAX_ATTEMPTS} attempts made no step, and nothing drives the run any more"
+    over = failed(RunFailed(problem, type="AttemptsUsedUp", run_id=run.id))
+    head, state = await head_of(runtime, run), RunState(log.snapshot)
+    await end_even_unsaved(runtime, log, state, head, over)
+    return "failed"
+
+
+async def _later(
+    runtime: Runtime, run: RunMeta, seen: datetime, calm: int = 1, most: datetime | None = None
+) -> None:
+    """After a while, or at `most`, whichever comes first; not before one patience is over."""
+    now, patience = runtime.clock.now(), runtime.settings.sweep_patience
+    at = now + patience * calm
+    if most is not None:
+        at = max(now + patience, min(at, most))
+    await runtime.journal.look_again(run.owner, run.id, seen, at)

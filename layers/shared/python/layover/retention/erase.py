@@ -1,0 +1,68 @@
+"""Erase a deleted thread: the database is emptied first, so that nobody recalls it any more, its runs are
+cancelled, then the run records and what they keep in S3 are emptied. Repeatable: whatever stops it, the
+sweeper begins again until nothing is left.
+
+A run's holder may still be writing then: the records and S3 are emptied once more when no function that
+ran at that time can be alive. (The database takes nothing for a thread that is gone.)"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime
+
+from layover.errors import NotFound
+from layover.files.store import Files
+from layover.memory.node.store import erase_nodes
+from layover.memory.profile.notes import profile_key
+from layover.ports import Runtime
+from layover.runs.cancel import cancel
+
+LAST_WRITER = 16
+"""Times the sweeper's patience, which is 60 s: a function lives for 900 s at most."""
+_AT_ONCE = 10
+"""Queued runs that are cancelled together."""
+
+
+async def erase(runtime: Runtime, owner: str, thread_id: str) -> None:
+    """Delete everything but the tombstone. Raises RetryableError; it may be called again then."""
+    head = await runtime.journal.thread(owner, thread_id)
+    if head is not None and head.empty_again_at is not None:
+        await _erase_late(runtime, owner, thread_id, head.empty_again_at)
+        return
+    await runtime.threads.erase(owner, thread_id)
+    if head is not None and head.forget_profile:
+        now = runtime.clock.now()
+        await runtime.memory.delete_note(owner, profile_key(head.agent), now)
+    # An execution whose run's records are gone would wait for a decision for up to a year.
+    await _stop(runtime, owner, [head.active_run] if head and head.active_run else [])
+    await _stop(runtime, owner, head.queue if head else ())
+    await _empty(runtime, owner, thread_id)
+    lives = runtime.settings.sweep_patience * LAST_WRITER
+    await runtime.journal.emptied(owner, thread_id, runtime.clock.now() + lives)
+
+
+async def _erase_late(runtime: Runtime, owner: str, thread_id: str, at: datetime) -> None:
+    """Sweep up what was still being written when the thread was emptied; not before `at`."""
+    if runtime.clock.now() < at:
+        await runtime.journal.erase_again(owner, thread_id, at)
+        return
+    await _empty(runtime, owner, thread_id)
+    await runtime.journal.erase_late(owner, thread_id)
+    await runtime.journal.erased(owner, thread_id)
+
+
+async def _empty(runtime: Runtime, owner: str, thread_id: str) -> None:
+    await runtime.journal.erase_runs(owner, thread_id)
+    await Files(runtime.blobs, owner).erase(thread_id)
+    await erase_nodes(runtime.blobs, owner, thread_id)
+
+
+async def _stop(runtime: Runtime, owner: str, run_ids: Sequence[str]) -> None:
+    """A few at a time: a hundred of them, one after another, would take seconds."""
+
+    async def stop(run_id: str) -> None:
+        with suppress(NotFound):
+            await cancel(runtime, owner, run_id, holder_has_s=0)
+
+    for at in range(0, len(run_ids), _AT_ONCE):
+        await asyncio.gather(*(stop(run_id) for run_id in run_ids[at : at + _AT_ONCE]))

@@ -1,0 +1,112 @@
+"""What may have outlived its use: the sweeper looks at it when its time is over, and it goes or is kept."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime, timedelta
+
+from layover.errors import LayoverError
+from layover.files.store import Files
+from layover.memory.node.store import expire_node
+from layover.ports import Due, DueKind, Runtime
+from layover.retention.forget import carry_on
+from layover.retention.rules import end_of_day
+
+AT_ONCE = 100
+"""Looked at in one sweep; the rest waits for the next."""
+UNKNOWN_AGAIN = timedelta(hours=1)
+Look = Callable[[Runtime, Due], Awaitable[datetime | None]]
+"""Answers when to look again; None: it is gone, or stays for good."""
+logger = logging.getLogger("layover")
+
+
+async def expire(runtime: Runtime, seen: datetime, end: float) -> dict[str, int]:
+    """Look at what is due, until `end` in the loop's time. Answers what was done, counted."""
+    done: Counter[str] = Counter()
+    # Users to forget last: one may take all the time that is left.
+    found = await runtime.journal.overdue(seen, AT_ONCE)
+    for due in sorted(found, key=lambda d: d.kind == "owner"):
+        try:
+            look = _LOOKS.get(due.kind)
+            if look is None:
+                # Of a newer release, beside or before this one: it knows what to do.
+                done["unknown"] += 1
+                logger.warning(
+                    "a newer release has to look at what is due", extra={"kind": due.kind}
+                )
+                later = runtime.clock.now() + UNKNOWN_AGAIN
+                await runtime.journal.look_again_at(due, later)
+                continue
+            async with asyncio.timeout_at(end):
+                again = await look(runtime, due)
+        except TimeoutError:
+            done["unfinished"] += 1
+            break
+        except LayoverError as error:
+            done["trouble"] += 1
+            about = {"kind": due.kind, "cause": type(error).__name__}
+            logger.warning("what is due stays for now", extra=about)
+            again = runtime.clock.now() + runtime.settings.sweep_patience
+            await runtime.journal.look_again_at(due, again)
+            continue
+        if again is None:
+            await runtime.journal.looked_at(due)
+        else:
+            await runtime.journal.look_again_at(due, again)
+        done["kept" if again else f"expired {due.kind}"] += 1
+    return dict(done)
+
+
+async def _run(runtime: Runtime, due: Due) -> datetime | None:
+    thread_id, _, run_id = due.name.partition("/")
+    await runtime.journal.erase_run(due.owner, thread_id, run_id)
+    return None
+
+
+async def _thread(runtime: Runtime, due: Due) -> datetime | None:
+    head = await runtime.journal.thread(due.owner, due.name)
+    retention = runtime.settings.thread_retention
+    if head is None or head.deleted or retention is None:
+        return None
+    now = runtime.clock.now()
+    if head.active_run is not None:
+        return end_of_day(now)
+    if head.updated_at + retention > now:
+        return end_of_day(head.updated_at + retention)
+    await runtime.journal.mark_deleted(due.owner, due.name)
+    return None
+
+
+async def _file(runtime: Runtime, due: Due) -> datetime | None:
+    await Files(runtime.blobs, due.owner).drop_unused(due.name)
+    return None
+
+
+async def _node(runtime: Runtime, due: Due) -> datetime | None:
+    return await expire_node(runtime, due.name)
+
+
+async def _entries(runtime: Runtime, due: Due) -> datetime | None:
+    retention = runtime.settings.entry_retention
+    if retention is None:
+        return None
+    before = runtime.clock.now() - retention
+    oldest = await runtime.memory.expire_entries(due.owner, before)
+    return None if oldest is None else end_of_day(oldest + retention)
+
+
+async def _export(runtime: Runtime, due: Due) -> datetime | None:
+    await runtime.blobs.delete(due.name)
+    return None
+
+
+_LOOKS: Mapping[DueKind, Look] = {
+    "run": _run,
+    "thread": _thread,
+    "file": _file,
+    "node": _node,
+    "entries": _entries,
+    "export": _export,
+    "owner": carry_on,
+}

@@ -1,0 +1,178 @@
+"""All that is stored of a user as one document, a page at a time: it may be larger than memory."""
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from tempfile import SpooledTemporaryFile
+from typing import IO, Any
+
+from layover.clock import rfc3339
+from layover.files.store import Files
+from layover.files.uploads import LINK_LIVES
+from layover.keys import Keys
+from layover.memory.node.store import listed_nodes
+from layover.ports import Runtime
+from layover.ports.memory.personal import StoredKind
+from layover.runs.views import run_view
+from layover.threads.messages import live_messages
+from layover.values.memory.note import PROFILE
+from layover.values.thread import ThreadHead
+
+KEPT = timedelta(hours=1)
+"""How long an export that did not fit is there; its URL is good for less."""
+_PAGE = 200
+_IN_MEMORY = 8 * 1024 * 1024
+_MESSAGE = {"id", "thread_id", "run_id", "parent_id", "role", "content", "created_at"}
+_RUN = {"messages", "input", "text"}
+"""Of a run, what is among the thread's messages as well."""
+
+
+@dataclass(frozen=True)
+class Export:
+    """The document, or where to get it."""
+
+    text: str | None
+    url: str | None = None
+
+
+async def export(runtime: Runtime, owner: str, fits: Callable[[str], bool]) -> Export:
+    """Everything that is stored of the owner; elsewhere what does not fit into an answer. Raises
+    RetryableError (DatabaseWaking)."""
+    with SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
+        async for piece in _document(runtime, owner):
+            file.write(piece.encode("utf-8", "replace"))
+        if file.tell() <= _IN_MEMORY:
+            file.seek(0)
+            text = file.read().decode()
+            if fits(text):
+                return Export(text)
+        return Export(None, await _put(runtime, owner, file))
+
+
+async def _put(runtime: Runtime, owner: str, file: "IO[bytes]") -> str:
+    """Where the document is for some minutes."""
+    key = Keys(owner).blob("exports", runtime.ids.new("export"))
+    # First: whatever dies, the object goes.
+    await runtime.journal.look_later(owner, "export", key, runtime.clock.now() + KEPT)
+    await runtime.blobs.put_file(key, file, "application/json")
+    return await runtime.blobs.download_url(key, "export.json", "application/json", LINK_LIVES)
+
+
+async def _document(runtime: Runtime, owner: str) -> AsyncIterator[str]:
+    now = runtime.clock.now()
+    yield f'{{"exported_at":{_json(rfc3339(now))},"user":{_json(owner)},"threads":['
+    first = True
+    async for head in _heads(runtime, owner):
+        yield "" if first else ","
+        first = False
+        async for piece in _thread(runtime, head):
+            yield piece
+    yield "]"
+    profiles, working = [], []
+    async for note in _stored(runtime, owner, "notes"):
+        if note["kind"] == PROFILE:
+            times = {"created_at": note["created_at"], "updated_at": note["updated_at"]}
+            profiles.append({"agent": note["key"], "profile": note["value"], **times})
+        else:
+            working.append({k: v for k, v in note.items() if k != "kind"})
+    yield f',"profiles":{_json(profiles)},"working_memory":{_json(working)}'
+    for name, items in (
+        ("entries", _stored(runtime, owner, "entries")),
+        ("usage", _stored(runtime, owner, "usage")),
+        ("files", _files(runtime, owner)),
+    ):
+        async for piece in _array(name, items):
+            yield piece
+    yield "}"
+
+
+async def _heads(runtime: Runtime, owner: str) -> AsyncIterator[ThreadHead]:
+    """The owner's threads, those that the journal has lost as well."""
+    if not await runtime.journal.knows_threads(owner):
+        await runtime.journal.know_threads(owner, await runtime.threads.heads(owner))
+    cursor: str | None = None
+    while True:
+        page = await runtime.journal.threads(owner, _PAGE, cursor)
+        for head in page.items:
+            yield head
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+async def _thread(runtime: Runtime, head: ThreadHead) -> AsyncIterator[str]:
+    owner = head.owner
+    facts = head.model_dump(
+        mode="json", include={"id", "agent", "title", "metadata", "created_at", "updated_at"}
+    )
+    state = await runtime.memory.read_state(owner, head.id)
+    facts |= {"session": state.session, "plan": state.plan}
+    yield _json(facts)[:-1]
+    for name, items in (
+        ("messages", _messages(runtime, head)),
+        ("runs", _runs(runtime, head)),
+        ("observations", _stored(runtime, owner, "generations", head.id)),
+        ("iteration_log", _stored(runtime, owner, "attempts", head.id)),
+        ("node_memory", listed_nodes(runtime.blobs, owner, head.id)),
+    ):
+        async for piece in _array(name, items):
+            yield piece
+    yield "}"
+
+
+async def _messages(runtime: Runtime, head: ThreadHead) -> AsyncIterator[Mapping[str, Any]]:
+    """Of all branches (`parent_id` says where each goes on), then those of runs that are not over."""
+    live = {message.id: message for message in await live_messages(runtime, head)}
+    async for message in _stored(runtime, head.owner, "messages", head.id):
+        live.pop(message["id"], None)
+        yield message
+    for left in live.values():
+        yield left.model_dump(mode="json", include=_MESSAGE)
+
+
+async def _runs(runtime: Runtime, head: ThreadHead) -> AsyncIterator[Mapping[str, Any]]:
+    """Newest first, as long as their records live."""
+    cursor: str | None = None
+    while True:
+        page = await runtime.journal.runs(head.owner, head.id, _PAGE, cursor)
+        for meta in page.items:
+            snapshot = await runtime.journal.snapshot(head.owner, meta.id)
+            if snapshot is not None:
+                yield run_view(snapshot).model_dump(mode="json", exclude=_RUN)
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+async def _files(runtime: Runtime, owner: str) -> AsyncIterator[Mapping[str, Any]]:
+    files = Files(runtime.blobs, owner)
+    async for facts in files.listed():
+        shown = facts.model_dump(mode="json", exclude={"going"})
+        yield {**shown, "url": await files.download_url(facts, LINK_LIVES)}
+
+
+async def _stored(
+    runtime: Runtime, owner: str, kind: StoredKind, thread_id: str | None = None
+) -> AsyncIterator[Mapping[str, Any]]:
+    cursor: str | None = None
+    while True:
+        page = await runtime.memory.stored(owner, kind, cursor, _PAGE, thread_id)
+        for item in page.items:
+            yield item
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+async def _array(name: str, items: AsyncIterator[Mapping[str, Any]]) -> AsyncIterator[str]:
+    yield f",{_json(name)}:["
+    first = True
+    async for item in items:
+        yield _json(item) if first else f",{_json(item)}"
+        first = False
+    yield "]"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)

@@ -1,0 +1,136 @@
+"""Forget a user: all that is stored of them is erased, and only what came later stays.
+
+The order to do so is one item (`ports.Dues`, kind `owner`, named by its time), written before anything else:
+whoever dies, the sweeper goes on until nothing is left, and takes the order away last. Threads are deleted as
+any other thread is, each with a watch of its own. A day's counters of what was spent go by themselves within
+two days: they are two numbers, and without them erasing would be a way around the daily limits."""
+
+import asyncio
+import logging
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+from layover.clock import from_rfc3339, rfc3339
+from layover.errors import RetryableError
+from layover.files.store import Files
+from layover.keys import Keys
+from layover.ports import Due, Runtime
+from layover.retention.erase import LAST_WRITER, erase
+from layover.sockets.subscriptions import close
+from layover.values.base import Time, Value
+from layover.values.thread import ThreadHead
+
+AT_ONCE = 25
+"""Threads that are marked together."""
+MARK_WITHIN_S = 20.0
+"""Of a request; API Gateway gives up after 30."""
+ERASE_WITHIN = timedelta(seconds=2)
+"""What is no longer to be seen may be erased by the sweeper as well."""
+_PAGE = 100
+_log = logging.getLogger("layover")
+
+
+class Forgetting(Value):
+    """What was made until `until` is erased."""
+
+    until: Time
+
+
+async def forget(runtime: Runtime, owner: str, within: timedelta = ERASE_WITHIN) -> Forgetting:
+    """From now on the owner reads nothing of what was there. Raises RetryableError (DatabaseWaking) where
+    that cannot be said yet: it will be done all the same."""
+    until = runtime.clock.now()
+    await runtime.journal.look_later(owner, "owner", rfc3339(until), until)
+    # Else the next list would make the threads again from the database.
+    await runtime.journal.know_threads(owner, ())
+    try:
+        async with asyncio.timeout(MARK_WITHIN_S):
+            heads = await _mark(runtime, owner, until)
+            await runtime.memory.forget(owner, until, _late(runtime, until))
+    except TimeoutError as error:
+        raise RetryableError("there is so much to erase that it takes another request") from error
+    with suppress(RetryableError, TimeoutError):
+        async with asyncio.timeout(within.total_seconds()):
+            await _close_sockets(runtime, owner)
+            # Those with a run under way first: it is still at work.
+            for head in sorted(heads, key=lambda h: h.active_run is None):
+                await erase(runtime, owner, head.id)
+    return Forgetting(until=until)
+
+
+async def carry_on(runtime: Runtime, due: Due) -> datetime | None:
+    """Go on with a user who is being forgotten. Answers when to go on again, None once nothing is left."""
+    owner, until = due.owner, from_rfc3339(due.name)
+    now, patience = runtime.clock.now(), runtime.settings.sweep_patience
+    # Again: the index of threads is eventually consistent, and a tool may have been at work.
+    await _mark(runtime, owner, until)
+    await runtime.memory.forget(owner, until, _late(runtime, until))
+    await _close_sockets(runtime, owner)
+    await _drop_unused(runtime, owner, until)
+    last_writer = until + patience * LAST_WRITER
+    if now < last_writer:
+        return last_writer
+    if not await _unmake(runtime, owner, until):
+        return now + patience
+    while await runtime.memory.drop(owner, until):
+        pass
+    # What nothing leads to any more. S3 knows whole seconds: what came in the same one may be new.
+    await runtime.blobs.delete_prefix(Keys(owner).blob(""), until.replace(microsecond=0))
+    for each in await runtime.journal.dues(owner):
+        if each.kind != "owner" and each.made_at <= until:
+            await runtime.journal.looked_at(each)
+    await runtime.journal.unknow_threads(owner)
+    _log.info("a user is forgotten")
+    return None
+
+
+async def _mark(runtime: Runtime, owner: str, until: datetime) -> list[ThreadHead]:
+    """Delete the owner's threads, as far as that can be seen."""
+    marked: list[ThreadHead] = []
+    cursor: str | None = None
+    while True:
+        page = await runtime.journal.threads(owner, _PAGE, cursor)
+        heads = [head for head in page.items if head.created_at <= until]
+        for at in range(0, len(heads), AT_ONCE):
+            some = heads[at : at + AT_ONCE]
+            await asyncio.gather(*(runtime.journal.mark_deleted(owner, h.id) for h in some))
+        marked += heads
+        cursor = page.next_cursor
+        if cursor is None:
+            return marked
+
+
+async def _unmake(runtime: Runtime, owner: str, until: datetime) -> bool:
+    """Take away the tombstones of threads that are erased. False: some are not yet."""
+    done, cursor = True, None
+    while True:
+        page = await runtime.journal.tombs(owner, _PAGE, cursor)
+        for head in page.items:
+            if head.created_at <= until:
+                done = await runtime.journal.unmake(owner, head.id) and done
+        cursor = page.next_cursor
+        if cursor is None:
+            return done
+
+
+async def _close_sockets(runtime: Runtime, owner: str) -> None:
+    """Connections of before follow runs that are gone; whoever is still there comes back."""
+    if runtime.sockets is not None:
+        for connection_id in await runtime.sockets.connections.of(owner):
+            await close(runtime, connection_id)
+
+
+async def _drop_unused(runtime: Runtime, owner: str, until: datetime) -> None:
+    """Files that no message named, and exports: no thread leads to them."""
+    for due in await runtime.journal.dues(owner):
+        if due.made_at > until:
+            continue
+        if due.kind == "file":
+            await Files(runtime.blobs, owner).drop_unused(due.name)
+        elif due.kind == "export":
+            await runtime.blobs.delete(due.name)
+
+
+def _late(runtime: Runtime, until: datetime) -> datetime:
+    """Until when a tool that could not be stopped may still have written."""
+    return until + runtime.settings.sweep_patience

@@ -1,0 +1,1 @@
+"""A run's life: accepted, advanced, resumed, finished, cancelled, read."""

@@ -1,0 +1,281 @@
+"""Accept a run: what is asked is journaled, and an execution started. Needs no Postgres."""
+
+import hashlib
+import logging
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import Enum
+from itertools import count
+from typing import Any, Final, Literal
+from urllib.parse import urlsplit
+
+from pydantic import TypeAdapter
+
+from layover.errors import (
+    Conflict,
+    InvalidRequest,
+    LimitReached,
+    RetryableError,
+    ThreadBusy,
+    TooLarge,
+)
+from layover.files.uploads import taken
+from layover.ports import Accepted, RequestKey, Runtime, StaleHead
+from layover.runs.cancel import END_TAKES_S, cancel
+from layover.runs.quota import may_begin
+from layover.runs.read import Pace, snapshot_of
+from layover.runs.views import run_view
+from layover.threads.messages import live_messages
+from layover.threads.threads import head_of
+from layover.values.base import compact_json
+from layover.values.message import MAX_URL, FilePart, InputPart, Message, Role, TextPart
+from layover.values.runs.run import (
+    INTERRUPTED_TOOLS_HAVE,
+    OnBusy,
+    Run,
+    RunMeta,
+    RunSnapshot,
+    Status,
+)
+from layover.values.text import cleaned, json_size
+from layover.values.thread import ThreadHead
+
+MAX_INPUT = 1024 * 1024
+"""Bytes of the input as JSON (docs/behaviour.md#run-input)."""
+KEY_LIFETIME = timedelta(hours=24)
+"""How long an `Idempotency-Key` is kept."""
+PATIENCE_S = 8.0
+"""How long the head of a thread may move under us: each time somebody else got ahead."""
+_FIRST_PAUSE_S = 0.02
+_LONGEST_PAUSE_S = 0.5
+_log = logging.getLogger("layover")
+
+
+class Absent(Enum):
+    """`parent_id` was not named, which is something else than null (a new root)."""
+
+    ABSENT = "absent"
+
+
+ABSENT: Final = Absent.ABSENT
+
+
+@dataclass(frozen=True)
+class StartRun:
+    """What a caller asks for. `parent_id`: absent continues the newest leaf, None begins a new root.
+    `thread_given`: False where the caller named no thread, and one was made for this run."""
+
+    input: str | Sequence[InputPart]
+    parent_id: str | Literal[Absent.ABSENT] | None = ABSENT
+    stream: bool = False
+    on_busy: OnBusy = OnBusy.REJECT
+    max_iterations: int | None = None
+    thread_given: bool = True
+
+
+def keyed(key: str, thread_id: str, request: StartRun, now: datetime) -> RequestKey:
+    """An `Idempotency-Key` bound to what was asked: the thread and the whole request."""
+    named = request.parent_id is not ABSENT
+    facts = [
+        thread_id,
+        _plain(request.input),
+        named,
+        request.parent_id if named else None,
+        request.stream,
+        request.on_busy.value,
+        request.max_iterations,
+    ]
+    digest = hashlib.sha256(compact_json(facts).encode("utf-8", "surrogatepass")).hexdigest()
+    return RequestKey(key, digest, now + KEY_LIFETIME)
+
+
+async def start_run(
+    runtime: Runtime,
+    owner: str,
+    thread_id: str,
+    request: StartRun,
+    request_key: RequestKey | None = None,
+    pace: Pace | None = None,
+) -> Run:
+    """Accept the run, once for each request key.
+
+    Raises InvalidRequest, TooLarge, NotFound (the thread), ThreadBusy, LimitReached (the queue is
+    full, or the user's day is used up), Conflict (the key came with another request),
+    StoppedByOperator."""
+    content = _content(request.input)
+    again = await _replay(runtime, owner, request_key)
+    if again is not None:
+        return run_view(await snapshot_of(runtime, owner, again))
+    await may_begin(runtime, owner)
+    accepted, meta = await _accept(
+        runtime, owner, thread_id, content, request, request_key, pace or Pace()
+    )
+    if accepted.replayed:
+        return run_view(await snapshot_of(runtime, owner, accepted.run_id))
+    if accepted.started:
+        await _start(runtime, owner, meta)
+    if accepted.interrupts is not None:
+        await _interrupt(runtime, owner, accepted.interrupts)
+        return run_view(await snapshot_of(runtime, owner, accepted.run_id))
+    status = Status.RUNNING if accepted.started else Status.QUEUED
+    return run_view(RunSnapshot(meta=meta.model_copy(update={"status": status})))
+
+
+async def _accept(
+    runtime: Runtime,
+    owner: str,
+    thread_id: str,
+    content: tuple[InputPart, ...],
+    request: StartRun,
+    request_key: RequestKey | None,
+    pace: Pace,
+) -> tuple[Accepted, RunMeta]:
+    run_id, message_id = runtime.ids.new("run"), runtime.ids.new("msg")
+    known_parent = False
+    give_up = pace.now() + PATIENCE_S
+    for attempt in count():
+        head = await head_of(runtime, owner, thread_id)
+        if not known_parent:
+            request = await _with_parent(runtime, head, request)
+            content = await taken(runtime, owner, thread_id, content)
+            known_parent = True
+        meta = _meta(runtime, head, run_id, message_id, content, request)
+        try:
+            return await runtime.journal.accept(meta, head, request.on_busy, request_key), meta
+        except StaleHead:
+            if pace.now() >= give_up:
+                break
+            # At random, so that those who met here do not meet again.
+            longest = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(attempt, 8))
+            await pace.sleep(random.uniform(0, longest))
+        except (ThreadBusy, LimitReached):
+            # What holds the thread may be this very request, sent twice at once.
+            again = await _replay(runtime, owner, request_key)
+            if again is None:
+                raise
+            return Accepted(again, started=False, replayed=True), meta
+    raise Conflict("other requests keep changing the thread; try again", thread_id=thread_id)
+
+
+async def _with_parent(runtime: Runtime, head: ThreadHead, request: StartRun) -> StartRun:
+    """The request with a parent that is a message of this thread, in the journal or the database."""
+    if request.parent_id is ABSENT or request.parent_id is None:
+        return request
+    parent = cleaned(request.parent_id)
+    if parent == head.leaf_id or any(m.id == parent for m in await live_messages(runtime, head)):
+        return replace(request, parent_id=parent)
+    if await runtime.threads.message(head.owner, head.id, parent) is None:
+        error = {"loc": ["body", "parent_id"], "msg": "no such message in this thread"}
+        raise InvalidRequest("the parent is unknown", [{**error, "type": "unknown_message"}])
+    return replace(request, parent_id=parent)
+
+
+def _meta(
+    runtime: Runtime,
+    head: ThreadHead,
+    run_id: str,
+    message_id: str,
+    content: tuple[InputPart, ...],
+    request: StartRun,
+) -> RunMeta:
+    now = runtime.clock.now()
+    # Who stands in the queue follows what is the newest message when it starts.
+    newest = head.leaf_id if head.active_run is None else None
+    message = Message(
+        id=message_id,
+        thread_id=head.id,
+        run_id=run_id,
+        parent_id=newest if request.parent_id is ABSENT else request.parent_id,
+        role=Role.USER,
+        content=content,
+        created_at=head.next_time(now),
+    )
+    return RunMeta(
+        id=run_id,
+        owner=head.owner,
+        thread_id=head.id,
+        agent=head.agent,
+        status=Status.QUEUED,
+        input=message,
+        parent_given=request.parent_id is not ABSENT,
+        thread_given=request.thread_given,
+        stream=request.stream,
+        max_iterations=request.max_iterations,
+        created_at=now,
+        updated_at=now,
+    )
+
+
+async def _start(runtime: Runtime, owner: str, meta: RunMeta) -> None:
+    try:
+        await runtime.callbacks.start(owner, meta.id, meta.n)
+    except RetryableError as error:
+        # The run is accepted: the sweeper starts what has no execution.
+        _log.warning(
+            "an accepted run waits for the sweeper",
+            extra={"run_id": meta.id, "cause": type(error).__name__},
+        )
+
+
+async def _interrupt(runtime: Runtime, owner: str, run_id: str) -> None:
+    try:
+        has_s = INTERRUPTED_TOOLS_HAVE.total_seconds() + END_TAKES_S
+        await cancel(runtime, owner, run_id, holder_has_s=has_s)
+    except RetryableError as error:
+        # The new run is accepted and the flag is set: whoever drives the old one ends it.
+        _log.warning(
+            "an interrupted run ends later",
+            extra={"run_id": run_id, "cause": type(error).__name__},
+        )
+
+
+async def _replay(runtime: Runtime, owner: str, request_key: RequestKey | None) -> str | None:
+    if request_key is None:
+        return None
+    return await runtime.journal.replayed(owner, request_key, runtime.clock.now())
+
+
+def _content(given: str | Sequence[InputPart]) -> tuple[InputPart, ...]:
+    """The parts of the input, cleaned and checked."""
+    if json_size(_plain(given)) > MAX_INPUT:
+        raise TooLarge(f"the input is larger than {MAX_INPUT} bytes of JSON")
+    if isinstance(given, str):
+        parts: list[InputPart] = [TextPart(text=cleaned(given))]
+    else:
+        parts = _PARTS.validate_python(cleaned(_plain(given)))
+    if not any(isinstance(p, FilePart) or (isinstance(p, TextPart) and p.text) for p in parts):
+        # Data is for the application: a model never sees it.
+        raise _invalid((), "the input has neither text nor a file", "empty")
+    for index, part in enumerate(parts):
+        if isinstance(part, FilePart):
+            _check_file(index, part)
+    return tuple(parts)
+
+
+_PARTS: TypeAdapter[list[InputPart]] = TypeAdapter(list[InputPart], config={"defer_build": True})
+
+
+def _plain(given: str | Sequence[InputPart]) -> Any:
+    return given if isinstance(given, str) else [p.model_dump(mode="python") for p in given]
+
+
+def _check_file(index: int, part: FilePart) -> None:
+    """A file has one source: a `url` (https) or a `file_id`."""
+    if (part.file_id is None) == (part.url is None):
+        raise _invalid((index,), "a file part needs either file_id or url", "file_source")
+    if part.file_id is None and not _is_https(part.url or ""):
+        raise _invalid((index, "url"), "a URL has to be https, with a host", "https_url")
+
+
+def _is_https(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme == "https" and bool(parts.hostname) and len(url) <= MAX_URL
+    except ValueError:
+        return False
+
+
+def _invalid(at: tuple[str | int, ...], message: str, kind: str) -> InvalidRequest:
+    return InvalidRequest(message, [{"loc": ["body", "input", *at], "msg": message, "type": kind}])

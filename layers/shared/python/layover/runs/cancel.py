@@ -1,0 +1,117 @@
+"""Cancel: a suspended or queued run ends at once, a running one within 2 s (docs/behaviour.md#cancel)."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+from layover.engine.progress import Over
+from layover.engine.state import RunState
+from layover.errors import Fenced, NotFound, RetryableError
+from layover.ports import Runtime
+from layover.runs.finish import end_even_unsaved, last_events
+from layover.runs.turn import head_of
+from layover.values.runs.run import (
+    CANCELLED_TOOLS_HAVE,
+    FinishReason,
+    Outcome,
+    RunMeta,
+    Status,
+)
+
+END_TAKES_S = 0.2
+"""Seconds that the holder of a run has to end it when its tools have had their time."""
+HOLDER_HAS_S = CANCELLED_TOOLS_HAVE.total_seconds() + END_TAKES_S
+"""Seconds that the holder has from the request on to see the flag (it polls every 0.5 s) and end the
+run. What is left of the 2 s is for an end by force."""
+SAVE_HAS_S = 0.5
+"""Seconds that the database has to save a run that ends by force; one that is away does not hold a
+cancel up: whoever reads the thread next saves the run first."""
+FORCED_SAVE_HAS_S = 0.15
+"""The same where the run's holder was waited for."""
+LOOK_EVERY_S = 0.1
+_TRIES = 5
+"""How often a decision may come between the look at a run and its end."""
+CANCELLED = Over(Status.CANCELLED, FinishReason.CANCELLED)
+
+
+async def cancel(
+    runtime: Runtime,
+    owner: str,
+    run_id: str,
+    *,
+    holder_has_s: float = HOLDER_HAS_S,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> RunMeta:
+    """End the run as cancelled; one that is over stays as it is. Raises NotFound.
+
+    `holder_has_s`: after so many seconds it ends by force; running tools have `END_TAKES_S` less."""
+    time = asyncio.get_running_loop().time
+    give_up = time() + holder_has_s
+    tools_have = timedelta(seconds=max(0.0, holder_has_s - END_TAKES_S))
+    run = await runtime.journal.request_cancel(owner, run_id, tools_have)
+    if run is None:
+        raise NotFound("there is no such run", run_id=run_id)
+    if run.status is Status.QUEUED:
+        await _drop(runtime, run)
+        run = await _now(runtime, run)
+    save_has_s = SAVE_HAS_S
+    while (left := give_up - time()) > 0 and await _is_worked_on(runtime, run):
+        save_has_s = FORCED_SAVE_HAS_S
+        await sleep(min(LOOK_EVERY_S, left))
+        run = await _now(runtime, run)
+    if not run.status.over:
+        await _force(runtime, run, timedelta(seconds=save_has_s))
+        run = await _now(runtime, run)
+    return run
+
+
+async def _is_worked_on(runtime: Runtime, run: RunMeta) -> bool:
+    """Whether somebody may be at one of its calls; others may wait meanwhile."""
+    if run.shown_status is not Status.SUSPENDED:
+        return run.status is Status.RUNNING
+    snapshot = await runtime.journal.snapshot(run.owner, run.id)
+    return snapshot is not None and snapshot.at_work
+
+
+async def _drop(runtime: Runtime, run: RunMeta) -> bool:
+    """A queued run never began: nothing of it reaches the thread."""
+    outcome = Outcome(
+        status=Status.CANCELLED,
+        finish_reason=FinishReason.CANCELLED,
+        leaf_id=run.input.id,
+        last_created_at=run.input.created_at,
+    )
+    events = last_events(runtime, outcome, ())
+    return await runtime.journal.end_queued(run.owner, run.id, outcome, *events)
+
+
+async def _force(runtime: Runtime, run: RunMeta, save_has: timedelta) -> None:
+    """Nobody listens, or the run waits: take it away from whoever holds it, and end it."""
+    for _ in range(_TRIES):
+        log = await runtime.journal.force(run.owner, run.id)
+        if log is None:
+            return
+        # Stopped first: a process that dies in between leaves a run that is flagged, which the sweeper
+        # ends, and never an execution that waits for a run that is over.
+        if run.execution is not None:
+            await _stop(runtime, run.execution)
+        try:
+            head = await head_of(runtime, run)
+            state = RunState(log.snapshot)
+            await end_even_unsaved(runtime, log, state, head, CANCELLED, within=save_has)
+        except Fenced:
+            # A decision came first, or another end: the next look tells which.
+            continue
+        return
+
+
+async def _stop(runtime: Runtime, execution: str) -> None:
+    """Best effort: an execution that goes on finds the run over and does nothing."""
+    try:
+        await runtime.callbacks.stop(execution, "the run was cancelled")
+    except RetryableError:
+        return
+
+
+async def _now(runtime: Runtime, run: RunMeta) -> RunMeta:
+    return await runtime.journal.run(run.owner, run.id) or run

@@ -1,0 +1,43 @@
+"""The history of an execution: Step Functions ends an execution at its 25,000th event. So the events that
+it may have spent are counted, and before that many a successor goes on."""
+
+from layover.ports import Runtime
+from layover.runs.finish import start_execution
+from layover.values.runs.payload import RunPayload
+
+BRANCH_EVENTS = 90
+"""A waiting call's, until it is settled or waits again: Await, Resume, with all their retries."""
+PAUSE_EVENTS = 40
+"""A Turn that found everything stopped, with all its retries, and its pause."""
+SETTLE_EVENTS = 80
+"""A Turn that failed with all its retries, and Settle after it."""
+
+
+async def spend(runtime: Runtime, payload: RunPayload, events: int) -> None:
+    """Count events of a branch. Where they are too many the sweeper looks at once: it starts a successor
+    as soon as no call is being made."""
+    await runtime.journal.spend(
+        payload.owner, payload.run_id, payload.execution, events, runtime.settings.max_history
+    )
+
+
+async def room_for(
+    runtime: Runtime, payload: RunPayload, events: int, *, fresh: bool = False
+) -> bool:
+    """Count events to come. False: they would be too many, and the successor is started; this execution
+    has no more to do. `fresh`: the run has all its attempts again."""
+    owner, run_id, limit = payload.owner, payload.run_id, runtime.settings.max_history
+    spent = await runtime.journal.spend(
+        owner, run_id, payload.execution, events, limit, fresh=fresh
+    )
+    if spent is None or spent <= limit:
+        return True
+    await succeed(runtime, owner, run_id, payload.execution)
+    return False
+
+
+async def succeed(runtime: Runtime, owner: str, run_id: str, execution: str | None) -> None:
+    """Start the execution that follows, unless another one has."""
+    n = await runtime.journal.succeed(owner, run_id, execution)
+    if n is not None:
+        await start_execution(runtime, owner, run_id, n)

@@ -1,0 +1,236 @@
+"""The end of a run (docs/behaviour.md#end-of-run): first the database, then one transaction that frees
+the thread."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from layover.context.tokens import counted
+from layover.engine.progress import Over
+from layover.engine.state import RunState
+from layover.errors import RetryableError
+from layover.ports import RunLog, Runtime
+from layover.values.memory.context import StepUsage, TurnRecord
+from layover.values.message import Message, ToolResultPart
+from layover.values.runs.event import (
+    AgentEnd,
+    ErrorEvent,
+    Event,
+    Finish,
+    MessageEvent,
+    ToolCallDecided,
+    ToolExecutionEnd,
+)
+from layover.values.runs.run import (
+    BUDGET_TOOL,
+    CallRecord,
+    CallState,
+    Decision,
+    DecisionKind,
+    Outcome,
+    Status,
+    Via,
+)
+from layover.values.thread import ThreadHead
+
+SYSTEM = "system"
+"""`decided_by` of what nobody decided."""
+logger = logging.getLogger("layover")
+
+
+_Save = Callable[[TurnRecord], Awaitable[bool]]
+"""Saves a run to the database and says whether it is there."""
+
+
+async def end_run(
+    runtime: Runtime, log: RunLog, state: RunState, head: ThreadHead, over: Over
+) -> None:
+    """Save what the run produced, end it, start the next in the queue. Raises RetryableError while
+    the database is away: then the run is not over."""
+
+    async def save(record: TurnRecord) -> bool:
+        await runtime.threads.save_turn(record)
+        return True
+
+    await _end(runtime, log, state, over, head, save)
+
+
+async def end_even_unsaved(
+    runtime: Runtime,
+    log: RunLog,
+    state: RunState,
+    head: ThreadHead,
+    over: Over,
+    *,
+    within: timedelta | None = None,
+) -> None:
+    """The end of a run that nobody will try again: a database that is away, or does not answer
+    `within` this time, does not hold it up. The thread is freed all the same and marked unsaved: its
+    next turn, or the sweeper, saves the run from the journal."""
+
+    async def save(record: TurnRecord) -> bool:
+        if head.unsaved:
+            # Behind a parent that is missing it would begin a branch of its own.
+            return False
+        try:
+            async with asyncio.timeout(within.total_seconds() if within else None):
+                await runtime.threads.save_turn(record)
+        except Exception as error:  # whatever it is: whoever saves the run later finds it as well
+            logger.warning(
+                "the run is saved later",
+                extra={"run_id": state.meta.id, "cause": type(error).__name__},
+            )
+            return False
+        return True
+
+    await _end(runtime, log, state, over, head, save)
+
+
+async def _end(
+    runtime: Runtime, log: RunLog, state: RunState, over: Over, head: ThreadHead, save: _Save
+) -> None:
+    tokens = await _close_open_calls(runtime, log, state)
+    response = state.response()
+    saved = await save(turn_record(state, head, response))
+    newest = response[-1] if response else state.meta.input
+    outcome = Outcome(
+        status=over.status,
+        finish_reason=over.finish_reason,
+        output=over.output,
+        error=over.error,
+        usage=state.usage(),
+        model=state.steps[-1].model if state.steps else None,
+        leaf_id=newest.id,
+        last_created_at=newest.created_at,
+        saved=saved,
+    )
+    ended = await log.end(outcome, *last_events(runtime, outcome, response))
+    for token in tokens:
+        await wake(runtime, token, state.meta.id)
+    if ended.next_run is not None:
+        await start_execution(runtime, state.meta.owner, ended.next_run, 1)
+
+
+async def _close_open_calls(runtime: Runtime, log: RunLog, state: RunState) -> list[str]:
+    """A run that ends while calls run or wait (cancelled, failed): they are settled as cancelled.
+    Returns the tokens of those that waited."""
+    unfinished = [c for c in state.calls.values() if c.state is not CallState.SETTLED]
+    if not unfinished:
+        return []
+    now = runtime.clock.now()
+    cut = Decision(kind=DecisionKind.CANCELLED, decided_by=SYSTEM, via=Via.SYSTEM, at=now)
+    decided: list[Event] = [ToolCallDecided.of(c, cut) for c in unfinished if c.undecided]
+    closed = [_cancelled(call, cut) for call in unfinished]
+    for call in closed:
+        state.update(call)
+    await log.cancel_calls(closed, *decided, *_closed_events(state, closed, now))
+    return [c.token for c in unfinished if c.token is not None]
+
+
+def _closed_events(state: RunState, closed: Sequence[CallRecord], now: datetime) -> list[Event]:
+    """What every settled call is told by: its end, and its message as it will be saved. A call for a
+    larger budget is no model's, and has none."""
+    messages = {
+        part.tool_call_id: message
+        for message in state.response()
+        for part in message.content
+        if isinstance(part, ToolResultPart)
+    }
+    events: list[Event] = []
+    for call in closed:
+        if call.tool_name == BUDGET_TOOL:
+            continue
+        message = MessageEvent(at=now, message=messages[call.tool_call_id])
+        events += [ToolExecutionEnd.of(call, now), message]
+    return events
+
+
+def _cancelled(call: CallRecord, cut: Decision) -> CallRecord:
+    """A call that ran is in doubt; one that waited never ran."""
+    ran = call.state is not CallState.WAITING
+    text = "may or may not have taken effect" if ran else "was not run"
+    text = f"Cancelled: {call.tool_name} {text}"
+    return call.model_copy(
+        update={
+            "state": CallState.SETTLED,
+            "result": text,
+            "model_output": text,
+            "is_error": True,
+            "decision": cut if call.undecided else call.decision,
+            "settled_at": cut.at,
+        }
+    )
+
+
+async def wake(runtime: Runtime, token: str, run_id: str) -> bool:
+    """Wake a branch as best effort: the record decides, and the sweeper looks again. False: nobody
+    waits on the token."""
+    try:
+        return await runtime.callbacks.wake(token)
+    except RetryableError:
+        logger.warning("a branch was not woken", extra={"run_id": run_id})
+        return True
+
+
+def turn_record(state: RunState, head: ThreadHead, response: Sequence[Message]) -> TurnRecord:
+    """What goes to the database: messages with their token counts, and each step's usage."""
+    return TurnRecord(
+        head=head,
+        run=state.meta,
+        input=counted(state.meta.input),
+        response=tuple(counted(m) for m in response),
+        usage=tuple(
+            StepUsage(
+                step=s.key,
+                agent=state.meta.agent,
+                model=s.model,
+                usage=s.usage,
+                at=s.message.created_at,
+            )
+            for s in state.steps
+        ),
+        snapshot=_tree(state),
+    )
+
+
+async def start_execution(runtime: Runtime, owner: str, run_id: str, n: int) -> None:
+    """Start an execution; one that cannot be started now is started by the sweeper."""
+    try:
+        await runtime.callbacks.start(owner, run_id, n)
+    except RetryableError:
+        logger.warning("execution not started, left to the sweeper", extra={"run_id": run_id})
+
+
+def _tree(state: RunState) -> dict[str, Any]:
+    return {
+        "run_id": state.meta.id,
+        "agent": state.meta.agent,
+        "steps": [
+            {"step": s.index, "model": s.model, "finish_reason": s.finish_reason}
+            for s in state.steps
+        ],
+        "children": [],
+    }
+
+
+def last_events(runtime: Runtime, outcome: Outcome, response: Sequence[Message]) -> list[Event]:
+    """`error` (failed), exactly one `finish`, `agent-end` (success)."""
+    now = runtime.clock.now()
+    events: list[Event] = []
+    if outcome.error is not None:
+        events.append(ErrorEvent(at=now, error=outcome.error))
+    events.append(
+        Finish(
+            at=now,
+            status=outcome.status,
+            finish_reason=outcome.finish_reason,
+            usage=outcome.usage,
+            model=outcome.model,
+            output=outcome.output,
+        )
+    )
+    if outcome.status is Status.SUCCESS:
+        events.append(AgentEnd(at=now, messages=tuple(response)))
+    return events

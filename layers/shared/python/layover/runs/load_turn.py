@@ -1,0 +1,148 @@
+"""What a turn reads before its run goes on: one round trip to the database."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from layover.context.assembly import Shown
+from layover.context.compaction import Limits
+from layover.context.tokens import counted
+from layover.context.window import buffered, from_user
+from layover.declare.agent import Agent
+from layover.engine.compaction import Known
+from layover.engine.loop import Given
+from layover.memory.compaction.blocks import compaction_block
+from layover.memory.compaction.job import limits_of
+from layover.memory.episodic.entries import episodic_embedder, note_cut, turn_entries
+from layover.memory.episodic.rules import entry_lines, memory_block
+from layover.memory.node.history import node_history
+from layover.memory.profile.notes import (
+    note_keys,
+    still_there,
+    system_blocks,
+    volatile_blocks,
+    working_key,
+)
+from layover.memory.semantic.recall import not_shown, note_scope, recall_query
+from layover.memory.semantic.rendering import recalled_block, recalled_lines
+from layover.memory.tools import built_in_tools
+from layover.memory.usage import noting
+from layover.ports import Runtime
+from layover.values.memory.compaction import Compacted, CompactionQuery
+from layover.values.memory.context import Recalled, TurnContext, TurnQuery
+from layover.values.message import Message
+from layover.values.runs.run import ContextBase, Pinned, RunSnapshot
+from layover.values.thread import ThreadHead
+
+
+async def given_for(
+    runtime: Runtime, agent: Agent, head: ThreadHead, snapshot: RunSnapshot
+) -> Given:
+    """The history and what memory adds. A run that has a step keeps what it pinned then, less what was
+    deleted meanwhile."""
+    pinned = next((s.base for s in reversed(snapshot.steps) if s.base is not None), None)
+    as_of = runtime.clock.now()
+    bounds = limits_of(runtime, agent)
+    query = turn_query(runtime, agent, head, snapshot, pinned, bounds)
+    if pinned is None:
+        wanted, usage = await recall_query(runtime, agent, snapshot.meta, as_of)
+        entries, spent = await turn_entries(runtime, agent, snapshot.meta, as_of, wanted)
+        found = {"recall": wanted, "entries": entries, "usage": usage + spent}
+        query = query.model_copy(update=found)
+    context = await runtime.threads.open_turn(query)
+    note_cut(runtime, agent, context)
+    note_scope(runtime, agent, context)
+    history: Sequence[Message] | None = await node_history(
+        runtime, agent, snapshot.meta, context.history
+    )
+    if history is None:
+        history = _history(agent, context, query)
+    recalled = not_shown(runtime, agent, context.recalled, history)
+    base = pinned or base_of(agent, context, recalled, as_of)
+    tools = built_in_tools(
+        agent,
+        runtime.memory,
+        snapshot.meta,
+        runtime.clock,
+        next((n for n in base.notes if n.key == working_key(agent, head.id)), None),
+        noting(runtime, head.owner, episodic_embedder(runtime, agent)),
+    )
+    known = Known(bounds, head, context.compacted or Compacted()) if bounds else None
+    return Given(history, base, shown_of(base, context), tools, known)
+
+
+def turn_query(
+    runtime: Runtime,
+    agent: Agent,
+    head: ThreadHead,
+    snapshot: RunSnapshot,
+    pinned: ContextBase | None,
+    bounds: Limits | None,
+) -> TurnQuery:
+    """What to read. What is pinned is only looked for: is it still there?"""
+    memory = agent.memory
+    buffer = memory.token_buffer
+    return TurnQuery(
+        head=head,
+        run_id=snapshot.meta.id,
+        input=counted(snapshot.meta.input),
+        window=memory.window(runtime.settings),
+        pinned_depth=pinned.window_depth if pinned else None,
+        max_messages=buffer.max_messages if buffer else None,
+        notes=note_keys(agent, head.id),
+        thread_state=pinned is None and (memory.session or memory.plan),
+        compaction=_compaction(pinned, bounds),
+        pinned=tuple(p.id for p in (*pinned.recalled, *pinned.entries)) if pinned else (),
+    )
+
+
+def _compaction(pinned: ContextBase | None, bounds: Limits | None) -> CompactionQuery | None:
+    """A generation that the run has pinned is shown to its end, also where the agent compacts no more."""
+    shown = (pinned.generation or 0) if pinned else None
+    if bounds is None and not shown:
+        return None
+    return CompactionQuery(kind=bounds.kind if bounds else "observations", pinned=shown)
+
+
+def base_of(
+    agent: Agent, context: TurnContext, recalled: Sequence[Recalled], as_of: datetime
+) -> ContextBase:
+    """What a run pins at its first step: whoever renders it later, it reads the same."""
+    generation = context.compacted.generation if context.compacted else None
+    return ContextBase(
+        as_of=as_of,
+        window_depth=context.window_depth,
+        generation=generation.number if generation else None,
+        through=generation.through_message_id if generation else None,
+        notes=context.notes,
+        volatile=volatile_blocks(context.state) or None,
+        recalled=_pinned(recalled_lines(recalled, agent.memory.role_prefix)),
+        entries=_pinned(entry_lines(context.entries.items, as_of)),
+    )
+
+
+def shown_of(base: ContextBase, context: TurnContext) -> Shown:
+    """What was pinned, as text, less what is gone by now."""
+    gone = set(context.gone)
+    volatile = (
+        base.volatile,
+        recalled_block([p.text for p in base.recalled if p.id not in gone]),
+        memory_block([p.text for p in base.entries if p.id not in gone]),
+    )
+    return Shown(
+        system=system_blocks(still_there(n, context.notes) for n in base.notes),
+        block=compaction_block(context.compacted),
+        through=base.through,
+        volatile="\n\n".join(filter(None, volatile)),
+    )
+
+
+def _pinned(texts: dict[str, str]) -> tuple[Pinned, ...]:
+    return tuple(Pinned(id=id, text=text) for id, text in texts.items())
+
+
+def _history(agent: Agent, context: TurnContext, query: TurnQuery) -> list[Message]:
+    if query.compaction is not None:
+        return list(context.history)
+    if agent.memory.token_buffer is not None:
+        return buffered(context.history, agent.memory.token_buffer)
+    return from_user(context.history)

@@ -1,0 +1,18 @@
+"""Runs that ended while the database was away: they are saved from the journal before anything reads
+their thread's history (docs/behaviour.md#unsaved-runs)."""
+
+from layover.engine.state import RunState
+from layover.ports import Runtime
+from layover.runs.finish import turn_record
+from layover.values.thread import ThreadHead
+
+
+async def save_unsaved(runtime: Runtime, head: ThreadHead) -> None:
+    """Write the messages and the usage of the thread's unsaved runs to the database, oldest first;
+    once each holds, the journal says so."""
+    for run_id in head.unsaved:
+        snapshot = await runtime.journal.snapshot(head.owner, run_id)
+        if snapshot is not None:
+            state = RunState(snapshot)
+            await runtime.threads.save_turn(turn_record(state, head, state.response()))
+        await runtime.journal.saved(head.owner, run_id, head.id)

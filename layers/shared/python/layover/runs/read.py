@@ -1,0 +1,180 @@
+"""Runs: read, wait for, list, cancel, follow. Nothing here needs Postgres."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from layover import logs
+from layover.errors import NotFound
+from layover.ports import Runtime
+from layover.runs.cancel import cancel as end_cancelled
+from layover.runs.long_polls import place_to_wait
+from layover.runs.views import run_view
+from layover.threads.threads import head_of
+from layover.values.cursor import seal, unseal_one
+from layover.values.page import Page
+from layover.values.runs.event import EventPage
+from layover.values.runs.run import Run, RunMeta, RunSnapshot, Status
+
+MAX_WAIT = 25.0
+"""Seconds: API Gateway gives up after 30."""
+_FIRST_DELAY = 0.05
+_LAST_DELAY = 0.5
+MAX_SEQ = 900_000_000
+_CURSOR = "runs"
+_READ_AT_ONCE = 4
+"""Runs of a page: one may be many megabytes, and a full page needs no more of them."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How a caller waits; tests give their own. Both in seconds."""
+
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    now: Callable[[], float] = time.monotonic
+
+
+async def get(
+    runtime: Runtime, owner: str, run_id: str, wait: float = 0, pace: Pace | None = None
+) -> Run:
+    """One run, after waiting up to `wait` seconds until it is suspended or over; a caller who has too many
+    such requests is answered at once. Raises NotFound."""
+
+    async def look() -> RunMeta | None:
+        return await runtime.journal.run(owner, run_id)
+
+    if wait > 0:
+        await meta_of(runtime, owner, run_id)
+        await _until(runtime, owner, look, _settled, wait, pace or Pace())
+    return run_view(await snapshot_of(runtime, owner, run_id))
+
+
+def settled(run: Run) -> bool:
+    """Suspended or over: nothing happens without somebody else."""
+    return run.status is Status.SUSPENDED or run.status.over
+
+
+async def list_runs(
+    runtime: Runtime,
+    owner: str,
+    thread_id: str,
+    limit: int,
+    cursor: str | None,
+    takes: Callable[[Run], bool] = lambda run: True,
+) -> Page[Run]:
+    """A thread's runs, newest first. Raises NotFound.
+
+    `takes` is asked about each in turn: the page ends before the first run that it refuses."""
+    await head_of(runtime, owner, thread_id)
+    start = unseal_one(_CURSOR, cursor)
+    page = await runtime.journal.runs(owner, thread_id, limit, start)
+    ids = [meta.id for meta in page.items]
+    views: list[Run] = []
+    for at in range(0, len(ids), _READ_AT_ONCE):
+        some = ids[at : at + _READ_AT_ONCE]
+        found = await asyncio.gather(*(runtime.journal.snapshot(owner, i) for i in some))
+        for view in (run_view(s) for s in found if s is not None):
+            if not takes(view):
+                return await _shorter(runtime, owner, thread_id, ids.index(view.id), start, views)
+            views.append(view)
+    return Page(items=tuple(views), next_cursor=seal(_CURSOR, page.next_cursor))
+
+
+async def _shorter(
+    runtime: Runtime, owner: str, thread_id: str, limit: int, start: str | None, views: list[Run]
+) -> Page[Run]:
+    """The first `limit` runs and the cursor behind them. A run that began meanwhile is not among them:
+    what it pushed out comes with the next page."""
+    page = await runtime.journal.runs(owner, thread_id, limit, start)
+    shown = {meta.id for meta in page.items}
+    items = tuple(view for view in views if view.id in shown)
+    return Page(items=items, next_cursor=seal(_CURSOR, page.next_cursor))
+
+
+async def cancel(runtime: Runtime, owner: str, run_id: str) -> Run:
+    """End a run as cancelled, within 2 s; a finished one stays as it is. Raises NotFound."""
+    await meta_of(runtime, owner, run_id)
+    await end_cancelled(runtime, owner, run_id)
+    return run_view(await snapshot_of(runtime, owner, run_id))
+
+
+async def events(
+    runtime: Runtime,
+    owner: str,
+    run_id: str,
+    after: int,
+    limit: int,
+    wait: float = 0,
+    pace: Pace | None = None,
+) -> EventPage:
+    """Events with seq > `after`, after waiting up to `wait` seconds for the first (as `get`). Raises
+    NotFound."""
+    await meta_of(runtime, owner, run_id)
+
+    async def look() -> EventPage:
+        return await runtime.journal.events(owner, run_id, min(after, MAX_SEQ), limit)
+
+    page = await _until(runtime, owner, look, _has_news, wait, pace or Pace())
+    return page if page.items else page.model_copy(update={"last_seq": after})
+
+
+async def meta_of(runtime: Runtime, owner: str, run_id: str) -> RunMeta:
+    """META of a run whose thread is there. Raises NotFound."""
+    meta = await runtime.journal.run(owner, run_id)
+    if meta is None:
+        raise NotFound("there is no such run", run_id=run_id)
+    await _check_thread(runtime, meta)
+    return meta
+
+
+async def snapshot_of(runtime: Runtime, owner: str, run_id: str) -> RunSnapshot:
+    """Everything journaled of a run whose thread is there. Raises NotFound."""
+    snapshot = await runtime.journal.snapshot(owner, run_id)
+    if snapshot is None:
+        raise NotFound("there is no such run", run_id=run_id)
+    await _check_thread(runtime, snapshot.meta)
+    return snapshot
+
+
+async def _check_thread(runtime: Runtime, meta: RunMeta) -> None:
+    """A deleted thread takes its runs with it, long before they are erased."""
+    logs.name(run_id=meta.id, thread_id=meta.thread_id)
+    head = await runtime.journal.thread(meta.owner, meta.thread_id)
+    if head is not None and head.deleted:
+        raise NotFound("there is no such run", run_id=meta.id)
+
+
+def _has_news(page: EventPage) -> bool:
+    return bool(page.items) or page.done
+
+
+def _settled(meta: RunMeta | None) -> bool:
+    return meta is None or meta.shown_status is Status.SUSPENDED or meta.status.over
+
+
+async def _until(
+    runtime: Runtime,
+    owner: str,
+    look: Callable[[], Awaitable[T]],
+    enough: Callable[[T], bool],
+    wait: float,
+    pace: Pace,
+) -> T:
+    """What `look` finds first that is enough, or at last. A place is taken only where there is something
+    to wait for; without one the answer is what was found first."""
+    found = await look()
+    if wait <= 0 or enough(found):
+        return found
+    async with place_to_wait(runtime, owner) as may_wait:
+        # Looks every 50 ms, slowing to 500 ms.
+        end = pace.now() + (min(wait, MAX_WAIT) if may_wait else 0)
+        delay = _FIRST_DELAY
+        while not enough(found) and (left := end - pace.now()) > 0:
+            await pace.sleep(min(delay, left))
+            delay = min(delay * 1.3, _LAST_DELAY)
+            found = await look()
+        return found

@@ -1,0 +1,1 @@
+"""WebSocket subscriptions and the delivery of events to them."""

@@ -1,0 +1,179 @@
+"""Events to sockets, only after they are in the log: the log is the truth, a socket a hint.
+
+A line (one connection that follows one run) remembers the last seq that was sent. Whoever has new events
+claims the line, reads the log after that seq, posts, and releases the line with the new seq. Two writers
+never post at once, nothing is sent twice, and nothing is left out. If a process dies between claim and
+release, or a post's answer is lost, nobody can know what the client saw: then the connection is closed,
+and the client comes back with the last seq that it has (docs/behaviour.md#sockets)."""
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+
+from layover.errors import LayoverError, RetryableError
+from layover.ports import Clock, Journal, SocketPorts
+from layover.ports.sockets import MAX_FRAME, SocketGone, SocketUnsure
+from layover.values.runs.event import Event
+from layover.values.socket import Claim, Line
+
+CHUNK = 100
+"""Events posted under one claim, at most."""
+HOLD_S = 2.0
+"""Seconds that a claim is held, give or take the last post."""
+STALE = timedelta(seconds=10)
+"""A claim that is older belongs to a process that is gone."""
+AGAIN_S = 0.1
+"""Seconds between two tries to claim a line, or to post what API Gateway had no room for."""
+FINISH_S = 1.0
+"""Seconds that an invocation waits for its posts before it leaves the rest to somebody else."""
+LAST_POST_S = 6.0
+"""Seconds in which a post that was begun has come to its end, whatever that is."""
+logger = logging.getLogger("layover")
+
+Going = Callable[[], bool]
+"""Whether to go on."""
+
+
+class Pushing:
+    """Sends on lines."""
+
+    def __init__(self, journal: Journal, ports: SocketPorts, clock: Clock) -> None:
+        self._journal = journal
+        self._ports = ports
+        self._clock = clock
+
+    async def deliver(self, line: Line, going: Going) -> bool:
+        """Send what the log has after the line's last seq. False: there is more. Raises
+        RetryableError."""
+        while going():
+            claim = await self._ports.connections.claim(line, self._clock.now())
+            if claim is None:
+                await self._ports.connections.forget(line)
+                return True
+            if isinstance(claim, Claim):
+                if await self._send(claim, going):
+                    return True
+            elif self._clock.now() - claim.since > STALE:
+                logger.warning("a socket's sender is gone", extra={"run_id": line.run_id})
+                await self._lose(line)
+                return True
+            else:
+                await asyncio.sleep(AGAIN_S)
+        return False
+
+    async def drop(self, connection_id: str) -> None:
+        """Close a connection and forget it. Raises RetryableError."""
+        await self._ports.sockets.close(connection_id)
+        await self._ports.connections.close(connection_id)
+
+    async def later(self, line: Line) -> None:
+        """Leave the rest to another invocation, as best effort: the sweeper looks as well."""
+        try:
+            await self._ports.later.later(line)
+        except RetryableError:
+            logger.warning("a socket's events wait", extra={"run_id": line.run_id})
+
+    async def _lose(self, line: Line) -> None:
+        await self.drop(line.connection_id)
+        # Also where the connection's own record was gone before.
+        await self._ports.connections.unsubscribe(line)
+
+    async def _send(self, claim: Claim, going: Going) -> bool:
+        """One chunk. True: nothing is left to send, now."""
+        line = claim.line
+        expires_at = claim.token_expires_at
+        if expires_at is not None and expires_at <= self._clock.now():
+            await self._lose(line)
+            return True
+        try:
+            page = await self._journal.events(line.owner, line.run_id, claim.sent, CHUNK)
+        except BaseException:
+            await self._ports.connections.release(claim, claim.sent)
+            raise
+        try:
+            sent = await self._post(claim, page.items, going)
+        except (SocketGone, SocketUnsure):
+            await self._lose(line)
+            return True
+        all_sent = not page.items or sent == page.last_seq
+        if all_sent and page.done:
+            await self._ports.connections.unsubscribe(line)
+            return True
+        return not await self._ports.connections.release(claim, sent) or (
+            all_sent and len(page.items) < CHUNK
+        )
+
+    async def _post(self, claim: Claim, events: Iterable[Event], going: Going) -> int:
+        """The last seq that was posted."""
+        sent, until = claim.sent, time.monotonic() + HOLD_S
+        for event in events:
+            if not going() or time.monotonic() > until:
+                break
+            try:
+                await self._ports.sockets.post(claim.line.connection_id, frame(event))
+            except RetryableError:
+                await asyncio.sleep(AGAIN_S)
+                break
+            sent = event.seq
+        return sent
+
+
+class Pusher:
+    """`ports.EventSink`: sends beside the work of an invocation, never in its way."""
+
+    def __init__(self, pushing: Pushing, finish_s: float = FINISH_S) -> None:
+        self._pushing = pushing
+        self._finish_s = finish_s
+        self._tasks: dict[Line, asyncio.Task[None]] = {}
+        self._again: set[Line] = set()
+        self._left: set[Line] = set()
+        self._stopping = False
+
+    def told(self, owner: str, run_id: str, connections: Iterable[str]) -> None:
+        """Send on each line, one task a line."""
+        for connection_id in connections:
+            line = Line(owner, run_id, connection_id)
+            if line in self._tasks:
+                self._again.add(line)
+            else:
+                self._tasks[line] = asyncio.create_task(self._send(line))
+
+    async def finish(self) -> None:
+        """The invocation is over: wait a moment for what is being sent, then leave the rest."""
+        if self._tasks:
+            await asyncio.wait(self._tasks.values(), timeout=self._finish_s)
+        if self._tasks:
+            self._stopping = True
+            await asyncio.wait(self._tasks.values(), timeout=LAST_POST_S)
+            self._stopping = False
+        left, self._left = self._left, set()
+        await asyncio.gather(*(self._pushing.later(line) for line in left))
+
+    async def _send(self, line: Line) -> None:
+        try:
+            while True:
+                self._again.discard(line)
+                if not await self._pushing.deliver(line, lambda: not self._stopping):
+                    self._left.add(line)
+                    return
+                if line not in self._again:
+                    return
+        except LayoverError as error:
+            # The next event tries again, and so does the sweeper.
+            extra = {"run_id": line.run_id, "cause": type(error).__name__}
+            logger.warning("events were not sent", extra=extra)
+        finally:
+            self._again.discard(line)
+            del self._tasks[line]
+
+
+def frame(event: Event) -> str:
+    """The event as HTTP answers it; one that no frame can hold is announced."""
+    text = event.model_dump_json()
+    if len(text) * 4 <= MAX_FRAME or len(text.encode()) <= MAX_FRAME:
+        return text
+    told = event.model_dump(mode="json", include={"seq", "run_id", "type", "at"})
+    return json.dumps({**told, "too_large": True})

@@ -1,0 +1,204 @@
+"""Sockets: tickets, connections, and what a connection follows (docs/behaviour.md#sockets)."""
+
+import asyncio
+import json
+import re
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from typing import Annotated, Literal
+from urllib.parse import quote
+
+from pydantic import BaseModel, ConfigDict, Field, Strict, TypeAdapter
+
+from layover.errors import LimitReached, NotFound, RetryableError
+from layover.keys import Keys
+from layover.ports import Runtime, SocketPorts
+from layover.ports.sockets import SocketGone, SocketUnsure
+from layover.runs.read import MAX_SEQ, meta_of
+from layover.sockets.delivery import Pushing
+from layover.values.lease import MAX_SOCKETS
+from layover.values.runs.run import RunMeta
+from layover.values.socket import (
+    MOST_FOLLOWERS,
+    Connection,
+    Line,
+    SocketTicket,
+    Ticket,
+)
+
+TICKET_LIVES = timedelta(seconds=60)
+CONNECTION_LIVES = timedelta(hours=2)
+"""API Gateway's limit (docs/aws-facts.md#api-gateway)."""
+RECORDS_LIVE = timedelta(hours=1)
+"""After the connection they are of no use."""
+REPLAY_S = 20.0
+"""Seconds that one request may send events; another invocation goes on. API Gateway waits 29."""
+RECOVERY_S = 2.0
+"""Seconds before another invocation tries what failed in passing."""
+_BUSY_S = 0.1
+_TICKET = re.compile(r"[0-9a-f]{32}\.[\w-]{43}", re.ASCII)
+_MAX_ID = 500
+
+
+class _Request(BaseModel):
+    """The base of what clients send. A field that is not known is refused: it is a typing error."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Subscribe(_Request):
+    """Send the run's events after this seq, then each new one."""
+
+    action: Literal["subscribe"]
+    run_id: str = Field(max_length=_MAX_ID)
+    after: Annotated[int, Strict(), Field(ge=0)] = 0
+
+
+class Unsubscribe(_Request):
+    """Send no more events of the run."""
+
+    action: Literal["unsubscribe"]
+    run_id: str = Field(max_length=_MAX_ID)
+
+
+class Ping(_Request):
+    """Answered by `{"action": "pong"}`: an idle connection ends after 10 minutes."""
+
+    action: Literal["ping"]
+
+
+Request = Annotated[Subscribe | Unsubscribe | Ping, Field(discriminator="action")]
+REQUEST: TypeAdapter[Request] = TypeAdapter(Request, config={"defer_build": True})
+
+
+async def make_ticket(
+    runtime: Runtime, owner: str, token_expires_at: datetime | None
+) -> SocketTicket:
+    """A ticket for one connection within a minute. Raises NotFound where nothing serves sockets."""
+    ports = _ports(runtime)
+    text = f"{Keys(owner).hash}.{secrets.token_urlsafe(32)}"
+    expires_at = runtime.clock.now() + TICKET_LIVES
+    await ports.connections.put_ticket(
+        Ticket(text=text, owner=owner, expires_at=expires_at, token_expires_at=token_expires_at)
+    )
+    url = f"{ports.url}?ticket={quote(text)}"
+    return SocketTicket(ticket=text, url=url, expires_at=expires_at)
+
+
+async def connect(runtime: Runtime, connection_id: str, ticket: str) -> bool:
+    """Record a connection whose ticket is good: False for any other. Raises LimitReached."""
+    # `url` has the ticket already; some clients append it once more.
+    named = _TICKET.match(ticket)
+    if named is None:
+        return False
+    now = runtime.clock.now()
+    found = await _ports(runtime).connections.redeem(named[0], now)
+    if found is None or _expired(found.token_expires_at, now):
+        return False
+    connection = Connection(
+        id=connection_id,
+        owner=found.owner,
+        token_expires_at=found.token_expires_at,
+        ends_at=now + CONNECTION_LIVES + RECORDS_LIVE,
+    )
+    if not await runtime.leases.take(connection.lease, MAX_SOCKETS, now):
+        raise LimitReached(f"{MAX_SOCKETS} connections of this user are open already")
+    await _ports(runtime).connections.open(connection)
+    return True
+
+
+async def disconnect(runtime: Runtime, connection_id: str) -> None:
+    """Forget a connection that is closed."""
+    await _ports(runtime).connections.close(connection_id)
+
+
+async def receive(runtime: Runtime, connection_id: str, request: Request) -> None:
+    """Act on what a client sent. A connection whose token has expired is closed instead. Raises
+    NotFound (also for other users' runs), LimitReached, RetryableError."""
+    connection = await _ports(runtime).connections.get(connection_id)
+    if connection is None or _expired(connection.token_expires_at, runtime.clock.now()):
+        await close(runtime, connection_id)
+        return
+    match request:
+        case Subscribe():
+            await _subscribe(runtime, connection, request)
+        case Unsubscribe():
+            line = Line(connection.owner, request.run_id, connection_id)
+            await _ports(runtime).connections.unsubscribe(line)
+        case Ping():
+            await tell(runtime, connection_id, {"action": "pong"})
+
+
+async def close(runtime: Runtime, connection_id: str) -> None:
+    """Close a connection, and forget it. Raises RetryableError."""
+    await _pushing(runtime).drop(connection_id)
+
+
+async def tell(runtime: Runtime, connection_id: str, answer: object) -> None:
+    """Send something that is no event; where that cannot be, the connection is no good any more."""
+    try:
+        await _ports(runtime).sockets.post(connection_id, json.dumps(answer))
+    except (SocketGone, SocketUnsure):
+        await close(runtime, connection_id)
+
+
+async def push(
+    runtime: Runtime,
+    line: Line,
+    seconds: float = REPLAY_S,
+    pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
+) -> None:
+    """Send what is to be sent on a line for so long; if that is not all, another invocation goes on."""
+    try:
+        done = await _deliver(runtime, line, seconds)
+    except RetryableError:
+        done = False
+        # Else invocations would follow each other as fast as they fail, for as long as it lasts.
+        await pause(RECOVERY_S)
+    if not done:
+        await _pushing(runtime).later(line)
+
+
+async def catch_up(runtime: Runtime, run: RunMeta) -> None:
+    """Have sent what the writer of a run's last event did not live to send."""
+    if runtime.sockets is not None:
+        for connection_id in sorted(run.sockets):
+            await _pushing(runtime).later(Line(run.owner, run.id, connection_id))
+
+
+async def _subscribe(runtime: Runtime, connection: Connection, request: Subscribe) -> None:
+    run = await meta_of(runtime, connection.owner, request.run_id)
+    if connection.id not in run.sockets and len(run.sockets) >= MOST_FOLLOWERS:
+        raise LimitReached(f"{MOST_FOLLOWERS} connections follow this run already", run_id=run.id)
+    line = Line(connection.owner, run.id, connection.id)
+    after = min(request.after, MAX_SEQ)
+    connections = _ports(runtime).connections
+    until = time.monotonic() + REPLAY_S
+    while not await connections.subscribe(line, connection.token_expires_at, after):
+        # The line is there, and somebody is just sending on it.
+        if time.monotonic() > until:
+            return await close(runtime, connection.id)
+        # Waits a moment, or closes the connection if whoever sends on it is gone.
+        await _deliver(runtime, line, _BUSY_S)
+    return await push(runtime, line)
+
+
+async def _deliver(runtime: Runtime, line: Line, seconds: float) -> bool:
+    until = time.monotonic() + seconds
+    return await _pushing(runtime).deliver(line, lambda: time.monotonic() < until)
+
+
+def _ports(runtime: Runtime) -> SocketPorts:
+    if runtime.sockets is None:
+        raise NotFound("nothing serves WebSockets here")
+    return runtime.sockets
+
+
+def _pushing(runtime: Runtime) -> Pushing:
+    return Pushing(runtime.journal, _ports(runtime), runtime.clock)
+
+
+def _expired(moment: datetime | None, now: datetime) -> bool:
+    return moment is not None and moment <= now

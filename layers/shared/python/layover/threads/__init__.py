@@ -1,0 +1,1 @@
+"""Threads, their messages, and what the next turn would start from."""

@@ -1,0 +1,125 @@
+"""The messages of a thread: the database's, and over them the journal's of unfinished runs."""
+
+from collections.abc import Sequence
+
+from layover.context.transcript import response_messages
+from layover.errors import NotFound
+from layover.ports import Runtime
+from layover.threads.threads import head_of
+from layover.values.cursor import bad_cursor, seal, unseal
+from layover.values.message import Message
+from layover.values.page import Page
+from layover.values.runs.run import Status
+from layover.values.text import cleaned
+from layover.values.thread import ThreadHead
+
+_CURSOR = "messages"
+
+
+async def list_messages(
+    runtime: Runtime,
+    owner: str,
+    thread_id: str,
+    branch: str | None,
+    limit: int,
+    cursor: str | None,
+) -> Page[Message]:
+    """A branch, oldest first: the one that ends in `branch`, or the newest. Raises NotFound.
+
+    A cursor keeps the tip that the first page had: pages of one listing fit together although the
+    thread goes on, and although a run's messages move to the database between two pages."""
+    tip, stored_from, after = unseal(_CURSOR, cursor, 3)
+    if cursor is not None and tip is None:
+        raise bad_cursor()
+    head = await head_of(runtime, owner, thread_id)
+    live = await live_messages(runtime, head)
+    tip = tip or cleaned(branch) or (live[-1].id if live else head.leaf_id)
+    if tip is None:
+        return Page(items=())
+    base, overlay = _split(live, tip)
+    return await _page(runtime, head, tip, base, overlay, limit, stored_from, after)
+
+
+async def live_messages(runtime: Runtime, head: ThreadHead) -> list[Message]:
+    """Input and finished messages of the runs that are not (whole) in the database, oldest run first."""
+    messages: list[Message] = []
+    for run_id in (*head.unsaved, head.active_run):
+        snapshot = await runtime.journal.snapshot(head.owner, run_id) if run_id else None
+        if snapshot is None or snapshot.meta.status is Status.QUEUED:
+            continue
+        messages += [snapshot.meta.input, *response_messages(snapshot)]
+    return messages
+
+
+def _split(live: Sequence[Message], tip: str) -> tuple[str | None, list[Message]]:
+    """Where the database's part of the branch ends, and the journal's part, oldest first."""
+    by_id = {message.id: message for message in live}
+    overlay: list[Message] = []
+    at: str | None = tip
+    while at is not None and (message := by_id.pop(at, None)) is not None:
+        overlay.append(message)
+        at = message.parent_id
+    return at, overlay[::-1]
+
+
+async def _page(
+    runtime: Runtime,
+    head: ThreadHead,
+    tip: str,
+    base: str | None,
+    overlay: list[Message],
+    limit: int,
+    stored_from: str | None,
+    after: str | None,
+) -> Page[Message]:
+    """One page of stored messages followed by the overlay, behind message `after` if given.
+
+    `stored_from` is the database's cursor of the page to begin with; where a page ends inside the
+    overlay, the same stored page is read again and skipped."""
+    while True:
+        stored = await _stored(runtime, head, base, limit, stored_from, base == tip)
+        if stored.next_cursor is None:
+            break
+        rest = _behind(stored.items, after)
+        if rest:
+            more = seal(_CURSOR, tip, stored.next_cursor, None)
+            return Page(items=tuple(rest), next_cursor=more)
+        stored_from = stored.next_cursor
+        # Everything up to `after` is in the pages that were skipped, once it was seen.
+        after = None if _holds(stored.items, after) else after
+    items = [*stored.items, *overlay]
+    rest = _behind(items, after)
+    if len(rest) <= limit:
+        return Page(items=tuple(rest))
+    shown = rest[:limit]
+    return Page(items=tuple(shown), next_cursor=seal(_CURSOR, tip, stored_from, shown[-1].id))
+
+
+async def _stored(
+    runtime: Runtime,
+    head: ThreadHead,
+    base: str | None,
+    limit: int,
+    cursor: str | None,
+    is_tip: bool,
+) -> Page[Message]:
+    if base is None:
+        return Page(items=())
+    page = await runtime.threads.messages(head.owner, head.id, base, limit, cursor)
+    if page is None and not is_tip:
+        return Page(items=())  # a missing ancestor ends the branch
+    if page is None:
+        raise NotFound("there is no such message", thread_id=head.id)
+    return page
+
+
+def _holds(messages: Sequence[Message], message_id: str | None) -> bool:
+    return any(message.id == message_id for message in messages)
+
+
+def _behind(messages: Sequence[Message], after: str | None) -> list[Message]:
+    """What follows `after`: nothing where it is not among these."""
+    if after is None:
+        return list(messages)
+    ids = [message.id for message in messages]
+    return list(messages[ids.index(after) + 1 :]) if after in ids else []

@@ -1,0 +1,159 @@
+"""Threads: make, read, change, delete."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from layover.errors import InvalidRequest, NotFound, RetryableError, TooLarge, UnknownAgent
+from layover.ports import Runtime
+from layover.retention.erase import erase
+from layover.retention.rules import watch_thread
+from layover.runs.views import thread_view
+from layover.values.cursor import seal, unseal_one
+from layover.values.page import Page
+from layover.values.text import cleaned, json_size
+from layover.values.thread import Thread, ThreadHead
+
+MAX_TITLE = 500
+"""Characters."""
+MAX_METADATA = 64 * 1024
+"""Bytes of JSON: the head of a thread is one item of at most 400 kB."""
+_CURSOR = "threads"
+_LOOK_UP_S = 2
+"""Seconds for the database, which may be asleep; the next listing tries again."""
+ERASE_WITHIN = timedelta(seconds=2)
+"""What a thread needs beyond this is no request's: the sweeper erases the rest."""
+_log = logging.getLogger("layover")
+
+
+async def create(
+    runtime: Runtime, owner: str, agent: str, title: str | None, metadata: Mapping[str, Any]
+) -> Thread:
+    """A new, empty thread. Raises UnknownAgent."""
+    if agent not in runtime.agents():
+        raise UnknownAgent(runtime.agents())
+    now = runtime.clock.now()
+    head = ThreadHead(
+        id=runtime.ids.new("thread"),
+        owner=owner,
+        agent=agent,
+        title=_title(title) or None,
+        metadata=_metadata(metadata),
+        created_at=now,
+        updated_at=now,
+    )
+    await runtime.journal.put_thread(head)
+    await watch_thread(runtime, owner, head.id)
+    return thread_view(head, None)
+
+
+async def head_of(runtime: Runtime, owner: str, thread_id: str) -> ThreadHead:
+    """The head of a thread that is there. Raises NotFound for a foreign or deleted one.
+
+    One that the journal has lost (a restored table, a restarted runner) is made again from Postgres."""
+    head = await runtime.journal.thread(owner, thread_id)
+    if head is None:
+        known = await runtime.threads.head(owner, thread_id)
+        if known is not None and not known.deleted:
+            await runtime.journal.put_thread(known)
+            head = await runtime.journal.thread(owner, thread_id)
+    if head is None or head.deleted:
+        raise NotFound("there is no such thread", thread_id=thread_id)
+    return head
+
+
+async def get(runtime: Runtime, owner: str, thread_id: str) -> Thread:
+    """One thread. Raises NotFound."""
+    return await _view(runtime, await head_of(runtime, owner, thread_id))
+
+
+async def list_threads(
+    runtime: Runtime, owner: str, limit: int, cursor: str | None
+) -> Page[Thread]:
+    """The owner's threads, newest change first. Never waits for the database."""
+    if cursor is None and not await runtime.journal.knows_threads(owner):
+        await _make_again(runtime, owner)
+    page = await runtime.journal.threads(owner, limit, unseal_one(_CURSOR, cursor))
+    views = await asyncio.gather(*(_view(runtime, head) for head in page.items))
+    return Page(items=tuple(views), next_cursor=seal(_CURSOR, page.next_cursor))
+
+
+async def _make_again(runtime: Runtime, owner: str) -> None:
+    """A journal that has never listed this owner may have been lost: the database knows the threads."""
+    try:
+        async with asyncio.timeout(_LOOK_UP_S):
+            heads = await runtime.threads.heads(owner)
+        await runtime.journal.know_threads(owner, heads)
+    except (RetryableError, TimeoutError) as error:
+        _log.warning("threads not looked up", extra={"cause": type(error).__name__})
+
+
+async def edit(
+    runtime: Runtime,
+    owner: str,
+    thread_id: str,
+    title: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> Thread:
+    """Replace the title ("" takes it away) and the metadata, whole; None leaves it. Raises NotFound."""
+    head = await head_of(runtime, owner, thread_id)
+    if title is None and metadata is None:
+        return await _view(runtime, head)
+    edited = await runtime.journal.edit_thread(
+        owner,
+        thread_id,
+        title=None if title is None else _title(title),
+        metadata=None if metadata is None else _metadata(metadata),
+    )
+    if edited is None:
+        raise NotFound("there is no such thread", thread_id=thread_id)
+    return await _view(runtime, edited)
+
+
+async def delete(
+    runtime: Runtime,
+    owner: str,
+    thread_id: str,
+    *,
+    forget_profile: bool = False,
+    within: timedelta = ERASE_WITHIN,
+) -> None:
+    """From now on the thread is gone for its owner; its run is cancelled. Raises NotFound.
+
+    `forget_profile`: with it goes what its agent knows of the owner, whole: the facts do not say which
+    thread they come from, and one that is left would tell of it.
+
+    Erasing may take longer than `within`, or fail for the moment (the database sleeps): the head stays
+    deleted, which is what the sweeper looks for, and late writers find it so."""
+    await head_of(runtime, owner, thread_id)
+    await runtime.journal.mark_deleted(owner, thread_id, forget_profile=forget_profile)
+    try:
+        async with asyncio.timeout(within.total_seconds()):
+            await erase(runtime, owner, thread_id)
+    except (RetryableError, TimeoutError) as error:
+        _log.warning(
+            "a deleted thread is not erased yet",
+            extra={"thread_id": thread_id, "cause": type(error).__name__},
+        )
+
+
+async def _view(runtime: Runtime, head: ThreadHead) -> Thread:
+    active = await runtime.journal.run(head.owner, head.active_run) if head.active_run else None
+    return thread_view(head, active)
+
+
+def _title(title: str | None) -> str:
+    text = cleaned(title or "").strip()
+    if len(text) > MAX_TITLE:
+        error = {"loc": ["body", "title"], "msg": f"longer than {MAX_TITLE} characters"}
+        raise InvalidRequest("the title is too long", [{**error, "type": "too_long"}])
+    return text
+
+
+def _metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    clean = dict(cleaned(metadata))
+    if json_size(clean) > MAX_METADATA:
+        raise TooLarge(f"metadata is larger than {MAX_METADATA} bytes of JSON")
+    return clean

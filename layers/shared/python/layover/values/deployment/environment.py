@@ -1,0 +1,123 @@
+"""The variables of the functions, by name. Only `layover.wiring` reads them from the process."""
+
+from datetime import timedelta
+from decimal import Decimal
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from layover.values.deployment.access import Access
+from layover.values.deployment.settings import Settings
+
+
+class Environment(BaseModel):
+    """Every variable that the functions read, by its name."""
+
+    table: str = Field(default="", alias="LAYOVER_TABLE")
+    bucket: str = Field(default="", alias="LAYOVER_BUCKET")
+    state_machine_arn: str = Field(default="", alias="LAYOVER_STATE_MACHINE_ARN")
+    event_bus: str = Field(default="default", alias="LAYOVER_EVENT_BUS")
+    compact_function: str = Field(default="", alias="LAYOVER_COMPACT_FUNCTION")
+    """Name or ARN; without it nothing is observed ahead while a run goes on."""
+    socket_url: str = Field(default="", alias="LAYOVER_SOCKET_URL")
+    socket_endpoint: str = Field(default="", alias="LAYOVER_SOCKET_ENDPOINT")
+    """Where `@connections` is; without it nobody can follow a run by socket."""
+    socket_function: str = Field(default="sockets", alias="LAYOVER_SOCKET_FUNCTION")
+    database_url: str = Field(default="", alias="LAYOVER_DATABASE_URL")
+    database_admin_url: str = Field(default="", alias="LAYOVER_DATABASE_ADMIN_URL")
+    database_admin_secret: str = Field(default="", alias="LAYOVER_DATABASE_ADMIN_SECRET")
+    """ARN of the secret in which RDS keeps the owner's password; without it, as `database_auth` says."""
+    database_auth: Literal["url", "iam"] = Field(default="url", alias="LAYOVER_DATABASE_AUTH")
+    """`url`: what the URLs say is all. `iam`: a signed token is the password of each connection."""
+    database_waking_s: float = Field(default=0, ge=0, alias="LAYOVER_DATABASE_WAKING_S")
+    """Turn waits for a sleeping database (90 s): history is never skipped. `api` waits for as long as
+    its caller does (20 s)."""
+    agents: str = Field(default="user_agents", alias="LAYOVER_AGENTS")
+    provider: Literal["openai", "bedrock"] = Field(default="openai", alias="LAYOVER_PROVIDER")
+    """`bedrock`: signed with the role, in its own region; neither a key nor OPENAI_BASE_URL is read."""
+    openai_api_key: str | None = Field(default=None, alias="OPENAI_API_KEY")
+    openai_base_url: str | None = Field(default=None, alias="OPENAI_BASE_URL")
+    api_key_parameter: str = Field(default="", alias="LAYOVER_API_KEY_PARAMETER")
+    """SSM SecureString parameter with the key, read once; OPENAI_API_KEY wins."""
+    model: str = Field(default="openai/gpt-5-mini", alias="LAYOVER_MODEL")
+    last_messages: int = Field(default=20, ge=1, alias="LAYOVER_LAST_MESSAGES")
+    embedder_model: str | None = Field(default=None, alias="LAYOVER_EMBEDDER_MODEL")
+    top_k: int = Field(default=5, ge=1, alias="LAYOVER_SEMANTIC_RECALL_TOP_K")
+    observer_model: str | None = Field(default=None, alias="LAYOVER_OBSERVER_MODEL")
+    observer_tokens: int = Field(default=30_000, ge=1, alias="LAYOVER_OBSERVER_MESSAGE_TOKENS")
+    reflector_tokens: int = Field(
+        default=40_000, ge=1, alias="LAYOVER_REFLECTOR_OBSERVATION_TOKENS"
+    )
+    extractor_model: str | None = Field(default=None, alias="LAYOVER_EXTRACTOR_MODEL")
+    title_model: str | None = Field(default=None, alias="LAYOVER_TITLE_MODEL")
+    log_level: str = Field(default="INFO", alias="LAYOVER_LOG_LEVEL")
+    log_file: str | None = Field(default=None, alias="LAYOVER_LOG_FILE")
+    """Of the function, on one machine: answers with status 500 name it."""
+
+    node_memory_days: int | None = Field(default=None, ge=1, alias="LAYOVER_NODE_MEMORY_DAYS")
+    scope: str = Field(default="layover/use", alias="LAYOVER_SCOPE")
+    act_as_scope: str = Field(default="layover/act-as", alias="LAYOVER_ACT_AS_SCOPE")
+    operate_scope: str = Field(default="layover/operate", alias="LAYOVER_OPERATE_SCOPE")
+    audit_scope: str = Field(default="layover/audit", alias="LAYOVER_AUDIT_SCOPE")
+    groups_claim: str = Field(default="cognito:groups", alias="LAYOVER_GROUPS_CLAIM")
+    issuer: str | None = Field(default=None, alias="LAYOVER_ISSUER")
+    client_id: str | None = Field(default=None, alias="LAYOVER_CLIENT_ID")
+    daily_tokens: int | None = Field(default=None, ge=1, alias="LAYOVER_DAILY_TOKENS")
+    daily_cost_usd: Decimal | None = Field(default=None, gt=0, alias="LAYOVER_DAILY_COST_USD")
+    docs: bool = Field(default=True, alias="LAYOVER_DOCS")
+    max_user_waits: int = Field(default=10, ge=0, alias="LAYOVER_MAX_USER_WAITS")
+    max_waits: int = Field(default=60, ge=0, alias="LAYOVER_MAX_WAITS")
+    service: str = Field(default="layover", alias="LAYOVER_SERVICE")
+    """Dimension of every metric, and part of every log line: which deployment of an account it is."""
+    sweep_patience_s: float = Field(default=60, gt=0, alias="LAYOVER_SWEEP_PATIENCE_S")
+    run_retention_days: int = Field(default=30, ge=1, alias="LAYOVER_RUN_RETENTION_DAYS")
+    """After its end; the thread's messages stay in the database."""
+    thread_retention_days: int | None = Field(
+        default=None, ge=1, alias="LAYOVER_THREAD_RETENTION_DAYS"
+    )
+    """Without activity; then the thread is deleted."""
+    entry_retention_days: int | None = Field(
+        default=None, ge=1, alias="LAYOVER_ENTRY_RETENTION_DAYS"
+    )
+    audit_days: int = Field(default=400, ge=1, alias="LAYOVER_AUDIT_DAYS")
+    """After a decision; its row outlives the run, the thread and the user."""
+
+    @property
+    def settings(self) -> Settings:
+        """The part that the engine and the services know."""
+        return Settings(
+            model=self.model,
+            last_messages=self.last_messages,
+            embedder_model=self.embedder_model,
+            semantic_recall_top_k=self.top_k,
+            observer_model=self.observer_model,
+            observer_message_tokens=self.observer_tokens,
+            reflector_observation_tokens=self.reflector_tokens,
+            extractor_model=self.extractor_model,
+            title_model=self.title_model,
+            log_level=self.log_level,
+            log_file=self.log_file,
+            sweep_patience=timedelta(seconds=self.sweep_patience_s),
+            run_retention=timedelta(days=self.run_retention_days),
+            thread_retention=_days(self.thread_retention_days),
+            entry_retention=_days(self.entry_retention_days),
+            node_memory_days=self.node_memory_days,
+            access=Access(
+                scope=self.scope,
+                act_as_scope=self.act_as_scope,
+                operate_scope=self.operate_scope,
+                audit_scope=self.audit_scope,
+                groups_claim=self.groups_claim,
+                issuer=self.issuer,
+                client_id=self.client_id,
+            ),
+            docs=self.docs,
+            max_user_waits=self.max_user_waits,
+            max_waits=self.max_waits,
+            daily_tokens=self.daily_tokens,
+            daily_cost_usd=self.daily_cost_usd,
+        )
+
+
+def _days(number: int | None) -> timedelta | None:
+    return None if number is None else timedelta(days=number)

@@ -1,0 +1,49 @@
+"""Settings of a deployment (docs/reference/configuration.md). An agent's own settings win."""
+
+from datetime import timedelta
+from decimal import Decimal
+
+from layover.values.base import Value
+from layover.values.deployment.access import Access
+
+
+class Settings(Value):
+    """Read once from the environment by `layover.wiring`."""
+
+    model: str = "openai/gpt-5-mini"
+    last_messages: int = 20
+    embedder_model: str | None = None
+    semantic_recall_top_k: int = 5
+    observer_model: str | None = None
+    observer_message_tokens: int = 30_000
+    reflector_observation_tokens: int = 40_000
+    extractor_model: str | None = None
+    title_model: str | None = None
+    log_level: str = "INFO"
+    log_file: str | None = None
+    """Where the function's log is, on one machine."""
+    sweep_patience: timedelta = timedelta(seconds=60)
+    """Between two looks at a run before it gets a successor (DescribeExecution is eventually
+    consistent)."""
+    max_history: int = 20_000
+    """Events of an execution's history after which a successor goes on. Step Functions takes 25,000; what
+    40 waiting calls and the end of a run spend must fit in between."""
+    run_retention: timedelta = timedelta(days=30)
+    """How long the records of a finished run live in the journal (docs/behaviour.md#run-retention)."""
+    node_memory_days: int | None = None
+    """Days without a write after which a node's memory counts as empty; None: never."""
+    thread_retention: timedelta | None = None
+    """Without activity for so long, a thread is deleted; None: never."""
+    entry_retention: timedelta | None = None
+    """Entries of episodic memory are deleted so long after the turn that taught them; None: never."""
+    access: Access = Access()
+    daily_tokens: int | None = None
+    """Tokens of a user and day (UTC) after which none of their runs begins; None: no limit."""
+    docs: bool = True
+    """Whether `/docs` is there, for everybody."""
+    max_user_waits: int = 10
+    """Requests of one user that wait at once; more are answered at once."""
+    max_waits: int = 60
+    """The same of all users: fewer than `api` has environments."""
+    daily_cost_usd: Decimal | None = None
+    """The same for what models cost, as far as their prices are known."""

@@ -1,0 +1,1 @@
+"""What memory reads and writes."""

@@ -1,0 +1,188 @@
+"""What a turn reads from the thread's store, and what it writes there."""
+
+from typing import Any
+
+from layover.values.base import Json, Time, Value
+from layover.values.memory.compaction import Compacted, CompactionQuery
+from layover.values.memory.entry import EntryQuery, FoundEntries, NewEntry
+from layover.values.memory.note import Note, NoteKey
+from layover.values.message import Message
+from layover.values.runs.run import RunMeta
+from layover.values.runs.usage import Usage
+from layover.values.thread import ThreadHead
+
+
+class LoggedAttempt(Value):
+    """One line of a thread's iteration log; `attempt` counts from 1 within its task, without gaps."""
+
+    task: str
+    attempt: int = 0
+    action: str
+    result: str | None = None
+    error: str | None = None
+    diagnosis: str | None = None
+    fix_applied: str | None = None
+    run_id: str | None = None
+    created_at: Time
+
+
+class ThreadState(Value):
+    """Session memory and the plan of a thread. Version 0: neither is stored."""
+
+    session: Json = None
+    session_said: dict[str, Time] = {}
+    """Field of the session -> when the newest turn was said that changed it."""
+    plan: Json = None
+    version: int = 0
+    attempts: tuple[LoggedAttempt, ...] = ()
+    """The newest of the iteration log, oldest first."""
+
+
+class IndexedText(Value):
+    """A message as semantic recall will find it. `text`: what its words are taken from, the date in
+    words and the speaker included. `vector` None: by words alone."""
+
+    thread_id: str
+    message_id: str
+    agent: str
+    text: str
+    speaker: str | None = None
+    vector: tuple[float, ...] | None = None
+    model: str | None = None
+    """Label of the embedder that made `vector`."""
+
+
+class RecallQuery(Value):
+    """What semantic recall looks for. `vector` None: by words alone. `thread_id` None: all threads of
+    the user and this agent."""
+
+    agent: str
+    text: str
+    vector: tuple[float, ...] | None = None
+    model: str | None = None
+    """Label of the embedder that made `vector`; rows of another one are found by words."""
+    top_k: int = 5
+    before: int = 2
+    after: int = 1
+    thread_id: str | None = None
+    now: Time
+    """For the recency term."""
+    whole_path: bool = False
+    """In a turn: the window is searched, too. Who asks so knows which of its messages are shown."""
+    most_rows: int | None = None
+    """Of the scope that are searched, the newest. None: the product's number (`memory.ranking`)."""
+    whole_rows: int | None = None
+    """A scope of more rows is ranked by its candidates alone. None: the product's number."""
+
+
+class Recalled(Value):
+    """A message that recall found, or one that stands beside a match, for readability."""
+
+    message: Message
+    match: bool
+    score: float | None = None
+    text_score: float | None = None
+    vector_score: float | None = None
+    place: int = 0
+    """In the scope, in the order of the conversation: neighbours of a thread follow each other."""
+
+
+class StepUsage(Value):
+    """Usage of one model call; `step` is its journal key, or the task of background work."""
+
+    step: str
+    agent: str
+    model: str
+    usage: Usage
+    at: Time
+
+
+class TurnQuery(Value):
+    """Everything that a turn needs from the database: one round trip.
+
+    The input is written first of all (an upsert: a repeated turn changes nothing), and with it the
+    thread's row, made from its head."""
+
+    head: ThreadHead
+    run_id: str
+    input: Message
+    window: int
+    """At least so many messages before the input are read, if there are any
+    (docs/behaviour.md#prompt-window)."""
+    pinned_depth: int | None = None
+    """Where the run's window began at its first step; None at the first step."""
+    max_messages: int | None = None
+    """With a token buffer: so many messages at most, whatever `window` says."""
+    notes: tuple[NoteKey, ...] = ()
+    thread_state: bool = False
+    recall: RecallQuery | None = None
+    entries: EntryQuery | None = None
+    usage: tuple[StepUsage, ...] = ()
+    """Of background work that was done to ask this; stored with the input."""
+    compaction: CompactionQuery | None = None
+    """With a compaction mode: the history is everything after the branch's last compacted message,
+    and `window` says nothing."""
+    pinned: tuple[str, ...] = ()
+    """Ids of messages that the run's prompt shows since its first step; is each still there?"""
+
+
+class TurnContext(Value):
+    """`history`: the branch before the input, oldest first, from the window's start on."""
+
+    history: tuple[Message, ...] = ()
+    window_depth: int = 0
+    """Depth (messages from the root) at which the window begins; the run pins it."""
+    notes: tuple[Note, ...] = ()
+    state: ThreadState = ThreadState()
+    recalled: tuple[Recalled, ...] = ()
+    """In the order of the conversation, without what the window shows, only from the branch's path."""
+    recall_cut: bool = False
+    """The scope has more texts than were searched."""
+    entries: FoundEntries = FoundEntries()
+    compacted: Compacted | None = None
+    """With a compaction mode; `window_depth` is the depth behind its last message."""
+    gone: tuple[str, ...] = ()
+    """Of `TurnQuery.pinned`: what was deleted meanwhile."""
+
+
+class TurnRecord(Value):
+    """What a run leaves in the database: one round trip. Every part is an upsert."""
+
+    head: ThreadHead
+    run: RunMeta
+    input: Message
+    response: tuple[Message, ...]
+    usage: tuple[StepUsage, ...] = ()
+    snapshot: dict[str, Any] | None = None
+    """The run's final tree, when it is over."""
+
+
+class Extraction(Value):
+    """The results of one run's extraction; recorded once, however often it is tried."""
+
+    run_id: str
+    thread_id: str
+    title: str | None = None
+    token_counts: dict[str, int] = {}
+    """Message id -> tokens."""
+    at: Time | None = None
+    """When it was learned; needed for `profile` and `session`."""
+    said_at: Time | None = None
+    """When the turn was said; None: as `at`. Threads are free before their runs are extracted: what was
+    said first may be learned last."""
+    profile: dict[str, Json] | None = None
+    """Fields of `agent`'s profile to set; a field that is None goes. One that a later turn has set stays
+    as it is, and all do where the owner put or deleted the profile later."""
+    agent: str | None = None
+    session: Json = None
+    """The session memory as it is from now on."""
+    session_said: dict[str, Time] = {}
+    """Goes with `session`."""
+    state_version: int | None = None
+    """Of the ThreadState that `session` was made from."""
+    entries: tuple[NewEntry, ...] = ()
+    """All of `agent` and of this run and thread, with hashes of their own."""
+    entries_version: int | None = None
+    """Of the SimilarEntries that `entries` were compared with; None: with none."""
+    usage: tuple[StepUsage, ...] = ()
+    """Of the background work that found all this."""

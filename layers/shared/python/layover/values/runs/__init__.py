@@ -1,0 +1,1 @@
+"""Runs: their records, events, decisions and usage."""

@@ -1,0 +1,59 @@
+"""What is kept of decisions when runs and threads are gone: no word of a conversation but the reason."""
+
+import hashlib
+from typing import Self
+
+from layover.values.base import Json, Time, Value, compact_json
+from layover.values.runs.decision import Decision, DecisionKind, Via
+from layover.values.runs.run import CallRecord, RunMeta
+
+
+class AuditRow(Value):
+    """One vote or decision. `settled`: the call waits no longer."""
+
+    run_id: str
+    thread_id: str
+    agent: str
+    owner: str
+    tool_call_id: str
+    tool_name: str
+    decision: DecisionKind
+    settled: bool
+    decided_by: str
+    """The sub of who asked, `callback` or `system`."""
+    on_behalf_of: str | None
+    reason: str | None
+    via: Via
+    args_sha256: str
+    """Of the arguments that were decided about (an approver's own, where they changed them), as JSON in
+    UTF-8 with sorted keys and without blanks."""
+    requested_at: Time
+    decided_at: Time
+
+    @classmethod
+    def of(
+        cls, run: RunMeta, call: CallRecord, decision: Decision, *, settled: bool = True
+    ) -> Self:
+        """The row of a decision about a call that waits."""
+        requested_at = call.suspension.requested_at if call.suspension else decision.at
+        return cls(
+            run_id=run.id,
+            thread_id=run.thread_id,
+            agent=run.agent,
+            owner=run.owner,
+            tool_call_id=call.tool_call_id,
+            tool_name=call.tool_name,
+            decision=decision.kind,
+            settled=settled,
+            decided_by=decision.decided_by,
+            on_behalf_of=decision.on_behalf_of,
+            reason=decision.reason,
+            via=decision.via,
+            args_sha256=_digest(call.args if decision.args is None else decision.args),
+            requested_at=requested_at,
+            decided_at=decision.at,
+        )
+
+
+def _digest(args: Json) -> str:
+    return hashlib.sha256(compact_json(args).encode("utf-8", "replace")).hexdigest()

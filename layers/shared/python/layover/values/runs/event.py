@@ -1,0 +1,237 @@
+"""Events of a run (docs/reference/http-api.md#events). A draft has no `seq` and no `run_id`: the
+journal's order gives them."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, TypeAdapter
+
+from layover.values.base import Json, Time, Value
+from layover.values.message import Message
+from layover.values.runs.run import (
+    CallRecord,
+    Decision,
+    DecisionKind,
+    ErrorInfo,
+    FinishReason,
+    Pending,
+    Status,
+    Via,
+)
+from layover.values.runs.usage import Usage
+
+
+class BaseEvent(Value):
+    """`seq` counts from 1 without gaps in a run."""
+
+    seq: int = 0
+    run_id: str = ""
+    at: Time
+
+
+class AgentStart(BaseEvent):
+    """The run begins; never repeated."""
+
+    type: Literal["agent-start"] = "agent-start"
+
+
+class TurnStart(BaseEvent):
+    """A step begins, or begins again after a crash or a broken stream: drop what its deltas said."""
+
+    type: Literal["turn-start"] = "turn-start"
+    step: int
+
+
+class TextDelta(BaseEvent):
+    """More text of the answer."""
+
+    type: Literal["text-delta"] = "text-delta"
+    step: int
+    text: str
+
+
+class ReasoningDelta(BaseEvent):
+    """More of what the model thinks."""
+
+    type: Literal["reasoning-delta"] = "reasoning-delta"
+    step: int
+    text: str
+
+
+class ToolCallDelta(BaseEvent):
+    """More of a call's arguments (a piece of JSON text)."""
+
+    type: Literal["tool-call-delta"] = "tool-call-delta"
+    step: int
+    tool_call_id: str
+    tool_name: str
+    args_delta: str
+
+
+class MessageEvent(BaseEvent):
+    """A finished message of the run."""
+
+    type: Literal["message"] = "message"
+    message: Message
+
+
+class ToolExecutionStart(BaseEvent):
+    """A call begins to run."""
+
+    type: Literal["tool-execution-start"] = "tool-execution-start"
+    tool_call_id: str
+    tool_name: str
+    args: Json
+
+
+class ToolExecutionEnd(BaseEvent):
+    """A call is settled."""
+
+    type: Literal["tool-execution-end"] = "tool-execution-end"
+    tool_call_id: str
+    tool_name: str
+    result: Json
+    is_error: bool
+
+    @classmethod
+    def of(cls, call: CallRecord, at: datetime) -> Self:
+        """The end of a call that is settled."""
+        return cls(
+            at=at,
+            tool_call_id=call.tool_call_id,
+            tool_name=call.tool_name,
+            result=call.result,
+            is_error=call.is_error,
+        )
+
+
+class DataEvent(BaseEvent):
+    """From `ctx.emit` of a running tool."""
+
+    type: Literal["data"] = "data"
+    tool_call_id: str
+    data: Json
+
+
+class ToolCallSuspended(BaseEvent, Pending):
+    """A call waits for a person."""
+
+    type: Literal["tool-call-suspended"] = "tool-call-suspended"
+
+
+class ToolCallDecided(BaseEvent):
+    """A waiting call was decided."""
+
+    type: Literal["tool-call-decided"] = "tool-call-decided"
+    tool_call_id: str
+    decision: DecisionKind
+    decided_by: str
+    on_behalf_of: str | None = None
+    reason: str | None = None
+    via: Via = Via.API
+
+    @classmethod
+    def of(cls, call: CallRecord, decision: Decision) -> Self:
+        """The event of a decision about a call."""
+        return cls(
+            at=decision.at,
+            tool_call_id=call.tool_call_id,
+            decision=decision.kind,
+            decided_by=decision.decided_by,
+            on_behalf_of=decision.on_behalf_of,
+            reason=decision.reason,
+            via=decision.via,
+        )
+
+
+class ToolCallApproval(BaseEvent):
+    """Somebody approved a call that takes more approvals."""
+
+    type: Literal["tool-call-approval"] = "tool-call-approval"
+    tool_call_id: str
+    by: str
+
+
+class TurnEnd(BaseEvent):
+    """A step is complete."""
+
+    type: Literal["turn-end"] = "turn-end"
+    step: int
+    message: Message
+    tool_results: tuple[Message, ...]
+
+
+class Finish(BaseEvent):
+    """The run is over; exactly one."""
+
+    type: Literal["finish"] = "finish"
+    status: Status
+    finish_reason: FinishReason
+    usage: Usage
+    model: str | None
+    output: Json
+
+
+class ErrorEvent(BaseEvent):
+    """Just before the `finish` of a failed run."""
+
+    type: Literal["error"] = "error"
+    error: ErrorInfo
+
+
+class AgentEnd(BaseEvent):
+    """After `finish` on success: the response messages."""
+
+    type: Literal["agent-end"] = "agent-end"
+    messages: tuple[Message, ...]
+
+
+Event = Annotated[
+    AgentStart
+    | TurnStart
+    | TextDelta
+    | ReasoningDelta
+    | ToolCallDelta
+    | MessageEvent
+    | ToolExecutionStart
+    | ToolExecutionEnd
+    | DataEvent
+    | ToolCallSuspended
+    | ToolCallApproval
+    | ToolCallDecided
+    | TurnEnd
+    | Finish
+    | ErrorEvent
+    | AgentEnd,
+    Field(discriminator="type"),
+]
+"""Any event."""
+
+_LIST: TypeAdapter[list[Event]] = TypeAdapter(list[Event], config={"defer_build": True})
+_UNNUMBERED = {"__all__": {"seq", "run_id"}}
+
+
+class EventPage(Value):
+    """`done` once no event can follow."""
+
+    items: tuple[Event, ...]
+    last_seq: int
+    done: bool
+
+
+def dump_events(drafts: list[Event]) -> str:
+    """JSON of a batch as it is stored: without numbers, the batch's key has the first."""
+    return _LIST.dump_json(drafts, exclude=_UNNUMBERED).decode()
+
+
+def load_events(text: str, run_id: str, first_seq: int) -> list[Event]:
+    """The inverse of `dump_events`: event i of a batch has `first_seq + i`."""
+    return [
+        e.model_copy(update={"seq": first_seq + i, "run_id": run_id})
+        for i, e in enumerate(_LIST.validate_json(text))
+    ]
+
+
+def shown(event: Event) -> dict[str, Any]:
+    """The event as the API and the socket send it."""
+    return event.model_dump(mode="json")

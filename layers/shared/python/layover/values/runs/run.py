@@ -1,0 +1,383 @@
+"""A run and what it is made of: the records of the journal (docs/journal.md) and their public view."""
+
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from pydantic import Field
+
+from layover.values.base import Json, Time, Value
+from layover.values.memory.note import Note
+from layover.values.message import Message
+from layover.values.runs.decision import ApprovalRule, PendingApproval, Vote
+from layover.values.runs.decision import Decision as Decision
+from layover.values.runs.decision import DecisionKind as DecisionKind
+from layover.values.runs.decision import Via as Via
+from layover.values.runs.usage import Usage
+
+MAX_ATTEMPTS = 5
+"""Attempts since the last journaled step (docs/behaviour.md#attempts)."""
+TURN_EVENTS = 70
+"""Most events that a turn adds to its execution's history, with all its retries and a compaction."""
+MAX_WINDOW = 40
+"""Calls that run or wait at once (an inline Map starts 40 branches)."""
+BUDGET_TOOL = "layover.budget"
+"""`tool_name` of the call that asks a person to extend a run's limits."""
+MAX_QUEUE = 100
+"""Runs that wait for one thread."""
+CANCELLED_TOOLS_HAVE = timedelta(seconds=1.5)
+"""What a cancel leaves running tools, counted from the request: with the end itself less than 2 s."""
+INTERRUPTED_TOOLS_HAVE = timedelta(seconds=2)
+"""The same where another run takes the thread over (docs/behaviour.md#busy-threads): nobody waits for an
+answer then."""
+
+
+class Status(StrEnum):
+    """`suspended` is derived on reading: running, and at least one call waits undecided."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUSPENDED = "suspended"
+    SUCCESS = "success"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def over(self) -> bool:
+        """Nothing can follow."""
+        return self in (Status.SUCCESS, Status.FAILED, Status.CANCELLED)
+
+
+class FinishReason(StrEnum):
+    """Why a run is over."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    CONTENT_FILTER = "content-filter"
+    MAX_ITERATIONS = "max-iterations"
+    ERROR = "error"
+    CANCELLED = "cancelled"
+
+
+class OnBusy(StrEnum):
+    """What to do with a run whose thread has an active one."""
+
+    REJECT = "reject"
+    ENQUEUE = "enqueue"
+    INTERRUPT = "interrupt"
+
+
+class ErrorInfo(Value):
+    """Why a run failed, for its owner."""
+
+    type: str
+    message: str
+
+
+class SuspensionKind(StrEnum):
+    """What a call waits for."""
+
+    APPROVAL = "approval"
+    INPUT = "input"
+
+
+class Suspension(Value):
+    """What a waiting call shows and what it accepts."""
+
+    kind: SuspensionKind
+    payload: Json
+    resume_schema: dict[str, Any]
+    requested_at: Time
+    expires_at: Time | None = None
+    approval: ApprovalRule | None = None
+    """Who may decide; None: the run's owner."""
+
+
+class CallState(StrEnum):
+    """`planned` has no record yet. A decided call is `waiting` with a decision until Resume opens it."""
+
+    PLANNED = "planned"
+    OPEN = "open"
+    WAITING = "waiting"
+    SETTLED = "settled"
+
+
+class CallRecord(Value):
+    """One tool call of a step, as journaled."""
+
+    key: str
+    """Its sort key in the run's partition (`layover.keys.call_key`)."""
+    run_id: str
+    tool_call_id: str
+    tool_name: str
+    args: Json
+    state: CallState = CallState.PLANNED
+    opener: str | None = None
+    attempt: int = 0
+    """Counts suspensions from 1; 0 before the first."""
+    suspension: Suspension | None = None
+    token: str | None = None
+    unpublished: bool = False
+    """Nobody was told of this token: EventBridge was away."""
+    decision: Decision | None = None
+    votes: tuple[Vote, ...] = ()
+    """Of persons who approved this attempt, the newest of each."""
+    voted: int = 0
+    """How often one did: who knows this number knows them all."""
+    past: tuple[dict[str, Any], ...] = ()
+    """Earlier attempts' decisions, for audit."""
+    result: Json = None
+    model_output: str | None = None
+    is_error: bool = False
+    custom: Message | None = None
+    """The `to_message` message of this call, if it made one."""
+    settled_at: Time | None = None
+
+    @property
+    def undecided(self) -> bool:
+        """Waits for a decision that has not come."""
+        return self.state is CallState.WAITING and self.decision is None
+
+    @property
+    def approval(self) -> PendingApproval | None:
+        """Who may decide it, and who has approved."""
+        rule = self.suspension.approval if self.suspension else None
+        return PendingApproval(**rule.model_dump(), given=self.votes) if rule else None
+
+
+class ToolMessageSlot(Value):
+    """Id and time of a future tool message, fixed when its step is journaled
+    (docs/behaviour.md#message-times)."""
+
+    tool_call_id: str
+    message_id: str
+    created_at: Time
+
+
+class Pinned(Value):
+    """A piece of a run's prompt as it was first shown. Its source may be deleted meanwhile: then it is
+    left out. `id`: of the message or the entry."""
+
+    id: str
+    text: str
+
+
+class ContextBase(Value):
+    """What a run pinned at its first step; a resume or a retry renders from it, less what was deleted
+    meanwhile (docs/behaviour.md#pinned-context)."""
+
+    as_of: Time
+    window_depth: int = 0
+    """Depth of the first history message in the prompt."""
+    generation: int | None = None
+    """Of the compaction; None: none. Moves only where the run's own compaction switches in."""
+    through: str | None = None
+    """The last message that the compaction stands for."""
+    notes: tuple[Note, ...] = ()
+    """Profile and working memory, as they were read."""
+    volatile: str | None = None
+    """Session memory and plan, as they were."""
+    recalled: tuple[Pinned, ...] = ()
+    """Recalled messages, a line each."""
+    entries: tuple[Pinned, ...] = ()
+    """Entries of episodic memory, a line each."""
+
+
+class StepRecord(Value):
+    """One model call, as journaled."""
+
+    key: str
+    index: int
+    message: Message
+    usage: Usage
+    model: str
+    finish_reason: str
+    slots: tuple[ToolMessageSlot, ...] = ()
+    estimated_tokens: int = 0
+    """Of its prompt, by our estimate; `usage.input_tokens` is the provider's own count of it."""
+    estimated: Usage | None = None
+    """Where the provider reported no usage: ours."""
+    base: ContextBase | None = None
+    """What the run pinned: with its first step, and again where a compaction switched in."""
+    correction: str | None = None
+    """What the model is told before it is asked once more (a reply that fits no schema)."""
+    asked_through: str | None = None
+    """The last message of the slices that were to be observed ahead by then."""
+
+    @property
+    def counts_as(self) -> Usage:
+        """What limits count."""
+        return self.estimated or self.usage
+
+
+class RunMeta(Value):
+    """The facts of a run (`RUN#id / META`)."""
+
+    id: str
+    owner: str
+    thread_id: str
+    agent: str
+    status: Status
+    """As stored: queued, running or over. Readers use `shown_status`."""
+    input: Message
+    parent_given: bool = False
+    """The caller named the input's parent; otherwise it follows the thread's newest leaf."""
+    thread_given: bool = True
+    """The caller named the thread; otherwise it was made for this run: its tools are in none."""
+    stream: bool = False
+    max_iterations: int | None = None
+    created_at: Time
+    updated_at: Time
+    epoch: int = 0
+    attempts: int = 0
+    n: int = 1
+    execution: str | None = None
+    cancel: bool = False
+    waiting: frozenset[str] = frozenset()
+    """Keys of the calls that wait undecided."""
+    step_ended: int = 0
+    """The last step whose `turn-end` is in the event log."""
+    finish_reason: FinishReason | None = None
+    output: Json = None
+    error: ErrorInfo | None = None
+    usage: Usage = Usage()
+    model: str | None = None
+    saved: bool = True
+    """False while the outcome is over but not in Postgres (docs/behaviour.md#unsaved-runs)."""
+    decided: frozenset[str] = frozenset()
+    """Keys of the calls that are decided and not yet settled."""
+    history: int = 0
+    """Most events that the present execution may have spent of its history."""
+    pointed: bool = False
+    """Whether approvers who do not own it find it by its id."""
+    redriven_at: Time | None = None
+    """When an operator last started an execution by hand."""
+    lost_at: Time | None = None
+    """When the sweeper first found no execution that drives the run."""
+    compacted_for: int = 0
+    """The step before which the run last waited for its compaction."""
+    compacted_before: int = 0
+    """And the one before which it waited before that."""
+    sockets: frozenset[str] = frozenset()
+    """Connections that follow the run."""
+    subscribed: int = 0
+    """How often one began to: a writer that knows this number knows them all."""
+
+    @property
+    def shown_status(self) -> Status:
+        """The status that callers see."""
+        if self.status is Status.RUNNING and self.waiting:
+            return Status.SUSPENDED
+        return self.status
+
+
+class RunSnapshot(Value):
+    """A run with its journal: everything that was journaled, in order."""
+
+    meta: RunMeta
+    steps: tuple[StepRecord, ...] = ()
+    calls: tuple[CallRecord, ...] = ()
+
+    @property
+    def at_work(self) -> bool:
+        """Whether somebody makes one of its calls, or died while making it."""
+        return any(call.state is CallState.OPEN for call in self.calls)
+
+    def call(self, key: str) -> CallRecord | None:
+        """The record of a call, or None if it was only planned."""
+        return next((c for c in self.calls if c.key == key), None)
+
+
+class Outcome(Value):
+    """How a run ended."""
+
+    status: Status
+    finish_reason: FinishReason
+    output: Json = None
+    error: ErrorInfo | None = None
+    usage: Usage = Usage()
+    model: str | None = None
+    leaf_id: str
+    """The thread's newest message after the run."""
+    last_created_at: datetime
+    saved: bool = True
+
+
+class Pending(Value):
+    """A call that waits for a person."""
+
+    tool_call_id: str
+    tool_name: str
+    args: Json
+    kind: SuspensionKind
+    payload: Json
+    resume_schema: dict[str, Any]
+    attempt: int
+    agent_path: tuple[str, ...]
+    requested_at: Time
+    expires_at: Time | None = None
+    approval: PendingApproval | None = Field(
+        default=None,
+        exclude_if=lambda value: value is None,
+        description="Who may decide, where that is not the run's owner alone, and who has approved so far.",
+    )
+
+
+class ApproverItem(Pending):
+    """A Pending in the list of those who may decide it, over all users."""
+
+    run_id: str
+    agent: str
+    owner: str
+
+
+class OpenApproval(Pending):
+    """A Pending in the list over all of a user's runs."""
+
+    run_id: str
+    thread_id: str
+    agent: str
+
+
+class UnexecutedCall(Value):
+    """A call that stays planned while a sibling waits."""
+
+    tool_call_id: str
+    tool_name: str
+    args: Json
+
+
+class RunGlimpse(Value):
+    """A run as those see it who may decide one of its calls."""
+
+    id: str
+    status: Status
+
+
+class Run(Value):
+    """A run as its owner sees it."""
+
+    id: str
+    thread_id: str
+    agent: str
+    status: Status
+    finish_reason: FinishReason | None = None
+    text: str = ""
+    output: Json = None
+    messages: tuple[Message, ...] = ()
+    pending: tuple[Pending, ...] = ()
+    unexecuted: tuple[UnexecutedCall, ...] = ()
+    usage: Usage = Usage()
+    model: str | None = None
+    error: ErrorInfo | None = None
+    input: Message
+    children: tuple["Run", ...] = ()
+    created_at: Time
+    updated_at: Time
+    truncated: bool = Field(
+        default=False,
+        exclude_if=lambda value: not value,
+        description="There, and true, only where the run does not fit into one answer (6 MB): its long "
+        "results, arguments and payloads are cut to `{_truncated, head, tail, original_chars, url}`, and "
+        "where that is not enough its oldest messages are left out. The thread's messages have all of it.",
+    )
