@@ -54,11 +54,11 @@ BY_SERVICE = {
 NOT_SEEN = {
     # An object that is not there is a 404 with this permission and a 403 without it: nobody lists.
     "s3:ListBucket bucket": {"turn", "resume", "settle", "sockets", "extract", "compact"},
-    # What a socket has not taken a second after the work (tests/unit/services/test_push.py).
+    # What a socket has not taken a second after the work (tests/unit/sockets/test_delivery.py).
     "lambda:InvokeFunction function:sockets": {
         *("api", "turn", "resume", "settle", "sweep", "sockets")
     },
-    # A decision that comes between the suspension and its token (tests/unit/engine/test_task_tokens.py),
+    # A decision that comes between the suspension and its token (tests/unit/approvals/test_task_tokens.py),
     # and a run that is given up while one of its calls waits.
     "states:SendTaskSuccess machine": {"resume", "settle"},
     # Who first finds a socket gone, or sends it a run's last event, forgets the line. Often that is API

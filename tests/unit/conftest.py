@@ -1,4 +1,4 @@
-"""Fixtures of the services' tests."""
+"""Fixtures of all unit tests."""
 
 import pytest
 
