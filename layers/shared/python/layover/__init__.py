@@ -91,7 +91,7 @@ _HOME = {
         "RunFailed",
         "ThreadBusy",
     ),
-    "values.event": ("Event",),
+    "values.runs.event": ("Event",),
     "values.message": (
         "DataPart",
         "FilePart",
@@ -103,9 +103,9 @@ _HOME = {
         "ToolResultPart",
     ),
     "values.prompt": ("Embedded",),
-    "values.run": ("ErrorInfo", "FinishReason", "Pending", "Run", "Status"),
+    "values.runs.run": ("ErrorInfo", "FinishReason", "Pending", "Run", "Status"),
     "values.thread": ("Thread",),
-    "values.usage": ("Usage",),
+    "values.runs.usage": ("Usage",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 

@@ -61,7 +61,7 @@ def dev(
 ) -> None:
     """Run the whole system on this machine until it is interrupted."""
     timeouts = dict(parse_timeout(text) for text in timeout or [])
-    runner, settings = _local("runner"), _local("settings")
+    runner, settings = _load("local.runner"), _load("local.settings")
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     chosen = settings.Settings(port=port, agents=agents, data=data, timeouts=timeouts)
     unknown = timeouts.keys() - set(chosen.function_names())
@@ -73,7 +73,7 @@ def dev(
 @app.command()
 def demo() -> None:
     """Drive one conversation through a system of its own and print the transcript."""
-    run: Callable[[], int] = _local("demo").main
+    run: Callable[[], int] = _load("cli.demo").main
     raise typer.Exit(run())
 
 
@@ -95,8 +95,8 @@ def redrive(
     if user and token:
         raise typer.BadParameter("say who asks: either --user NAME or --token TOKEN")
     operator = f"{user};scopes=operate" if user else ""
-    who = partial(_local("tokens").caller, url, operator, token, _tokens())
-    raise typer.Exit(_local("client").redrive(who, run_id, owner))
+    who = partial(_load("cli.tokens").caller, url, operator, token, _tokens())
+    raise typer.Exit(_load("cli.client").redrive(who, run_id, owner))
 
 
 @app.command()
@@ -105,7 +105,7 @@ def login(
     port: Annotated[int, typer.Option(help="Where the browser comes back to.")] = 8976,
 ) -> None:
     """Sign in to a deployment with a browser; later commands use its newest sign-in."""
-    raise typer.Exit(_local("login").login(url, _tokens(), port))
+    raise typer.Exit(_load("cli.login").login(url, _tokens(), port))
 
 
 @app.command()
@@ -114,7 +114,7 @@ def mfa(
     port: Annotated[int, typer.Option(help="Where the browser comes back to.")] = 8976,
 ) -> None:
     """Add an authenticator app to your user of a deployment as a second factor."""
-    raise typer.Exit(_local("second_factor").enroll(url, port))
+    raise typer.Exit(_load("cli.second_factor").enroll(url, port))
 
 
 user = typer.Typer(help="Users of a deployment.", no_args_is_help=True)
@@ -127,7 +127,7 @@ def add_user(
     stage: Annotated[str, typer.Option(help="Which deployment of the AWS account.")] = "dev",
 ) -> None:
     """Make a user of the deployment's Cognito pool; needs AWS credentials of its operator."""
-    raise typer.Exit(_local("users").add(email, stage))
+    raise typer.Exit(_load("cli.users").add(email, stage))
 
 
 @app.command()
@@ -138,11 +138,11 @@ def doctor(
     run: Annotated[bool, typer.Option(help="Ask an agent, which costs some tokens.")] = True,
 ) -> None:
     """Check a deployment from end to end: a line for each thing that has to work."""
-    raise typer.Exit(_local("doctor").main(url, user, _tokens(), agent, run=run))
+    raise typer.Exit(_load("cli.doctor").main(url, user, _tokens(), agent, run=run))
 
 
 def _tokens() -> Any:
-    return _local("tokens").TokenFile(Path(typer.get_app_dir("layover")))
+    return _load("cli.tokens").TokenFile(Path(typer.get_app_dir("layover")))
 
 
 @app.command()
@@ -179,7 +179,7 @@ def bench_recall(
     """How well semantic recall finds what answers a question, through the product's own stores."""
     from layover.errors import ConfigurationError
 
-    service = _local("bench_recall")
+    service = _load("cli.bench_recall")
     try:
         lines: list[str] = service.main(file)
     except (service.BenchFailed, ConfigurationError) as error:
@@ -188,9 +188,9 @@ def bench_recall(
         print(line)
 
 
-def _local(name: str) -> Any:
+def _load(name: str) -> Any:
     try:
-        return importlib.import_module(f"layover.local.{name}")
+        return importlib.import_module(f"layover.{name}")
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("layover"):
             raise
