@@ -39,8 +39,13 @@ def test_no_rule_is_broken_silently(stack: Synthesized) -> None:
     assert "WARNING" not in stack.said
 
 
-def test_cfn_lint_has_nothing_to_say(stack: Synthesized) -> None:
-    assert stack.linted() == []
+def test_cfn_lint_has_nothing_to_say(vpc: Synthesized) -> None:
+    assert vpc.linted() == []
+
+
+@pytest.mark.form
+def test_cfn_lint_has_nothing_to_say_of_the_defaults(plain: Synthesized) -> None:
+    assert plain.linted() == []
 
 
 def test_nothing_in_the_template_is_a_secret(stack: Synthesized) -> None:

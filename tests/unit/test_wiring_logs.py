@@ -11,6 +11,7 @@ import pytest
 from layover import logs
 from layover.adapters.inmemory.model import say
 from support.worlds.runs import Ledger
+from unit.test_house import HEAVY
 
 ROOT = Path(__file__).parents[2]
 LAYER = ROOT / "layers" / "shared" / "python"
@@ -113,16 +114,19 @@ def test_what_is_known_first_stays() -> None:
 
 
 @pytest.mark.parametrize("name", HANDLERS)
-def test_every_function_writes_its_lines_so(name: str) -> None:
+def test_every_function_starts_without_heavy_imports_and_writes_its_lines_so(name: str) -> None:
+    """What is heavy is imported where it is used: a cold start pays for nothing else."""
     code = (
-        f"import logging, types, {name}.handler as h\n"
+        f"import logging, sys, types, {name}.handler as h\n"
+        "print(*sys.modules)\n"
         "try:\n"
         "    h.handler({'run_id': 7, 'RequestType': 'Delete'}, types.SimpleNamespace())\n"
         "except Exception:\n"
         "    pass\n"
         "logging.getLogger('layover').info('after')\n"
     )
-    *_, last = printed(code)
+    modules, *_, last = printed(code)
+    assert [module for module in HEAVY if module in modules.split()] == []
     assert json.loads(last)["message"] == "after"
 
 
