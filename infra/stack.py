@@ -7,13 +7,13 @@ from infra.constructs.api import HttpApi
 from infra.constructs.bucket import Bucket
 from infra.constructs.database import VpcDatabase
 from infra.constructs.events import Bus, Sweeper
-from infra.constructs.functions import MIGRATE, Functions, World, function_arn
+from infra.constructs.functions import MIGRATE, Deployment, Functions, function_arn
 from infra.constructs.identity import Identity, UserPool, own_provider
 from infra.constructs.journal import Journal
 from infra.constructs.layer import Layer
 from infra.constructs.migrate import Migration
 from infra.constructs.network import Network
-from infra.constructs.observability import Observability, Watched
+from infra.constructs.observability import Observability, WatchedFunction
 from infra.constructs.permissions import Resources
 from infra.constructs.sockets import SocketApi
 from infra.constructs.workflow import Workflow, execution_arn, machine_arn
@@ -55,8 +55,8 @@ class LayoverStack(Stack):
             return own_provider(self.settings)
         return UserPool(self, "Identity", self.settings, [f"{self.api.url}/"]).identity
 
-    def _world(self) -> World:
-        return World(
+    def _world(self) -> Deployment:
+        return Deployment(
             table=self.journal.table.table_name,
             bucket=self.bucket.bucket.bucket_name,
             bus=self.bus.bus.event_bus_name,
@@ -78,7 +78,7 @@ class LayoverStack(Stack):
         )
 
     def _observe(self) -> None:
-        watched = Watched(
+        watched = WatchedFunction(
             functions=self.functions.by_name,
             machine=self.workflow.machine,
             table=self.journal.table,

@@ -153,7 +153,7 @@ def answer_events(call: Call, page: EventPage) -> Response[str]:
     return _answer(page, call.takes_gzip)
 
 
-class Room:
+class ResponseBudget:
     """What is left of an answer that takes one run after the other, the first one in any case."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from api.call import (
     Call,
     Cursor,
     Limit,
-    Room,
+    ResponseBudget,
     Wait,
     answer_events,
     answer_page,
@@ -73,7 +73,7 @@ def post_run(
 def list_runs(thread_id: str, limit: Limit = 20, cursor: Cursor = None) -> Response[str]:
     call = call_of(router)
     return answer_page(
-        call, lambda n: call.do(runs.list_runs, thread_id, n, cursor, Room().takes), limit
+        call, lambda n: call.do(runs.list_runs, thread_id, n, cursor, ResponseBudget().takes), limit
     )
 
 

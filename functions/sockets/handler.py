@@ -4,7 +4,7 @@ from typing import Any
 
 from layover import wiring
 from layover.sockets.subscriptions import push
-from layover.values.socket import Line
+from layover.values.socket import Subscription
 from sockets.routes import answer
 
 
@@ -13,7 +13,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """API Gateway's `$connect`, `$disconnect` and `$default` -> `{statusCode}`; or
     `{v, op: push, owner, run_id, connection_id}` -> `{}`."""
     if event.get("op") == "push":
-        line = Line(event["owner"], event["run_id"], event["connection_id"])
+        line = Subscription(event["owner"], event["run_id"], event["connection_id"])
         wiring.run(push(wiring.runtime(), line))
         return {}
     return {"statusCode": wiring.run(answer(wiring.runtime(), event))}

@@ -50,7 +50,7 @@ def function_arn(scope: Construct, settings: Settings, name: str) -> str:
 
 
 @dataclass(frozen=True)
-class World:
+class Deployment:
     """What functions are given: names, where Postgres is, and the subnets."""
 
     table: str
@@ -68,7 +68,7 @@ class Functions(Construct):
     """Every function of the settings, by its name: `functions["turn"]`."""
 
     def __init__(
-        self, scope: Construct, id: str, settings: Settings, layer: Layer, world: World
+        self, scope: Construct, id: str, settings: Settings, layer: Layer, world: Deployment
     ) -> None:
         super().__init__(scope, id)
         self._settings = settings

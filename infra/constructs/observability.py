@@ -36,7 +36,7 @@ COMPACTION = (Metric.COMPACTION_WAITS, Metric.COMPACTION_FAILED, Metric.RECALL_S
 
 
 @dataclass(frozen=True)
-class Watched:
+class WatchedFunction:
     """What there is to look at."""
 
     functions: Mapping[str, lambda_.Function]
@@ -48,7 +48,9 @@ class Watched:
 class Observability(Construct):
     """Alarms tell `alarms_email`, if there is one; without it they are only red."""
 
-    def __init__(self, scope: Construct, id: str, settings: Settings, watched: Watched) -> None:
+    def __init__(
+        self, scope: Construct, id: str, settings: Settings, watched: WatchedFunction
+    ) -> None:
         super().__init__(scope, id)
         self._settings = settings
         self._watched = watched

@@ -10,7 +10,7 @@ from layover.adapters.journal.followers.connections import TableConnections
 from layover.adapters.journal.items.table import Item
 from layover.errors import NotFound
 from layover.keys import CONNECTION, META, Keys, connection_key, subscription_key, ticket_key
-from layover.values.socket import Claim, Connection, Held, Line, Ticket
+from layover.values.socket import Claim, Connection, Held, Subscription, Ticket
 from support.worlds.journal import JournalBench
 
 LIVES = timedelta(seconds=60)
@@ -44,15 +44,17 @@ async def opened(
     return made
 
 
-async def followed(world: JournalBench, connections: TableConnections, after: int = 0) -> Line:
+async def followed(
+    world: JournalBench, connections: TableConnections, after: int = 0
+) -> Subscription:
     """A running run and an open connection that follows it."""
     connection = await opened(world, connections)
-    line = Line(world.owner, await world.started(), connection.id)
+    line = Subscription(world.owner, await world.started(), connection.id)
     assert await connections.subscribe(line, None, after)
     return line
 
 
-async def meta(world: JournalBench, line: Line) -> Item:
+async def meta(world: JournalBench, line: Subscription) -> Item:
     item = await world.table.get(world.keys.run(line.run_id), META)
     assert item is not None
     return item
@@ -136,7 +138,7 @@ async def test_closing_a_connection_ends_all_that_it_follows(
     world: JournalBench, connections: TableConnections
 ) -> None:
     line = await followed(world, connections)
-    second = Line(world.owner, await world.started(), line.connection_id)
+    second = Subscription(world.owner, await world.started(), line.connection_id)
     assert await connections.subscribe(second, None, 0)
     await connections.close(line.connection_id)
     for each in (line, second):
@@ -153,7 +155,7 @@ async def test_nothing_follows_a_run_that_is_not_there(
     connection = await opened(world, connections)
     theirs = await stranger.started()
     for run_id in ("run_none", theirs):
-        line = Line(world.owner, run_id, connection.id)
+        line = Subscription(world.owner, run_id, connection.id)
         with pytest.raises(NotFound):
             await connections.subscribe(line, None, 0)
         assert await connections.claim(line, world.clock.now()) is None
@@ -164,7 +166,7 @@ async def test_a_connection_that_is_gone_follows_nothing(
     world: JournalBench, connections: TableConnections
 ) -> None:
     run_id = await world.started()
-    line = Line(world.owner, run_id, "gone=")
+    line = Subscription(world.owner, run_id, "gone=")
     with pytest.raises(NotFound):
         await connections.subscribe(line, None, 0)
     assert await world.table.get(world.keys.run(run_id), subscription_key("gone=")) is None
@@ -219,7 +221,7 @@ async def test_the_run_knows_who_follows_it(
     world: JournalBench, connections: TableConnections
 ) -> None:
     line = await followed(world, connections)
-    other = Line(world.owner, line.run_id, (await opened(world, connections)).id)
+    other = Subscription(world.owner, line.run_id, (await opened(world, connections)).id)
     assert await connections.subscribe(other, None, 0)
     run = await world.journal.run(world.owner, line.run_id)
     assert run is not None
@@ -256,10 +258,10 @@ async def test_a_writer_meets_new_followers_in_its_next_fact_and_writes_it_once(
     run_id = await world.started()
     log = await world.take(run_id)
     connection = await opened(world, connections)
-    assert await connections.subscribe(Line(world.owner, run_id, connection.id), None, 0)
+    assert await connections.subscribe(Subscription(world.owner, run_id, connection.id), None, 0)
     await log.end_step(1, world.data(1))
     other = await opened(world, connections)
-    assert await connections.subscribe(Line(world.owner, run_id, other.id), None, 0)
+    assert await connections.subscribe(Subscription(world.owner, run_id, other.id), None, 0)
     await log.end_step(2, world.data(2))
     page = await world.journal.events(world.owner, run_id, 0, 10)
     assert [e.seq for e in page.items] == [1, 2]

@@ -12,9 +12,9 @@ from layover.values.runs.run import (
     MAX_ATTEMPTS,
     TURN_EVENTS,
     CallState,
-    ContextBase,
     DecisionKind,
-    Pinned,
+    PinnedText,
+    PromptSnapshot,
     RunSnapshot,
     Status,
 )
@@ -151,8 +151,8 @@ async def test_next_writer_reads_what_was_journaled(world: JournalBench) -> None
     now = world.clock.now()
     key = NoteKey(kind="profile", scope="resource", key="helper")
     note = Note(key=key, value={"b": 1, "a": [2]}, version=3, created_at=now, updated_at=now)
-    base = ContextBase(
-        as_of=now, window_depth=4, notes=(note,), recalled=(Pinned(id="m", text="x"),)
+    base = PromptSnapshot(
+        as_of=now, window_depth=4, notes=(note,), recalled=(PinnedText(id="m", text="x"),)
     )
     first = world.step(log, "c1", "c2").model_copy(update={"base": base})
     second = world.step(log, index=2)

@@ -12,7 +12,7 @@ from layover.adapters.sockets.apigateway import ApiGatewaySockets, LambdaPush, m
 from layover.errors import RetryableError
 from layover.ports import Sockets
 from layover.ports.sockets import MAX_FRAME, SocketGone, SocketUnsure
-from layover.values.socket import Line
+from layover.values.socket import Subscription
 from support.worlds.fronts import LIMIT_S, serving
 
 
@@ -110,4 +110,4 @@ async def test_what_is_left_may_be_left_again_where_lambda_does_not_answer(
 
     client = client_at("lambda", nobody_listens, retries={"total_max_attempts": 1})
     with pytest.raises(RetryableError):
-        await LambdaPush(lambda: client, "sockets").later(Line("ann", "run_1", "c"))
+        await LambdaPush(lambda: client, "sockets").later(Subscription("ann", "run_1", "c"))

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from infra.build import LEFT_OUT
 
 ROOT = Path(__file__).parents[2]

@@ -59,7 +59,7 @@ from layover.inprocess.aborts import AbortsHere
 from layover.inprocess.background_tasks import InThisProcess
 from layover.inprocess.deadlines import LambdaDeadline, NoDeadline
 from layover.inprocess.driver import InProcess
-from layover.memory.usage import Noting
+from layover.memory.usage import MeteredEmbedder
 from layover.migrate import Migrator
 from layover.ports import (
     Aborts,
@@ -94,7 +94,7 @@ from layover.ports import (
 from layover.ports.memory.compaction import CompactionStore
 from layover.ports.memory.entries import Owners, ReembeddingStore
 from layover.ports.memory.personal import PersonalStore
-from layover.sockets.delivery import Pusher
+from layover.sockets.delivery import DeliveryQueue
 
 aborts: tuple[type[Aborts], ...] = (AbortsHere,)
 allowance: tuple[type[Allowance], ...] = (NoAllowance, TableAllowance)
@@ -113,10 +113,10 @@ embedder: tuple[type[Embedder], ...] = (
     OfflineEmbedder,
     OpenAIEmbedder,
     BedrockEmbedder,
-    Noting,
+    MeteredEmbedder,
 )
 entries: tuple[type[EntryStore], ...] = (InMemoryEntries, PostgresEntries)
-event_sink: tuple[type[EventSink], ...] = (NoSink, Pusher)
+event_sink: tuple[type[EventSink], ...] = (NoSink, DeliveryQueue)
 ids: tuple[type[Ids], ...] = (SequentialIds, RandomIds)
 journal: tuple[type[Journal], ...] = (TableJournal,)
 leases: tuple[type[Leases], ...] = (NoLeases, TableLeases)

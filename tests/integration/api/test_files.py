@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from integration.api.kit import Answer, Api
-from layover.engine.tools.run_files import Belongings
+from layover.engine.tools.run_files import RunFiles
 from layover.values.lease import MAX_UPLOADS
 from layover.values.message import FilePart
 from layover.values.runs.run import CallRecord
@@ -182,7 +182,7 @@ def test_the_whole_of_a_cut_result_is_its_owners(api: Api) -> None:
     run = ask_text(api)
     snapshot = api.do(api.world.journal.snapshot("ann", run["id"]))
     assert snapshot is not None
-    belongings = Belongings(api.world.runtime, snapshot.meta, "support")
+    belongings = RunFiles(api.world.runtime, snapshot.meta, "support")
     call = CallRecord(
         key="STEP#0001#CALL#a", run_id=run["id"], tool_call_id="a/b", tool_name="t", args={}
     )
@@ -204,7 +204,7 @@ def test_a_file_that_a_tool_makes_is_the_threads(api: Api) -> None:
     run = ask_text(api)
     snapshot = api.do(api.world.journal.snapshot("ann", run["id"]))
     assert snapshot is not None
-    belongings = Belongings(api.world.runtime, snapshot.meta, "support")
+    belongings = RunFiles(api.world.runtime, snapshot.meta, "support")
     part = api.do(belongings.save_file("a.csv", "text/csv", b"1,2"))
     assert part == FilePart(file_id=part.file_id, name="a.csv", mime_type="text/csv")
     assert api.get(f"/files/{part.file_id}").status == 302

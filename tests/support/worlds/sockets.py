@@ -15,10 +15,10 @@ from layover.adapters.journal.leases import TableLeases
 from layover.ports import EventSink, NoSink, RunLog
 from layover.runs.finish import last_events
 from layover.sockets import subscriptions as sockets
-from layover.sockets.delivery import Pusher, Pushing
+from layover.sockets.delivery import DeliveryQueue, SocketDelivery
 from layover.values.runs.event import DataEvent, Event
 from layover.values.runs.run import FinishReason, Outcome, Status
-from layover.values.socket import Connection, Line
+from layover.values.socket import Connection, Subscription
 from support.worlds.services import ANN, ServiceBench
 
 
@@ -50,12 +50,12 @@ class SocketBench(ServiceBench):
         self.runtime = replace(
             self.runtime, journal=self.journal, sockets=self.ports, leases=TableLeases(self.table)
         )
-        self.pushing = Pushing(self.journal, self.ports, self.clock)
-        self.pusher = Pusher(self.pushing, finish_s)
+        self.pushing = SocketDelivery(self.journal, self.ports, self.clock)
+        self.pusher = DeliveryQueue(self.pushing, finish_s)
         self.sink.to = self.pusher
 
     @property
-    def left(self) -> list[Line]:
+    def left(self) -> list[Subscription]:
         """What was left to another invocation."""
         return cast(MemoryLater, self.ports.later).lines
 
@@ -72,15 +72,17 @@ class SocketBench(ServiceBench):
             )
         )
 
-    async def subscribe(self, run_id: str, connection_id: str = "c1", after: int = 0) -> Line:
+    async def subscribe(
+        self, run_id: str, connection_id: str = "c1", after: int = 0
+    ) -> Subscription:
         """ANN's connection follows a run; nothing is sent by that."""
         connection = await self.ports.connections.get(connection_id)
         assert connection is not None
-        line = Line(ANN, run_id, connection_id)
+        line = Subscription(ANN, run_id, connection_id)
         assert await self.ports.connections.subscribe(line, connection.token_expires_at, after)
         return line
 
-    async def followed(self, log: RunLog, connection_id: str = "c1") -> Line:
+    async def followed(self, log: RunLog, connection_id: str = "c1") -> Subscription:
         """`subscribe`, and the run's writer has seen it."""
         line = await self.subscribe(log.snapshot.meta.id, connection_id)
         await log.cancel_requested()

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from layover.approvals import decide as approvals
-from layover.approvals.decide import Answer, Decide, Verdict
+from layover.approvals.decide import Decide, DecisionAnswer, Verdict
 from layover.errors import DecisionAlreadyMade
 from layover.runs import read as runs
 from layover.runs.cancel import cancel
@@ -21,7 +21,7 @@ APPROVE = Decide(Verdict.APPROVE, args=ARGS, reason="less")
 
 async def decide(
     world: ServiceBench, run: Run, request: Decide = APPROVE, by: Actor = ME
-) -> Answer:
+) -> DecisionAnswer:
     return await approvals.decide(world.runtime, by, run.id, "c1", request)
 
 

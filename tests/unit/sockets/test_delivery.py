@@ -24,12 +24,12 @@ from layover.runs.cancel import cancel
 from layover.runs.turn import turn
 from layover.sockets.delivery import STALE, frame
 from layover.values.runs.payload import RunPayload
-from layover.values.socket import Claim, Line
+from layover.values.socket import Claim, Subscription
 from support.worlds.services import ANN
 from support.worlds.sockets import SocketBench
 
 
-async def delivered(world: SocketBench, line: Line) -> bool:
+async def delivered(world: SocketBench, line: Subscription) -> bool:
     """Whether all was sent, within seconds."""
     until = time.monotonic() + 5
     return await world.pushing.deliver(line, lambda: time.monotonic() < until)

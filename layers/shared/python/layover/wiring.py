@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from layover.inprocess.driver import InProcess
     from layover.migrate import Migrator
     from layover.ports.memory.entries import Owners
-    from layover.sockets.delivery import Pusher
+    from layover.sockets.delivery import DeliveryQueue
     from layover.values.runs.usage import Usage
 
 T = TypeVar("T")
@@ -124,10 +124,10 @@ def _sockets() -> ports.SocketPorts:
 
 
 @cache
-def _pusher() -> "Pusher":
-    from layover.sockets.delivery import Pusher, Pushing
+def _pusher() -> "DeliveryQueue":
+    from layover.sockets.delivery import DeliveryQueue, SocketDelivery
 
-    return Pusher(Pushing(_journal(), _sockets(), SystemClock()))
+    return DeliveryQueue(SocketDelivery(_journal(), _sockets(), SystemClock()))
 
 
 @cache

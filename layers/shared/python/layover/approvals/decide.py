@@ -105,7 +105,7 @@ async def list_approvals(
 
 
 @dataclass(frozen=True)
-class Answer:
+class DecisionAnswer:
     """What whoever decided is told: the run, or what an approver sees of another's. `again`: they had
     decided the same before."""
 
@@ -137,7 +137,7 @@ def _without_thread(approval: OpenApproval) -> dict[str, Any]:
 
 async def decide(
     runtime: Runtime, actor: Actor, run_id: str, tool_call_id: str, request: Decide
-) -> Answer:
+) -> DecisionAnswer:
     """Record the decision (the first one wins) and wake the call; or the vote, where it takes more. The
     same of the same actor changes nothing, however late it comes.
 
@@ -158,12 +158,12 @@ async def decide(
 
 async def _decide(
     runtime: Runtime, actor: Actor, run_id: str, tool_call_id: str, request: Decide
-) -> Answer:
+) -> DecisionAnswer:
     snapshot, call = await _call_of(runtime, actor, run_id, tool_call_id)
     decision = _decision(actor, request, runtime.clock.now())
     if _repeats(call, request, decision):
         await _wake_waiting(runtime, call)
-        return Answer(_shown(actor, snapshot), again=True)
+        return DecisionAnswer(_shown(actor, snapshot), again=True)
     suspension = await _check_open(runtime, snapshot, call, request)
     _check_fits(runtime, snapshot, call, suspension, request)
     try:
@@ -173,8 +173,8 @@ async def _decide(
         await _wake_waiting(runtime, call)
         if not _repeats(call, request, decision):
             raise
-        return Answer(_shown(actor, snapshot), again=True)
-    return Answer(_shown(actor, _with(snapshot, now)))
+        return DecisionAnswer(_shown(actor, snapshot), again=True)
+    return DecisionAnswer(_shown(actor, _with(snapshot, now)))
 
 
 async def _call_of(

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from layover.cli.client import REFUSED, USAGE, Api, ApiError
-from layover.cli.oidc import Attempt, Provider, over_tls
+from layover.cli.oidc import Provider, SignInAttempt, over_tls
 from layover.cli.tokens import TokenFile, Tokens, made
 from layover.values.deployment.access import DISCOVERY
 
@@ -56,7 +56,7 @@ def sign_in(
         raise ApiError(f"{url} names no client of {issuer} to sign in with", REFUSED)
     provider = Provider.of(issuer)
     with Callback(port) as callback:
-        attempt = Attempt(client_id, callback.uri, scope or f"openid {access['scope']}")
+        attempt = SignInAttempt(client_id, callback.uri, scope or f"openid {access['scope']}")
         page = attempt.url(provider)
         print(f"sign in with a browser of this machine:\n  {page}", flush=True)
         browse(page)

@@ -34,7 +34,7 @@ class Provider:
 
 
 @dataclass(frozen=True)
-class Attempt:
+class SignInAttempt:
     """One sign-in: what proves that the code was asked for by us (RFC 7636), and that the answer is ours."""
 
     client_id: str

@@ -15,7 +15,7 @@ from layover.values.runs.run import RunMeta, StepRecord
 
 
 @dataclass(frozen=True)
-class Shown:
+class RenderedMemory:
     """What memory adds to a run's prompts, as text.
 
     `system`: behind the instructions; `block`: what older messages became, before the history;
@@ -31,7 +31,7 @@ def build_prompt(
     agent: Agent,
     settings: Settings,
     run: RunMeta,
-    shown: Shown,
+    shown: RenderedMemory,
     history: Sequence[Message],
     response: Sequence[Message],
     steps: Sequence[StepRecord],
@@ -61,7 +61,9 @@ def build_prompt(
     )
 
 
-def messages_room(agent: Agent, shown: Shown, tools: Sequence[ToolSpec], budget: int) -> int:
+def messages_room(
+    agent: Agent, shown: RenderedMemory, tools: Sequence[ToolSpec], budget: int
+) -> int:
     """Tokens of a prompt's budget that are left for its messages."""
     fixed = estimate(_system(agent, shown)) + estimate(shown.block)
     return budget - fixed - tool_tokens(tools)
@@ -72,7 +74,7 @@ def tool_tokens(tools: Sequence[ToolSpec]) -> int:
     return sum(estimate(str(t.parameters)) for t in tools)
 
 
-def _system(agent: Agent, shown: Shown) -> str:
+def _system(agent: Agent, shown: RenderedMemory) -> str:
     return "\n\n".join(filter(None, (agent.instructions, shown.system)))
 
 

@@ -20,7 +20,7 @@ from layover.values.thread import ThreadHead
 
 
 @dataclass(frozen=True)
-class Known:
+class CompactionState:
     """What a turn read of its branch's compaction, and how far the agent lets it grow."""
 
     limits: Limits
@@ -47,7 +47,12 @@ class Compaction:
     """Keeps the prompts of one run within its agent's thresholds."""
 
     def __init__(
-        self, runtime: Runtime, log: RunLog, state: RunState, prompter: Prompter, known: Known
+        self,
+        runtime: Runtime,
+        log: RunLog,
+        state: RunState,
+        prompter: Prompter,
+        known: CompactionState,
     ) -> None:
         self._runtime = runtime
         self._log = log

@@ -7,13 +7,13 @@ from datetime import timedelta
 
 from pydantic import ValidationError
 
-from layover.context.assembly import Shown
+from layover.context.assembly import RenderedMemory
 from layover.declare.agent import Agent
 from layover.declare.schemas.render import LONGEST_PROBLEM, describe, jsonable
 from layover.declare.tool import AnyTool
 from layover.engine.attachments import Attachments
 from layover.engine.budget import Budget
-from layover.engine.compaction import Compaction, Known
+from layover.engine.compaction import Compaction, CompactionState
 from layover.engine.progress import OutOfTime, Over, Progress, Stopped, Suspended, Yielded
 from layover.engine.prompter import Prompter
 from layover.engine.state import RunState
@@ -22,25 +22,25 @@ from layover.engine.supervise import watched
 from layover.engine.time_left import TimeLeft
 from layover.engine.tools.calls import Calls
 from layover.engine.tools.hooks import Stopping
-from layover.engine.tools.run_files import Belongings
+from layover.engine.tools.run_files import RunFiles
 from layover.errors import RunFailed
 from layover.ports import Deadline, RunLog, Runtime
 from layover.values.base import Json
 from layover.values.message import Message
 from layover.values.runs.event import AgentStart
-from layover.values.runs.run import ContextBase, ErrorInfo, FinishReason, Status, StepRecord
+from layover.values.runs.run import ErrorInfo, FinishReason, PromptSnapshot, Status, StepRecord
 
 
 @dataclass(frozen=True)
-class Given:
+class TurnInput:
     """What a turn read for its run: the history that the prompt shows, what memory adds to it (as it is
     pinned, and as text), and the tools that memory brings."""
 
     history: Sequence[Message]
-    base: ContextBase
-    shown: Shown
+    base: PromptSnapshot
+    shown: RenderedMemory
     memory_tools: Sequence[AnyTool] = ()
-    compaction: Known | None = None
+    compaction: CompactionState | None = None
 
 
 class Loop:
@@ -51,7 +51,7 @@ class Loop:
         runtime: Runtime,
         log: RunLog,
         agent: Agent,
-        given: Given,
+        given: TurnInput,
         deadline: Deadline,
     ) -> None:
         self.state = RunState(log.snapshot)
@@ -62,7 +62,7 @@ class Loop:
         self._time = TimeLeft(deadline)
         self._budget = Budget(log, self.state, agent, runtime.clock)
         self._stopping = Stopping(log, runtime.aborts)
-        belongings = Belongings(runtime, self.state.meta, agent.name)
+        belongings = RunFiles(runtime, self.state.meta, agent.name)
         self._calls = Calls(
             log,
             self.state,

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from layover.context.assembly import Shown, build_prompt, estimated_tokens, messages_room
+from layover.context.assembly import RenderedMemory, build_prompt, estimated_tokens, messages_room
 from layover.context.fit import TooLong, room
 from layover.context.tokens import estimate
 from layover.declare.agent import Agent
@@ -11,7 +11,7 @@ from layover.errors import ContextLengthExceeded, RunFailed
 from layover.values.deployment.settings import Settings
 from layover.values.message import Message
 from layover.values.prompt import Prompt, Reply, ToolSpec
-from layover.values.runs.run import ContextBase
+from layover.values.runs.run import PromptSnapshot
 
 SHRINK = 0.7
 """Of the budget that is left after the provider said that a prompt is too long."""
@@ -30,8 +30,8 @@ class Prompter:
         self,
         agent: Agent,
         settings: Settings,
-        base: ContextBase,
-        shown: Shown,
+        base: PromptSnapshot,
+        shown: RenderedMemory,
         history: Sequence[Message],
         tools: Sequence[ToolSpec],
         window: Callable[[str], int | None] | None,
@@ -53,7 +53,7 @@ class Prompter:
     def _corrected(self, state: RunState) -> int:
         return int(self._budget / _correction(state))
 
-    def switch(self, base: ContextBase, shown: Shown) -> None:
+    def switch(self, base: PromptSnapshot, shown: RenderedMemory) -> None:
         """From the next step on, the prompt shows another generation of its compaction."""
         self.base, self.shown = base, shown
 

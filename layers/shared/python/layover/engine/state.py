@@ -12,7 +12,7 @@ from layover.values.runs.run import (
     BUDGET_TOOL,
     CallRecord,
     CallState,
-    ContextBase,
+    PromptSnapshot,
     RunMeta,
     RunSnapshot,
     StepRecord,
@@ -35,7 +35,7 @@ class RunState:
         self._rendered: list[list[Message]] = []
 
     @property
-    def base(self) -> ContextBase | None:
+    def base(self) -> PromptSnapshot | None:
         """What the run pinned: at its first step, or where a compaction switched in since."""
         return next((s.base for s in reversed(self.steps) if s.base is not None), None)
 

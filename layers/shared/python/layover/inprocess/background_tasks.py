@@ -16,7 +16,7 @@ Chore = Callable[[], Awaitable[None]]
 """Work that may be begun again after it was broken off. Raises nothing."""
 
 
-class Chores:
+class BackgroundTasks:
     """Tasks that nobody waits for. They are finished even where `asyncio.run` comes to its end first."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class InThisProcess:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._chores = Chores()
+        self._chores = BackgroundTasks()
 
     async def observe(self, owner: str, run_id: str, after_id: str | None, through_id: str) -> None:
         """Begin to observe a slice."""

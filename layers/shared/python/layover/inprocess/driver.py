@@ -30,7 +30,7 @@ from layover.errors import (
     NotFound,
 )
 from layover.inprocess.aborts import AbortsHere
-from layover.inprocess.background_tasks import Chores, InThisProcess, remember
+from layover.inprocess.background_tasks import BackgroundTasks, InThisProcess, remember
 from layover.inprocess.deadlines import NoDeadline
 from layover.inprocess.followers import Followers, Handler
 from layover.memory.compaction.compact import NOW, compact
@@ -87,7 +87,7 @@ class InProcess:
         """Drives that have not begun: they wait for the drive before them and for `_settling`."""
         self._settling: dict[str, set[asyncio.Task[Any]]] = defaultdict(set)
         self._aborting: set[asyncio.Task[Any]] = set()
-        self._remembering = Chores()
+        self._remembering = BackgroundTasks()
         self._newest: str | None = None
         self._state = AgentState()
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from layover.memory.episodic.learn import Lesson, Taught, count_taught
+from layover.memory.episodic.learn import EpisodicExtraction, EpisodicUpdate, count_taught
 from layover.memory.profile import facts
-from layover.memory.profile.profiles import Learned
+from layover.memory.profile.profiles import ExtractedFacts
 from layover.ports import Runtime
 from layover.ports.memory.notes import StaleState
 from layover.values.memory.context import Extraction
@@ -14,7 +14,11 @@ _TRIES = 5
 
 
 async def record(
-    runtime: Runtime, owner: str, extraction: Extraction, learned: Learned, lesson: Lesson | None
+    runtime: Runtime,
+    owner: str,
+    extraction: Extraction,
+    learned: ExtractedFacts,
+    lesson: EpisodicExtraction | None,
 ) -> bool:
     """Store the run's extraction with what was learned; False if it was done before. Raises
     RetryableError."""
@@ -26,7 +30,7 @@ async def record(
         }
     )
     for left in reversed(range(_TRIES)):
-        taught = await lesson.taught() if lesson else Taught()
+        taught = await lesson.taught() if lesson else EpisodicUpdate()
         parts: dict[str, Any] = {"entries": taught.entries}
         if left:
             parts |= {
@@ -45,7 +49,7 @@ async def record(
 
 
 async def _session(
-    runtime: Runtime, owner: str, extraction: Extraction, learned: Learned
+    runtime: Runtime, owner: str, extraction: Extraction, learned: ExtractedFacts
 ) -> dict[str, Any]:
     """The session with the turn's facts, less those that a later turn has replaced."""
     said_at = extraction.said_at

@@ -37,7 +37,7 @@ def built_in_tools(
 ) -> list[AnyTool]:
     """What `agent.memory` brings; empty where it names none of it.
 
-    `seen`: the working memory that the run's prompt shows (`ContextBase.notes`), None where it shows
+    `seen`: the working memory that the run's prompt shows (`PromptSnapshot.notes`), None where it shows
     none; a text that another run wrote after that is not overwritten unseen. `embedder`: the one of
     episodic memory; without it entries are found by words."""
     tools: list[AnyTool] = []

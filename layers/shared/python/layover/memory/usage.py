@@ -35,7 +35,7 @@ def embedding_spent(
 
 
 @dataclass(frozen=True)
-class Noting:
+class MeteredEmbedder:
     """`ports.Embedder` that counts for its user's day what it is paid: where nothing is stored that a row
     of usage could go with."""
 
@@ -58,7 +58,7 @@ class Noting:
 
 def noting(runtime: Runtime, owner: str, embedder: Embedder | None) -> Embedder | None:
     """The embedder, counting."""
-    return None if embedder is None else Noting(runtime, owner, embedder)
+    return None if embedder is None else MeteredEmbedder(runtime, owner, embedder)
 
 
 def _priced(runtime: Runtime, reply: Reply | Embedded) -> Usage:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from layover.values.socket import Claim, Connection, Held, Line, Ticket
+from layover.values.socket import Claim, Connection, Held, Subscription, Ticket
 
 
 class SocketGone(Exception):
@@ -64,21 +64,23 @@ class Connections(Protocol):
         """Forget a connection and all that it follows; its owner may open another. Repeatable."""
         ...
 
-    async def subscribe(self, line: Line, token_expires_at: datetime | None, after: int) -> bool:
+    async def subscribe(
+        self, line: Subscription, token_expires_at: datetime | None, after: int
+    ) -> bool:
         """Follow a run after this seq (again, if it was followed). From now on the run's writers know
         of it. False: somebody is sending on the line at this moment, ask again. Raises NotFound
         where the run or the connection is gone."""
         ...
 
-    async def unsubscribe(self, line: Line) -> None:
+    async def unsubscribe(self, line: Subscription) -> None:
         """Follow a run no more. Repeatable."""
         ...
 
-    async def forget(self, line: Line) -> None:
+    async def forget(self, line: Subscription) -> None:
         """The run's writers need not know of a line that is gone. Repeatable."""
         ...
 
-    async def claim(self, line: Line, now: datetime) -> Claim | Held | None:
+    async def claim(self, line: Subscription, now: datetime) -> Claim | Held | None:
         """The right to send on a line, for one at a time. None: the line is gone."""
         ...
 
@@ -90,7 +92,7 @@ class Connections(Protocol):
 class PushLater(Protocol):
     """Has somebody else send what is left."""
 
-    async def later(self, line: Line) -> None:
+    async def later(self, line: Subscription) -> None:
         """Send on this line soon, elsewhere. Raises RetryableError."""
         ...
 

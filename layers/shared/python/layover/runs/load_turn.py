@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from layover.context.assembly import Shown
+from layover.context.assembly import RenderedMemory
 from layover.context.compaction import Limits
 from layover.context.tokens import counted
 from layover.context.window import buffered, from_user
 from layover.declare.agent import Agent
-from layover.engine.compaction import Known
-from layover.engine.loop import Given
+from layover.engine.compaction import CompactionState
+from layover.engine.loop import TurnInput
 from layover.memory.compaction.blocks import compaction_block
 from layover.memory.compaction.job import limits_of
 from layover.memory.episodic.entries import episodic_embedder, note_cut, turn_entries
@@ -30,13 +30,13 @@ from layover.ports import Runtime
 from layover.values.memory.compaction import Compacted, CompactionQuery
 from layover.values.memory.context import Recalled, TurnContext, TurnQuery
 from layover.values.message import Message
-from layover.values.runs.run import ContextBase, Pinned, RunSnapshot
+from layover.values.runs.run import PinnedText, PromptSnapshot, RunSnapshot
 from layover.values.thread import ThreadHead
 
 
 async def given_for(
     runtime: Runtime, agent: Agent, head: ThreadHead, snapshot: RunSnapshot
-) -> Given:
+) -> TurnInput:
     """The history and what memory adds. A run that has a step keeps what it pinned then, less what was
     deleted meanwhile."""
     pinned = next((s.base for s in reversed(snapshot.steps) if s.base is not None), None)
@@ -66,8 +66,8 @@ async def given_for(
         next((n for n in base.notes if n.key == working_key(agent, head.id)), None),
         noting(runtime, head.owner, episodic_embedder(runtime, agent)),
     )
-    known = Known(bounds, head, context.compacted or Compacted()) if bounds else None
-    return Given(history, base, shown_of(base, context), tools, known)
+    known = CompactionState(bounds, head, context.compacted or Compacted()) if bounds else None
+    return TurnInput(history, base, shown_of(base, context), tools, known)
 
 
 def turn_query(
@@ -75,7 +75,7 @@ def turn_query(
     agent: Agent,
     head: ThreadHead,
     snapshot: RunSnapshot,
-    pinned: ContextBase | None,
+    pinned: PromptSnapshot | None,
     bounds: Limits | None,
 ) -> TurnQuery:
     """What to read. What is pinned is only looked for: is it still there?"""
@@ -95,7 +95,7 @@ def turn_query(
     )
 
 
-def _compaction(pinned: ContextBase | None, bounds: Limits | None) -> CompactionQuery | None:
+def _compaction(pinned: PromptSnapshot | None, bounds: Limits | None) -> CompactionQuery | None:
     """A generation that the run has pinned is shown to its end, also where the agent compacts no more."""
     shown = (pinned.generation or 0) if pinned else None
     if bounds is None and not shown:
@@ -105,10 +105,10 @@ def _compaction(pinned: ContextBase | None, bounds: Limits | None) -> Compaction
 
 def base_of(
     agent: Agent, context: TurnContext, recalled: Sequence[Recalled], as_of: datetime
-) -> ContextBase:
+) -> PromptSnapshot:
     """What a run pins at its first step: whoever renders it later, it reads the same."""
     generation = context.compacted.generation if context.compacted else None
-    return ContextBase(
+    return PromptSnapshot(
         as_of=as_of,
         window_depth=context.window_depth,
         generation=generation.number if generation else None,
@@ -120,7 +120,7 @@ def base_of(
     )
 
 
-def shown_of(base: ContextBase, context: TurnContext) -> Shown:
+def shown_of(base: PromptSnapshot, context: TurnContext) -> RenderedMemory:
     """What was pinned, as text, less what is gone by now."""
     gone = set(context.gone)
     volatile = (
@@ -128,7 +128,7 @@ def shown_of(base: ContextBase, context: TurnContext) -> Shown:
         recalled_block([p.text for p in base.recalled if p.id not in gone]),
         memory_block([p.text for p in base.entries if p.id not in gone]),
     )
-    return Shown(
+    return RenderedMemory(
         system=system_blocks(still_there(n, context.notes) for n in base.notes),
         block=compaction_block(context.compacted),
         through=base.through,
@@ -136,8 +136,8 @@ def shown_of(base: ContextBase, context: TurnContext) -> Shown:
     )
 
 
-def _pinned(texts: dict[str, str]) -> tuple[Pinned, ...]:
-    return tuple(Pinned(id=id, text=text) for id, text in texts.items())
+def _pinned(texts: dict[str, str]) -> tuple[PinnedText, ...]:
+    return tuple(PinnedText(id=id, text=text) for id, text in texts.items())
 
 
 def _history(agent: Agent, context: TurnContext, query: TurnQuery) -> list[Message]:

@@ -13,7 +13,7 @@ from layover.engine.state import RunState
 from layover.engine.supervise import watched
 from layover.engine.tools.calls import Calls
 from layover.engine.tools.hooks import Stopping
-from layover.engine.tools.run_files import Belongings
+from layover.engine.tools.run_files import RunFiles
 from layover.errors import (
     DecisionError,
     DecisionInvalid,
@@ -216,7 +216,7 @@ async def _settle(
         runtime.clock,
         stopping,
         memory=runtime.memory,
-        belongings=Belongings(runtime, state.meta, agent.name),
+        belongings=RunFiles(runtime, state.meta, agent.name),
     )
     await watched(log, calls.settle(step, call), stopping)
     settled = state.calls[call.key]

@@ -17,7 +17,7 @@ from layover.errors import LayoverError, RetryableError
 from layover.ports import Clock, Journal, SocketPorts
 from layover.ports.sockets import MAX_FRAME, SocketGone, SocketUnsure
 from layover.values.runs.event import Event
-from layover.values.socket import Claim, Line
+from layover.values.socket import Claim, Subscription
 
 CHUNK = 100
 """Events posted under one claim, at most."""
@@ -37,7 +37,7 @@ Going = Callable[[], bool]
 """Whether to go on."""
 
 
-class Pushing:
+class SocketDelivery:
     """Sends on lines."""
 
     def __init__(self, journal: Journal, ports: SocketPorts, clock: Clock) -> None:
@@ -45,7 +45,7 @@ class Pushing:
         self._ports = ports
         self._clock = clock
 
-    async def deliver(self, line: Line, going: Going) -> bool:
+    async def deliver(self, line: Subscription, going: Going) -> bool:
         """Send what the log has after the line's last seq. False: there is more. Raises
         RetryableError."""
         while going():
@@ -69,14 +69,14 @@ class Pushing:
         await self._ports.sockets.close(connection_id)
         await self._ports.connections.close(connection_id)
 
-    async def later(self, line: Line) -> None:
+    async def later(self, line: Subscription) -> None:
         """Leave the rest to another invocation, as best effort: the sweeper looks as well."""
         try:
             await self._ports.later.later(line)
         except RetryableError:
             logger.warning("a socket's events wait", extra={"run_id": line.run_id})
 
-    async def _lose(self, line: Line) -> None:
+    async def _lose(self, line: Subscription) -> None:
         await self.drop(line.connection_id)
         # Also where the connection's own record was gone before.
         await self._ports.connections.unsubscribe(line)
@@ -121,21 +121,21 @@ class Pushing:
         return sent
 
 
-class Pusher:
+class DeliveryQueue:
     """`ports.EventSink`: sends beside the work of an invocation, never in its way."""
 
-    def __init__(self, pushing: Pushing, finish_s: float = FINISH_S) -> None:
+    def __init__(self, pushing: SocketDelivery, finish_s: float = FINISH_S) -> None:
         self._pushing = pushing
         self._finish_s = finish_s
-        self._tasks: dict[Line, asyncio.Task[None]] = {}
-        self._again: set[Line] = set()
-        self._left: set[Line] = set()
+        self._tasks: dict[Subscription, asyncio.Task[None]] = {}
+        self._again: set[Subscription] = set()
+        self._left: set[Subscription] = set()
         self._stopping = False
 
     def told(self, owner: str, run_id: str, connections: Iterable[str]) -> None:
         """Send on each line, one task a line."""
         for connection_id in connections:
-            line = Line(owner, run_id, connection_id)
+            line = Subscription(owner, run_id, connection_id)
             if line in self._tasks:
                 self._again.add(line)
             else:
@@ -152,7 +152,7 @@ class Pusher:
         left, self._left = self._left, set()
         await asyncio.gather(*(self._pushing.later(line) for line in left))
 
-    async def _send(self, line: Line) -> None:
+    async def _send(self, line: Subscription) -> None:
         try:
             while True:
                 self._again.discard(line)

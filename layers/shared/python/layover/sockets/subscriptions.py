@@ -17,14 +17,14 @@ from layover.keys import Keys
 from layover.ports import Runtime, SocketPorts
 from layover.ports.sockets import SocketGone, SocketUnsure
 from layover.runs.read import MAX_SEQ, meta_of
-from layover.sockets.delivery import Pushing
+from layover.sockets.delivery import SocketDelivery
 from layover.values.lease import MAX_SOCKETS
 from layover.values.runs.run import RunMeta
 from layover.values.socket import (
     MOST_FOLLOWERS,
     Connection,
-    Line,
     SocketTicket,
+    Subscription,
     Ticket,
 )
 
@@ -125,7 +125,7 @@ async def receive(runtime: Runtime, connection_id: str, request: Request) -> Non
         case Subscribe():
             await _subscribe(runtime, connection, request)
         case Unsubscribe():
-            line = Line(connection.owner, request.run_id, connection_id)
+            line = Subscription(connection.owner, request.run_id, connection_id)
             await _ports(runtime).connections.unsubscribe(line)
         case Ping():
             await tell(runtime, connection_id, {"action": "pong"})
@@ -146,7 +146,7 @@ async def tell(runtime: Runtime, connection_id: str, answer: object) -> None:
 
 async def push(
     runtime: Runtime,
-    line: Line,
+    line: Subscription,
     seconds: float = REPLAY_S,
     pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
 ) -> None:
@@ -165,14 +165,14 @@ async def catch_up(runtime: Runtime, run: RunMeta) -> None:
     """Have sent what the writer of a run's last event did not live to send."""
     if runtime.sockets is not None:
         for connection_id in sorted(run.sockets):
-            await _pushing(runtime).later(Line(run.owner, run.id, connection_id))
+            await _pushing(runtime).later(Subscription(run.owner, run.id, connection_id))
 
 
 async def _subscribe(runtime: Runtime, connection: Connection, request: Subscribe) -> None:
     run = await meta_of(runtime, connection.owner, request.run_id)
     if connection.id not in run.sockets and len(run.sockets) >= MOST_FOLLOWERS:
         raise LimitReached(f"{MOST_FOLLOWERS} connections follow this run already", run_id=run.id)
-    line = Line(connection.owner, run.id, connection.id)
+    line = Subscription(connection.owner, run.id, connection.id)
     after = min(request.after, MAX_SEQ)
     connections = _ports(runtime).connections
     until = time.monotonic() + REPLAY_S
@@ -185,7 +185,7 @@ async def _subscribe(runtime: Runtime, connection: Connection, request: Subscrib
     return await push(runtime, line)
 
 
-async def _deliver(runtime: Runtime, line: Line, seconds: float) -> bool:
+async def _deliver(runtime: Runtime, line: Subscription, seconds: float) -> bool:
     until = time.monotonic() + seconds
     return await _pushing(runtime).deliver(line, lambda: time.monotonic() < until)
 
@@ -196,8 +196,8 @@ def _ports(runtime: Runtime) -> SocketPorts:
     return runtime.sockets
 
 
-def _pushing(runtime: Runtime) -> Pushing:
-    return Pushing(runtime.journal, _ports(runtime), runtime.clock)
+def _pushing(runtime: Runtime) -> SocketDelivery:
+    return SocketDelivery(runtime.journal, _ports(runtime), runtime.clock)
 
 
 def _expired(moment: datetime | None, now: datetime) -> bool:

@@ -45,7 +45,7 @@ class Connection(Value):
 
 
 @dataclass(frozen=True)
-class Line:
+class Subscription:
     """One connection that follows one run."""
 
     owner: str
@@ -57,7 +57,7 @@ class Line:
 class Claim:
     """The right to send on a line, until it is released. `sent`: the last seq that was sent."""
 
-    line: Line
+    line: Subscription
     id: str
     sent: int
     token_expires_at: Time | None

@@ -8,7 +8,7 @@ from layover.adapters.journal.items.table import Table
 from layover.errors import RetryableError
 from layover.ports import SocketPorts
 from layover.ports.sockets import MAX_FRAME, SocketGone, SocketUnsure
-from layover.values.socket import Line
+from layover.values.socket import Subscription
 
 
 class MemorySockets:
@@ -40,9 +40,9 @@ class MemoryLater:
     """`ports.PushLater`: it writes down what it was asked for."""
 
     def __init__(self) -> None:
-        self.lines: list[Line] = []
+        self.lines: list[Subscription] = []
 
-    async def later(self, line: Line) -> None:
+    async def later(self, line: Subscription) -> None:
         """Write it down."""
         self.lines.append(line)
 

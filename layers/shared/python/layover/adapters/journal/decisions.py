@@ -6,7 +6,7 @@ from typing import Any
 
 from layover.adapters.journal.audit import Audit
 from layover.adapters.journal.events import EventLog
-from layover.adapters.journal.items.codec import Bodies
+from layover.adapters.journal.items.codec import PayloadStore
 from layover.adapters.journal.items.records import votes_text
 from layover.adapters.journal.items.table import (
     Action,
@@ -36,7 +36,7 @@ _CALL, _META = 0, 1
 class Decisions:
     """Conditional writes on behalf of whoever decides, never of a run's own writer."""
 
-    def __init__(self, table: Table, bodies: Bodies, clock: Clock, audit: Audit) -> None:
+    def __init__(self, table: Table, bodies: PayloadStore, clock: Clock, audit: Audit) -> None:
         self._table = table
         self._bodies = bodies
         self._clock = clock

@@ -8,7 +8,7 @@ and so the beginning of the following one: a stale writer always collides, and r
 import secrets
 from typing import Any
 
-from layover.adapters.journal.items.codec import Bodies
+from layover.adapters.journal.items.codec import PayloadStore
 from layover.adapters.journal.items.table import Item, Missing, Put, Table
 from layover.keys import EVENT_PREFIX, Keys, event_key
 from layover.values.runs.event import Event, EventPage, dump_events, load_events
@@ -24,7 +24,7 @@ class EventLog:
     """Reads and builds the batches of one run. `folder`: where a writer's large ones go in S3."""
 
     def __init__(
-        self, table: Table, bodies: Bodies, keys: Keys, run_id: str, folder: str = ""
+        self, table: Table, bodies: PayloadStore, keys: Keys, run_id: str, folder: str = ""
     ) -> None:
         self._table = table
         self._bodies = bodies

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from layover.adapters.journal.items.codec import Bodies
+from layover.adapters.journal.items.codec import PayloadStore
 from layover.adapters.journal.items.records import (
     head_from,
     head_item,
@@ -40,7 +40,7 @@ _KNOWN = "THREADS"
 """Sort key of the mark that the owner's heads are all here."""
 
 
-class Heads:
+class ThreadRecords:
     """`THREAD#id / HEAD` items."""
 
     def __init__(self, table: Table, clock: Clock) -> None:
@@ -164,10 +164,10 @@ class Heads:
         return head_from(owner, item) if item else None
 
 
-class Handover:
+class QueueHandover:
     """What the end of a run does to its thread: the newest message, and the next run in the queue."""
 
-    def __init__(self, table: Table, bodies: Bodies, clock: Clock) -> None:
+    def __init__(self, table: Table, bodies: PayloadStore, clock: Clock) -> None:
         self._table = table
         self._bodies = bodies
         self._clock = clock

@@ -10,9 +10,9 @@ from layover.adapters.journal.decisions import Decisions
 from layover.adapters.journal.dues import TableDues
 from layover.adapters.journal.erasure import Erasure
 from layover.adapters.journal.events import EventLog
-from layover.adapters.journal.heads import Handover, Heads
+from layover.adapters.journal.heads import QueueHandover, ThreadRecords
 from layover.adapters.journal.inbox import Inbox
-from layover.adapters.journal.items.codec import Bodies
+from layover.adapters.journal.items.codec import PayloadStore
 from layover.adapters.journal.items.reader import Reader
 from layover.adapters.journal.items.table import (
     Below,
@@ -24,7 +24,7 @@ from layover.adapters.journal.items.table import (
     Update,
     all_of,
 )
-from layover.adapters.journal.requests import Requests
+from layover.adapters.journal.requests import RunCommands
 from layover.adapters.journal.runlog import TableRunLog
 from layover.clock import rfc3339
 from layover.errors import AttemptsUsedUp, InvalidRequest
@@ -88,11 +88,11 @@ class TableJournal(TableDues):
         self._table = table
         self._sink = sink or NoSink()
         self._clock = clock
-        self._bodies = Bodies(blobs)
+        self._bodies = PayloadStore(blobs)
         self._read = Reader(self._bodies)
-        self._heads = Heads(table, clock)
-        self._handover = Handover(table, self._bodies, clock)
-        self._requests = Requests(table, self._bodies, clock)
+        self._heads = ThreadRecords(table, clock)
+        self._handover = QueueHandover(table, self._bodies, clock)
+        self._requests = RunCommands(table, self._bodies, clock)
         self._audit = Audit(table, clock, audit_kept)
         self._inbox = Inbox(table, clock)
         self._decisions = Decisions(table, self._bodies, clock, self._audit)

@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any
 
 from layover.adapters.journal.events import EventLog
-from layover.adapters.journal.items.codec import Bodies
+from layover.adapters.journal.items.codec import PayloadStore
 from layover.adapters.journal.items.records import outcome_text, run_item
 from layover.adapters.journal.items.table import (
     Action,
@@ -51,13 +51,13 @@ CANCEL_TAKES = timedelta(seconds=3)
 _LONGEST_PAUSE_S = 0.2
 
 
-class Requests:
+class RunCommands:
     """Conditional writes on behalf of a caller, never of a run's own writer."""
 
     def __init__(
         self,
         table: Table,
-        bodies: Bodies,
+        bodies: PayloadStore,
         clock: Clock,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:

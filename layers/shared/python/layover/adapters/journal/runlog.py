@@ -9,9 +9,9 @@ from typing import Any
 from layover.adapters.journal.audit import Audit
 from layover.adapters.journal.events import LONGEST_BATCH, EventLog
 from layover.adapters.journal.followers.watchers import Watchers
-from layover.adapters.journal.heads import Handover
+from layover.adapters.journal.heads import QueueHandover
 from layover.adapters.journal.inbox import Inbox
-from layover.adapters.journal.items.codec import Bodies
+from layover.adapters.journal.items.codec import PayloadStore
 from layover.adapters.journal.items.records import call_body, outcome_text, step_body, votes_text
 from layover.adapters.journal.items.table import (
     Action,
@@ -50,9 +50,9 @@ class TableRunLog:
     def __init__(
         self,
         table: Table,
-        bodies: Bodies,
+        bodies: PayloadStore,
         clock: Clock,
-        handover: Handover,
+        handover: QueueHandover,
         snapshot: RunSnapshot,
         next_seq: int | None,
         sink: EventSink,

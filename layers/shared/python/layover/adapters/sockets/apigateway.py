@@ -13,7 +13,7 @@ from layover.adapters.journal.items.dynamodb import DynamoTable
 from layover.errors import RetryableError
 from layover.ports import SocketPorts
 from layover.ports.sockets import SocketGone, SocketUnsure
-from layover.values.socket import Line
+from layover.values.socket import Subscription
 
 _AT_ONCE = 8
 """Posts under way in one process, in threads of their own: slow sockets never hold up the journal's."""
@@ -72,7 +72,7 @@ class LambdaPush:
         self._client = client
         self._function = function
 
-    async def later(self, line: Line) -> None:
+    async def later(self, line: Subscription) -> None:
         """See `ports.PushLater`."""
         event = {
             "v": 1,

@@ -32,7 +32,7 @@ from layover.engine.tools.execute import (
     run_tool,
 )
 from layover.engine.tools.hooks import Hooks, Stopping
-from layover.engine.tools.run_files import Belongings
+from layover.engine.tools.run_files import RunFiles
 from layover.ids import derived
 from layover.ports import Clock, MemoryStore, RunLog
 from layover.values.runs.event import (
@@ -84,7 +84,7 @@ class Calls:
         stopping: Stopping | None = None,
         memory_tools: Sequence[AnyTool] = (),
         memory: MemoryStore | None = None,
-        belongings: Belongings | None = None,
+        belongings: RunFiles | None = None,
     ) -> None:
         self._log = log
         self._state = state

@@ -15,7 +15,7 @@ from layover.declare.context import SuspendRequest, ToolContext
 from layover.declare.schemas.render import format_error, invalid_input, invalid_suspend_payload
 from layover.declare.tool import APPROVAL_SCHEMA, AnyTool, ToolArgs
 from layover.engine.tools.isolation import TimedOut, apart
-from layover.engine.tools.run_files import Belongings
+from layover.engine.tools.run_files import RunFiles
 from layover.ports import Clock
 from layover.values.runs.run import CallRecord, Suspension, SuspensionKind
 
@@ -168,7 +168,7 @@ async def shaped(ready: Ready, value: Any, call: CallRecord) -> Settled:
     return Settled(result=result, model_output=output, custom=custom)
 
 
-async def limited(settled: Settled, call: CallRecord, belongings: Belongings | None) -> Settled:
+async def limited(settled: Settled, call: CallRecord, belongings: RunFiles | None) -> Settled:
     """With head and tail in the place of an output that is too long for the model; the whole is kept
     behind `url` (null where it could not be kept)."""
     output = settled.model_output

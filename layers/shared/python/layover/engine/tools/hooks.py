@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from layover.declare.context import Attempt, NodeHistory
 from layover.declare.schemas.render import clean
 from layover.engine.progress import Stopped
-from layover.engine.tools.run_files import Belongings
+from layover.engine.tools.run_files import RunFiles
 from layover.errors import ConfigurationError
 from layover.ids import derived
 from layover.ports import Aborts, Clock, MemoryStore, RunLog
@@ -50,7 +50,7 @@ class Hooks:
         tool_call_id: str,
         stopping: Stopping,
         memory: MemoryStore | None = None,
-        belongings: Belongings | None = None,
+        belongings: RunFiles | None = None,
     ) -> None:
         self._log = log
         self._clock = clock
@@ -101,7 +101,7 @@ class Hooks:
         """The history of a node."""
         return self._owned().node(node_id)
 
-    def _owned(self) -> Belongings:
+    def _owned(self) -> RunFiles:
         if self._belongings is None:
             raise ConfigurationError("files and node memory are not available here")
         return self._belongings

@@ -17,7 +17,7 @@ from layover.values.runs.run import CallRecord, RunMeta
 logger = logging.getLogger("layover")
 
 
-class Belongings:
+class RunFiles:
     """Of one run."""
 
     def __init__(self, runtime: Runtime, meta: RunMeta, agent: str) -> None:

@@ -27,7 +27,7 @@ logger = logging.getLogger("layover")
 
 
 @dataclass(frozen=True)
-class Answer(Generic[Found]):
+class ParsedReply(Generic[Found]):
     """What was read from a memory model's answer. `replies`: all that it took, the last one is it."""
 
     found: Found
@@ -92,7 +92,7 @@ class Work:
 
     async def ask(
         self, prompt: Prompt, read: Callable[[str], Found | None], useless: str
-    ) -> Answer[Found] | None:
+    ) -> ParsedReply[Found] | None:
         """The memory model's answer as `read` finds it; None where the model fails, or where its answers
         cannot be used (`useless` says so in the log). These have cost something all the same."""
         replies: list[Reply] = []
@@ -104,7 +104,7 @@ class Work:
                 cause = type(error).__name__
                 break
             if found := read(replies[-1].text):
-                return Answer(found, tuple(replies))
+                return ParsedReply(found, tuple(replies))
         self.failed(cause)
         if replies:
             await self._in_vain([spent(self.runtime, self.meta, prompt.task, *replies)])

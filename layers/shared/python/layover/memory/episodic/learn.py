@@ -35,7 +35,7 @@ logger = logging.getLogger("layover")
 
 
 @dataclass(frozen=True)
-class Taught:
+class EpisodicUpdate:
     """What a run teaches beside what is stored, and how many entries were refused and why. `version`: of
     the SimilarEntries that it was compared with."""
 
@@ -46,19 +46,19 @@ class Taught:
 
 async def learn_entries(
     runtime: Runtime, agent: Agent | None, snapshot: RunSnapshot
-) -> "Lesson | None":
+) -> "EpisodicExtraction | None":
     """Ask for what the turn teaches, where the agent remembers that. A model that fails costs this
     turn's entries, an embedder that fails their vectors. Raises RetryableError (the database)."""
     settings = agent.memory.episodic if agent else None
     said = entries.said_in([snapshot.meta.input, *response_messages(snapshot)])
     if agent is None or settings is None or not settings.per_turn or not said:
         return None
-    lesson = Lesson(runtime, agent, settings, snapshot, said)
+    lesson = EpisodicExtraction(runtime, agent, settings, snapshot, said)
     await lesson.learn()
     return lesson
 
 
-def count_taught(runtime: Runtime, agent: str, taught: Taught) -> None:
+def count_taught(runtime: Runtime, agent: str, taught: EpisodicUpdate) -> None:
     """Count what was stored and what was refused, without a word of it."""
     if taught.entries:
         runtime.metrics.count(Metric.ENTRIES_STORED, len(taught.entries), agent=agent)
@@ -66,7 +66,7 @@ def count_taught(runtime: Runtime, agent: str, taught: Taught) -> None:
         runtime.metrics.count(Metric.ENTRIES_REFUSED, number, agent=agent, reason=reason.value)
 
 
-class Lesson:
+class EpisodicExtraction:
     """One run's extraction: models are asked once, and what they proposed is compared with what is stored
     as often as that changes meanwhile."""
 
@@ -114,7 +114,7 @@ class Lesson:
         self._refused[Refusal.REPEATED] += len(found.kept) - len(new)
         self._vectors = await self._embedded([c.content for c in new])
 
-    async def taught(self) -> Taught:
+    async def taught(self) -> EpisodicUpdate:
         """What is news beside what is stored now. Without vectors nothing is similar. Raises
         RetryableError."""
         least = self._settings.dedupe_similarity
@@ -123,7 +123,7 @@ class Lesson:
         said_at = self._meta.input.created_at
         kept = entries.chosen(self._proposed, self._vectors, stored, least, said_at)
         refused = self._refused + Counter({Refusal.SIMILAR: len(self._proposed) - len(kept)})
-        return Taught(
+        return EpisodicUpdate(
             entries=tuple(self._entry(c) for c in kept),
             version=near.version if near else None,
             refused=refused,

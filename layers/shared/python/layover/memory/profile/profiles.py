@@ -57,7 +57,7 @@ async def delete_profile(runtime: Runtime, owner: str, agent: str) -> None:
 
 
 @dataclass(frozen=True)
-class Learned:
+class ExtractedFacts:
     """What a turn adds."""
 
     profile: dict[str, str | None]
@@ -65,13 +65,13 @@ class Learned:
     usage: tuple[StepUsage, ...] = ()
 
 
-async def learn(runtime: Runtime, agent: Agent | None, snapshot: RunSnapshot) -> Learned:
+async def learn(runtime: Runtime, agent: Agent | None, snapshot: RunSnapshot) -> ExtractedFacts:
     """Ask for what the turn says of the user and of the conversation, where the agent remembers that.
     A model that fails costs this turn's facts, nothing else. Raises RetryableError."""
     meta = snapshot.meta
     turn = facts.turn_of([meta.input, *response_messages(snapshot)])
     if agent is None or not turn.user:
-        return Learned({}, [])
+        return ExtractedFacts({}, [])
     profile: dict[str, str | None] = {}
     session: list[facts.Fact] = []
     usage: list[StepUsage] = []
@@ -83,7 +83,7 @@ async def learn(runtime: Runtime, agent: Agent | None, snapshot: RunSnapshot) ->
         state = await runtime.memory.read_state(meta.owner, meta.thread_id)
         answer = await _asked(runtime, "session", snapshot, turn, state.session, usage)
         session = facts.session_facts(answer, turn)
-    return Learned(profile, session, tuple(usage))
+    return ExtractedFacts(profile, session, tuple(usage))
 
 
 async def _asked(

@@ -154,7 +154,7 @@ class ToolMessageSlot(Value):
     created_at: Time
 
 
-class Pinned(Value):
+class PinnedText(Value):
     """A piece of a run's prompt as it was first shown. Its source may be deleted meanwhile: then it is
     left out. `id`: of the message or the entry."""
 
@@ -162,7 +162,7 @@ class Pinned(Value):
     text: str
 
 
-class ContextBase(Value):
+class PromptSnapshot(Value):
     """What a run pinned at its first step; a resume or a retry renders from it, less what was deleted
     meanwhile (docs/behaviour.md#pinned-context)."""
 
@@ -177,9 +177,9 @@ class ContextBase(Value):
     """Profile and working memory, as they were read."""
     volatile: str | None = None
     """Session memory and plan, as they were."""
-    recalled: tuple[Pinned, ...] = ()
+    recalled: tuple[PinnedText, ...] = ()
     """Recalled messages, a line each."""
-    entries: tuple[Pinned, ...] = ()
+    entries: tuple[PinnedText, ...] = ()
     """Entries of episodic memory, a line each."""
 
 
@@ -197,7 +197,7 @@ class StepRecord(Value):
     """Of its prompt, by our estimate; `usage.input_tokens` is the provider's own count of it."""
     estimated: Usage | None = None
     """Where the provider reported no usage: ours."""
-    base: ContextBase | None = None
+    base: PromptSnapshot | None = None
     """What the run pinned: with its first step, and again where a compaction switched in."""
     correction: str | None = None
     """What the model is told before it is asked once more (a reply that fits no schema)."""

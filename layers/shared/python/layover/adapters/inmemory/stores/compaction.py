@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from layover.adapters.inmemory.stores.tables import Stage, StoredThread, Tables
+from layover.adapters.inmemory.stores.tables import GenerationRow, StoredThread, Tables
 from layover.adapters.store.slices import in_a_row
 from layover.values.memory.compaction import (
     Compacted,
@@ -136,7 +136,9 @@ class InMemoryCompaction:
         return tuple((g, g.number in shown) for g in listed)
 
 
-def _stored(thread: StoredThread, made: NewGeneration, span: Span, *, active: bool) -> Stage:
+def _stored(
+    thread: StoredThread, made: NewGeneration, span: Span, *, active: bool
+) -> GenerationRow:
     number = max(thread.stages, default=0) + 1
     generation = Generation(
         number=number,
@@ -152,11 +154,13 @@ def _stored(thread: StoredThread, made: NewGeneration, span: Span, *, active: bo
         model=made.model,
         created_at=made.at,
     )
-    stage = thread.stages[number] = Stage(generation, (number,) if active else ())
+    stage = thread.stages[number] = GenerationRow(generation, (number,) if active else ())
     return stage
 
 
-def _told(thread: StoredThread, shown: Stage | None, slices: Sequence[Generation]) -> Compacted:
+def _told(
+    thread: StoredThread, shown: GenerationRow | None, slices: Sequence[Generation]
+) -> Compacted:
     chain = [thread.stages[n].generation for n in shown.chain] if shown else []
     return Compacted(
         generation=shown.generation if shown else None,
@@ -176,7 +180,9 @@ def _span(thread: StoredThread, after_id: str | None, through_id: str) -> Span |
     return Span(messages=tuple(path[after + 1 :]), after_depth=after, through_depth=len(path) - 1)
 
 
-def _deepest(thread: StoredThread, path: Sequence[Message], mode: CompactionKind) -> Stage | None:
+def _deepest(
+    thread: StoredThread, path: Sequence[Message], mode: CompactionKind
+) -> GenerationRow | None:
     return max(
         (
             s
@@ -192,15 +198,15 @@ def _mode(kind: str) -> CompactionKind:
     return "summary" if kind == "summary" else "observations"
 
 
-def _number(stage: Stage | None) -> int | None:
+def _number(stage: GenerationRow | None) -> int | None:
     return stage.generation.number if stage else None
 
 
-def _depth(stage: Stage | None) -> int:
+def _depth(stage: GenerationRow | None) -> int:
     return stage.generation.through_depth if stage else -1
 
 
-def _is_slice(stage: Stage) -> bool:
+def _is_slice(stage: GenerationRow) -> bool:
     return stage.generation.kind == "observations" and not stage.generation.active
 
 
@@ -215,14 +221,14 @@ def _own_slices(thread: StoredThread, query: TurnQuery) -> list[Generation]:
     return [g for g in own if any(m.id == input_id for m in thread.path(g.through_message_id))]
 
 
-def _same_start(stage: Stage, span: Span, path: Sequence[Message]) -> bool:
+def _same_start(stage: GenerationRow, span: Span, path: Sequence[Message]) -> bool:
     """Whether the path has a slice with this start already."""
     generation = stage.generation
     begun = generation.kind == "observations" and generation.after_depth == span.after_depth
     return begun and stage.ends_on(path)
 
 
-def _linked(stages: Sequence[Stage], depth: int, path: Sequence[Message]) -> bool:
+def _linked(stages: Sequence[GenerationRow], depth: int, path: Sequence[Message]) -> bool:
     """Whether these follow each other from this depth on, all on this path."""
     for stage in stages:
         if stage.generation.after_depth != depth or not stage.ends_on(path):

@@ -11,7 +11,7 @@ from layover.values.memory.context import LoggedAttempt, ThreadState
 from layover.values.memory.note import PROFILE, Note, NoteKey, NoteWrite
 
 
-class Shelf:
+class NoteTable:
     """What is stored; the stores of threads and of memory share one."""
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ def _thread(key: NoteKey) -> str | None:
 class InMemoryNotes:
     """The part of `ports.MemoryStore` that is about notes."""
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: NoteTable) -> None:
         self._shelf = shelf
 
     def _alive(self, owner: str, thread_id: str) -> bool:

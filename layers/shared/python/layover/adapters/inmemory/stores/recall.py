@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from layover.adapters.inmemory.stores.tables import Kept, StoredThread, Tables
+from layover.adapters.inmemory.stores.tables import IndexedRow, StoredThread, Tables
 from layover.memory import ranking
 from layover.memory.ranking import Candidate, Fused
 from layover.memory.semantic.query import query_words
@@ -23,7 +23,7 @@ class _Row:
     """One row of the scope, in the order of the conversation."""
 
     message: Message
-    kept: Kept
+    kept: IndexedRow
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,9 @@ class InMemoryRecall:
             if thread is None or row.message_id not in thread.messages:
                 continue
             if row.vector is not None or row.message_id not in thread.texts:
-                kept = Kept(row, frozenset(words(row.text)), frozenset(words(row.speaker or "")))
+                kept = IndexedRow(
+                    row, frozenset(words(row.text)), frozenset(words(row.speaker or ""))
+                )
                 thread.texts[row.message_id] = kept
 
     async def common_words(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from layover.adapters.inmemory.stores.notes import Shelf
+from layover.adapters.inmemory.stores.notes import NoteTable
 from layover.values.memory.compaction import Compacted, Generation
 from layover.values.memory.context import IndexedText, StepUsage
 from layover.values.memory.entry import NewEntry
@@ -14,7 +14,7 @@ from layover.values.thread import ThreadHead
 
 
 @dataclass(frozen=True)
-class Kept:
+class IndexedRow:
     """A text with its words."""
 
     text: IndexedText
@@ -32,7 +32,7 @@ class StoredEntry:
 
 
 @dataclass
-class Stage:
+class GenerationRow:
     """A generation, and the numbers of those whose observations a prompt shows with it."""
 
     generation: Generation
@@ -57,11 +57,11 @@ class StoredThread:
     """Message id -> branch: the first child of a message goes on its branch, the others begin one."""
     windows: dict[int, int] = field(default_factory=dict)
     """Branch -> depth at which the window of its newest turn begins."""
-    texts: dict[str, Kept] = field(default_factory=dict)
+    texts: dict[str, IndexedRow] = field(default_factory=dict)
     """Message id -> what recall finds."""
     entries: dict[str, StoredEntry] = field(default_factory=dict)
     """What the thread taught, by id."""
-    stages: dict[int, Stage] = field(default_factory=dict)
+    stages: dict[int, GenerationRow] = field(default_factory=dict)
     """Generations by number, oldest first."""
 
     def path(self, leaf_id: str) -> list[Message]:
@@ -119,7 +119,7 @@ class Tables:
         self._threads: dict[tuple[str, str], StoredThread] = {}
         self.spent: dict[tuple[str, str, str], tuple[str, StepUsage]] = {}
         """(owner, run_id, step) -> kind (run | background) and usage."""
-        self.shelf = Shelf()
+        self.shelf = NoteTable()
         """Notes and states, which `InMemoryMemory` writes."""
 
     def find(self, owner: str, thread_id: str) -> StoredThread | None:

@@ -28,7 +28,7 @@ from layover.adapters.journal.leases import TableLeases
 from layover.clock import from_rfc3339, rfc3339
 from layover.errors import NotFound
 from layover.keys import CONNECTION, META, Keys, connection_key, subscription_key, ticket_key
-from layover.values.socket import Claim, Connection, Held, Line, Ticket
+from layover.values.socket import Claim, Connection, Held, Subscription, Ticket
 
 _TICKET = "TICKET"
 _CONNECTIONS = "C#"
@@ -107,13 +107,15 @@ class TableConnections:
         closes again finds what is left, also what it began to follow meanwhile."""
         while (item := await self._item(connection_id)) is not None:
             for run_id in item.get("runs", ()):
-                await self.unsubscribe(Line(item["owner"], run_id, connection_id))
+                await self.unsubscribe(Subscription(item["owner"], run_id, connection_id))
             with suppress(ConditionFailed):
                 alone = Delete(connection_key(connection_id), CONNECTION, when=Missing("runs"))
                 await self._table.write(alone)
             await self._leases.give_back(_connection(item).lease)
 
-    async def subscribe(self, line: Line, token_expires_at: datetime | None, after: int) -> bool:
+    async def subscribe(
+        self, line: Subscription, token_expires_at: datetime | None, after: int
+    ) -> bool:
         """See `ports.Connections`. The run's number of subscriptions is part of every condition of
         its writers: none of them misses a new one."""
         item = {"sent": after, "token_until": _time(token_expires_at)}
@@ -137,12 +139,12 @@ class TableConnections:
             return False
         return True
 
-    async def unsubscribe(self, line: Line) -> None:
+    async def unsubscribe(self, line: Subscription) -> None:
         """See `ports.Connections`."""
         await self._table.write(Delete(_run(line), _line(line)))
         await self.forget(line)
 
-    async def forget(self, line: Line) -> None:
+    async def forget(self, line: Subscription) -> None:
         """See `ports.Connections`. Nothing is forgotten of a line that is there again."""
         connection = connection_key(line.connection_id)
         for known in (
@@ -153,7 +155,7 @@ class TableConnections:
             with suppress(TransactionFailed):
                 await self._table.transact([gone, known], secrets.token_hex(16))
 
-    async def claim(self, line: Line, now: datetime) -> Claim | Held | None:
+    async def claim(self, line: Subscription, now: datetime) -> Claim | Held | None:
         """See `ports.Connections`."""
         me = secrets.token_hex(8)
         free = all_of(Exists("pk"), Missing("claim"))
@@ -193,11 +195,11 @@ def _connection(item: Item) -> Connection:
     )
 
 
-def _run(line: Line) -> str:
+def _run(line: Subscription) -> str:
     return Keys(line.owner).run(line.run_id)
 
 
-def _line(line: Line) -> str:
+def _line(line: Subscription) -> str:
     return subscription_key(line.connection_id)
 
 

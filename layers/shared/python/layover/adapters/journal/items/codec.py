@@ -21,7 +21,7 @@ SHARED_BESIDE = 500_000
 transaction may have 4 MB (TransactWriteItems): META and a batch of events have the rest."""
 
 
-class Bodies:
+class PayloadStore:
     """Packs texts into attributes (`b`, or `blob` + `sha256` + `size`) and back."""
 
     def __init__(self, blobs: Blobs) -> None:

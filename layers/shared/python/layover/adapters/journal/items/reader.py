@@ -1,6 +1,6 @@
 """Values from items of the table, whose bodies may be in S3."""
 
-from layover.adapters.journal.items.codec import Bodies
+from layover.adapters.journal.items.codec import PayloadStore
 from layover.adapters.journal.items.records import call_from, is_call, run_from, step_from
 from layover.adapters.journal.items.table import Item
 from layover.values.runs.run import CallRecord, OpenApproval, RunMeta, RunSnapshot, StepRecord
@@ -9,7 +9,7 @@ from layover.values.runs.run import CallRecord, OpenApproval, RunMeta, RunSnapsh
 class Reader:
     """Reads what `records` and `codec` have written."""
 
-    def __init__(self, bodies: Bodies) -> None:
+    def __init__(self, bodies: PayloadStore) -> None:
         self._bodies = bodies
 
     async def meta(self, owner: str, item: Item) -> RunMeta:
