@@ -11,7 +11,7 @@ from api.call import Cursor, Limit, answer_json, call_of, new_router
 from api.documented import answers, open_answer
 from layover.errors import NotFound
 from layover.threads.agents import AgentInfo, list_agents
-from layover.values.cursor import seal, unseal_one
+from layover.values.cursor import decode_cursor_field, encode_cursor
 from layover.values.deployment.access import DISCOVERY, Access
 from layover.values.page import Page
 
@@ -87,10 +87,10 @@ def docs() -> Response[str]:
     responses=answers(200, Page[AgentInfo], "A page of agents"),
 )
 def get_agents(limit: Limit = 20, cursor: Cursor = None) -> Response[str]:
-    after = unseal_one(_CURSOR, cursor)
+    after = decode_cursor_field(_CURSOR, cursor)
     agents = call_of(router).do(list_agents)
     rest = [a for a in agents if after is None or a.name > after]
-    more = seal(_CURSOR, rest[limit - 1].name) if len(rest) > limit else None
+    more = encode_cursor(_CURSOR, rest[limit - 1].name) if len(rest) > limit else None
     return answer_json(Page[AgentInfo](items=tuple(rest[:limit]), next_cursor=more))
 
 

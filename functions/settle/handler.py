@@ -3,11 +3,11 @@
 from typing import Any
 
 from layover import wiring
-from layover.recovery.give_up import settle
+from layover.recovery.give_up import give_up
 from layover.values.runs.payload import SettlePayload
 
 
 @wiring.logged
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """`{owner, run_id, execution, error}` -> `{status}`: again, over or left."""
-    return dict(wiring.run(settle(wiring.runtime(), SettlePayload.model_validate(event))))
+    return dict(wiring.run(give_up(wiring.runtime(), SettlePayload.model_validate(event))))

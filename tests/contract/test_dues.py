@@ -24,36 +24,36 @@ async def the_due(world: JournalBench) -> Due:
 async def test_nothing_is_due_before_its_time_and_nothing_after_it_was_looked_at(
     world: JournalBench,
 ) -> None:
-    await world.journal.look_later(world.owner, "file", "f", world.clock.now() + DAY)
+    await world.journal.schedule(world.owner, "file", "f", world.clock.now() + DAY)
     assert await due_at(world, DAY - timedelta(microseconds=1)) == []
     assert await due_at(world, DAY) == [("file", "f")]
     due = await the_due(world)
     for _ in range(2):
-        await world.journal.looked_at(due)
+        await world.journal.complete(due)
     assert await world.journal.dues(world.owner) == []
 
 
 async def test_an_earlier_look_that_was_asked_for_stands(world: JournalBench) -> None:
     now = world.clock.now()
     for days in (2, 1, 3):
-        await world.journal.look_later(world.owner, "thread", "t", now + DAY * days)
+        await world.journal.schedule(world.owner, "thread", "t", now + DAY * days)
     assert (await the_due(world)).at == now + DAY
 
 
 async def test_what_was_asked_for_since_it_was_seen_is_not_taken_away(world: JournalBench) -> None:
     now = world.clock.now()
-    await world.journal.look_later(world.owner, "entries", "", now + DAY * 2)
+    await world.journal.schedule(world.owner, "entries", "", now + DAY * 2)
     seen = await the_due(world)
     world.tick()
-    await world.journal.look_later(world.owner, "entries", "", now + DAY)
-    await world.journal.looked_at(seen)
+    await world.journal.schedule(world.owner, "entries", "", now + DAY)
+    await world.journal.complete(seen)
     assert (await the_due(world)).at == now + DAY
 
 
 async def test_a_look_is_put_off_and_comes_again(world: JournalBench) -> None:
     now = world.clock.now()
-    await world.journal.look_later(world.owner, "node", "n", now)
-    await world.journal.look_again_at(await the_due(world), now + DAY)
+    await world.journal.schedule(world.owner, "node", "n", now)
+    await world.journal.reschedule(await the_due(world), now + DAY)
     assert await due_at(world, timedelta(0)) == []
     assert await due_at(world, DAY) == [("node", "n")]
 
@@ -62,12 +62,12 @@ async def test_another_owner_has_dues_of_their_own(
     world: JournalBench, stranger: JournalBench
 ) -> None:
     at = world.clock.now()
-    await world.journal.look_later(world.owner, "file", "f", at)
+    await world.journal.schedule(world.owner, "file", "f", at)
     assert await stranger.journal.dues(stranger.owner) == []
     mine = await the_due(world)
     theirs = Due(stranger.owner, mine.kind, mine.name, mine.at, mine.made_at)
-    await stranger.journal.looked_at(theirs)
-    await stranger.journal.look_again_at(theirs, at + DAY)
+    await stranger.journal.complete(theirs)
+    await stranger.journal.reschedule(theirs, at + DAY)
     assert await the_due(world) == mine
 
 
@@ -78,7 +78,7 @@ async def test_what_a_retired_run_has_in_s3_is_due_when_its_records_expire(
     run_id, thread_id = log.snapshot.meta.id, log.snapshot.meta.thread_id
     key, expires = await world.blob_of(run_id), world.clock.now() + DAY
     for _ in range(2):
-        await world.journal.retire(world.owner, run_id, expires)
+        await world.journal.set_ttl(world.owner, run_id, expires)
     assert await due_at(world, DAY) == [("run", f"{thread_id}/{run_id}")]
     assert await world.blobs.get(key) is not None
     await world.journal.erase_run(world.owner, thread_id, run_id)
@@ -87,7 +87,7 @@ async def test_what_a_retired_run_has_in_s3_is_due_when_its_records_expire(
 
 async def test_a_retired_run_without_anything_in_s3_is_left_to_ttl(world: JournalBench) -> None:
     run_id = (await world.taken()).snapshot.meta.id
-    await world.journal.retire(world.owner, run_id, world.clock.now())
+    await world.journal.set_ttl(world.owner, run_id, world.clock.now())
     assert await world.journal.dues(world.owner) == []
 
 
@@ -122,7 +122,7 @@ async def test_a_tombstone_keeps_no_title_and_can_be_taken_away_when_it_is_erase
     page = await world.journal.tombs(world.owner, 9, None)
     assert [t.id for t in page.items] == [head.id]
     assert not await world.journal.unmake(world.owner, head.id), "it is not erased yet"
-    await world.journal.erased(world.owner, head.id)
+    await world.journal.finish_erasure(world.owner, head.id)
     for _ in range(2):
         assert await world.journal.unmake(world.owner, head.id)
     assert await world.journal.thread(world.owner, head.id) is None

@@ -273,7 +273,7 @@ async def test_a_cancel_leaves_a_call_that_was_settled_meanwhile_as_it_is(
     """Its opener needs no epoch: what it says goes before what the end of the run says."""
     log = await world.taken()
     ran, runs = await world.opened(log, "c1", "c2")
-    forced = await world.journal.force(world.owner, log.snapshot.meta.id)
+    forced = await world.journal.seize(world.owner, log.snapshot.meta.id)
     assert forced is not None
     await log.close_call(settled(ran, "kept"))
     with pytest.raises(Fenced):
@@ -316,16 +316,16 @@ async def test_next_execution_drives_the_run_and_the_one_before_does_not(
     world: JournalBench,
 ) -> None:
     run_id = await world.started()
-    assert await world.journal.succeed(world.owner, "unknown", None) is None
-    assert await world.journal.succeed(world.owner, run_id, f"{run_id}-7") is None
-    assert await world.journal.succeed(world.owner, run_id, f"{run_id}-1") == 2
-    assert await world.journal.succeed(world.owner, run_id, f"{run_id}-1") is None
-    assert await world.journal.take(world.owner, run_id, f"{run_id}-1") is None
+    assert await world.journal.start_successor(world.owner, "unknown", None) is None
+    assert await world.journal.start_successor(world.owner, run_id, f"{run_id}-7") is None
+    assert await world.journal.start_successor(world.owner, run_id, f"{run_id}-1") == 2
+    assert await world.journal.start_successor(world.owner, run_id, f"{run_id}-1") is None
+    assert await world.journal.acquire(world.owner, run_id, f"{run_id}-1") is None
     meta = (await world.take(run_id, 2)).snapshot.meta
     assert (meta.n, meta.execution) == (2, f"{run_id}-2")
     log = await world.take(run_id, 2)
     await world.end(log)
-    assert await world.journal.succeed(world.owner, run_id, f"{run_id}-2") is None
+    assert await world.journal.start_successor(world.owner, run_id, f"{run_id}-2") is None
 
 
 # The watch
@@ -337,7 +337,7 @@ async def test_look_that_was_asked_for_meanwhile_is_not_put_off(world: JournalBe
     seen = world.clock.now()
     world.tick()
     await world.decide(call)
-    await world.journal.look_again(world.owner, call.run_id, seen, seen + A_DAY)
+    await world.journal.reschedule_check(world.owner, call.run_id, seen, seen + A_DAY)
     assert call.run_id in await due(world)
 
 
@@ -347,17 +347,17 @@ async def test_look_at_a_run_that_is_over_is_not_put_off(world: JournalBench) ->
     world.tick()
     await world.end(log, saved=False)
     run_id = log.snapshot.meta.id
-    await world.journal.look_again(world.owner, run_id, seen, seen + A_DAY)
+    await world.journal.reschedule_check(world.owner, run_id, seen, seen + A_DAY)
     assert run_id in await due(world)
-    await world.journal.retire(world.owner, run_id, seen + A_DAY)
-    await world.journal.look_again(world.owner, run_id, world.clock.now(), seen)
+    await world.journal.set_ttl(world.owner, run_id, seen + A_DAY)
+    await world.journal.reschedule_check(world.owner, run_id, world.clock.now(), seen)
     assert run_id not in await due(world)
 
 
 async def test_cancel_that_is_not_finished_is_looked_at_soon(world: JournalBench) -> None:
     call = await one_waiting(world)
     now = world.clock.now()
-    await world.journal.look_again(world.owner, call.run_id, now, now + A_DAY)
+    await world.journal.reschedule_check(world.owner, call.run_id, now, now + A_DAY)
     await world.journal.request_cancel(world.owner, call.run_id)
     assert call.run_id not in await due(world)
     world.tick(3)
@@ -367,7 +367,7 @@ async def test_cancel_that_is_not_finished_is_looked_at_soon(world: JournalBench
 async def test_run_is_looked_at_again_when_it_was_said(world: JournalBench) -> None:
     call = await one_waiting(world)
     now = world.clock.now()
-    await world.journal.look_again(world.owner, call.run_id, now, now + A_DAY)
+    await world.journal.reschedule_check(world.owner, call.run_id, now, now + A_DAY)
     assert call.run_id not in await due(world)
     world.tick(A_DAY.total_seconds())
     assert call.run_id in await due(world)

@@ -30,7 +30,7 @@ async def test_erased_runs_leave_nothing_behind_and_other_threads_alone(
     assert await world.blobs.get(key) is None
     assert await world.state(other.snapshot.meta.id) == kept
     assert (await world.journal.approvals(world.owner, None, 9, None)).items == ()
-    await world.journal.erased(world.owner, thread_id)
+    await world.journal.finish_erasure(world.owner, thread_id)
     assert (await world.head(thread_id)).deleted
 
 
@@ -66,16 +66,16 @@ async def test_an_emptied_thread_is_due_once_more_and_not_before(world: JournalB
         found = await world.journal.due(now + at, 1_000)
         return any(w.run_id is None and w.thread_id == thread_id for w in found)
 
-    await world.journal.emptied(world.owner, thread_id, now)
+    await world.journal.mark_purged(world.owner, thread_id, now)
     assert not await due(late), "it is not deleted"
     await world.journal.mark_deleted(world.owner, thread_id)
     assert (await world.head(thread_id)).empty_again_at is None
-    await world.journal.emptied(world.owner, thread_id, now + late)
-    await world.journal.emptied(world.owner, thread_id, now + late * 2)
+    await world.journal.mark_purged(world.owner, thread_id, now + late)
+    await world.journal.mark_purged(world.owner, thread_id, now + late * 2)
     assert (await world.head(thread_id)).empty_again_at == now + late
     assert not await due(late / 2)
     assert await due(late)
-    await world.journal.erased(world.owner, thread_id)
+    await world.journal.finish_erasure(world.owner, thread_id)
     assert not await due(late * 3)
 
 
@@ -90,15 +90,15 @@ async def test_a_deletion_is_due_again_when_it_was_asked_for_until_it_is_done(
         return any(w.run_id is None and w.thread_id == thread_id for w in found)
 
     minute = timedelta(minutes=1)
-    await world.journal.erase_again(world.owner, thread_id, now)
+    await world.journal.reschedule_erasure(world.owner, thread_id, now)
     assert not await due(minute), "it is not deleted"
     await world.journal.mark_deleted(world.owner, thread_id)
     assert await due(timedelta(0))
-    await world.journal.erase_again(world.owner, thread_id, now + minute)
+    await world.journal.reschedule_erasure(world.owner, thread_id, now + minute)
     assert not await due(minute / 2)
     assert await due(minute)
-    await world.journal.erased(world.owner, thread_id)
-    await world.journal.erase_again(world.owner, thread_id, now)
+    await world.journal.finish_erasure(world.owner, thread_id)
+    await world.journal.reschedule_erasure(world.owner, thread_id, now)
     assert not await due(minute)
 
 
@@ -133,19 +133,19 @@ async def test_another_owner_sees_and_changes_nothing_with_any_method(
         await journal.decide(foreign, call, decision, world.data())
     assert await journal.call(owner, run_id, call.key) is None
     assert (await journal.events(owner, run_id, 0, 9)).items == ()
-    assert await journal.take(owner, run_id, execution) is None
-    assert await journal.join(owner, run_id, execution) is None
-    assert await journal.force(owner, run_id) is None
+    assert await journal.acquire(owner, run_id, execution) is None
+    assert await journal.attach(owner, run_id, execution) is None
+    assert await journal.seize(owner, run_id) is None
     assert not await journal.end_queued(owner, queued, outcome, world.finish(outcome))
     assert await journal.request_cancel(owner, run_id) is None
-    assert await journal.succeed(owner, run_id, execution) is None
-    await journal.look_again(owner, run_id, world.clock.now(), world.clock.now())
+    assert await journal.start_successor(owner, run_id, execution) is None
+    await journal.reschedule_check(owner, run_id, world.clock.now(), world.clock.now())
     await journal.saved(owner, run_id, thread_id)
     await journal.erase_runs(owner, thread_id)
     await journal.erase_late(owner, thread_id)
-    await journal.emptied(owner, thread_id, world.clock.now())
-    await journal.erased(owner, thread_id)
-    await journal.erase_again(owner, thread_id, world.clock.now())
+    await journal.mark_purged(owner, thread_id, world.clock.now())
+    await journal.finish_erasure(owner, thread_id)
+    await journal.reschedule_erasure(owner, thread_id, world.clock.now())
 
     after = [await world.state(run_id), await world.state(queued), await world.head(thread_id)]
     assert after == before

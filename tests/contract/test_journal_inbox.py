@@ -92,7 +92,7 @@ async def test_a_large_vote_goes_with_the_records_of_its_run(world: JournalBench
     log = await world.join(call.run_id)
     await world.end(log)
     meta, expires = log.snapshot.meta, world.clock.now() + timedelta(days=30)
-    await world.journal.retire(world.owner, meta.id, expires)
+    await world.journal.set_ttl(world.owner, meta.id, expires)
     [due] = await world.journal.dues(world.owner)
     assert (due.kind, due.name, due.at) == ("run", f"{meta.thread_id}/{meta.id}", expires)
     pointer = await world.table.get(pointer_partition(meta.id), POINTER)

@@ -92,7 +92,7 @@ async def test_eight_takers_have_an_epoch_each(dynamo_world: JournalBench) -> No
     run_id = await world.started()
 
     async def take(mine: JournalBench, n: int) -> int | None:
-        log = await mine.journal.force(mine.owner, run_id)
+        log = await mine.journal.seize(mine.owner, run_id)
         return log.snapshot.meta.epoch if log else None
 
     epochs = await asyncio.to_thread(race, world, take)
@@ -122,7 +122,7 @@ async def test_one_of_eight_ends_counts(dynamo_world: JournalBench) -> None:
     queued = await world.queue(log.snapshot.meta.thread_id)
 
     async def end(mine: JournalBench, n: int) -> str | None:
-        writer = await mine.journal.force(mine.owner, log.snapshot.meta.id)
+        writer = await mine.journal.seize(mine.owner, log.snapshot.meta.id)
         if writer is None:
             return "over"
         try:

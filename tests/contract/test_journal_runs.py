@@ -41,7 +41,7 @@ async def test_history_is_counted_until_another_execution_goes_on(world: Journal
     assert (await world.run(run_id)).attempts == 1
     await world.journal.spend(world.owner, run_id, execution, 5, 100, fresh=True)
     assert (await world.run(run_id)).attempts == 0
-    await world.journal.succeed(world.owner, run_id, execution)
+    await world.journal.start_successor(world.owner, run_id, execution)
     assert (await world.run(run_id)).history == 0
 
 
@@ -50,7 +50,7 @@ async def test_run_with_a_long_history_is_looked_at_at_once(world: JournalBench)
     run_id, execution = log.snapshot.meta.id, log.snapshot.meta.execution
     assert execution is not None
     seen, later = world.clock.now(), world.clock.now() + timedelta(hours=1)
-    await world.journal.look_again(world.owner, run_id, seen, later)
+    await world.journal.reschedule_check(world.owner, run_id, seen, later)
     world.tick()
     for limit, due in ((1_000, False), (1, True)):
         await world.journal.spend(world.owner, run_id, execution, 5, limit)
@@ -63,10 +63,10 @@ async def test_run_that_is_unknown_or_driven_by_another_execution_is_not_taken(
 ) -> None:
     run_id = await world.started()
     before = await world.state(run_id)
-    for take in (world.journal.take, world.journal.join):
+    for take in (world.journal.acquire, world.journal.attach):
         assert await take(world.owner, "unknown", "unknown-1") is None
         assert await take(world.owner, run_id, f"{run_id}-2") is None
-    assert await world.journal.force(world.owner, "unknown") is None
+    assert await world.journal.seize(world.owner, "unknown") is None
     assert await world.state(run_id) == before
 
 
@@ -74,18 +74,18 @@ async def test_queued_run_is_not_taken(world: JournalBench) -> None:
     head = await world.thread()
     await world.accept(head.id)
     queued = await world.queue(head.id)
-    assert await world.journal.take(world.owner, queued, f"{queued}-1") is None
-    assert await world.journal.join(world.owner, queued, f"{queued}-1") is None
-    assert await world.journal.force(world.owner, queued) is None
+    assert await world.journal.acquire(world.owner, queued, f"{queued}-1") is None
+    assert await world.journal.attach(world.owner, queued, f"{queued}-1") is None
+    assert await world.journal.seize(world.owner, queued) is None
 
 
 async def test_run_that_is_over_is_not_taken(world: JournalBench) -> None:
     log = await world.taken()
     run_id = log.snapshot.meta.id
     await world.end(log)
-    assert await world.journal.take(world.owner, run_id, f"{run_id}-1") is None
-    assert await world.journal.join(world.owner, run_id, f"{run_id}-1") is None
-    assert await world.journal.force(world.owner, run_id) is None
+    assert await world.journal.acquire(world.owner, run_id, f"{run_id}-1") is None
+    assert await world.journal.attach(world.owner, run_id, f"{run_id}-1") is None
+    assert await world.journal.seize(world.owner, run_id) is None
 
 
 async def test_sixth_attempt_without_a_step_is_refused(world: JournalBench) -> None:
@@ -94,9 +94,9 @@ async def test_sixth_attempt_without_a_step_is_refused(world: JournalBench) -> N
         await world.take(run_id)
     with pytest.raises(AttemptsUsedUp):
         await world.take(run_id)
-    assert await world.journal.take(world.owner, run_id, "another-1") is None
+    assert await world.journal.acquire(world.owner, run_id, "another-1") is None
     assert (await world.run(run_id)).epoch == MAX_ATTEMPTS
-    log = await world.journal.force(world.owner, run_id)
+    log = await world.journal.seize(world.owner, run_id)
     assert log is not None
     await world.end(log, status=Status.FAILED)
 
@@ -234,7 +234,7 @@ async def test_opener_closes_its_call_after_the_epoch_moved(world: JournalBench)
     await log.close_call(settled(first), world.data("closed"))
     assert (await world.call(first)).result == "done"
     assert await world.said(first.run_id) == ["closed"]
-    await world.journal.succeed(world.owner, first.run_id, f"{first.run_id}-1")
+    await world.journal.start_successor(world.owner, first.run_id, f"{first.run_id}-1")
     await log.close_call(settled(second))
     assert (await world.call(second)).result == "done"
 
@@ -376,7 +376,7 @@ async def test_calls_are_cancelled_whatever_they_were(world: JournalBench) -> No
     await log.put_step(step)
     await log.open_calls([planned(log, step, "c1")])
     await suspend(world, log, "c2")
-    forced = await world.journal.force(world.owner, log.snapshot.meta.id)
+    forced = await world.journal.seize(world.owner, log.snapshot.meta.id)
     assert forced is not None
     given = [planned(log, step, c) for c in ("c1", "c2", "c3")]
     await forced.cancel_calls(cancelled(given), world.data())

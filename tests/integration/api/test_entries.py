@@ -11,7 +11,7 @@ from integration.api.kit import Api
 from layover.errors import DatabaseWaking, ModelError
 from layover.memory.episodic.rules import hash_of
 from layover.testing import HashingEmbedder
-from layover.values.cursor import seal
+from layover.values.cursor import encode_cursor
 from layover.values.memory.context import Extraction
 from layover.values.memory.entry import EntryQuery, FoundEntries, NewEntry
 from support.worlds.services import ANN, BOB
@@ -163,10 +163,10 @@ def test_the_last_page_that_a_search_answers_names_no_next_one(api: Api) -> None
     learn(api, "disk 1", "disk 2")
     api.world.runtime = replace(api.world.runtime, memory=Endless(api.world.runtime.memory))
     url = f"{ENTRIES}&limit=1&query=disk&cursor="
-    page = api.get(f"{url}{seal('found-entries', '9999')}").json
+    page = api.get(f"{url}{encode_cursor('found-entries', '9999')}").json
     last = api.get(url + page["next_cursor"]).json
     assert (len(last["items"]), last["next_cursor"]) == (1, None)
-    assert api.get(f"{url}{seal('found-entries', '10001')}").status == 422
+    assert api.get(f"{url}{encode_cursor('found-entries', '10001')}").status == 422
 
 
 def test_a_query_finds_the_best_with_its_scores(api: Api) -> None:

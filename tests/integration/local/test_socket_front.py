@@ -115,7 +115,7 @@ async def test_words_keep_an_idle_connection_open(clock: Clock) -> None:
             clock.now += 0.04
             await client.send("still here")
             await served.function.asked("$default", count)
-            await clock.looked_at()
+            await clock.complete()
         assert served.function.of("$disconnect") == []
         clock.now += 0.06
         assert await ended(client) == 1001
@@ -128,7 +128,7 @@ async def test_posts_keep_an_idle_connection_open_but_not_an_old_one(clock: Cloc
         for _ in range(5):
             clock.now += 0.04
             assert await asyncio.to_thread(served.front.post, connection_id, b"still here") == 200
-            await clock.looked_at()
+            await clock.complete()
         assert served.function.of("$disconnect") == []
         clock.now += 0.04
         assert await ended(client) == 1001
@@ -141,7 +141,7 @@ async def test_a_clock_that_is_put_right_neither_ends_a_connection_nor_keeps_it(
     async with serving(Limits(idle=SOON)) as served, served.connect() as client:
         connection_id = await served.id_of(client)
         clock.step = step
-        await clock.looked_at()
+        await clock.complete()
         assert served.function.of("$disconnect") == []
         await client.send("what time is it?")
         await served.function.asked("$default")

@@ -77,8 +77,8 @@ async def scans(
     found: list[tuple[str, int]] = []
     for node in nodes(rows[0][0][0]["Plan"]):
         if node.get("Relation Name") in tables and node["Node Type"] != "ModifyTable":
-            looked_at = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
-            found.append((node["Node Type"], round(looked_at * node["Actual Loops"])))
+            complete = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
+            found.append((node["Node Type"], round(complete * node["Actual Loops"])))
     return found
 
 

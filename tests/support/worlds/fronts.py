@@ -42,7 +42,7 @@ class Clock:
         """The date."""
         return self.now + self.step
 
-    async def looked_at(self) -> None:
+    async def complete(self) -> None:
         """Once somebody asked, did not leave on the answer, and asked again."""
         wanted = self.looks + 2
         async with asyncio.timeout(LIMIT_S):

@@ -141,13 +141,13 @@ class JournalBench:
 
     async def take(self, run_id: str, n: int = 1) -> RunLog:
         """The run in a turn's hand."""
-        log = await self.journal.take(self.owner, run_id, f"{run_id}-{n}")
+        log = await self.journal.acquire(self.owner, run_id, f"{run_id}-{n}")
         assert log is not None
         return log
 
     async def join(self, run_id: str, n: int = 1) -> RunLog:
         """The run in a resume's hand."""
-        log = await self.journal.join(self.owner, run_id, f"{run_id}-{n}")
+        log = await self.journal.attach(self.owner, run_id, f"{run_id}-{n}")
         assert log is not None
         return log
 

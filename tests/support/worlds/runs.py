@@ -21,7 +21,7 @@ from layover.inprocess.deadlines import NoDeadline
 from layover.memory.compaction.compact import AHEAD, NOW, compact
 from layover.memory.extract import extract
 from layover.ports import ChatModel, Clock, Deadline, Runtime, ThreadStore
-from layover.recovery.give_up import settle
+from layover.recovery.give_up import give_up
 from layover.runs.accept import StartRun, start_run
 from layover.runs.resume import DECIDED, await_decision, resume
 from layover.runs.turn import turn
@@ -196,7 +196,7 @@ class Bench:
     async def settle(self, run_id: str, **error: Any) -> str:
         """What the state machine does with a Turn that failed."""
         payload = self.payload(run_id, SettlePayload, error=error)
-        return str((await settle(self.plain, payload))["status"])
+        return str((await give_up(self.plain, payload))["status"])
 
     async def drive(self, run_id: str) -> str:
         """Turn until the run is over or suspended, restarting what crashed or failed."""

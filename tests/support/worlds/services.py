@@ -186,7 +186,7 @@ class ServiceBench:
 
     async def take(self, run_id: str) -> RunLog:
         """The run's journal, as its turn has it."""
-        log = await self.journal.take(ANN, run_id, f"{run_id}-1")
+        log = await self.journal.acquire(ANN, run_id, f"{run_id}-1")
         assert log is not None
         return log
 

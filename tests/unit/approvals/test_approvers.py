@@ -213,7 +213,7 @@ async def test_what_is_settled_leaves_the_inbox_at_once(world: ServiceBench) -> 
 async def test_a_call_that_waits_again_is_in_the_inbox_again(world: ServiceBench) -> None:
     run = await asked(world)
     await decide(world, run, BOB)
-    log = await world.journal.join(ANN, run.id, f"{run.id}-1")
+    log = await world.journal.attach(ANN, run.id, f"{run.id}-1")
     assert log is not None
     [decided] = log.snapshot.calls
     await log.open_calls([decided])
@@ -287,7 +287,7 @@ async def test_a_decided_call_says_who_approved_it(world: ServiceBench) -> None:
     run = await asked(world, quorum=2)
     await decide(world, run, BOB, Decide(Verdict.APPROVE, reason="it is right"))
     await decide(world, run, CAROL)
-    log = await world.journal.join(ANN, run.id, f"{run.id}-1")
+    log = await world.journal.attach(ANN, run.id, f"{run.id}-1")
     assert log is not None
     [decided] = log.snapshot.calls
     await log.open_calls([decided])
@@ -343,7 +343,7 @@ async def test_votes_of_an_earlier_attempt_count_for_nothing(world: ServiceBench
     run = await asked(world, quorum=2)
     await decide(world, run, BOB)
     await decide(world, run, CAROL)
-    log = await world.journal.join(ANN, run.id, f"{run.id}-1")
+    log = await world.journal.attach(ANN, run.id, f"{run.id}-1")
     assert log is not None
     [decided] = log.snapshot.calls
     await log.open_calls([decided])

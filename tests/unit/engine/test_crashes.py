@@ -308,7 +308,7 @@ async def test_a_run_whose_older_attempt_closed_its_call_late_goes_on_at_once() 
     run_id = await bench.start()
     older = asyncio.create_task(bench.turn(run_id))
     await running.wait()
-    take = bench.plain.journal.take
+    take = bench.plain.journal.acquire
 
     async def overtaken(*run: str) -> Any:
         log = await take(*run)
@@ -317,7 +317,7 @@ async def test_a_run_whose_older_attempt_closed_its_call_late_goes_on_at_once() 
         return log
 
     journal = Mock(wraps=bench.plain.journal)
-    journal.take = overtaken
+    journal.acquire = overtaken
     bench.runtime = replace(bench.runtime, journal=journal)
     assert (await bench.turn(run_id))["status"] == "yielded"
     bench.runtime = replace(bench.runtime, journal=bench.plain.journal)

@@ -92,7 +92,7 @@ async def test_no_call_is_rescued_while_another_one_of_its_run_is_being_made() -
     await bench.decide(run_id, "c1", "approve")
     await bench.decide(run_id, "c2", "resume", data={"slot": "mon-1"})
     bench.callbacks.closed = {"token-c2"}
-    log = await bench.plain.journal.join(ANN, run_id, f"{run_id}-1")
+    log = await bench.plain.journal.attach(ANN, run_id, f"{run_id}-1")
     assert log is not None
     await log.open_calls([await bench.call(run_id, "c1")])
     assert (await bench.call(run_id, "c1")).state is CallState.OPEN

@@ -16,7 +16,7 @@ from layover.keys import META, Keys
 from layover.memory.extract import extract
 from layover.ports import RunLog
 from layover.recovery.sweep import sweep
-from layover.retention.set_ttl import retire
+from layover.retention.set_ttl import set_ttl
 from layover.runs.cancel import cancel
 from layover.runs.turn import turn
 from layover.threads import threads
@@ -159,7 +159,7 @@ async def test_a_deletion_that_takes_too_long_for_a_sweep_goes_on_in_the_next() 
 async def test_what_a_turn_writes_after_its_thread_was_deleted_is_swept_up() -> None:
     bench = payer()
     run_id = await bench.start()
-    log = await bench.plain.journal.take(ANN, run_id, f"{run_id}-1")
+    log = await bench.plain.journal.acquire(ANN, run_id, f"{run_id}-1")
     assert log is not None
     await say_so(bench, log)
     await threads.delete(bench.plain, ANN, "t1")
@@ -235,7 +235,7 @@ async def test_a_run_that_nothing_drives_after_five_attempts_is_given_up() -> No
     run_id = await bench.start()
     next_id = await bench.start("next", on_busy=OnBusy.ENQUEUE)
     for _ in range(5):
-        await bench.plain.journal.take(ANN, run_id, f"{run_id}-1")
+        await bench.plain.journal.acquire(ANN, run_id, f"{run_id}-1")
     await bench.callbacks.stop(f"{run_id}-1", "it died")
     await later(bench, timedelta(0))
     assert (await later(bench, PATIENCE))["failed"] == 1
@@ -308,7 +308,7 @@ async def test_a_run_that_is_retired_while_the_sweeper_looks_is_left_alone() -> 
     alive = bench.callbacks.alive
 
     async def done_meanwhile(execution: str) -> bool:
-        await retire(bench.plain, await bench.meta(run_id))
+        await set_ttl(bench.plain, await bench.meta(run_id))
         return await alive(execution)
 
     bench.callbacks.alive = done_meanwhile  # type: ignore[method-assign]

@@ -168,7 +168,7 @@ async def test_a_kind_of_a_newer_release_stays_and_stops_nothing() -> None:
     """Half of a deployment, or one that went back: the release that knows the kind finds it again."""
     made = bench()
     later_release: Any = "of a later release"
-    await made.plain.journal.look_later(ANN, later_release, "n", made.clock.now())
+    await made.plain.journal.schedule(ANN, later_release, "n", made.clock.now())
     await announced(made)
     assert await later(made, DAY) == {"unknown": 1, "expired file": 1}
     assert [due.kind for due in await made.plain.journal.dues(ANN)] == [later_release]

@@ -120,9 +120,7 @@ async def test_records_of_decisions_stay_and_nothing_leads_to_the_runs() -> None
 async def test_the_sweeper_does_all_of_it_where_the_request_died_at_once() -> None:
     made = await lived()
     until = made.clock.now()
-    await made.plain.journal.look_later(
-        ANN, "owner", until.strftime("%Y-%m-%dT%H:%M:%S.%fZ"), until
-    )
+    await made.plain.journal.schedule(ANN, "owner", until.strftime("%Y-%m-%dT%H:%M:%S.%fZ"), until)
     for _ in range(4):
         await later(made, timedelta(minutes=17))
     assert await left(made) == []

@@ -3,7 +3,7 @@
 from datetime import date
 
 from layover.ports import Runtime
-from layover.values.cursor import seal, unseal_one
+from layover.values.cursor import decode_cursor_field, encode_cursor
 from layover.values.page import Page
 from layover.values.runs.audit import AuditRow
 
@@ -14,5 +14,5 @@ async def list_decisions(
     runtime: Runtime, since: date | None, until: date | None, limit: int, cursor: str | None
 ) -> Page[AuditRow]:
     """Votes and decisions of these UTC days (both included; None: no bound), the oldest first."""
-    page = await runtime.journal.audit(since, until, limit, unseal_one(_CURSOR, cursor))
-    return Page(items=page.items, next_cursor=seal(_CURSOR, page.next_cursor))
+    page = await runtime.journal.audit(since, until, limit, decode_cursor_field(_CURSOR, cursor))
+    return Page(items=page.items, next_cursor=encode_cursor(_CURSOR, page.next_cursor))

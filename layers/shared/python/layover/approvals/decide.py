@@ -31,7 +31,7 @@ from layover.ports import Runtime, StaleVotes
 from layover.runs.read import snapshot_of
 from layover.runs.views import run_view
 from layover.values.base import compact_json
-from layover.values.cursor import seal, unseal_one
+from layover.values.cursor import decode_cursor_field, encode_cursor
 from layover.values.deployment.access import Actor
 from layover.values.page import Page
 from layover.values.runs.event import ToolCallApproval, ToolCallDecided
@@ -95,13 +95,13 @@ async def list_approvals(
     Raises NotFound for a thread that is not there."""
     if thread_id is not None and not await _is_there(runtime, owner, thread_id):
         raise NotFound("there is no such thread", thread_id=thread_id)
-    start = unseal_one(_CURSOR, cursor)
+    start = decode_cursor_field(_CURSOR, cursor)
     page = await runtime.journal.approvals(owner, thread_id, limit, start)
     threads = sorted({a.thread_id for a in page.items})
     there = await asyncio.gather(*(_is_there(runtime, owner, t) for t in threads))
     kept = {thread for thread, is_there in zip(threads, there, strict=True) if is_there}
     items = tuple(a for a in page.items if a.thread_id in kept)
-    return Page(items=items, next_cursor=seal(_CURSOR, page.next_cursor))
+    return Page(items=items, next_cursor=encode_cursor(_CURSOR, page.next_cursor))
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ async def list_for_approver(
     runtime: Runtime, actor: Actor, limit: int, cursor: str | None
 ) -> Page[ApproverItem]:
     """Calls of all users that wait undecided and that the actor may decide, oldest first."""
-    start = unseal_one(_INBOX, cursor)
+    start = decode_cursor_field(_INBOX, cursor)
     page = await runtime.journal.inbox(sorted(actor.groups), limit, start)
     items = [a for a in page.items if may_decide(actor, a.owner, a.approval.approval)]
     threads = sorted({(a.owner, a.thread_id) for a in items})
@@ -128,7 +128,7 @@ async def list_for_approver(
         for a in items
         if (a.owner, a.thread_id) in kept
     )
-    return Page(items=tuple(shown), next_cursor=seal(_INBOX, page.next_cursor))
+    return Page(items=tuple(shown), next_cursor=encode_cursor(_INBOX, page.next_cursor))
 
 
 def _without_thread(approval: OpenApproval) -> dict[str, Any]:

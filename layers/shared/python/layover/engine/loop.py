@@ -18,7 +18,7 @@ from layover.engine.progress import OutOfTime, Over, Progress, Stopped, Suspende
 from layover.engine.prompter import Prompter
 from layover.engine.state import RunState
 from layover.engine.step import ModelStep
-from layover.engine.supervise import watched
+from layover.engine.supervise import supervise
 from layover.engine.time_left import TimeLeft
 from layover.engine.tools.calls import Calls
 from layover.engine.tools.hooks import Stopping
@@ -98,7 +98,7 @@ class Loop:
         try:
             if self.state.meta.cancel:
                 return _cancelled()
-            return await watched(
+            return await supervise(
                 self._log,
                 self._run(),
                 self._stopping,

@@ -26,7 +26,7 @@ Cut = tuple[Callable[[], float], Callable[[], bool]]
 """Seconds until the invocation is cut off, and whether what runs may be let go then."""
 
 
-async def watched(
+async def supervise(
     log: RunLog, work: Coroutine[Any, Any, T], stopping: Stopping, cut: Cut | None = None
 ) -> T:
     """The work's result. Raises Stopped when the run is to be cancelled, Fenced when another attempt

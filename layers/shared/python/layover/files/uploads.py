@@ -36,7 +36,7 @@ async def create(runtime: Runtime, owner: str, name: str, mime_type: str, size: 
     if size > largest(mime_type):
         raise TooLarge(f"a file of this type may have {largest(mime_type)} bytes")
     # Before there is anything: whatever dies, a file that no message names goes.
-    await runtime.journal.look_later(owner, "file", facts.id, facts.created_at + UNUSED_LIVES)
+    await runtime.journal.schedule(owner, "file", facts.id, facts.created_at + UNUSED_LIVES)
     files = Files(runtime.blobs, owner)
     await _may_announce(runtime, files, owner, facts)
     await files.announce(facts)

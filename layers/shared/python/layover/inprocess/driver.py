@@ -35,7 +35,7 @@ from layover.inprocess.deadlines import NoDeadline
 from layover.inprocess.followers import Followers, Handler
 from layover.memory.compaction.compact import NOW, compact
 from layover.ports import Runtime
-from layover.recovery.give_up import settle
+from layover.recovery.give_up import give_up
 from layover.runs.accept import StartRun, start_run
 from layover.runs.cancel import cancel
 from layover.runs.read import snapshot_of
@@ -365,7 +365,7 @@ class InProcess:
         cause = json.dumps({"errorMessage": str(error)})
         facts = {"Error": type(error).__name__, "Cause": cause}
         failed = SettlePayload(**payload.model_dump(), error=facts)
-        return str((await settle(self._runtime, failed))["status"]) != "again"
+        return str((await give_up(self._runtime, failed))["status"]) != "again"
 
     async def _result(self, run_id: str) -> Result:
         run = run_view(await snapshot_of(self._runtime, self._owner(run_id), run_id))

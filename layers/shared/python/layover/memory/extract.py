@@ -12,7 +12,7 @@ from layover.memory.semantic import recall
 from layover.memory.usage import spent
 from layover.ports import Runtime
 from layover.retention.rules import watch_entries, watch_thread
-from layover.retention.set_ttl import retire
+from layover.retention.set_ttl import set_ttl
 from layover.values.memory.context import Extraction, StepUsage
 from layover.values.message import Message
 from layover.values.runs.payload import RunPayload
@@ -35,7 +35,7 @@ async def extract(runtime: Runtime, payload: RunPayload) -> dict[str, str]:
         return {"status": "nothing"}
     # A run that somebody still follows has not sent its end: the sweeper sees to that, and retires it.
     if snapshot.meta.saved and not snapshot.meta.sockets:
-        await retire(runtime, snapshot.meta)
+        await set_ttl(runtime, snapshot.meta)
         await watch_thread(runtime, payload.owner, snapshot.meta.thread_id)
     good = snapshot.meta.status is Status.SUCCESS
     if good and await runtime.memory.is_extracted(payload.owner, payload.run_id):

@@ -24,7 +24,7 @@ class Due:
 class Dues(Protocol):
     """What the sweeper looks at when its time is over. Part of the journal."""
 
-    async def look_later(self, owner: str, kind: DueKind, name: str, at: datetime) -> None:
+    async def schedule(self, owner: str, kind: DueKind, name: str, at: datetime) -> None:
         """Have the sweeper look at this then; an earlier look that was asked for stands."""
         ...
 
@@ -36,10 +36,10 @@ class Dues(Protocol):
         """All that the sweeper is to look at for an owner."""
         ...
 
-    async def look_again_at(self, due: Due, at: datetime) -> None:
+    async def reschedule(self, due: Due, at: datetime) -> None:
         """It is still of use: look then."""
         ...
 
-    async def looked_at(self, due: Due) -> None:
+    async def complete(self, due: Due) -> None:
         """It is gone, or stays for good."""
         ...

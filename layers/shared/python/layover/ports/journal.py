@@ -327,16 +327,16 @@ class Journal(Dues, Protocol):
         """Events with seq > after, in order."""
         ...
 
-    async def take(self, owner: str, run_id: str, execution: str) -> RunLog | None:
+    async def acquire(self, owner: str, run_id: str, execution: str) -> RunLog | None:
         """Take the run for a turn: epoch + 1, attempts + 1. None: the run is over, or driven by
         another execution. Raises AttemptsUsedUp at `MAX_ATTEMPTS`."""
         ...
 
-    async def join(self, owner: str, run_id: str, execution: str) -> RunLog | None:
-        """Write beside others under the current epoch (Resume). None as in `take`."""
+    async def attach(self, owner: str, run_id: str, execution: str) -> RunLog | None:
+        """Write beside others under the current epoch (Resume). None as in `acquire`."""
         ...
 
-    async def force(self, owner: str, run_id: str) -> RunLog | None:
+    async def seize(self, owner: str, run_id: str) -> RunLog | None:
         """Take the run to end it (cancel, settle): epoch + 1, whoever drives it, never refused for
         attempts. None: the run is over or unknown."""
         ...
@@ -354,7 +354,7 @@ class Journal(Dues, Protocol):
         """Delete the records of a deleted thread's runs, and what they keep in S3."""
         ...
 
-    async def retire(self, owner: str, run_id: str, expires_at: datetime) -> None:
+    async def set_ttl(self, owner: str, run_id: str, expires_at: datetime) -> None:
         """Give the records of a run that is over (and saved) their time to live; the sweeper need
         not look at it again. Repeatable."""
         ...
@@ -363,20 +363,20 @@ class Journal(Dues, Protocol):
         """Delete what writers that nobody could stop have left of runs that were erased."""
         ...
 
-    async def emptied(self, owner: str, thread_id: str, again_at: datetime) -> None:
+    async def mark_purged(self, owner: str, thread_id: str, again_at: datetime) -> None:
         """Nothing is left of a deleted thread now. The sweeper looks for late writes at `again_at`."""
         ...
 
-    async def erased(self, owner: str, thread_id: str) -> None:
+    async def finish_erasure(self, owner: str, thread_id: str) -> None:
         """Nothing is left of a deleted thread but its tombstone: the sweeper need not look again."""
         ...
 
-    async def erase_again(self, owner: str, thread_id: str, at: datetime) -> None:
+    async def reschedule_erasure(self, owner: str, thread_id: str, at: datetime) -> None:
         """A deleted thread is not erased yet: the sweeper looks at it then, behind what is due before.
         One that somebody else has erased meanwhile stays so."""
         ...
 
-    async def look_again(
+    async def reschedule_check(
         self, owner: str, run_id: str, seen: datetime, at: datetime, lost_at: datetime | None = None
     ) -> bool:
         """When the sweeper looks next, and since when nothing drives the run. What others asked for
@@ -384,7 +384,7 @@ class Journal(Dues, Protocol):
         was, or the run was retired."""
         ...
 
-    async def succeed(
+    async def start_successor(
         self, owner: str, run_id: str, execution: str | None, *, fresh: bool = False
     ) -> int | None:
         """Name the run's next execution: its number, to be started; epoch + 1. None: the run is over, or

@@ -16,7 +16,7 @@ from layover.values.runs.payload import SettlePayload
 from layover.values.runs.run import MAX_ATTEMPTS, Status
 
 
-async def settle(runtime: Runtime, payload: SettlePayload) -> Mapping[str, Any]:
+async def give_up(runtime: Runtime, payload: SettlePayload) -> Mapping[str, Any]:
     """`again`: fewer than five attempts since the last journaled step; `over`: the run has failed now;
     `left`: it is over, or another execution drives it (also one that starts now: this one's history is
     as long as may be)."""
@@ -27,7 +27,7 @@ async def settle(runtime: Runtime, payload: SettlePayload) -> Mapping[str, Any]:
     if run.attempts < MAX_ATTEMPTS:
         room = await room_for(runtime, payload, SETTLE_EVENTS)
         return {"status": "again" if room else "left"}
-    log = await runtime.journal.force(payload.owner, payload.run_id)
+    log = await runtime.journal.seize(payload.owner, payload.run_id)
     if log is None:
         return {"status": "left"}
     failure = failed(_reason(payload))

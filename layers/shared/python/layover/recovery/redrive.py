@@ -28,7 +28,7 @@ async def redrive(runtime: Runtime, owner: str, run_id: str) -> Run:
     if run.execution is not None:
         # Its branches would wait on for a year, on tokens that decide nothing any more.
         await runtime.callbacks.stop(run.execution, "redriven")
-    n = await runtime.journal.succeed(owner, run_id, run.execution, fresh=True)
+    n = await runtime.journal.start_successor(owner, run_id, run.execution, fresh=True)
     snapshot = await snapshot_of(runtime, owner, run_id)
     if n is None:
         # Another one came first: a redrive, or the run's own end.

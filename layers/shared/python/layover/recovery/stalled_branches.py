@@ -15,7 +15,7 @@ LEAST_GRACE = timedelta(seconds=20)
 """Where the sweeper has little patience (on one machine): Resume has five attempts, within 15 s."""
 
 
-async def tend(runtime: Runtime, run: RunMeta) -> datetime | None:
+async def check_branches(runtime: Runtime, run: RunMeta) -> datetime | None:
     """Wake what has something to do. Answers when the first of the calls that wait counts as abandoned:
     nobody listens for it. None: none will be."""
     keys = sorted(run.waiting | run.decided)

@@ -12,10 +12,10 @@ from layover.engine.loop import failed
 from layover.engine.state import RunState
 from layover.errors import LayoverError, RetryableError, RunFailed
 from layover.ports import Runtime, Watched
-from layover.recovery.stalled_branches import busy, tend
+from layover.recovery.stalled_branches import busy, check_branches
 from layover.retention.erase import erase
 from layover.retention.expire import expire
-from layover.retention.set_ttl import retire
+from layover.retention.set_ttl import set_ttl
 from layover.runs.cancel import cancel
 from layover.runs.finish import end_even_unsaved, start_execution
 from layover.runs.pending_saves import save_unsaved
@@ -77,12 +77,12 @@ async def _look(runtime: Runtime, watched: Watched, seen: datetime, end: float) 
         # The end of the run before it starts it.
         await _later(runtime, run, seen, CALM)
         return "queued"
-    abandoned_at = await tend(runtime, run)
+    abandoned_at = await check_branches(runtime, run)
     if run.execution is not None and await runtime.callbacks.alive(run.execution):
         if abandoned_at is not None and abandoned_at <= seen and not await busy(runtime, run):
             # Its other branches may wait for a year: what runs next finds all calls as they are.
             await runtime.callbacks.stop(run.execution, "a branch left its call")
-            return await succeed(runtime, run)
+            return await start_successor(runtime, run)
         if run.history > runtime.settings.max_history:
             return await _shorten(runtime, run, seen)
         calm = CALM if run.shown_status is Status.SUSPENDED and not run.decided else 1
@@ -90,7 +90,7 @@ async def _look(runtime: Runtime, watched: Watched, seen: datetime, end: float) 
         return "driven"
     if run.lost_at is None or run.lost_at + runtime.settings.sweep_patience > runtime.clock.now():
         return await _lost(runtime, run, seen)
-    return await succeed(runtime, run)
+    return await start_successor(runtime, run)
 
 
 async def _shorten(runtime: Runtime, run: RunMeta, seen: datetime) -> str:
@@ -99,7 +99,7 @@ async def _shorten(runtime: Runtime, run: RunMeta, seen: datetime) -> str:
         await _later(runtime, run, seen)
         return "driven"
     await runtime.callbacks.stop(run.execution, "its history is long")
-    return await succeed(runtime, run)
+    return await start_successor(runtime, run)
 
 
 async def _erase(runtime: Runtime, owner: str, thread_id: str, end: float) -> str:
@@ -108,20 +108,20 @@ async def _erase(runtime: Runtime, owner: str, thread_id: str, end: float) -> st
         async with asyncio.timeout_at(end):
             await erase(runtime, owner, thread_id)
     except TimeoutError:
-        await runtime.journal.erase_again(owner, thread_id, runtime.clock.now())
+        await runtime.journal.reschedule_erasure(owner, thread_id, runtime.clock.now())
         return "erasing"
     except RetryableError:
         later = runtime.clock.now() + runtime.settings.sweep_patience
-        await runtime.journal.erase_again(owner, thread_id, later)
+        await runtime.journal.reschedule_erasure(owner, thread_id, later)
         raise
     return "erased"
 
 
-async def succeed(runtime: Runtime, run: RunMeta) -> str:
+async def start_successor(runtime: Runtime, run: RunMeta) -> str:
     """Start the execution that follows; at five attempts without a step the run has failed."""
     if run.attempts >= MAX_ATTEMPTS:
         return await _give_up(runtime, run)
-    n = await runtime.journal.succeed(run.owner, run.id, run.execution)
+    n = await runtime.journal.start_successor(run.owner, run.id, run.execution)
     if n is None:
         return "driven"
     await start_execution(runtime, run.owner, run.id, n)
@@ -137,10 +137,10 @@ async def _finish(runtime: Runtime, run: RunMeta, seen: datetime) -> str:
         now = runtime.clock.now()
         at = now + runtime.settings.sweep_patience
         # Refused where the execution has retired the run since it was read: it was not dead but done.
-        if await runtime.journal.look_again(run.owner, run.id, seen, at, now):
+        if await runtime.journal.reschedule_check(run.owner, run.id, seen, at, now):
             await runtime.callbacks.start(run.owner, run.id, run.n + 1)
         return "remembering"
-    await retire(runtime, run)
+    await set_ttl(runtime, run)
     return "retired"
 
 
@@ -166,12 +166,12 @@ async def _lost(runtime: Runtime, run: RunMeta, seen: datetime) -> str:
     """First look: nothing drives it, or so it seems."""
     now, patience = runtime.clock.now(), runtime.settings.sweep_patience
     lost_at = run.lost_at or now
-    await runtime.journal.look_again(run.owner, run.id, seen, lost_at + patience, lost_at)
+    await runtime.journal.reschedule_check(run.owner, run.id, seen, lost_at + patience, lost_at)
     return "lost"
 
 
 async def _give_up(runtime: Runtime, run: RunMeta) -> str:
-    log = await runtime.journal.force(run.owner, run.id)
+    log = await runtime.journal.seize(run.owner, run.id)
     if log is None:
         return "over"
     problem = f"{MAX_ATTEMPTS} attempts made no step, and nothing drives the run any more"
@@ -189,4 +189,4 @@ async def _later(
     at = now + patience * calm
     if most is not None:
         at = max(now + patience, min(at, most))
-    await runtime.journal.look_again(run.owner, run.id, seen, at)
+    await runtime.journal.reschedule_check(run.owner, run.id, seen, at)

@@ -38,17 +38,17 @@ async def erase(runtime: Runtime, owner: str, thread_id: str) -> None:
     await _stop(runtime, owner, head.queue if head else ())
     await _empty(runtime, owner, thread_id)
     lives = runtime.settings.sweep_patience * LAST_WRITER
-    await runtime.journal.emptied(owner, thread_id, runtime.clock.now() + lives)
+    await runtime.journal.mark_purged(owner, thread_id, runtime.clock.now() + lives)
 
 
 async def _erase_late(runtime: Runtime, owner: str, thread_id: str, at: datetime) -> None:
     """Sweep up what was still being written when the thread was emptied; not before `at`."""
     if runtime.clock.now() < at:
-        await runtime.journal.erase_again(owner, thread_id, at)
+        await runtime.journal.reschedule_erasure(owner, thread_id, at)
         return
     await _empty(runtime, owner, thread_id)
     await runtime.journal.erase_late(owner, thread_id)
-    await runtime.journal.erased(owner, thread_id)
+    await runtime.journal.finish_erasure(owner, thread_id)
 
 
 async def _empty(runtime: Runtime, owner: str, thread_id: str) -> None:

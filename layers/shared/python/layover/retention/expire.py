@@ -36,7 +36,7 @@ async def expire(runtime: Runtime, seen: datetime, end: float) -> dict[str, int]
                     "a newer release has to look at what is due", extra={"kind": due.kind}
                 )
                 later = runtime.clock.now() + UNKNOWN_AGAIN
-                await runtime.journal.look_again_at(due, later)
+                await runtime.journal.reschedule(due, later)
                 continue
             async with asyncio.timeout_at(end):
                 again = await look(runtime, due)
@@ -48,12 +48,12 @@ async def expire(runtime: Runtime, seen: datetime, end: float) -> dict[str, int]
             about = {"kind": due.kind, "cause": type(error).__name__}
             logger.warning("what is due stays for now", extra=about)
             again = runtime.clock.now() + runtime.settings.sweep_patience
-            await runtime.journal.look_again_at(due, again)
+            await runtime.journal.reschedule(due, again)
             continue
         if again is None:
-            await runtime.journal.looked_at(due)
+            await runtime.journal.complete(due)
         else:
-            await runtime.journal.look_again_at(due, again)
+            await runtime.journal.reschedule(due, again)
         done["kept" if again else f"expired {due.kind}"] += 1
     return dict(done)
 

@@ -54,7 +54,7 @@ async def _put(runtime: Runtime, owner: str, file: "IO[bytes]") -> str:
     """Where the document is for some minutes."""
     key = Keys(owner).blob("exports", runtime.ids.new("export"))
     # First: whatever dies, the object goes.
-    await runtime.journal.look_later(owner, "export", key, runtime.clock.now() + KEPT)
+    await runtime.journal.schedule(owner, "export", key, runtime.clock.now() + KEPT)
     await runtime.blobs.put_file(key, file, "application/json")
     return await runtime.blobs.download_url(key, "export.json", "application/json", LINK_LIVES)
 

@@ -40,7 +40,7 @@ async def forget(runtime: Runtime, owner: str, within: timedelta = ERASE_WITHIN)
     """From now on the owner reads nothing of what was there. Raises RetryableError (DatabaseWaking) where
     that cannot be said yet: it will be done all the same."""
     until = runtime.clock.now()
-    await runtime.journal.look_later(owner, "owner", rfc3339(until), until)
+    await runtime.journal.schedule(owner, "owner", rfc3339(until), until)
     # Else the next list would make the threads again from the database.
     await runtime.journal.know_threads(owner, ())
     try:
@@ -78,7 +78,7 @@ async def carry_on(runtime: Runtime, due: Due) -> datetime | None:
     await runtime.blobs.delete_prefix(Keys(owner).blob(""), until.replace(microsecond=0))
     for each in await runtime.journal.dues(owner):
         if each.kind != "owner" and each.made_at <= until:
-            await runtime.journal.looked_at(each)
+            await runtime.journal.complete(each)
     await runtime.journal.unknow_threads(owner)
     _log.info("a user is forgotten")
     return None

@@ -13,7 +13,7 @@ async def watch_thread(runtime: Runtime, owner: str, thread_id: str) -> None:
     retention = runtime.settings.thread_retention
     if retention is not None:
         at = end_of_day(runtime.clock.now() + retention)
-        await runtime.journal.look_later(owner, "thread", thread_id, at)
+        await runtime.journal.schedule(owner, "thread", thread_id, at)
 
 
 async def watch_entries(runtime: Runtime, owner: str) -> None:
@@ -21,7 +21,7 @@ async def watch_entries(runtime: Runtime, owner: str) -> None:
     retention = runtime.settings.entry_retention
     if retention is not None:
         at = end_of_day(runtime.clock.now() + retention)
-        await runtime.journal.look_later(owner, "entries", "", at)
+        await runtime.journal.schedule(owner, "entries", "", at)
 
 
 def end_of_day(moment: datetime) -> datetime:

@@ -88,7 +88,7 @@ async def _drop(runtime: Runtime, run: RunMeta) -> bool:
 async def _force(runtime: Runtime, run: RunMeta, save_has: timedelta) -> None:
     """Nobody listens, or the run waits: take it away from whoever holds it, and end it."""
     for _ in range(_TRIES):
-        log = await runtime.journal.force(run.owner, run.id)
+        log = await runtime.journal.seize(run.owner, run.id)
         if log is None:
             return
         # Stopped first: a process that dies in between leaves a run that is flagged, which the sweeper

@@ -32,12 +32,12 @@ async def room_for(
     )
     if spent is None or spent <= limit:
         return True
-    await succeed(runtime, owner, run_id, payload.execution)
+    await start_successor(runtime, owner, run_id, payload.execution)
     return False
 
 
-async def succeed(runtime: Runtime, owner: str, run_id: str, execution: str | None) -> None:
+async def start_successor(runtime: Runtime, owner: str, run_id: str, execution: str | None) -> None:
     """Start the execution that follows, unless another one has."""
-    n = await runtime.journal.succeed(owner, run_id, execution)
+    n = await runtime.journal.start_successor(owner, run_id, execution)
     if n is not None:
         await start_execution(runtime, owner, run_id, n)

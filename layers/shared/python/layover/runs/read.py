@@ -13,7 +13,7 @@ from layover.runs.cancel import cancel as end_cancelled
 from layover.runs.long_polls import place_to_wait
 from layover.runs.views import run_view
 from layover.threads.threads import head_of
-from layover.values.cursor import seal, unseal_one
+from layover.values.cursor import decode_cursor_field, encode_cursor
 from layover.values.page import Page
 from layover.values.runs.event import EventPage
 from layover.values.runs.run import Run, RunMeta, RunSnapshot, Status
@@ -70,7 +70,7 @@ async def list_runs(
 
     `takes` is asked about each in turn: the page ends before the first run that it refuses."""
     await head_of(runtime, owner, thread_id)
-    start = unseal_one(_CURSOR, cursor)
+    start = decode_cursor_field(_CURSOR, cursor)
     page = await runtime.journal.runs(owner, thread_id, limit, start)
     ids = [meta.id for meta in page.items]
     views: list[Run] = []
@@ -81,7 +81,7 @@ async def list_runs(
             if not takes(view):
                 return await _shorter(runtime, owner, thread_id, ids.index(view.id), start, views)
             views.append(view)
-    return Page(items=tuple(views), next_cursor=seal(_CURSOR, page.next_cursor))
+    return Page(items=tuple(views), next_cursor=encode_cursor(_CURSOR, page.next_cursor))
 
 
 async def _shorter(
@@ -92,7 +92,7 @@ async def _shorter(
     page = await runtime.journal.runs(owner, thread_id, limit, start)
     shown = {meta.id for meta in page.items}
     items = tuple(view for view in views if view.id in shown)
-    return Page(items=items, next_cursor=seal(_CURSOR, page.next_cursor))
+    return Page(items=items, next_cursor=encode_cursor(_CURSOR, page.next_cursor))
 
 
 async def cancel(runtime: Runtime, owner: str, run_id: str) -> Run:

@@ -10,7 +10,7 @@ from layover.approvals.task_token import CALLBACK, decision_from_callback
 from layover.approvals.waiting import waiting_call
 from layover.engine.progress import Stopped
 from layover.engine.state import RunState
-from layover.engine.supervise import watched
+from layover.engine.supervise import supervise
 from layover.engine.tools.calls import Calls
 from layover.engine.tools.hooks import Stopping
 from layover.engine.tools.run_files import RunFiles
@@ -91,7 +91,7 @@ async def _publish(runtime: Runtime, payload: AwaitPayload, call: CallRecord) ->
 
 async def resume(runtime: Runtime, payload: ResumePayload) -> WaitingCall:
     """Settle one call. Status `waiting`: it waits (again, or an invalid decision came); `done`."""
-    log = await runtime.journal.join(payload.owner, payload.run_id, payload.execution)
+    log = await runtime.journal.attach(payload.owner, payload.run_id, payload.execution)
     call = log.snapshot.call(payload.call.key) if log else None
     if log is None or call is None:
         return _done(payload.call)
@@ -218,7 +218,7 @@ async def _settle(
         memory=runtime.memory,
         belongings=RunFiles(runtime, state.meta, agent.name),
     )
-    await watched(log, calls.settle(step, call), stopping)
+    await supervise(log, calls.settle(step, call), stopping)
     settled = state.calls[call.key]
     if settled.undecided:
         return await _wait_again(runtime, payload, settled)

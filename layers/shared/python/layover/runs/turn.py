@@ -13,7 +13,7 @@ from layover.engine.state import RunState
 from layover.errors import DefinitionError, Fenced, RunFailed
 from layover.memory.node.history import remember_turn
 from layover.ports import Deadline, RunLog, Runtime
-from layover.runs.event_budget import BRANCH_EVENTS, PAUSE_EVENTS, room_for, succeed
+from layover.runs.event_budget import BRANCH_EVENTS, PAUSE_EVENTS, room_for, start_successor
 from layover.runs.finish import end_run
 from layover.runs.load_turn import given_for
 from layover.runs.pending_saves import save_unsaved
@@ -33,7 +33,7 @@ async def turn(runtime: Runtime, payload: RunPayload, deadline: Deadline) -> Ans
     if await runtime.allowance.stopped():
         room = await room_for(runtime, payload, PAUSE_EVENTS)
         return _answer("paused" if room else "left")
-    log = await runtime.journal.take(payload.owner, payload.run_id, payload.execution)
+    log = await runtime.journal.acquire(payload.owner, payload.run_id, payload.execution)
     if log is None:
         return await _not_mine(runtime, payload)
     try:
@@ -111,7 +111,7 @@ async def _yielded(runtime: Runtime, payload: RunPayload, meta: RunMeta, how: Yi
     """Go on in a fresh invocation; after many, in a fresh execution (its history has a limit)."""
     if meta.history <= runtime.settings.max_history:
         return _answer("compact" if how.context else "yielded")
-    await succeed(runtime, meta.owner, meta.id, payload.execution)
+    await start_successor(runtime, meta.owner, meta.id, payload.execution)
     return _answer("left")
 
 

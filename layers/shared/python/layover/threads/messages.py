@@ -6,7 +6,7 @@ from layover.context.transcript import response_messages
 from layover.errors import NotFound
 from layover.ports import Runtime
 from layover.threads.threads import head_of
-from layover.values.cursor import bad_cursor, seal, unseal
+from layover.values.cursor import bad_cursor, decode_cursor, encode_cursor
 from layover.values.message import Message
 from layover.values.page import Page
 from layover.values.runs.run import Status
@@ -28,7 +28,7 @@ async def list_messages(
 
     A cursor keeps the tip that the first page had: pages of one listing fit together although the
     thread goes on, and although a run's messages move to the database between two pages."""
-    tip, stored_from, after = unseal(_CURSOR, cursor, 3)
+    tip, stored_from, after = decode_cursor(_CURSOR, cursor, 3)
     if cursor is not None and tip is None:
         raise bad_cursor()
     head = await head_of(runtime, owner, thread_id)
@@ -82,7 +82,7 @@ async def _page(
             break
         rest = _behind(stored.items, after)
         if rest:
-            more = seal(_CURSOR, tip, stored.next_cursor, None)
+            more = encode_cursor(_CURSOR, tip, stored.next_cursor, None)
             return Page(items=tuple(rest), next_cursor=more)
         stored_from = stored.next_cursor
         # Everything up to `after` is in the pages that were skipped, once it was seen.
@@ -92,7 +92,9 @@ async def _page(
     if len(rest) <= limit:
         return Page(items=tuple(rest))
     shown = rest[:limit]
-    return Page(items=tuple(shown), next_cursor=seal(_CURSOR, tip, stored_from, shown[-1].id))
+    return Page(
+        items=tuple(shown), next_cursor=encode_cursor(_CURSOR, tip, stored_from, shown[-1].id)
+    )
 
 
 async def _stored(

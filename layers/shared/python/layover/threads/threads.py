@@ -11,7 +11,7 @@ from layover.ports import Runtime
 from layover.retention.erase import erase
 from layover.retention.rules import watch_thread
 from layover.runs.views import thread_view
-from layover.values.cursor import seal, unseal_one
+from layover.values.cursor import decode_cursor_field, encode_cursor
 from layover.values.page import Page
 from layover.values.text import cleaned, json_size
 from layover.values.thread import Thread, ThreadHead
@@ -75,9 +75,9 @@ async def list_threads(
     """The owner's threads, newest change first. Never waits for the database."""
     if cursor is None and not await runtime.journal.knows_threads(owner):
         await _make_again(runtime, owner)
-    page = await runtime.journal.threads(owner, limit, unseal_one(_CURSOR, cursor))
+    page = await runtime.journal.threads(owner, limit, decode_cursor_field(_CURSOR, cursor))
     views = await asyncio.gather(*(_view(runtime, head) for head in page.items))
-    return Page(items=tuple(views), next_cursor=seal(_CURSOR, page.next_cursor))
+    return Page(items=tuple(views), next_cursor=encode_cursor(_CURSOR, page.next_cursor))
 
 
 async def _make_again(runtime: Runtime, owner: str) -> None:

@@ -16,7 +16,7 @@ def bad_cursor() -> InvalidRequest:
     return InvalidRequest("the cursor is not one of this list", [error])
 
 
-def seal(kind: str, *fields: str | None) -> str | None:
+def encode_cursor(kind: str, *fields: str | None) -> str | None:
     """A cursor of this kind; None if every field is None (the last page)."""
     if all(field is None for field in fields):
         return None
@@ -24,7 +24,7 @@ def seal(kind: str, *fields: str | None) -> str | None:
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-def unseal(kind: str, cursor: str | None, count: int = 1) -> list[str | None]:
+def decode_cursor(kind: str, cursor: str | None, count: int = 1) -> list[str | None]:
     """The fields of a cursor, all None for no cursor. Raises InvalidRequest."""
     if cursor is None:
         return [None] * count
@@ -42,6 +42,6 @@ def unseal(kind: str, cursor: str | None, count: int = 1) -> list[str | None]:
     return found[1:]
 
 
-def unseal_one(kind: str, cursor: str | None) -> str | None:
+def decode_cursor_field(kind: str, cursor: str | None) -> str | None:
     """The only field of a cursor."""
-    return unseal(kind, cursor)[0]
+    return decode_cursor(kind, cursor)[0]

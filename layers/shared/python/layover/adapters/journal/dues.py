@@ -34,7 +34,7 @@ class TableDues:
         self._table = table
         self._clock = clock
 
-    async def look_later(self, owner: str, kind: DueKind, name: str, at: datetime) -> None:
+    async def schedule(self, owner: str, kind: DueKind, name: str, at: datetime) -> None:
         """See `ports.Dues`."""
         item = {
             "owner": owner,
@@ -65,14 +65,14 @@ class TableDues:
             low = items[-1]["sk"] + " "
         return [_due(item) for item in found]
 
-    async def look_again_at(self, due: Due, at: datetime) -> None:
+    async def reschedule(self, due: Due, at: datetime) -> None:
         """See `ports.Dues`. What somebody asked for meanwhile stands."""
         place = Keys(due.owner).partition, due_key(due.kind, due.name)
         as_seen = Below("gsi2sk", rfc3339(due.at + MICROSECOND))
         with suppress(ConditionFailed):
             await self._table.write(Update(*place, set={"gsi2sk": rfc3339(at)}, when=as_seen))
 
-    async def looked_at(self, due: Due) -> None:
+    async def complete(self, due: Due) -> None:
         """See `ports.Dues`."""
         place = Keys(due.owner).partition, due_key(due.kind, due.name)
         as_seen = Below("made_at", rfc3339(due.made_at + MICROSECOND))

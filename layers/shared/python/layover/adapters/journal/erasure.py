@@ -87,7 +87,7 @@ class Erasure:
             low = items[-1]["sk"] + " "
         return thread_id if refers else None
 
-    async def retire(self, keys: Keys, run_id: str, expires: int) -> None:
+    async def set_ttl(self, keys: Keys, run_id: str, expires: int) -> None:
         """META's time to live: it leaves the watch with that."""
         gone = {"expires": expires, "gsi2pk": None, "gsi2sk": None}
         await self._expire(keys.run(run_id), META, gone)

@@ -122,17 +122,17 @@ class ThreadRecords:
         await self._change(owner, thread_id, changes, Exists("pk"))
         return before
 
-    async def emptied(self, owner: str, thread_id: str, again_at: datetime) -> None:
+    async def mark_purged(self, owner: str, thread_id: str, again_at: datetime) -> None:
         """The first time: a later emptying stays as it is."""
         at = rfc3339(again_at)
         first = all_of(Exists("gsi2sk"), Missing("empty_again_at"))
         await self._change(owner, thread_id, {"empty_again_at": at, "gsi2sk": at}, first)
 
-    async def erased(self, owner: str, thread_id: str) -> None:
+    async def finish_erasure(self, owner: str, thread_id: str) -> None:
         """The tombstone is all that is left."""
         await self._change(owner, thread_id, {"gsi2pk": None, "gsi2sk": None}, Exists("deleted"))
 
-    async def erase_again(self, owner: str, thread_id: str, at: datetime) -> None:
+    async def reschedule_erasure(self, owner: str, thread_id: str, at: datetime) -> None:
         """A later look at a tombstone that is watched."""
         await self._change(owner, thread_id, {"gsi2sk": rfc3339(at)}, Exists("gsi2sk"))
 

@@ -280,7 +280,7 @@ class TableJournal(TableDues):
         """See `ports.Journal`."""
         return await EventLog(self._table, self._bodies, Keys(owner), run_id).page(after, limit)
 
-    async def take(self, owner: str, run_id: str, execution: str) -> RunLog | None:
+    async def acquire(self, owner: str, run_id: str, execution: str) -> RunLog | None:
         """See `ports.Journal`."""
         mine = all_of(Equals("execution", execution), Below("attempts", MAX_ATTEMPTS))
         try:
@@ -297,14 +297,14 @@ class TableJournal(TableDues):
                 self._sink.told(owner, run_id, old.get("sockets", ()))
             return None
 
-    async def force(self, owner: str, run_id: str) -> RunLog | None:
+    async def seize(self, owner: str, run_id: str) -> RunLog | None:
         """See `ports.Journal`."""
         try:
             return await self._take(owner, run_id, all_of())
         except ConditionFailed:
             return None
 
-    async def join(self, owner: str, run_id: str, execution: str) -> RunLog | None:
+    async def attach(self, owner: str, run_id: str, execution: str) -> RunLog | None:
         """See `ports.Journal`."""
         snapshot = await self.snapshot(owner, run_id)
         if snapshot is None or snapshot.meta.execution != execution:
@@ -339,41 +339,41 @@ class TableJournal(TableDues):
         """See `ports.Journal`. From the index, a page at a time, until nothing is left."""
         await self._erasure.erase_runs(Keys(owner), thread_id)
 
-    async def retire(self, owner: str, run_id: str, expires_at: datetime) -> None:
+    async def set_ttl(self, owner: str, run_id: str, expires_at: datetime) -> None:
         """See `ports.Journal`."""
         keys, expires = Keys(owner), int(expires_at.timestamp())
         thread_id = await self._erasure.expire(keys, run_id, expires)
         if thread_id is not None:
-            await self.look_later(owner, "run", f"{thread_id}/{run_id}", expires_at)
-        await self._erasure.retire(keys, run_id, expires)
+            await self.schedule(owner, "run", f"{thread_id}/{run_id}", expires_at)
+        await self._erasure.set_ttl(keys, run_id, expires)
 
     async def erase_late(self, owner: str, thread_id: str) -> None:
         """See `ports.Journal`."""
         await self._erasure.erase_late(Keys(owner), thread_id)
 
-    async def emptied(self, owner: str, thread_id: str, again_at: datetime) -> None:
+    async def mark_purged(self, owner: str, thread_id: str, again_at: datetime) -> None:
         """See `ports.Journal`."""
-        await self._heads.emptied(owner, thread_id, again_at)
+        await self._heads.mark_purged(owner, thread_id, again_at)
 
-    async def erased(self, owner: str, thread_id: str) -> None:
+    async def finish_erasure(self, owner: str, thread_id: str) -> None:
         """See `ports.Journal`."""
-        await self._heads.erased(owner, thread_id)
+        await self._heads.finish_erasure(owner, thread_id)
 
-    async def erase_again(self, owner: str, thread_id: str, at: datetime) -> None:
+    async def reschedule_erasure(self, owner: str, thread_id: str, at: datetime) -> None:
         """See `ports.Journal`."""
-        await self._heads.erase_again(owner, thread_id, at)
+        await self._heads.reschedule_erasure(owner, thread_id, at)
 
-    async def look_again(
+    async def reschedule_check(
         self, owner: str, run_id: str, seen: datetime, at: datetime, lost_at: datetime | None = None
     ) -> bool:
         """See `ports.Journal`."""
-        return await self._requests.look_again(owner, run_id, seen, at, lost_at)
+        return await self._requests.reschedule_check(owner, run_id, seen, at, lost_at)
 
-    async def succeed(
+    async def start_successor(
         self, owner: str, run_id: str, execution: str | None, *, fresh: bool = False
     ) -> int | None:
         """See `ports.Journal`."""
-        return await self._requests.succeed(owner, run_id, execution, fresh)
+        return await self._requests.start_successor(owner, run_id, execution, fresh)
 
     async def spend(
         self,

@@ -237,7 +237,7 @@ class RunCommands:
         }
         return [Update(thread, HEAD, set=changes, when=Equals("queue", queue))]
 
-    async def succeed(
+    async def start_successor(
         self, owner: str, run_id: str, execution: str | None, fresh: bool
     ) -> int | None:
         """Name the execution that follows; None where another one drives the run by now."""
@@ -285,7 +285,7 @@ class RunCommands:
             return None
         return int(item["history"])
 
-    async def look_again(
+    async def reschedule_check(
         self, owner: str, run_id: str, seen: datetime, at: datetime, lost_at: datetime | None
     ) -> bool:
         """When the sweeper looks at the run next, unless somebody asked for a look since `seen` or the

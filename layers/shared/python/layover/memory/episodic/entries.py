@@ -12,7 +12,7 @@ from layover.memory.episodic import search as entry_search
 from layover.memory.usage import embedding_spent, noting
 from layover.ports import Embedder, Runtime
 from layover.values.base import Time, Value
-from layover.values.cursor import bad_cursor, seal, unseal
+from layover.values.cursor import bad_cursor, decode_cursor, encode_cursor
 from layover.values.memory.context import RecallQuery, StepUsage, TurnContext
 from layover.values.memory.entry import EntryPlace, EntryQuery, FoundEntry, Source
 from layover.values.metrics import Metric
@@ -124,12 +124,14 @@ async def delete_entry(runtime: Runtime, owner: str, entry_id: str) -> None:
 async def _newest(
     runtime: Runtime, owner: str, agent: str, limit: int, cursor: str | None
 ) -> Page[Entry]:
-    at, id = unseal(_LIST, cursor, 2)
+    at, id = decode_cursor(_LIST, cursor, 2)
     found = await runtime.memory.list_entries(owner, agent, limit + 1, _place(at, id))
     more, last = len(found) > limit, found[limit - 1] if len(found) > limit else None
     return Page[Entry](
         items=_shown(found[:limit]),
-        next_cursor=seal(_LIST, rfc3339(last.created_at), last.id) if more and last else None,
+        next_cursor=encode_cursor(_LIST, rfc3339(last.created_at), last.id)
+        if more and last
+        else None,
     )
 
 
@@ -149,12 +151,12 @@ async def _search(
     more = len(found) > limit and skip + limit <= _MOST_SKIPPED
     return Page[Entry](
         items=_shown(found[:limit]),
-        next_cursor=seal(_SEARCH, str(skip + limit)) if more else None,
+        next_cursor=encode_cursor(_SEARCH, str(skip + limit)) if more else None,
     )
 
 
 def _skipped(cursor: str | None) -> int:
-    (said,) = unseal(_SEARCH, cursor)
+    (said,) = decode_cursor(_SEARCH, cursor)
     if said is None:
         return 0
     if not (said.isascii() and said.isdigit()) or not 0 < int(said) <= _MOST_SKIPPED:

@@ -142,7 +142,7 @@ class NodeLog:
         lifetime = self._lifetime()
         if lifetime is not None:
             at = self._runtime.clock.now() + lifetime
-            await self._runtime.journal.look_later(self._owner, "node", self.key, at)
+            await self._runtime.journal.schedule(self._owner, "node", self.key, at)
 
     def _lifetime(self) -> timedelta | None:
         return _lifetime(self._runtime)
