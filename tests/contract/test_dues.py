@@ -29,7 +29,7 @@ async def test_nothing_is_due_before_its_time_and_nothing_after_it_was_looked_at
     assert await due_at(world, DAY) == [("file", "f")]
     due = await the_due(world)
     for _ in range(2):
-        await world.journal.complete(due)
+        await world.journal.remove_due(due)
     assert await world.journal.dues(world.owner) == []
 
 
@@ -46,7 +46,7 @@ async def test_what_was_asked_for_since_it_was_seen_is_not_taken_away(world: Jou
     seen = await the_due(world)
     world.tick()
     await world.journal.schedule(world.owner, "entries", "", now + DAY)
-    await world.journal.complete(seen)
+    await world.journal.remove_due(seen)
     assert (await the_due(world)).at == now + DAY
 
 
@@ -66,7 +66,7 @@ async def test_another_owner_has_dues_of_their_own(
     assert await stranger.journal.dues(stranger.owner) == []
     mine = await the_due(world)
     theirs = Due(stranger.owner, mine.kind, mine.name, mine.at, mine.made_at)
-    await stranger.journal.complete(theirs)
+    await stranger.journal.remove_due(theirs)
     await stranger.journal.reschedule(theirs, at + DAY)
     assert await the_due(world) == mine
 

@@ -200,6 +200,7 @@ def test_the_request_is_published(ann: Caller, brain: Brain, system: System) -> 
         "args": {"order_id": "published", "amount": 1},
         "payload": pending["payload"],
         "expires_at": None,
+        "approval": None,
     }
 
 

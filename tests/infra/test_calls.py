@@ -65,6 +65,8 @@ NOT_SEEN = {
     # Gateway's own word, and on a busy machine `sockets`, which is left what takes longer than a second.
     "dynamodb:DeleteItem table": {"resume", "settle"},
     "dynamodb:ConditionCheckItem table": {"api", "settle"},
+    # What a run leaves is too long for an item: seldom what a run leaves that never got on.
+    "s3:PutObject bucket/u/*": {"settle"},
 }
 """Allowed and not recorded: who may, and why."""
 
@@ -76,8 +78,8 @@ NOT_DEPLOYED = {
 }
 """Variables that no function is given, and why."""
 ONLY = {
-    # Without it nobody waits: the default of all but Turn.
-    "LAYOVER_DATABASE_WAKING_S": {"turn"},
+    # Without it nobody waits: the default of all but Turn, and of requests that a person waits for.
+    "LAYOVER_DATABASE_WAKING_S": {"api", "turn"},
 }
 """Variables that all with a database look at, and only these are given."""
 OTHER_FORMS = {"LAYOVER_PROVIDER"}

@@ -122,6 +122,7 @@ def _following(user: Caller, run_id: str) -> Returning:
 def approved(system: Recorded, brain: Brain) -> None:
     """A large result and an approval, followed; then read again, and the thread deleted."""
     ann = system.caller()
+    assert ann.call("GET", "/docs").status == 200
     thread = ann.thread()
     text = brain.plan(call("refund", order_id="o1", amount=1), say("done"))
     run = ann.ask(thread, text)

@@ -40,6 +40,6 @@ class Dues(Protocol):
         """It is still of use: look then."""
         ...
 
-    async def complete(self, due: Due) -> None:
+    async def remove_due(self, due: Due) -> None:
         """It is gone, or stays for good."""
         ...

@@ -51,7 +51,7 @@ async def expire(runtime: Runtime, seen: datetime, end: float) -> dict[str, int]
             await runtime.journal.reschedule(due, again)
             continue
         if again is None:
-            await runtime.journal.complete(due)
+            await runtime.journal.remove_due(due)
         else:
             await runtime.journal.reschedule(due, again)
         done["kept" if again else f"expired {due.kind}"] += 1

@@ -78,7 +78,7 @@ async def carry_on(runtime: Runtime, due: Due) -> datetime | None:
     await runtime.blobs.delete_prefix(Keys(owner).blob(""), until.replace(microsecond=0))
     for each in await runtime.journal.dues(owner):
         if each.kind != "owner" and each.made_at <= until:
-            await runtime.journal.complete(each)
+            await runtime.journal.remove_due(each)
     await runtime.journal.unknow_threads(owner)
     _log.info("a user is forgotten")
     return None

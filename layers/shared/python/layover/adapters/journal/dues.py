@@ -72,7 +72,7 @@ class TableDues:
         with suppress(ConditionFailed):
             await self._table.write(Update(*place, set={"gsi2sk": rfc3339(at)}, when=as_seen))
 
-    async def complete(self, due: Due) -> None:
+    async def remove_due(self, due: Due) -> None:
         """See `ports.Dues`."""
         place = Keys(due.owner).partition, due_key(due.kind, due.name)
         as_seen = Below("made_at", rfc3339(due.made_at + MICROSECOND))
