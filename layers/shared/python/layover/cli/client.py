@@ -17,7 +17,6 @@ TIMEOUT_S = 40.0
 REFUSED, USAGE, NO_ANSWER = 1, 2, 3
 """Exit codes: the API said no, and will again; what was typed cannot work; it did not answer, or
 failed: try again."""
-"""Hosts of this machine: what goes there crosses no network."""
 
 
 class ApiError(Exception):

@@ -28,18 +28,8 @@ async def expire(runtime: Runtime, seen: datetime, end: float) -> dict[str, int]
     found = await runtime.journal.overdue(seen, AT_ONCE)
     for due in sorted(found, key=lambda d: d.kind == "owner"):
         try:
-            look = _LOOKS.get(due.kind)
-            if look is None:
-                # Of a newer release, beside or before this one: it knows what to do.
-                done["unknown"] += 1
-                logger.warning(
-                    "a newer release has to look at what is due", extra={"kind": due.kind}
-                )
-                later = runtime.clock.now() + UNKNOWN_AGAIN
-                await runtime.journal.reschedule(due, later)
-                continue
             async with asyncio.timeout_at(end):
-                again = await look(runtime, due)
+                again = await _LOOKS.get(due.kind, _unknown)(runtime, due)
         except TimeoutError:
             done["unfinished"] += 1
             break
@@ -54,8 +44,20 @@ async def expire(runtime: Runtime, seen: datetime, end: float) -> dict[str, int]
             await runtime.journal.remove_due(due)
         else:
             await runtime.journal.reschedule(due, again)
-        done["kept" if again else f"expired {due.kind}"] += 1
+        done[_outcome(due, again)] += 1
     return dict(done)
+
+
+def _outcome(due: Due, again: datetime | None) -> str:
+    if due.kind not in _LOOKS:
+        return "unknown"
+    return "kept" if again else f"expired {due.kind}"
+
+
+async def _unknown(runtime: Runtime, due: Due) -> datetime | None:
+    """Of a newer release, beside or before this one: it knows what to do."""
+    logger.warning("a newer release has to look at what is due", extra={"kind": due.kind})
+    return runtime.clock.now() + UNKNOWN_AGAIN
 
 
 async def _run(runtime: Runtime, due: Due) -> datetime | None:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+"""Hosts of this machine: what goes there crosses no network."""
 
 LOCAL_HEADER = "X-Layover-Local"
 """What `/_local/*` asks for, with the value `1`. A page of another origin cannot send it unasked."""
