@@ -1,1 +1,1 @@
-"""What the model sees: the run's own messages, the window, the branch."""
+"""The prompt's content: the run's own messages, the window, the branch."""

@@ -1,4 +1,4 @@
-"""What the model sees, stable parts first (docs/behaviour.md#prompt-order)."""
+"""Assembles the prompt, stable parts first (docs/behaviour.md#prompt-order)."""
 
 import hashlib
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from layover.values.runs.run import RunMeta, StepRecord
 
 @dataclass(frozen=True)
 class RenderedMemory:
-    """What memory adds to a run's prompts, as text.
+    """Memory's part of a run's prompts, as text.
 
     `system`: behind the instructions; `block`: what older messages became, before the history;
     `through`: the last message that `block` stands for; `volatile`: before the input's text."""
@@ -81,7 +81,7 @@ def _system(agent: Agent, shown: RenderedMemory) -> str:
 def uncompacted(
     history: Sequence[Message], given: Message, response: Sequence[Message], through: str | None
 ) -> tuple[Sequence[Message], Sequence[Message]]:
-    """What of a run's history and of its own messages its compaction, which ends with the message
+    """Returns those of a run's history and own messages that its compaction, which ends with the message
     `through`, does not stand for. Its input (`given`) stays in its prompts even where it does."""
     own = _after(response, through)
     if stands_for_input(given, response, through):
@@ -90,7 +90,7 @@ def uncompacted(
 
 
 def stands_for_input(given: Message, response: Sequence[Message], through: str | None) -> bool:
-    """Whether a compaction that ends with the message `through` stands for a run's input, too."""
+    """True if a compaction that ends with the message `through` stands for a run's input, too."""
     return through == given.id or any(m.id == through for m in response)
 
 

@@ -1,4 +1,4 @@
-"""When older messages leave a prompt, and which (docs/behaviour.md#compaction-thresholds,
+"""Decides when older messages leave a prompt, and which (docs/behaviour.md#compaction-thresholds,
 docs/behaviour.md#compaction-waits). Pure: sizes and places.
 
 A path is a list of messages, oldest first. It is cut only at the end of a unit: a message with what
@@ -80,13 +80,13 @@ def total(messages: Sequence[Message]) -> int:
 
 
 def ends(messages: Sequence[Message]) -> list[int]:
-    """Where the path may be cut: how many messages stand before each cut, the whole included."""
+    """Returns the possible cuts of the path as counts of the messages before each, the whole included."""
     starts = [i for i, m in enumerate(messages) if i and m.role in (Role.USER, Role.ASSISTANT)]
     return [*starts, len(messages)] if messages else []
 
 
 def leaving(messages: Sequence[Message], tail: int, start: int) -> int:
-    """How many of these messages a compaction takes: all but the newest `tail`. The tail shrinks where
+    """Counts the messages that a compaction takes: all but the newest `tail`. The tail shrinks where
     it alone reaches `start` tokens, at the least to the newest unit."""
     cuts = [0, *ends(messages)[:-1]]
     best = max((c for c in cuts if len(messages) - c >= tail), default=0)
@@ -101,7 +101,7 @@ def leaving(messages: Sequence[Message], tail: int, start: int) -> int:
 
 
 def within(messages: Sequence[Message], tokens: int) -> int:
-    """How many of these messages, from the first on, have no more tokens; one unit at the least."""
+    """Counts the messages, from the first on, that have no more tokens; one unit at the least."""
     weight, best = 0, 0
     for cut in ends(messages):
         weight += total(messages[best:cut])

@@ -92,7 +92,7 @@ def _shorten(messages: list[Message], places: Iterable[int], excess: int, count:
 
 
 def _last_step(own: Sequence[Message]) -> int:
-    """How many messages the newest step has."""
+    """Counts the messages of the newest step."""
     for back, message in enumerate(reversed(own), start=1):
         if message.role is Role.ASSISTANT:
             return back

@@ -1,4 +1,4 @@
-"""What may not stand on the model wire is left out of a prompt; the stored thread stays as it is."""
+"""Leaves out of a prompt what may not stand on the model wire; the stored thread stays as it is."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Which part of the history a prompt shows (docs/behaviour.md#prompt-window).
+"""Picks the part of the history that a prompt shows (docs/behaviour.md#prompt-window).
 
 The window's start is kept by the store, because it moves in steps; here it is only made to begin where
 a turn begins."""

@@ -42,16 +42,16 @@ class Files:
         await self._blobs.put(self._facts_key(facts.id), _encoded(facts), _JSON)
 
     async def upload_url(self, facts: FileFacts, lifetime: timedelta) -> str:
-        """Where its bytes go. They count once a thread has named the file, and never change then."""
+        """Returns the URL for its bytes. They count once a thread names the file, and never change then."""
         key = self._upload_key(facts.id)
         return await self._blobs.upload_url(key, facts.mime_type, facts.size, lifetime)
 
     async def has_come(self, file_id: str) -> bool:
-        """Whether bytes were uploaded."""
+        """True if bytes were uploaded."""
         return await self._blobs.head(self._upload_key(file_id)) is not None
 
     async def facts(self, file_id: str) -> FileFacts | None:
-        """What is known of a file; None for unknown and foreign ones, and for one that goes."""
+        """Returns a file's record; None for unknown and foreign ones, and for one that is being deleted."""
         found = await self._found(file_id)
         return None if found is None or found[0].going else found[0]
 
@@ -101,7 +101,7 @@ class Files:
         return await self._blobs.get(self._data_key(file_id)) if _ID.fullmatch(file_id) else None
 
     async def download_url(self, facts: FileFacts, lifetime: timedelta) -> str | None:
-        """Where its bytes are; None where they did not arrive yet."""
+        """Returns the URL of its bytes; None where they did not arrive yet."""
         key = self._data_key(facts.id)
         if not facts.thread_ids:
             key = self._upload_key(facts.id)
@@ -128,7 +128,7 @@ class Files:
             await self._drop(file_id)
 
     async def _drop(self, file_id: str) -> None:
-        """What it is found by goes last."""
+        """Deletes the file; its record goes last."""
         for key in (self._upload_key(file_id), self._data_key(file_id), self._facts_key(file_id)):
             await self._blobs.delete(key)
 
@@ -141,7 +141,7 @@ class Files:
                     yield facts
 
     async def _goes(self, file_id: str, thread_id: str) -> bool:
-        """Whether nobody has the file but this thread ("": nobody at all), which has it no longer."""
+        """True if no thread but this one ("": none at all) refers to the file and this one no longer does."""
         for _ in range(_TRIES):
             found = await self._found(file_id)
             # Without facts: what writes the bytes first died in between, or an earlier erasing did.

@@ -61,7 +61,7 @@ async def _may_announce(runtime: Runtime, files: Files, owner: str, facts: FileF
 
 
 def _lease(owner: str, facts: FileFacts) -> Lease:
-    """What is held by announcing the file, until it is uploaded or cannot be any more."""
+    """Returns the lease that an announced file holds until it is uploaded or cannot be any more."""
     return Lease(owner, LeaseKind.UPLOAD, facts.id, facts.created_at + UPLOAD_WITHIN)
 
 
@@ -129,7 +129,7 @@ async def _link(runtime: Runtime, owner: str, file_id: str, missing: str) -> str
 
 
 async def _is_there(runtime: Runtime, owner: str, facts: FileFacts) -> bool:
-    """Whether no thread has the file yet, or one that is not deleted: erasing comes later."""
+    """True if no thread refers to the file yet, or one that is not deleted: erasure comes later."""
     for thread_id in facts.thread_ids:
         if not await _is_deleted(runtime, owner, thread_id):
             return True

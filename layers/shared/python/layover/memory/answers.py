@@ -1,4 +1,4 @@
-"""What a model answers in the background, read leniently: it is a text by somebody unknown."""
+"""Reads the answers of background models leniently: they are untrusted text."""
 
 import json
 import re

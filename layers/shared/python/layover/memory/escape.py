@@ -1,4 +1,4 @@
-"""How remembered text stands in a prompt: data that can neither close its block nor begin a line."""
+"""Escapes remembered text for a prompt: data that can neither close its block nor begin a line."""
 
 import json
 import re

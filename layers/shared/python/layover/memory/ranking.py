@@ -1,4 +1,4 @@
-"""How what is remembered is ranked (docs/retrieval.md#ranking): the numbers of both stores, and the
+"""Ranks memory (docs/retrieval.md#ranking): the numbers of both stores, and the
 formula of the one in memory. Postgres has it in `sql/ranking.sql`."""
 
 import math
@@ -32,7 +32,7 @@ SAMPLE_ROWS = 1_000
 
 @dataclass(frozen=True)
 class Candidate:
-    """What is ranked: its words, and how near its vector is (None: it has none of this model)."""
+    """A text to rank: its words, and the similarity of its vector (None: it has none of this model)."""
 
     words: frozenset[str]
     cosine: float | None

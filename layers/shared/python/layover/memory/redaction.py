@@ -87,7 +87,7 @@ _TOLD = re.compile(r"[a-z]{3,}(?:ed|ing|able|ible|ly|less|n't)", re.IGNORECASE)
 
 
 def is_secret_key(key: str) -> bool:
-    """Whether a field of this name holds a secret: `password`, `apiKey`, `X-Auth-Token`, ..."""
+    """True if a field of this name holds a secret: `password`, `apiKey`, `X-Auth-Token`, ..."""
     return _KEY.search(_CAMEL.sub("_", key)) is not None
 
 
@@ -117,7 +117,7 @@ def redacted(value: Any) -> Any:
 
 
 def _values(text: str) -> Iterator[tuple[int, int]]:
-    """Where the values of names that `is_secret_key` knows begin and end, in order."""
+    """Returns the spans of the values of names that `is_secret_key` knows, in order."""
     at = 0
     for name in _NAME.finditer(text):
         if name.start() >= at and is_secret_key(name[0]):
@@ -128,7 +128,7 @@ def _values(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _value_of(name: re.Match[str], text: str) -> re.Match[str] | None:
-    """What stands behind a name; None where that is no secret."""
+    """Returns the value behind a name; None where that is no secret."""
     for link in (_FIELD, _SPOKEN, _BESIDE):
         if linked := link.match(text, name.end()):
             value = _VALUE.match(text, linked.end())

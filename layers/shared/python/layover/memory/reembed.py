@@ -23,7 +23,7 @@ _OWNERS = 1_000
 
 @dataclass
 class Reembedded:
-    """How much was done. `left`: texts that the embedder has no usable vector for; `refused`: those of
+    """Counts of the work. `left`: texts that the embedder has no usable vector for; `refused`: those of
     them that it did not take, and what it said of the last one."""
 
     owners: int = 0
@@ -61,7 +61,7 @@ async def reembed(
 
 
 class _Work:
-    """What one owner has with one agent."""
+    """The texts of one owner with one agent."""
 
     def __init__(
         self, runtime: Runtime, owner: str, agent: Agent, batch: int, done: Reembedded

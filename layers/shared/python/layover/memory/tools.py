@@ -35,7 +35,7 @@ def built_in_tools(
     seen: Note | None = None,
     embedder: Embedder | None = None,
 ) -> list[AnyTool]:
-    """What `agent.memory` brings; empty where it names none of it.
+    """Returns the tools of `agent.memory`; empty where it names none of its parts.
 
     `seen`: the working memory that the run's prompt shows (`PromptSnapshot.notes`), None where it shows
     none; a text that another run wrote after that is not overwritten unseen. `embedder`: the one of
@@ -67,7 +67,7 @@ class _Notes:
         """What the model knows: by its prompt, or by a refusal."""
 
     async def value(self) -> Any:
-        """What is there now."""
+        """Returns the current value."""
         return (await self._read()).value
 
     async def replace(self, text: str) -> None:
@@ -99,7 +99,7 @@ class _Notes:
         return (await self._memory.read_notes(self._meta.owner, [self._key]))[0]
 
     def _unseen(self, note: Note) -> bool:
-        """Whether another one wrote this, and neither prompt nor refusal told the model."""
+        """True if another writer stored this, and neither prompt nor refusal showed it to the model."""
         if note.version == 0 or note.run_id == self._meta.id:
             return False
         return not note.same_as(self._seen)

@@ -1,1 +1,1 @@
-"""How long data lives: expiry, erasure, the export and the end of a user's data."""
+"""Lifetimes of data: expiry, erasure, the export and the end of a user's data."""

@@ -1,4 +1,4 @@
-"""What may have outlived its use: the sweeper looks at it when its time is over, and it goes or is kept."""
+"""Expires data: the sweeper looks at it when its time is over, and deletes or keeps it."""
 
 import asyncio
 import logging

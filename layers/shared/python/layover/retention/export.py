@@ -51,7 +51,7 @@ async def export(runtime: Runtime, owner: str, fits: Callable[[str], bool]) -> E
 
 
 async def _put(runtime: Runtime, owner: str, file: "IO[bytes]") -> str:
-    """Where the document is for some minutes."""
+    """Returns the URL of the document, good for some minutes."""
     key = Keys(owner).blob("exports", runtime.ids.new("export"))
     # First: whatever dies, the object goes.
     await runtime.journal.schedule(owner, "export", key, runtime.clock.now() + KEPT)

@@ -31,7 +31,7 @@ _log = logging.getLogger("layover")
 
 
 class Forgetting(Value):
-    """What was made until `until` is erased."""
+    """Erasure of a user's data that was made until `until`."""
 
     until: Time
 

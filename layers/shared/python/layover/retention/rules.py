@@ -1,4 +1,4 @@
-"""How long threads and entries are kept, where a deployment says so: who is told to look, and when.
+"""Lifetimes of threads and entries, where a deployment sets them: the checks to schedule, and their times.
 
 At the end of a day (UTC): a paused database is woken for it once a day at most, and on no day on which
 nothing is to go. (`services.due` looks.)"""

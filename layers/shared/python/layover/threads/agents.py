@@ -1,4 +1,4 @@
-"""What agents there are."""
+"""Lists the agents."""
 
 from layover.ports import Runtime
 from layover.values.base import Value

@@ -1,4 +1,4 @@
-"""What the next turn of a thread would start from, as its owner sees it."""
+"""The memory that the next turn of a thread would start from, as its owner sees it."""
 
 from collections.abc import Sequence
 
@@ -64,7 +64,7 @@ async def thread_memory(runtime: Runtime, owner: str, thread_id: str) -> ThreadM
 
 
 def _is_of(generation: Generation, mode: CompactionKind) -> bool:
-    """Whether it is of this mode: an agent that changed its mode starts from none of the other's."""
+    """True if it is of this mode: an agent that changed its mode starts from none of the other's."""
     return (generation.kind == "summary") is (mode == "summary")
 
 

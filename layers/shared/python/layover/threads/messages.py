@@ -52,7 +52,7 @@ async def live_messages(runtime: Runtime, head: ThreadHead) -> list[Message]:
 
 
 def _split(live: Sequence[Message], tip: str) -> tuple[str | None, list[Message]]:
-    """Where the database's part of the branch ends, and the journal's part, oldest first."""
+    """Returns the end of the database's part of the branch, and the journal's part, oldest first."""
     by_id = {message.id: message for message in live}
     overlay: list[Message] = []
     at: str | None = tip
@@ -120,7 +120,7 @@ def _holds(messages: Sequence[Message], message_id: str | None) -> bool:
 
 
 def _behind(messages: Sequence[Message], after: str | None) -> list[Message]:
-    """What follows `after`: nothing where it is not among these."""
+    """Returns what follows `after`: nothing where it is not among these."""
     if after is None:
         return list(messages)
     ids = [message.id for message in messages]

@@ -1,1 +1,1 @@
-"""What outlives a run."""
+"""Stores of data that outlives a run."""

@@ -1,4 +1,4 @@
-"""What older messages became, as a prompt shows it."""
+"""Renders compacted messages for a prompt."""
 
 from layover.memory.compaction import observer, summary
 from layover.values.memory.compaction import Compacted

@@ -1,4 +1,4 @@
-"""What both modes of compaction share: whose branch it is, how a memory model is asked."""
+"""The shared part of both compaction modes: the branch, and requests to a memory model."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -28,14 +28,14 @@ logger = logging.getLogger("layover")
 
 @dataclass(frozen=True)
 class ParsedReply(Generic[Found]):
-    """What was read from a memory model's answer. `replies`: all that it took, the last one is it."""
+    """A parsed answer of a memory model. `replies`: every attempt, the last one is the answer."""
 
     found: Found
     replies: tuple[Reply, ...]
 
     @property
     def model(self) -> str:
-        """Who answered."""
+        """The model that answered."""
         return self.replies[-1].model
 
 
@@ -70,7 +70,7 @@ class Work:
         return self.runtime.ids.new("obs")
 
     def is_under_way(self, missing: Sequence[Message]) -> bool:
-        """Whether a slice of these messages, which no slice covers yet, may still come: one that the run
+        """True if a slice of these messages, which no slice covers yet, may still come: one that the run
         waited for in vain is lost, and what is behind it hangs in the air."""
         ids = {m.id for m in missing}
         return self.asked_through in ids and self.waited_through not in ids

@@ -140,14 +140,14 @@ class _Line:
 
 
 class _Calendar:
-    """Which day a line without a date means."""
+    """Resolves the day of a line without a date."""
 
     def __init__(self, moments: Sequence[datetime]) -> None:
         self._moments = moments
         self._first, self._last = min(moments), max(moments)
 
     def holds(self, day: date) -> bool:
-        """Whether the messages' days reach over this one."""
+        """True if the messages' days include this one."""
         return self._first.date() <= day <= self._last.date()
 
     def moment(self, at: time | None, day: date | None, before: datetime | None) -> datetime:

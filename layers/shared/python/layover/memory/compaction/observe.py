@@ -61,7 +61,7 @@ async def condense(work: Work, *, waits: bool) -> str:
 async def _under_way(
     work: Work, found: Compacted, path: Sequence[Message], *, waits: bool
 ) -> Compacted:
-    """What is there once slices that are being observed already had a little time to come: a run that
+    """Returns the slices after waiting a little for those that are being observed already: a run that
     waits takes what is enough for it."""
     if waits and not compaction.leaving(path, work.limits.tail, work.limits.start):
         return found
@@ -185,11 +185,11 @@ def _reflection(
 
 
 def _end(found: Compacted) -> str | None:
-    """Where the last slice ends."""
+    """Returns the end of the last slice."""
     return found.slices[-1].through_message_id if found.slices else found.through
 
 
 def _place(path: Sequence[Message], slices: Sequence[Generation]) -> int:
-    """How many messages of the path these slices cover."""
+    """Counts the messages of the path that these slices cover."""
     last = slices[-1].through_message_id if slices else None
     return next((i + 1 for i, m in enumerate(path) if m.id == last), 0)

@@ -1,4 +1,4 @@
-"""What a compacting model reads of a conversation (docs/behaviour.md#compaction-reading): messages with
+"""Renders a conversation for a compacting model (docs/behaviour.md#compaction-reading): messages with
 limits, without secrets and blobs, one escaped line each. Pure."""
 
 import json

@@ -25,7 +25,7 @@ _SEVERITY = (Marker.CRITICAL, Marker.IMPORTANT, Marker.COMPLETION, Marker.INFO)
 
 
 def is_due(found: Compacted, most: int | None) -> bool:
-    """Whether the observations that take effect are more than `most` tokens, and new ones came since they
+    """True if the observations that take effect are more than `most` tokens, and new ones came since they
     were last condensed."""
     shown = found.generation
     if shown is None or shown.kind != "observations" or most is None:
@@ -88,12 +88,12 @@ class _Log:
                 tops.add(one.id)
 
     def is_top(self, id: str | None) -> bool:
-        """Whether it is there and nobody's detail."""
+        """True if it is there and no observation's detail."""
         return id in self.by_id and id not in self.parent
 
     def removed(self, dropped: set[str], merges: Sequence[_Merge]) -> set[str]:
-        """What goes: merged, dropped (details only together with their parents), or the rest of a
-        dropped parent."""
+        """Returns the observations that go: merged, dropped (details only together with their parents), or
+        the rest of a dropped parent."""
         merged = {id for merge in merges for id in merge.ids}
         tops = {id for id in dropped if self.is_top(id)} - merged
         details = {
@@ -139,7 +139,7 @@ def _claimed(log: _Log, proposed: Sequence[dict[str, Any]], dropped: set[str]) -
 def _applied(
     log: _Log, merges: Sequence[_Merge], gone: set[str], new_id: Callable[[], str]
 ) -> tuple[Observation, ...]:
-    """What stays and what was merged: parents in order, each with its details."""
+    """Returns the kept and merged observations: parents in order, each with its details."""
     made = [_merged(log, merge, new_id()) for merge in merges]
     became = {id: one.id for merge, one in zip(merges, made, strict=True) for id in merge.ids}
     place = {one.id: log.place[m.ids[-1]] for m, one in zip(merges, made, strict=True)}

@@ -107,7 +107,7 @@ def _useful(sections: Mapping[str, object]) -> bool:
 
 
 def _is_prose(text: str) -> bool:
-    """Whether a text without sections says enough to be a summary: no page of an error, no JSON, no
+    """True if a text without sections says enough to be a summary: no page of an error, no JSON, no
     refusal."""
     said = normalised(text)
     return len(said) >= _MIN_PROSE and said[0] not in "<{[" and not _REFUSAL.match(said)

@@ -1,4 +1,4 @@
-"""Whether what was learned now speaks against what was remembered before
+"""Detects that a new entry speaks against a stored one
 (docs/behaviour.md#contradictions). Pure; asked only of two entries that are similar already."""
 
 import re
@@ -19,7 +19,7 @@ _CORRECTION = re.compile(
 
 
 def contradicts(new: str, old: str, evidence: str = "") -> bool:
-    """Whether `new` has numbers or identifiers that `old` has not, denies what `old` says (or the other
+    """True if `new` has numbers or identifiers that `old` has not, denies what `old` says (or the other
     way round), or says of itself that it corrects. `evidence`: the words that `new` was learned from; what
     they deny or correct, `new` often tells as a plain fact."""
     if new.casefold() == old.casefold():

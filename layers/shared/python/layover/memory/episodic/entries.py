@@ -45,7 +45,7 @@ class Entry(Value):
 
 
 def episodic_embedder(runtime: Runtime, agent: Agent) -> Embedder | None:
-    """What embeds the agent's entries: its own embedder, the one of its own model, or the deployment's.
+    """Returns the embedder of the agent's entries: its own, the one of its own model, or the deployment's.
     None: words alone, and one warning."""
     settings = agent.memory.episodic
     if settings is None:
@@ -69,7 +69,7 @@ async def turn_entries(
     as_of: datetime,
     recalled: RecallQuery | None = None,
 ) -> tuple[EntryQuery | None, tuple[StepUsage, ...]]:
-    """What the run's input looks for (None where nothing is injected), and what its vector cost.
+    """Returns the search for the run's input (None where nothing is injected) and the cost of its vector.
     `recalled`: semantic recall's query; the vector of the same embedder is used for both."""
     settings, text = agent.memory.episodic, meta.input.text.strip()
     if settings is None or not settings.inject or not text:
@@ -102,7 +102,7 @@ def note_cut(runtime: Runtime, agent: Agent, context: TurnContext) -> None:
 async def list_entries(
     runtime: Runtime, owner: str, agent: str, query: str | None, limit: int, cursor: str | None
 ) -> Page[Entry]:
-    """What an agent remembers of its user's matters: newest first, or the best for a query. Raises
+    """Lists an agent's entries about its user: newest first, or the best for a query. Raises
     UnknownAgent where there never was one, and InvalidRequest for a cursor of another list."""
     asked = (query or "").strip()
     page = await (

@@ -1,4 +1,4 @@
-"""Whether what a model wants to remember was said (docs/behaviour.md#evidence). Pure."""
+"""Checks that evidence was said in the conversation (docs/behaviour.md#evidence). Pure."""
 
 import re
 from collections.abc import Sequence
@@ -70,7 +70,7 @@ def normalised(text: str) -> str:
 
 
 def has_evidence(evidence: str, messages: Sequence[str]) -> bool:
-    """Whether `evidence` is an exact piece of one of the messages and says enough: at least 4 words or
+    """True if `evidence` is an exact piece of one of the messages and says enough: at least 4 words or
     16 letters, or the whole message."""
     piece = normalised(evidence)
     whole = [normalised(m) for m in messages]
@@ -95,7 +95,7 @@ def unsaid(content: str, texts: Sequence[str]) -> list[str]:
 
 
 def anchors(content: str) -> list[str]:
-    """What has to have been said literally: numbers, URLs, addresses, paths, identifiers."""
+    """Returns the parts that have to be literal: numbers, URLs, addresses, paths, identifiers."""
     found: list[str] = []
     content = plain_characters(content)
     words = _UNBOUNDED.sub(" ", content).split()

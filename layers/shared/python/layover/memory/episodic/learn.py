@@ -1,4 +1,4 @@
-"""What a turn adds to episodic memory (docs/behaviour.md#episodic-extraction). It reads and asks;
+"""Extracts a turn's addition to episodic memory (docs/behaviour.md#episodic-extraction). It reads and asks;
 `record` stores."""
 
 import logging
@@ -36,7 +36,7 @@ logger = logging.getLogger("layover")
 
 @dataclass(frozen=True)
 class EpisodicUpdate:
-    """What a run teaches beside what is stored, and how many entries were refused and why. `version`: of
+    """A run's additions to the stored entries, and the refusals counted by reason. `version`: of
     the SimilarEntries that it was compared with."""
 
     entries: tuple[NewEntry, ...] = ()
@@ -93,7 +93,7 @@ class EpisodicExtraction:
 
     @property
     def usage(self) -> tuple[StepUsage, ...]:
-        """What it cost."""
+        """The cost of the extraction."""
         return tuple(self._usage)
 
     async def learn(self) -> None:
@@ -115,7 +115,7 @@ class EpisodicExtraction:
         self._vectors = await self._embedded([c.content for c in new])
 
     async def taught(self) -> EpisodicUpdate:
-        """What is news beside what is stored now. Without vectors nothing is similar. Raises
+        """Returns what the store does not have yet. Without vectors nothing is similar. Raises
         RetryableError."""
         least = self._settings.dedupe_similarity
         near = await self._similar(entries.SIMILAR if least is None else least)
@@ -130,7 +130,7 @@ class EpisodicExtraction:
         )
 
     async def _known(self) -> Sequence[FoundEntry]:
-        """What is remembered already and is like what the user says."""
+        """Returns the stored entries that are like the user's words."""
         text = "\n".join(m.text.strip() for m in self._said if m.role is Role.USER)
         query = entry_search.entry_query(
             self._agent.name,
@@ -220,7 +220,7 @@ class EpisodicExtraction:
 
 
 def trusts_tools(agent: Agent, snapshot: RunSnapshot) -> bool:
-    """Whether every tool that the run called is trusted (also: it called none)."""
+    """True if every tool that the run called is trusted (also: it called none)."""
     trusted = {t.name for t in agent.tools if t.trusted} | HARMLESS
     called = {p.tool_name for m in response_messages(snapshot) for p in m.tool_calls}
     return called <= trusted

@@ -74,7 +74,7 @@ class Candidate:
 
 @dataclass
 class Checked:
-    """What is left of an answer, and how many were refused for which reason."""
+    """The candidates of an answer that pass the rules, and the refusals counted by reason."""
 
     kept: list[Candidate]
     refused: Counter[Refusal] = field(default_factory=Counter)
@@ -127,7 +127,7 @@ def _description() -> str:
 
 
 def said_in(messages: Sequence[Message]) -> list[Message]:
-    """What users and assistants say in these messages: no tool outputs."""
+    """Returns the words of users and assistants in these messages: no tool outputs."""
     said = (m for m in messages if m.role in (Role.USER, Role.ASSISTANT))
     return [m for m in said if m.text.strip()]
 
@@ -268,7 +268,7 @@ def chosen(
 
 
 class _Verdict(Enum):
-    """What a candidate is to a stored entry that is similar to it."""
+    """The relation of a candidate to a similar stored entry."""
 
     SAME = auto()
     BESIDE = auto()
@@ -297,7 +297,7 @@ def _verdict(candidate: Candidate, stored: SimilarEntry, said_at: datetime) -> _
 def _said_before(
     candidate: Candidate, vector: Vector | None, kept: Sequence[Chosen], least: float
 ) -> bool:
-    """Whether another entry of the same turn says it already."""
+    """True if another entry of the same turn says it already."""
     if vector is None:
         return False
     return any(

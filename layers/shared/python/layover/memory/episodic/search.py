@@ -1,4 +1,4 @@
-"""How entries are looked for: the query of a text, its vector, and the tool that a model asks with."""
+"""Searches entries: the query of a text, its vector, and the model's search tool."""
 
 import asyncio
 import logging
@@ -64,7 +64,7 @@ def entry_query(
     vector: tuple[float, ...] | None = None,
     model: str | None = None,
 ) -> EntryQuery:
-    """What a text looks for. Without a vector by words alone."""
+    """Returns the query of a text. Without a vector it searches by words alone."""
     return EntryQuery(
         agent=agent,
         text=text[: recall.MOST_CHARACTERS],

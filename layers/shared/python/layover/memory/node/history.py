@@ -20,7 +20,7 @@ from layover.values.runs.run import RunMeta, Status
 async def node_history(
     runtime: Runtime, agent: Agent, run: RunMeta, thread: Sequence[Message]
 ) -> list[Message] | None:
-    """What the node remembers of the run's branch, as much as the agent's window shows; None where the
+    """Returns the node's messages of the run's branch, as many as the agent's window shows; None where the
     agent has the thread's history. `thread`: the branch before the input, as far as it was read."""
     node = _node(runtime, agent, run)
     if node is None:

@@ -107,7 +107,7 @@ class NodeLog:
         await self._runtime.blobs.delete(self.key)
 
     async def _read(self) -> tuple[list[Entry], BlobFacts | None]:
-        """What is stored; nothing where it was not used for too long."""
+        """Reads the node's memory; nothing where it was not used for too long."""
         found = await self._runtime.blobs.get_tagged(self.key)
         if found is None:
             return [], None
@@ -118,8 +118,8 @@ class NodeLog:
         return _decoded(data), facts
 
     async def _use(self) -> list[Entry]:
-        """What is stored. That it was read is noted; what was not used for too long is emptied, and not
-        deleted: S3 deletes without a condition, and would take what somebody adds at this moment."""
+        """Reads the node's memory and notes the use. It empties a memory that was not used for too long, and does
+        not delete it: S3 deletes without a condition, and would take what somebody adds at this moment."""
         found = await self._runtime.blobs.get_tagged(self.key)
         if found is None:
             return []
@@ -195,7 +195,7 @@ async def expire_node(runtime: Runtime, key: str) -> datetime | None:
 
 
 async def listed_nodes(blobs: Blobs, owner: str, thread_id: str) -> AsyncIterator[dict[str, Any]]:
-    """What each node of a thread remembers: `{agent, node_id, messages}`."""
+    """Lists each node's memory in a thread: `{agent, node_id, messages}`."""
     keys = Keys(owner)
     for mark in await blobs.keys(keys.blob("threads", thread_id, "nodes") + "/"):
         agent, name = (unquote(part) for part in mark.rsplit("/", 2)[1:])

@@ -1,4 +1,4 @@
-"""What a turn adds to the profile and to session memory (docs/behaviour.md#profile).
+"""Extracts a turn's facts for the profile and session memory (docs/behaviour.md#profile).
 
 A model proposes facts, each with its evidence; what the user did not say is dropped here, whatever the
 model answered. Pure."""
@@ -35,7 +35,7 @@ _TEXTS = ("objective", "state")
 
 @dataclass(frozen=True)
 class Turn:
-    """What was said in a turn: no tool outputs."""
+    """The words of a turn: no tool outputs."""
 
     user: Sequence[str]
     assistant: Sequence[str]
@@ -92,7 +92,7 @@ def profile_change(answer: str, turn: Turn, known: Any) -> dict[str, str | None]
 
 
 def session_facts(answer: str, turn: Turn) -> list[Fact]:
-    """What the turn changes in session memory. Empty for an answer of no use."""
+    """Returns the turn's changes of session memory. Empty for an answer of no use."""
     facts: list[Fact] = []
     for item in _proposed(answer):
         field = text_of(item, "field", "key")

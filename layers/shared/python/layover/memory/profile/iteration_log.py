@@ -1,4 +1,4 @@
-"""What was tried (docs/behaviour.md#iteration-log), as the next attempt at the same task reads it."""
+"""Earlier attempts (docs/behaviour.md#iteration-log), as the next attempt at the same task reads them."""
 
 from collections.abc import Iterable
 

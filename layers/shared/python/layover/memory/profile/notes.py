@@ -21,7 +21,7 @@ _BLOCKS = {"profile": "user_profile", "working": "working_memory"}
 
 
 def profile_key(agent: str) -> NoteKey:
-    """What this agent remembers of its user."""
+    """The key of this agent's profile of its user."""
     return NoteKey(kind="profile", scope="resource", key=agent)
 
 

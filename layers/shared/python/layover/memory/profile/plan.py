@@ -24,7 +24,7 @@ class PlanStep(BaseModel):
 
 
 class Plan(BaseModel):
-    """What the agent is about to do in this thread."""
+    """The agent's plan in this thread."""
 
     goal: str = Field(max_length=2_000)
     phase: str = Field("", max_length=500)

@@ -24,7 +24,7 @@ logger = logging.getLogger("layover")
 
 
 class Profile(Value):
-    """What an agent remembers of a user: an object or a text; `{}` where it remembers nothing."""
+    """An agent's profile of a user: an object or a text; `{}` where there is none."""
 
     agent: str
     profile: dict[str, Json] | str
@@ -58,7 +58,7 @@ async def delete_profile(runtime: Runtime, owner: str, agent: str) -> None:
 
 @dataclass(frozen=True)
 class ExtractedFacts:
-    """What a turn adds."""
+    """A turn's additions."""
 
     profile: dict[str, str | None]
     session: list[facts.Fact]

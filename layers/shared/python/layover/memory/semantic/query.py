@@ -1,4 +1,4 @@
-"""What semantic recall looks for, and how a message is kept for it (docs/behaviour.md#semantic-recall)."""
+"""Queries of semantic recall, and the form in which it keeps messages (docs/behaviour.md#semantic-recall)."""
 
 import math
 import re
@@ -41,13 +41,13 @@ def indexed(message: Message, agent: str, speaker: str | None = None) -> Indexed
 
 
 def speaker_of(text: str) -> str | None:
-    """Who speaks by the beginning of the text."""
+    """Returns the speaker by the beginning of the text."""
     match = _SPEAKER.match(text)
     return match[1] if match else None
 
 
 def spoken(text: str) -> str:
-    """What is embedded of a text: all but the speaker's name, which would make all texts alike."""
+    """Returns the part of a text to embed: all but the speaker's name, which would make all texts alike."""
     match = _SPEAKER.match(text)
     return text[match.end() if match else 0 :].strip()[:MOST_CHARACTERS]
 

@@ -30,7 +30,7 @@ logger = logging.getLogger("layover")
 async def recall_query(
     runtime: Runtime, agent: Agent, meta: RunMeta, as_of: datetime
 ) -> tuple[RecallQuery | None, tuple[StepUsage, ...]]:
-    """What the run's input looks for (None where the agent recalls nothing), and what its vector cost."""
+    """Returns the search for the run's input (None where the agent recalls nothing) and its vector's cost."""
     settings, text = agent.memory.semantic_recall, meta.input.text.strip()
     embedder = _embedder(runtime, agent)
     if settings is None or embedder is None or not text:
@@ -106,8 +106,8 @@ async def index(
 
 
 def _shown_at_most(runtime: Runtime, agent: Agent) -> int:
-    """How many matches the prompt may show already, where the store cannot know: what fits into a token
-    buffer is counted later, and a node has a history of its own."""
+    """Counts the matches that the prompt may show already, where the store cannot know: what fits into a
+    token buffer is counted later, and a node has a history of its own."""
     memory = agent.memory
     if memory.token_buffer is not None:
         return min(memory.token_buffer.max_messages, MOST_SHOWN)

@@ -48,7 +48,7 @@ class EntryStore(Protocol):
 
 
 class ReembeddingStore(Protocol):
-    """What is kept with vectors of another embedder, or with none, under row security; page by page, so
+    """Texts with vectors of another embedder, or with none, under row security; page by page, so
     that it may be stopped and begun again. `dimensions` of the model's vectors: one of another length is
     not of this model as it is now (None: every length is)."""
 
@@ -86,7 +86,7 @@ class ReembeddingStore(Protocol):
 
 
 class Owners(Protocol):
-    """Who has anything stored. For operators alone: the functions have no such right."""
+    """Lists the owners of stored data. For operators alone: the functions have no such right."""
 
     async def owners(self, after: str, limit: int) -> tuple[str, ...]:
         """Owners by name, from behind one ("" first)."""

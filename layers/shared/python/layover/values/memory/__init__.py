@@ -1,1 +1,1 @@
-"""What memory reads and writes."""
+"""Values that memory reads and writes."""

@@ -1,4 +1,4 @@
-"""What older messages of a thread became: generations of observations, or summaries
+"""Compacted older messages of a thread: generations of observations, or summaries
 (docs/behaviour.md#generations)."""
 
 from enum import StrEnum
@@ -9,7 +9,7 @@ from layover.values.message import Message
 
 
 class Marker(StrEnum):
-    """How much an observation matters."""
+    """The weight of an observation."""
 
     CRITICAL = "CRITICAL"
     IMPORTANT = "IMPORTANT"
@@ -71,7 +71,7 @@ class NewGeneration(Value):
 
 
 class CompactionQuery(Value):
-    """What a prompt needs to know of its branch's compaction. `pinned`: the generation that the run
+    """A prompt's query for its branch's compaction. `pinned`: the generation that the run
     shows (0: it shows none); None: the deepest one that is active on the path."""
 
     kind: CompactionKind

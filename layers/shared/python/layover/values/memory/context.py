@@ -1,4 +1,4 @@
-"""What a turn reads from the thread's store, and what it writes there."""
+"""A turn's read of the thread's store, and its write."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ class IndexedText(Value):
 
 
 class RecallQuery(Value):
-    """What semantic recall looks for. `vector` None: by words alone. `thread_id` None: all threads of
+    """A search of semantic recall. `vector` None: by words alone. `thread_id` None: all threads of
     the user and this agent."""
 
     agent: str
@@ -146,7 +146,7 @@ class TurnContext(Value):
 
 
 class TurnRecord(Value):
-    """What a run leaves in the database: one round trip. Every part is an upsert."""
+    """A run's write to the database: one round trip. Every part is an upsert."""
 
     head: ThreadHead
     run: RunMeta

@@ -44,7 +44,7 @@ class NewEntry(MemoryEntry):
 
 
 class EntryQuery(Value):
-    """What is looked for among the entries of an agent and a user. `vector` None: by words alone."""
+    """A search among the entries of an agent and a user. `vector` None: by words alone."""
 
     agent: str
     text: str
@@ -73,7 +73,7 @@ class FoundEntry(MemoryEntry):
 
 
 class FoundEntries(Value):
-    """What a search found, best first. `cut`: the scope has more entries than are searched, and the
+    """The results of a search, best first. `cut`: the scope has more entries than are searched, and the
     oldest were left out."""
 
     items: tuple[FoundEntry, ...] = ()
@@ -81,7 +81,7 @@ class FoundEntries(Value):
 
 
 class EntryPlace(Value):
-    """Where a page of the list, newest first, ended."""
+    """The end of a page of the list, newest first."""
 
     created_at: Time
     id: str
@@ -101,7 +101,7 @@ class SimilarEntry(Value):
 
 
 class SimilarEntries(Value):
-    """What is similar, and the `version` of the scope (agent and user) in which it was looked for: with
+    """Similar entries, and the `version` of the scope (agent and user) that the search read: with
     every run that teaches it something it is another one."""
 
     items: tuple[SimilarEntry, ...] = ()

@@ -37,7 +37,7 @@ class Note(Value):
 
 
 class NoteWrite(Value):
-    """What came of a write. `note`: what is there now; `stored`: this write (or one that said the same)
+    """The result of a write. `note`: what is there now; `stored`: this write (or one that said the same)
     made it so. Neither stored nor a version: the note's thread is gone."""
 
     note: Note

@@ -17,7 +17,7 @@ from layover.values.message import Message
 
 
 def compacted_for(thread: StoredThread, query: TurnQuery, asked: CompactionQuery) -> Compacted:
-    """What the prompt of a turn shows, and the slices behind it: those of the input's path, and those
+    """Returns the prompt's view of a turn and the slices behind it: those of the input's path, and those
     that end with a later message of the run."""
     path = thread.path(query.input.id)
     pinned = asked.pinned
@@ -34,7 +34,7 @@ class InMemoryCompaction:
     async def compacted(
         self, owner: str, thread_id: str, leaf_id: str, kind: CompactionKind
     ) -> Compacted:
-        """What a prompt shows of the path that ends in `leaf_id`, with the slices behind it."""
+        """Returns the prompt's view of the path that ends in `leaf_id`, with the slices behind it."""
         thread = self._compacted.find(owner, thread_id)
         if thread is None or leaf_id not in thread.messages:
             return Compacted()
@@ -222,14 +222,14 @@ def _own_slices(thread: StoredThread, query: TurnQuery) -> list[Generation]:
 
 
 def _same_start(stage: GenerationRow, span: Span, path: Sequence[Message]) -> bool:
-    """Whether the path has a slice with this start already."""
+    """True if the path has a slice with this start already."""
     generation = stage.generation
     begun = generation.kind == "observations" and generation.after_depth == span.after_depth
     return begun and stage.ends_on(path)
 
 
 def _linked(stages: Sequence[GenerationRow], depth: int, path: Sequence[Message]) -> bool:
-    """Whether these follow each other from this depth on, all on this path."""
+    """True if these follow each other from this depth on, all on this path."""
     for stage in stages:
         if stage.generation.after_depth != depth or not stage.ends_on(path):
             return False

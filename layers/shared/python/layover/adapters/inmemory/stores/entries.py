@@ -151,7 +151,7 @@ def _takes_over(threads: Tables, owner: str, entry: NewEntry, stored: StoredEntr
 
 
 def free_superseded(threads: Tables, owner: str, gone: dict[str, StoredEntry]) -> None:
-    """What these entries superseded holds again, or is superseded by what superseded them."""
+    """Restores the entries that these superseded, or hands them to the entry that superseded these."""
     for _, stored in _all(threads.of(owner)):
         while stored.superseded_by in gone:
             stored.superseded_by = gone[stored.superseded_by].superseded_by

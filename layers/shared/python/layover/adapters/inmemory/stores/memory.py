@@ -1,4 +1,4 @@
-"""What is remembered beyond messages, in memory."""
+"""The memory store of one process: memory beyond messages."""
 
 from layover.adapters.inmemory.stores.compaction import InMemoryCompaction
 from layover.adapters.inmemory.stores.entries import InMemoryEntries, store_entries
@@ -26,7 +26,7 @@ class InMemoryMemory(
         self._extracted: set[tuple[str, str]] = set()
 
     async def is_extracted(self, owner: str, run_id: str) -> bool:
-        """Whether the run's results are stored."""
+        """True if the run's results are stored."""
         return (owner, run_id) in self._extracted
 
     async def record_extraction(self, owner: str, extraction: Extraction) -> bool:

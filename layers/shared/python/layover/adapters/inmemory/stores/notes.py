@@ -12,7 +12,7 @@ from layover.values.memory.note import PROFILE, Note, NoteKey, NoteWrite
 
 
 class NoteTable:
-    """What is stored; the stores of threads and of memory share one."""
+    """The stored notes; the stores of threads and of memory share one."""
 
     def __init__(self) -> None:
         self._notes: dict[tuple[str, NoteKey], Note] = {}
@@ -45,7 +45,7 @@ class NoteTable:
         self._said.pop((owner, key), None)
 
     def set_profile(self, owner: str, key: NoteKey, at: datetime) -> None:
-        """What was said before says nothing to the profile any more, whenever it is learned."""
+        """Marks the profile as set: messages older than this write cannot change it any more."""
         self._profiles_set[owner, key] = max(at, self._profiles_set.get((owner, key), at))
 
     def learn(
@@ -124,7 +124,7 @@ class InMemoryNotes:
         self._shelf = shelf
 
     def _alive(self, owner: str, thread_id: str) -> bool:
-        """Whether there is such a thread."""
+        """True if there is such a thread."""
         raise NotImplementedError
 
     async def read_notes(self, owner: str, keys: Sequence[NoteKey]) -> tuple[Note, ...]:

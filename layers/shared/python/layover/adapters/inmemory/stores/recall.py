@@ -81,7 +81,7 @@ def recalled(
     turn: TurnQuery | None = None,
     shown_from: int = 0,
 ) -> tuple[Recalled, ...]:
-    """What recall finds; in a turn, on the path of its input before `shown_from`."""
+    """Returns the matches of recall; in a turn, those on the path of its input before `shown_from`."""
     scope: list[list[_Row]] = []
     newest = set(_texts(threads, owner, query)[: query.most_rows or ranking.MOST_ROWS])
     for thread in _threads(threads, owner, query.agent, query.thread_id):
@@ -100,7 +100,7 @@ def recalled(
 
 
 def is_cut(threads: Tables, owner: str, query: RecallQuery) -> bool:
-    """Whether the scope has more texts than are searched."""
+    """True if the scope has more texts than a search reads."""
     return len(_texts(threads, owner, query)) > (query.most_rows or ranking.MOST_ROWS)
 
 

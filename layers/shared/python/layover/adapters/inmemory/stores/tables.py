@@ -1,4 +1,4 @@
-"""What the stores in memory share: threads with all that hangs on them, what was spent, and notes."""
+"""The tables that the stores in memory share: threads with all that hangs on them, usage, and notes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ class GenerationRow:
     chain: tuple[int, ...] = ()
 
     def ends_on(self, path: Sequence[Message]) -> bool:
-        """Whether its last message is on this path."""
+        """True if its last message is on this path."""
         depth = self.generation.through_depth
         return depth < len(path) and path[depth].id == self.generation.through_message_id
 
@@ -91,7 +91,7 @@ class StoredThread:
         return self.branches[parent]
 
     def window(self, input_id: str, least: int) -> int:
-        """Where the window before this input begins; it moves in steps (docs/behaviour.md#prompt-window)."""
+        """Returns the window's start before this input; it moves in steps (docs/behaviour.md#prompt-window)."""
         path, branch = self.path(input_id)[:-1], self.branches[input_id]
         start = self.windows.get(branch, 0)
         shown = len(path) - start
@@ -123,7 +123,7 @@ class Tables:
         """Notes and states, which `InMemoryMemory` writes."""
 
     def find(self, owner: str, thread_id: str) -> StoredThread | None:
-        """What is stored of a thread that was not erased."""
+        """Returns the data of a thread that was not erased."""
         thread = self._threads.get((owner, thread_id))
         return None if thread is None or thread.head.deleted else thread
 

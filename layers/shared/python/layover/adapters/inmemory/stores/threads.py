@@ -148,7 +148,7 @@ class InMemoryThreads(Tables):
 
 
 def _window(thread: StoredThread, query: TurnQuery, path: Sequence[Message]) -> int:
-    """Where the window begins without a compaction mode, of these messages before the input. A token
+    """Returns the start of the window without a compaction mode, of these messages before the input. A token
     buffer has the newest turn whole."""
     if query.pinned_depth is not None:
         start = query.pinned_depth
@@ -163,7 +163,7 @@ def _window(thread: StoredThread, query: TurnQuery, path: Sequence[Message]) -> 
 
 
 def _known(head: ThreadHead) -> ThreadHead:
-    """What the store keeps of a head: not who runs in it."""
+    """Returns the part of a head that the store keeps: not its active run."""
     return ThreadHead(
         id=head.id,
         owner=head.owner,

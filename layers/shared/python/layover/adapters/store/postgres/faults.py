@@ -1,4 +1,4 @@
-"""What goes wrong in the database, in the words of `layover.errors`."""
+"""Maps the database's faults to `layover.errors`."""
 
 from typing import TYPE_CHECKING
 

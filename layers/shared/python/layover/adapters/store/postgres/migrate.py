@@ -36,7 +36,7 @@ class Migration:
 
     @property
     def checksum(self) -> str:
-        """What tells an applied file from one that was edited later."""
+        """Returns the checksum that tells an applied file from one that was edited later."""
         return hashlib.sha256(self.sql.encode()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""How a function proves to the database who it is, for each new connection."""
+"""Credentials of a function for each new database connection."""
 
 import json
 from collections.abc import Callable

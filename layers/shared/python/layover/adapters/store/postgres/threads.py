@@ -119,7 +119,7 @@ class PostgresThreads:
 
 
 def _extra(query: TurnQuery) -> list[tuple[str, Statement, Callable[[list[Row]], Any]]]:
-    """What only some turns ask for: the field of TurnContext, its statement, how to read the answer."""
+    """Returns the optional reads of a turn: field of TurnContext, statement, reader of the answer."""
     extra: list[tuple[str, Statement, Callable[[list[Row]], Any]]] = []
     if query.notes:
         extra.append(("notes", read_notes(query.notes), notes_of))

@@ -1,4 +1,4 @@
-"""What was spent, on Postgres."""
+"""Usage on Postgres."""
 
 from collections.abc import Sequence
 from typing import Literal

@@ -74,7 +74,7 @@ class PostgresCompaction:
     async def compacted(
         self, owner: str, thread_id: str, leaf_id: str, kind: CompactionKind
     ) -> Compacted:
-        """What a prompt shows of the path that ends in `leaf_id`, with the slices behind it."""
+        """Returns the prompt's view of the path that ends in `leaf_id`, with the slices behind it."""
         query = _query("compacted")(
             thread_id=thread_id, leaf_id=leaf_id, mode=kind, pinned=None, run_id=None, most=MOST
         )

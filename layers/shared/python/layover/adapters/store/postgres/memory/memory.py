@@ -1,4 +1,4 @@
-"""What is remembered beyond messages, on Postgres."""
+"""The memory store on Postgres: memory beyond messages."""
 
 from layover.adapters.store.postgres.codec import dump_json, dump_usage
 from layover.adapters.store.postgres.database import Database
@@ -27,7 +27,7 @@ class PostgresMemory(
         super().__init__(database)
 
     async def is_extracted(self, owner: str, run_id: str) -> bool:
-        """Whether the run's results are stored."""
+        """True if the run's results are stored."""
         asked = load("memory.sql")["is_extracted"](run_id=run_id)
         (rows,) = await self._database.run(owner, asked)
         return bool(rows)

@@ -40,12 +40,12 @@ def state_of(rows: list[Row]) -> ThreadState:
 
 
 def lock_thread(thread_id: str) -> Statement:
-    """What comes first in the pipeline of a write that belongs to a thread."""
+    """Locks the thread, first in the pipeline of a write that belongs to it."""
     return _query("lock_thread")(thread_id=thread_id)
 
 
 def lock_scope(agent: str) -> Statement:
-    """What comes next in the pipeline of a write to what an agent knows of its user."""
+    """Locks the scope of agent and user, next in the pipeline of a write to it."""
     return _query("lock_scope")(agent=agent)
 
 

@@ -32,7 +32,7 @@ def index_messages(rows: Sequence[IndexedText]) -> Statement:
 
 
 def common_words(agent: str, scope_thread: str | None, wanted: Sequence[str]) -> Statement:
-    """Which of these words are common in the scope."""
+    """Returns those of these words that are common in the scope."""
     return load("recall.sql")["common_words"](
         agent=agent, scope_thread=scope_thread, words=dump_json(list(wanted))
     )
@@ -70,7 +70,7 @@ def recall(query: RecallQuery, turn: TurnQuery | None = None) -> Statement:
 
 
 def was_cut(rows: list[Row]) -> bool:
-    """Whether the scope of a `recall` has more rows than were searched."""
+    """True if the scope of a `recall` has more rows than it searched."""
     return rows[0][1] == b"t"
 
 

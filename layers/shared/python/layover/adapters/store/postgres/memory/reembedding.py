@@ -1,4 +1,4 @@
-"""What is kept with vectors of another embedder, on Postgres."""
+"""Texts with vectors of another embedder, on Postgres."""
 
 from collections.abc import Sequence
 
