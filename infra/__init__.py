@@ -1,1 +1,1 @@
-"""Where Layover runs on AWS, as a CDK app."""
+"""The CDK app of Layover on AWS."""

@@ -1,4 +1,4 @@
-"""What an earlier stack left, and a stage takes back: whether it fits, asked before a deployment."""
+"""Checks, before a deployment, that a stage can take back what an earlier stack left."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -14,12 +14,12 @@ GONE = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "REVIEW_IN_PROGRESS", "DELETE_CO
 
 
 def is_new(settings: Settings, client: Client) -> bool:
-    """Whether the next deployment is the stage's first. Raises botocore's errors."""
+    """True if the next deployment is the stage's first. Raises botocore's errors."""
     return _stack(settings, client) is None
 
 
 def problems(settings: Settings, client: Client) -> Iterator[str]:
-    """What would lose data or fail, each with what to do. Raises botocore's errors."""
+    """Lists what would lose data or fail, each with what to do. Raises botocore's errors."""
     if settings.adopt_table is not None:
         yield from _table(settings.adopt_table, client("dynamodb"))
     if settings.adopt_bucket is not None:
@@ -87,7 +87,7 @@ def _stack(settings: Settings, client: Client) -> dict[str, Any] | None:
 
 
 def _left_behind(settings: Settings, template: dict[str, Any]) -> Iterator[str]:
-    """What the stage has now and would have no longer, though nobody said that it should go."""
+    """Lists what the stage would lose although no setting says so."""
     kinds = {each["Type"]: each.get("Properties", {}) for each in template["Resources"].values()}
     snapshot = kinds.get("AWS::RDS::DBCluster", {}).get("SnapshotIdentifier")
     if snapshot != settings.restore_snapshot:

@@ -1,4 +1,4 @@
-"""What is put on Lambda: `python -m infra.build` makes build/layer and build/functions.
+"""Builds the code for Lambda: `python -m infra.build` makes build/layer and build/functions.
 
 No Docker: wheels for the target are unpacked by pip. The same checkout built by the same Python gives the
 same bytes; so an unchanged layer is not uploaded again.
@@ -56,7 +56,7 @@ class BuildFailed(Exception):
 
 @dataclass(frozen=True)
 class Target:
-    """Where the code is to run, and where it is put."""
+    """The platform of the code, and its folder."""
 
     architecture: str = "arm64"
     python: str = PYTHON
@@ -277,7 +277,7 @@ def interpreter(version: str) -> str | None:
 
 
 def _version(python: str) -> str:
-    """What it says itself: a name on the path may be a shim that leads nowhere."""
+    """Returns the version that it says itself: a name on the path may be a shim that leads nowhere."""
     code = "import sys; print('%d.%d' % sys.version_info[:2])"
     run = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
     return run.stdout.strip()

@@ -1,4 +1,4 @@
-"""Which calls each function makes to AWS: what its role allows, and no more.
+"""The calls of each function to AWS: its role allows these and no more.
 
 `tests/infra/test_calls.py` holds the table against the calls that a running system makes."""
 

@@ -1,4 +1,4 @@
-"""What would make a deployment fail after a quarter of an hour, asked before: `python -m infra.preflight`."""
+"""Checks, before a deployment, what would fail it after a quarter of an hour: `python -m infra.preflight`."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -48,7 +48,7 @@ def too_much(settings: Settings, limit: int) -> str | None:
 
 
 def told(settings: Settings) -> str:
-    """What differs from the defaults: all of it, so that nothing is undone by being forgotten."""
+    """Returns all settings that differ from the defaults, so that none is undone by being forgotten."""
     chosen = settings.model_dump(mode="json", include=settings.model_fields_set - {"stage"})
     said = " ".join(f"{name}={chosen[name]!r}" for name in sorted(chosen)) or "the defaults"
     return f"stage {settings.stage}: {said}"

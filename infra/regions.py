@@ -1,4 +1,4 @@
-"""Where a deployment can be: asked before anything is made."""
+"""The regions of a deployment: checked before anything is made."""
 
 from infra.settings import Settings
 

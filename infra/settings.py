@@ -35,7 +35,7 @@ TOOL_POLICIES: tuple[Statement, ...] = ()
 
 
 class Provider(StrEnum):
-    """Who answers for the models."""
+    """The provider of the models."""
 
     OPENAI = "openai"
     """OpenAI, or any server that speaks its API: with a key."""
@@ -44,7 +44,7 @@ class Provider(StrEnum):
 
 
 class Mfa(StrEnum):
-    """Who of the stack's own users has a second factor (TOTP) beside the password."""
+    """The rule of a second factor (TOTP) for the stack's own users."""
 
     REQUIRED = "required"
     """Everybody: Cognito's pages ask for it at the first sign-in."""
@@ -54,7 +54,7 @@ class Mfa(StrEnum):
 
 
 class Nat(StrEnum):
-    """How functions in private subnets reach what is outside."""
+    """The way of functions in private subnets to the internet."""
 
     INSTANCE = "instance"
     """One small instance of our own, which updates itself."""
@@ -139,7 +139,7 @@ TUNED: Mapping[str, str] = {
 
 
 class Settings(BaseModel):
-    """What a deployment is. Fields are what `infra/stages/STAGE.json` keeps, and context, which wins:
+    """The settings of a deployment. `infra/stages/STAGE.json` keeps its fields; context wins over it:
     `cdk deploy -c stage=prod -c retain=false`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -403,7 +403,7 @@ class Settings(BaseModel):
 
     @property
     def protects(self) -> bool:
-        """Whether deletion is refused until a deployment says otherwise."""
+        """True if deletion is refused until a deployment says otherwise."""
         return self.retain and self.protection
 
     @property
@@ -415,7 +415,7 @@ class Settings(BaseModel):
 
     @property
     def prefix(self) -> str:
-        """What names begin with."""
+        """Returns the prefix of names."""
         return f"layover-{self.stage}"
 
     @property
@@ -437,7 +437,7 @@ class Settings(BaseModel):
 
 
 def _kept(folder: Path, stage: str) -> dict[str, Any]:
-    """What the stage's file says; nothing if there is none."""
+    """Returns the settings of the stage's file; none if there is none."""
     file = folder / f"{stage}.json"
     if not file.is_file():
         return {}

@@ -1,4 +1,4 @@
-"""What there is, and how it hangs together. Composition only."""
+"""The stack: composition only."""
 
 from aws_cdk import CfnOutput, Stack
 from constructs import Construct

@@ -1,4 +1,4 @@
-"""Which variables each function reads, and so is given: no more, and no less.
+"""The variables of each function: the ones that it reads, no more and no less.
 
 `tests/infra/test_calls.py` holds the table against what the functions of a running system read."""
 

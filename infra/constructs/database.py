@@ -27,7 +27,7 @@ RDS_ROOTS = "/opt/certificates/rds.pem"
 
 @dataclass(frozen=True)
 class Address:
-    """What functions need to know of the database. Strings may be CloudFormation tokens."""
+    """The database as functions reach it. Strings may be CloudFormation tokens."""
 
     host: str
     name: str

@@ -51,7 +51,7 @@ def function_arn(scope: Construct, settings: Settings, name: str) -> str:
 
 @dataclass(frozen=True)
 class Deployment:
-    """What functions are given: names, where Postgres is, and the subnets."""
+    """The inputs of functions: names, the address of Postgres, and the subnets."""
 
     table: str
     bucket: str
@@ -141,7 +141,7 @@ class Functions(Construct):
         }
 
     def _environment(self, name: str, each: FunctionSettings) -> dict[str, str]:
-        """What the function reads, as far as this deployment has a value for it."""
+        """Returns the function's variables, as far as this deployment has a value for each."""
         given = self._values(name)
         wanted = {key: given.get(key) for key in READS[name]}
         if each.tools:

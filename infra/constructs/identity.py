@@ -1,4 +1,4 @@
-"""Who users are: a Cognito user pool, or an OIDC provider of the deployer's own."""
+"""The users' identity: a Cognito user pool, or an OIDC provider of the deployer's own."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What all functions share: one layer of libraries, one asset of code."""
+"""The code that all functions share: one layer of libraries, one asset of code."""
 
 from pathlib import Path
 

@@ -19,7 +19,7 @@ PROFILE = re.compile(r"(?:[a-z]{2}|apac|us-gov|global)\.")
 def model_statements(
     scope: Construct, settings: Settings, *, asks: bool, embeds: bool
 ) -> Iterator[iam.PolicyStatement]:
-    """What a function may do that asks models, or has texts embedded; nothing for another provider."""
+    """Returns the permissions of a function that asks models or embedders; none for another provider."""
     if settings.provider is not Provider.BEDROCK:
         return
     if asks:

@@ -29,7 +29,7 @@ class PinnedImage:
         self._id = image_id
 
     def get_image(self, scope: Construct) -> ec2.MachineImageConfig:
-        """What the CDK asks for."""
+        """Implements the CDK's interface."""
         return ec2.MachineImageConfig(
             image_id=self._id,
             os_type=ec2.OperatingSystemType.LINUX,
@@ -56,7 +56,7 @@ class NatInstance:
         )
 
     def finish(self, scope: Construct) -> None:
-        """What passes, what is set up, and what restarts it."""
+        """Adds its rules, its set-up, and its restart."""
         connections = self.provider.connections
         vpc = ec2.Peer.ipv4(self._settings.vpc_cidr)
         connections.allow_from(vpc, ec2.Port.tcp(HTTPS), "From the VPC")
@@ -66,7 +66,7 @@ class NatInstance:
         self._recover(scope)
 
     def _harden(self) -> None:
-        """What the provider has no words for: an encrypted disk, and metadata for who has a session."""
+        """Sets what the provider cannot: an encrypted disk, and metadata for sessions alone (IMDSv2)."""
         resource = self._resource()
         disk = ec2.CfnInstance.EbsProperty(
             encrypted=True, volume_type="gp3", delete_on_termination=True

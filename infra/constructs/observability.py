@@ -37,7 +37,7 @@ COMPACTION = (Metric.COMPACTION_WAITS, Metric.COMPACTION_FAILED, Metric.RECALL_S
 
 @dataclass(frozen=True)
 class WatchedFunction:
-    """What there is to look at."""
+    """A function to watch."""
 
     functions: Mapping[str, lambda_.Function]
     machine: sfn.StateMachine
@@ -103,7 +103,7 @@ class Observability(Construct):
         self._act_on(alarm)
 
     def _alarm_without_sweeps(self) -> None:
-        """Who watches the watch: without it a run whose execution died stays where it is.
+        """Watches the sweeper: without it a run whose execution died stays where it is.
 
         Silence is its other state, INSUFFICIENT_DATA, in which a new alarm begins: one that took missing
         data for a breach would be red until the first sweep of a new stack."""

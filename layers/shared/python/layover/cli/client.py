@@ -20,7 +20,7 @@ failed: try again."""
 
 
 class ApiError(Exception):
-    """What came instead of a result, in one line, and the exit code of a command that ends so.
+    """An error answer of the API, in one line, and the exit code of a command that ends so.
     `status`: of the HTTP answer, if there was one."""
 
     def __init__(self, message: str, exit_code: int, status: int | None = None) -> None:

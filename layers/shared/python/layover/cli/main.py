@@ -176,7 +176,7 @@ def bench_recall(
         Path, typer.Argument(help="Conversations with questions, as JSON.", exists=True)
     ],
 ) -> None:
-    """How well semantic recall finds what answers a question, through the product's own stores."""
+    """Measures semantic recall on questions with known answers, through the product's own stores."""
     from layover.errors import ConfigurationError
 
     service = _load("cli.bench_recall")

@@ -18,7 +18,7 @@ _TIMEOUT_S = 20.0
 
 @dataclass(frozen=True)
 class Provider:
-    """Where people sign in, and where codes become tokens."""
+    """An OIDC provider: its sign-in page, and the endpoint that exchanges codes for tokens."""
 
     authorize: str
     token: str

@@ -19,7 +19,7 @@ LOCAL = "http://127.0.0.1:8787"
 
 @dataclass(frozen=True)
 class Tokens:
-    """What a provider gave. `expires_at`: Unix time of the access token's end."""
+    """Tokens of a provider. `expires_at`: Unix time of the access token's end."""
 
     access: str
     refresh: str | None
@@ -36,7 +36,7 @@ class TokenFile:
 
     @property
     def path(self) -> Path:
-        """Where they are."""
+        """Returns the path of the saved tokens."""
         return self._folder / FILE
 
     def save(self, url: str, tokens: Tokens) -> None:
@@ -85,8 +85,8 @@ class TokenFile:
 
 
 def caller(url: str, user: str, token: str, tokens: TokenFile) -> tuple[str, str]:
-    """Where the API is and who asks: with this token, as this user of a system on this machine, or as who
-    has signed in. Raises ApiError."""
+    """Returns the API's address and the caller's header: this token, this user of a system here, or the user
+    that is signed in. Raises ApiError."""
     where = url or (LOCAL if user or token else tokens.last())
     if where is None:
         raise ApiError("sign in first: layover login --url URL", USAGE)

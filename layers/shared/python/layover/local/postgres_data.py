@@ -1,4 +1,4 @@
-"""What a PostgreSQL of the wheel needs before it starts: its data folder, one for its socket, and
+"""Prepares a PostgreSQL of the wheel before it starts: its data folder, one for its socket, and
 nobody else at work in either."""
 
 import fcntl
@@ -31,7 +31,7 @@ class PostgresFailed(Exception):
 
 @contextmanager
 def failures_said(data: Path) -> Iterator[None]:
-    """What the system refuses becomes a PostgresFailed that says who must do what."""
+    """Turns the system's refusal into a PostgresFailed that says who must do what."""
     try:
         yield
     except subprocess.CalledProcessError as error:
@@ -191,7 +191,7 @@ def end_rest(data: Path) -> None:
 
 
 def lives(process: Any) -> bool:
-    """Whether a `psutil.Process` still runs: a zombie does not, nor one that is reaped while it is looked
+    """True if a `psutil.Process` still runs: a zombie does not, nor one that is reaped while it is looked
     at."""
     import psutil
 

@@ -76,7 +76,7 @@ async def _hand_on(runtime: Runtime, meta: RunMeta, title: str | None) -> None:
 
 async def _opening(runtime: Runtime, meta: RunMeta) -> list[Message]:
     """Returns the first input of the run's branch, and the run's input: a thread may be untitled because an
-    earlier run failed. Reads no more of a long thread than of a short one. Raises RetryableError (the database)."""
+    earlier run failed. A long thread costs no more than a short one. Raises RetryableError (database)."""
     if meta.input.parent_id is None:
         return [meta.input]
     page = await runtime.threads.messages(

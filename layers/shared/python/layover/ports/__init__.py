@@ -1,4 +1,4 @@
-"""What the engine and the services need from the world. Each port has an in-memory implementation and
+"""Protocols of everything outside the runtime. Each port has an in-memory implementation and
 a real one; both pass the same contract tests (tests/contract)."""
 
 from collections.abc import Callable, Mapping

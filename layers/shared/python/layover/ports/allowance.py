@@ -1,4 +1,4 @@
-"""What users may spend in a day, and the switch that stops everything."""
+"""Daily allowances of users, and the switch that stops everything."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -9,7 +9,7 @@ from layover.values.runs.usage import Usage
 
 @dataclass(frozen=True)
 class DayUse:
-    """What a user has spent since 00:00 UTC. `cost_usd`: of the models whose price is known."""
+    """A user's spending since 00:00 UTC. `cost_usd`: of the models whose price is known."""
 
     tokens: int = 0
     cost_usd: Decimal = Decimal(0)
@@ -31,7 +31,7 @@ class Allowance(Protocol):
         ...
 
     async def stopped(self) -> bool:
-        """Whether the operator lets nothing run. May be `SEEN_AFTER` old."""
+        """True if the operator lets nothing run. May be `SEEN_AFTER` old."""
         ...
 
 

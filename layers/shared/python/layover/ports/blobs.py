@@ -39,7 +39,7 @@ class Blobs(Protocol):
         ...
 
     async def head(self, key: str) -> BlobFacts | None:
-        """What is known of it without reading it, or None."""
+        """Returns its facts without reading it, or None."""
         ...
 
     async def get_tagged(self, key: str) -> tuple[bytes, BlobFacts] | None:
@@ -59,11 +59,11 @@ class Blobs(Protocol):
         ...
 
     async def upload_url(self, key: str, content_type: str, size: int, lifetime: timedelta) -> str:
-        """Where a PUT of exactly `size` bytes of this type is taken, without other credentials."""
+        """Returns a URL that takes a PUT of exactly `size` bytes of this type, without other credentials."""
         ...
 
     async def download_url(
         self, key: str, name: str, content_type: str, lifetime: timedelta
     ) -> str:
-        """Where a GET answers the bytes as an attachment of this name."""
+        """Returns a URL whose GET answers the bytes as an attachment of this name."""
         ...

@@ -1,4 +1,4 @@
-"""What may have outlived its use, of all owners. `layover.ports` has it with the others."""
+"""Data that may have outlived its use, of all owners. `layover.ports` has it with the others."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,14 +22,14 @@ class Due:
 
 
 class Dues(Protocol):
-    """What the sweeper looks at when its time is over. Part of the journal."""
+    """Data that the sweeper looks at when its time is over. Part of the journal."""
 
     async def schedule(self, owner: str, kind: DueKind, name: str, at: datetime) -> None:
         """Have the sweeper look at this then; an earlier look that was asked for stands."""
         ...
 
     async def overdue(self, until: datetime, limit: int) -> list[Due]:
-        """What the sweeper has to look at by then, of all owners, the oldest first."""
+        """Lists the data that the sweeper has to look at by then, of all owners, the oldest first."""
         ...
 
     async def dues(self, owner: str) -> list[Due]:

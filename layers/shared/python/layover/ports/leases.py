@@ -1,4 +1,4 @@
-"""Who holds how many of what is scarce."""
+"""Leases on what is scarce, counted by owner."""
 
 from datetime import datetime
 from typing import Protocol
@@ -19,7 +19,7 @@ class Leases(Protocol):
         ...
 
     async def held(self, owner: str, kind: LeaseKind, now: datetime) -> tuple[Lease, ...]:
-        """What an owner holds, in no order."""
+        """Lists an owner's leases, in no order."""
         ...
 
 

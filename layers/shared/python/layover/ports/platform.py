@@ -62,7 +62,7 @@ class Callbacks(Protocol):
         ...
 
     async def alive(self, execution: str) -> bool:
-        """Whether an execution of this name is running."""
+        """True if an execution of this name is running."""
         ...
 
     async def wake(self, token: str) -> bool:
@@ -100,7 +100,7 @@ class Aborts(Protocol):
 
 
 class Deadline(Protocol):
-    """How long this invocation may still run."""
+    """The time that is left to this invocation."""
 
     def remaining(self) -> timedelta:
         """Time left; may be very large."""
@@ -108,7 +108,7 @@ class Deadline(Protocol):
 
 
 class Metrics(Protocol):
-    """What dashboards and alarms are made from."""
+    """Metrics for dashboards and alarms."""
 
     def count(
         self, name: Metric, value: float = 1, unit: Unit = "Count", **dimensions: str

@@ -13,7 +13,7 @@ class SocketGone(Exception):
 
 
 class SocketUnsure(Exception):
-    """Whether the frame was sent is not known."""
+    """The frame may have been sent or not."""
 
 
 class Sockets(Protocol):
@@ -98,7 +98,7 @@ class PushLater(Protocol):
 
 
 class EventSink(Protocol):
-    """Who is told that a run's log has new events."""
+    """Hears that a run's log has new events."""
 
     def told(self, owner: str, run_id: str, connections: Iterable[str]) -> None:
         """These connections follow the run. Never waits, never raises."""

@@ -1,4 +1,4 @@
-"""What outlives a run: threads, messages, memory (docs/database.md)."""
+"""Stores of data that outlives a run: threads, messages, memory (docs/database.md)."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -57,10 +57,10 @@ class MemoryStore(
     PersonalStore,
     Protocol,
 ):
-    """What is remembered beyond messages."""
+    """Memory beyond messages."""
 
     async def is_extracted(self, owner: str, run_id: str) -> bool:
-        """Whether `record_extraction` was done for this run."""
+        """True if `record_extraction` was done for this run."""
         ...
 
     async def record_extraction(self, owner: str, extraction: Extraction) -> bool:

@@ -1,1 +1,1 @@
-"""What Layover talks about: frozen values without I/O."""
+"""Frozen values without I/O."""

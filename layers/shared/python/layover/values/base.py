@@ -25,7 +25,7 @@ TOO_DEEP = f"the JSON is nested deeper than {MAX_DEPTH} levels"
 
 
 def too_deep(value: Json) -> bool:
-    """Whether objects and lists are nested more than `MAX_DEPTH` levels."""
+    """True if objects and lists are nested more than `MAX_DEPTH` levels."""
     level = [value]
     for _ in range(MAX_DEPTH + 1):
         level = [v for v in level if isinstance(v, (dict, list, tuple))]
@@ -47,7 +47,7 @@ def strict_json(text: str) -> Json:
 
 
 def all_finite(value: Json) -> bool:
-    """Whether there is neither NaN nor an infinity in it. Not for values nested without a bound."""
+    """True if there is neither NaN nor an infinity in it. Not for values nested without a bound."""
     if isinstance(value, float):
         return math.isfinite(value)
     if isinstance(value, dict):

@@ -11,7 +11,7 @@ MAX_CURSOR = 4096
 
 
 def bad_cursor() -> InvalidRequest:
-    """What a cursor is answered with that no list gave out."""
+    """Returns the error for a cursor that no list gave out."""
     error = {"loc": ["query", "cursor"], "msg": "not a cursor of this list", "type": "cursor"}
     return InvalidRequest("the cursor is not one of this list", [error])
 

@@ -20,7 +20,7 @@ _TYPE = re.compile(MIME_TYPE, re.IGNORECASE | re.ASCII)
 
 
 class FileFacts(Value):
-    """What is known of a file. `thread_ids`: the threads that have it; it goes with the last of them.
+    """A file's record. `thread_ids`: the threads that have it; it goes with the last of them.
     `going`: the last one is being erased, and no other gets it any more."""
 
     id: str
@@ -33,7 +33,7 @@ class FileFacts(Value):
 
 
 class FileUpload(Value):
-    """Where the bytes of a new file go: `PUT upload_url` with its content type, until `expires_at`."""
+    """A new file's upload: `PUT upload_url` with its content type, until `expires_at`."""
 
     id: str
     upload_url: str
@@ -41,7 +41,7 @@ class FileUpload(Value):
 
 
 def is_mime_type(text: str) -> bool:
-    """Whether it is a type that a file may have: any of a registered kind, `charset` at most beside it."""
+    """True if a file may have this type: any of a registered kind, `charset` at most beside it."""
     return _TYPE.fullmatch(text) is not None
 
 

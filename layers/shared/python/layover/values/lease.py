@@ -16,7 +16,7 @@ def max_waits(environments: int) -> int:
 
 
 class LeaseKind(StrEnum):
-    """What is held."""
+    """The kind of what is held."""
 
     WAIT = "WAIT"
     """A request that waits: it keeps an environment of `api` from everybody else."""

@@ -10,7 +10,7 @@ from layover.values.runs.decision import DecisionNote
 
 
 class Role(StrEnum):
-    """Who speaks. `custom` messages are stored and shown, never sent to a model."""
+    """The speaker. `custom` messages are stored and shown, never sent to a model."""
 
     USER = "user"
     ASSISTANT = "assistant"

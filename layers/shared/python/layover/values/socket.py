@@ -19,7 +19,7 @@ class SocketTicket(Value):
 
 
 class Ticket(Value):
-    """What a ticket stands for. `text` is kept as a hash."""
+    """A socket's ticket. `text` is kept as a hash."""
 
     text: str
     owner: str
@@ -40,7 +40,7 @@ class Connection(Value):
 
     @property
     def lease(self) -> Lease:
-        """What its owner holds while it is open."""
+        """Returns the lease that its owner holds while it is open."""
         return Lease(self.owner, LeaseKind.SOCKET, self.id, self.ends_at)
 
 

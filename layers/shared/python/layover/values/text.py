@@ -1,4 +1,4 @@
-"""What callers send, made safe to store: no NUL, no lone surrogates, bounded size and depth."""
+"""Makes callers' text safe to store: no NUL, no lone surrogates, bounded size and depth."""
 
 import re
 from collections.abc import Mapping

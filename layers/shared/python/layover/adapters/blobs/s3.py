@@ -84,7 +84,7 @@ class S3Blobs:
         await asyncio.to_thread(_answered, delete)
 
     async def head(self, key: str) -> BlobFacts | None:
-        """What is known of it without reading it, or None."""
+        """Returns its facts without reading it, or None."""
 
         def ask() -> BlobFacts:
             return _facts(self._client().head_object(Bucket=self._bucket, Key=key))
@@ -193,7 +193,7 @@ def _attachment(name: str) -> str:
 
 
 def _answered(request: Callable[[], Any], known: frozenset[str] = frozenset()) -> Any:
-    """What S3 answers; None for the errors that are `known`."""
+    """Returns S3's answer; None for the errors that are `known`."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:

@@ -21,7 +21,7 @@ MOST_CHARACTERS = 50_000
 
 
 def embeds(model: str) -> bool:
-    """Whether there is an adapter for this model's bodies."""
+    """True if there is an adapter for this model's bodies."""
     return model.removeprefix(PREFIX).startswith(TITAN)
 
 

@@ -60,7 +60,7 @@ class OfflineEmbedder:
 
 
 def weights_folder() -> Path:
-    """Where the package with the weights is. Raises ConfigurationError where it is not installed."""
+    """Returns the folder of the weights' package. Raises ConfigurationError where it is not installed."""
     from importlib.util import find_spec
 
     spec = find_spec(_MODULE)

@@ -191,7 +191,7 @@ def _steps(script: Iterable[Step | Reaction] | Reaction) -> Iterator[Step | Reac
 
 
 def shape(prompt: Prompt) -> str:
-    """What a model was asked, for people: a line a message, long contents cut."""
+    """Renders a model's request for people: a line a message, long contents cut."""
     tools = ", ".join(tool.name for tool in prompt.tools) or "none"
     lines = [f"Asked of {prompt.model} with tools {tools}:"]
     if prompt.system:

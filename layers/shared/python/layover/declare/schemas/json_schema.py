@@ -106,7 +106,7 @@ def strict(schema: Schema) -> Schema | None:
 
 
 def takes_null(schema: Schema, defs: Mapping[str, Any]) -> bool:
-    """Whether `null` is a value of this schema."""
+    """True if `null` is a value of this schema."""
     if "$ref" in schema:
         return takes_null(_resolve(schema["$ref"], defs), defs)
     if "anyOf" in schema or "oneOf" in schema:
@@ -127,7 +127,7 @@ def nullable(schema: Schema) -> Schema:
 
 
 def is_object(schema: Schema) -> bool:
-    """Whether every value of the schema is an object."""
+    """True if every value of the schema is an object."""
     if "$ref" in schema:
         return is_object(_resolve(schema["$ref"], schema.get("$defs", {})))
     return schema.get("type") == "object"

@@ -66,7 +66,7 @@ class State(Enum):
 
 
 class Queue(Protocol):
-    """What an environment asks of the pool that it belongs to."""
+    """An environment's view of the pool that it belongs to."""
 
     def next_invocation(self) -> Invocation | None:
         """The event that waits longest, or None."""
@@ -109,7 +109,7 @@ class ExecutionEnvironment:
         self._parked.set_result(invocation)
 
     def alive(self) -> bool:
-        """Whether the process still runs, asked of the kernel without reaping it."""
+        """True if the process still runs, asked of the kernel without reaping it."""
         if self._process is None or self._process.returncode is not None:
             return False
         if not hasattr(os, "waitid"):

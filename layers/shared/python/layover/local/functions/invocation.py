@@ -1,4 +1,4 @@
-"""What goes into and comes out of a function, and the errors that Lambda itself answers."""
+"""Events and results of a function, and the errors that Lambda itself answers."""
 
 import asyncio
 import json
@@ -71,12 +71,12 @@ class Invocation:
             self.result.set_result(result)
 
     def timed_out(self, limit: timedelta) -> InvokeResult:
-        """What Lambda answers when it had to kill the environment."""
+        """Returns Lambda's answer after it had to kill the environment."""
         seconds = limit.total_seconds()
         message = f"{self.request_id} Task timed out after {seconds:.2f} seconds"
         return failure("Sandbox.Timedout", message)
 
     def crashed(self, reason: str) -> InvokeResult:
-        """What Lambda answers when the process died under the event."""
+        """Returns Lambda's answer after the process died under the event."""
         message = f"RequestId: {self.request_id} Error: {reason}"
         return failure("Runtime.ExitError", message)

@@ -1,4 +1,4 @@
-"""What functions log of failures, in the terminal as well: their logs are files that nobody watches."""
+"""Repeats the functions' failures in the terminal: their logs are files that nobody watches."""
 
 import asyncio
 import json

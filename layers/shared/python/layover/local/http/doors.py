@@ -1,4 +1,4 @@
-"""Who may speak to the one-machine system: programs of this machine, and no web page that a browser of it
+"""Guards the one-machine system: programs of this machine may call it, and no web page that a browser of it
 has open."""
 
 import re
@@ -16,7 +16,7 @@ _JSON = re.compile(r"^application/json[ \t]*(;|$)", re.IGNORECASE)
 
 
 def is_loopback(hosts: Iterable[str]) -> bool:
-    """Whether a request's `Host` headers name this machine, with any port. A page under another name that
+    """True if a request's `Host` headers name this machine, with any port. A page under another name that
     leads here (DNS rebinding) does not, nor does a request without the header or with two."""
     named = list(hosts)
     match = _HOST.match(named[0].strip()) if len(named) == 1 else None
@@ -24,12 +24,12 @@ def is_loopback(hosts: Iterable[str]) -> bool:
 
 
 def is_local(values: Iterable[str]) -> bool:
-    """Whether a request's `X-Layover-Local` headers are `1`."""
+    """True if a request's `X-Layover-Local` headers are `1`."""
     return list(values) == ["1"]
 
 
 def is_json(content_types: Iterable[str]) -> bool:
-    """Whether a body is said to be JSON. A page may send another site any text without asking it first,
+    """True if a body is said to be JSON. A page may send another site any text without asking it first,
     JSON not."""
     types = list(content_types)
     return len(types) == 1 and _JSON.match(types[0]) is not None

@@ -1,4 +1,4 @@
-"""What the built-in stand-in model makes of older messages: the beginning of each line, nothing made up."""
+"""The stand-in model's summary of older messages: the beginning of each line, nothing made up."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What the built-in stand-in model learns of a turn: sentences of the user's that tell of a fault, word for
+"""The stand-in model's extraction from a turn: sentences of the user's that tell of a fault, word for
 word. It has no judgement, so it keeps what it cannot get wrong."""
 
 import json

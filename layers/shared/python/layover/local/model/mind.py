@@ -1,4 +1,4 @@
-"""What the built-in stand-in model says: plain rules, the same answer every time.
+"""The stand-in model's answers: plain rules, the same answer every time.
 
 It calls a tool whose name occurs in the user's words, says what came back, and is open about what it is."""
 
@@ -48,7 +48,7 @@ _NAMED_ERROR = re.compile(
 
 @dataclass(frozen=True)
 class Thought:
-    """What it decided: words, or one call."""
+    """Its decision: words, or one call."""
 
     text: str = ""
     tool: str = ""
@@ -162,7 +162,7 @@ class _Scene:
         return "You told me: " + " ".join(f"“{fact}”" for fact in facts[:3])
 
     def _facts(self) -> list[str]:
-        """What is in sight: earlier words of the user's, and lines of memory blocks."""
+        """Returns the facts in sight: earlier words of the user's, and lines of memory blocks."""
         own = [_bare(_text(m)) for m in self._before if m.get("role") == "user"]
         system = "\n".join(_text(m) for m in self._messages if m.get("role") == "system")
         return list(dict.fromkeys([*own, *_block_lines(self._raw), *_block_lines(system)]))
@@ -212,7 +212,7 @@ def _stems(text: str) -> set[str]:
 
 
 def _scored(tool: Json, wish: str) -> _Choice:
-    """How much of the tool's name the user said, and where; the first comes first."""
+    """Scores the words of the tool's name that the user said, and their place; the first comes first."""
     said = [m.group() for m in re.finditer(r"\w+", wish.lower())]
     names = [w for w in re.split(r"[_\W]+", str(tool.get("name")).lower()) if w]
     names = [w for w in names if w not in _EMPTY_WORDS] or names

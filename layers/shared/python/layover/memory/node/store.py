@@ -118,8 +118,8 @@ class NodeLog:
         return _decoded(data), facts
 
     async def _use(self) -> list[Entry]:
-        """Reads the node's memory and notes the use. It empties a memory that was not used for too long, and does
-        not delete it: S3 deletes without a condition, and would take what somebody adds at this moment."""
+        """Reads the node's memory and notes the use. It empties a memory that was not used for too long, and
+        does not delete it: S3 deletes without a condition, with what a writer adds at this moment."""
         found = await self._runtime.blobs.get_tagged(self.key)
         if found is None:
             return []

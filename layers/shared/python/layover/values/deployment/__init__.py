@@ -1,1 +1,1 @@
-"""What a deployment is configured with."""
+"""The configuration of a deployment."""

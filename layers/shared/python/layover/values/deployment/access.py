@@ -1,4 +1,4 @@
-"""Who may call the API: what needs no token, and what a token has to allow."""
+"""Access to the API: paths without a token, and the scopes of the others."""
 
 from layover.values.base import Value
 
@@ -12,7 +12,7 @@ RESOURCE_HEADER = "X-Layover-Resource"
 
 
 class Actor(Value):
-    """Who asks: the subject of a verified token, and the end user whom a backend names."""
+    """The caller: the subject of a verified token, and the end user whom a backend names."""
 
     sub: str
     on_behalf_of: str | None = None

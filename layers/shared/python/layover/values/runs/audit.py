@@ -1,4 +1,4 @@
-"""What is kept of decisions when runs and threads are gone: no word of a conversation but the reason."""
+"""The record of a decision that outlives runs and threads: no word of a conversation but the reason."""
 
 import hashlib
 from typing import Self

@@ -1,4 +1,4 @@
-"""What people decide about calls that wait, and what is kept of it."""
+"""Decisions about calls that wait, and their record."""
 
 from enum import StrEnum
 from typing import Any, Self
@@ -9,7 +9,7 @@ from layover.values.base import Json, Time, Value
 
 
 class DecisionKind(StrEnum):
-    """What was decided about a waiting call."""
+    """The kind of a decision about a waiting call."""
 
     APPROVED = "approved"
     DENIED = "denied"
@@ -44,7 +44,7 @@ class Decision(Value):
 
 
 class ApprovalRule(Value):
-    """Who may decide a call, and how many of them it takes."""
+    """The rule of a call's approval: its approvers, and their number."""
 
     by: tuple[str, ...]
     """Groups: a member of any of them may."""
@@ -82,7 +82,7 @@ class PendingApproval(ApprovalRule):
 
 
 class DecisionNote(Value):
-    """What a call's result says of the decision before it: who let it run or did not, and why."""
+    """The decision as a call's result shows it: the actor and the reason."""
 
     decision: DecisionKind
     decided_by: str

@@ -1,4 +1,4 @@
-"""What the state machine sends to the functions. Handlers accept every earlier `v`; outputs only grow."""
+"""Payloads of the state machine to the functions. Handlers accept every earlier `v`; outputs only grow."""
 
 from typing import Any
 

@@ -91,7 +91,7 @@ class StoredThread:
         return self.branches[parent]
 
     def window(self, input_id: str, least: int) -> int:
-        """Returns the window's start before this input; it moves in steps (docs/behaviour.md#prompt-window)."""
+        """Returns the start of this input's window; it moves in steps (docs/behaviour.md#prompt-window)."""
         path, branch = self.path(input_id)[:-1], self.branches[input_id]
         start = self.windows.get(branch, 0)
         shown = len(path) - start
