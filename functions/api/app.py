@@ -21,6 +21,7 @@ from api import (
     routes_runs,
     routes_sockets,
     routes_threads,
+    routes_usage,
 )
 from api.auth import caller
 from api.call import Call, Host
@@ -79,6 +80,7 @@ def resolver() -> Resolver:
         routes_approvals,
         routes_audit,
         routes_memory,
+        routes_usage,
         routes_files,
         routes_me,
         routes_sockets,

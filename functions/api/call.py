@@ -3,12 +3,13 @@
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Annotated, Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.api_gateway import Router
 from aws_lambda_powertools.event_handler.openapi.params import Query
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from api.fitting import MAX_ANSWER, answer_size, fits, fitting, is_large
 from api.problems import Forbidden
@@ -39,6 +40,20 @@ Wait = Annotated[
     float,
     Query(description="Seconds to wait, clipped to 0..25; 0 if absent.", allow_inf_nan=False),
 ]
+
+
+def _written_out(value: object) -> object:
+    """Pydantic would take a number for seconds since 1970."""
+    if isinstance(value, str) and value.isdigit():
+        raise ValueError("a day is written as 2026-01-31")
+    return value
+
+
+_Day = Annotated[date, BeforeValidator(_written_out)]
+FirstDay = Annotated[
+    _Day | None, Query(alias="from", description="The first UTC day, `2026-01-31`.")
+]
+LastDay = Annotated[_Day | None, Query(alias="to", description="The last UTC day.")]
 
 
 class Host(Protocol):

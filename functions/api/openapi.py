@@ -22,6 +22,7 @@ _TAGS = {
     "threads": "Conversations and their messages.",
     "runs": "A run answers one input.",
     "approvals": "Calls that wait for a person.",
+    "usage": "What the caller spent.",
     "audit": "What was decided, for auditors.",
     "memory": "What agents remember.",
     "me": "All that is stored of the caller.",

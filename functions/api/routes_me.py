@@ -24,6 +24,9 @@ class PersonalData(BaseModel):
     exported_at: Time
     user: str
     threads: _Items
+    decisions: _Items = Field(
+        description="What was decided about calls of runs whose records live, with `votes`."
+    )
     profiles: _Items
     working_memory: _Items
     entries: _Items = Field(description="What episodic memory learned, with its evidence.")

@@ -1,13 +1,14 @@
 """All that a database has of one owner: read out, forgotten, expired. In memory and on Postgres."""
 
-from datetime import timedelta
+from datetime import date, timedelta
+from decimal import Decimal
 from typing import Any
 
 from layover.ports.memory.personal import StoredKind
 from layover.values.memory.context import Extraction, LoggedAttempt, StepUsage
 from layover.values.memory.entry import NewEntry
 from layover.values.memory.note import NoteKey
-from layover.values.runs.usage import Usage
+from layover.values.runs.usage import DayUsage, Usage
 from support.worlds.threads import START, Conversation, Stores
 
 SECOND = timedelta(seconds=1)
@@ -183,3 +184,67 @@ async def test_entries_that_are_too_old_go_and_the_oldest_that_is_left_is_told(
     assert await expire(owner, START + SECOND) == START + SECOND * 100
     assert [e["id"] for e in await all_of(thread_stores, owner, "entries")] == ["entry of two"]
     assert await expire(owner, START + timedelta(days=1)) is None
+
+
+def row(step: str, hours: int, cost: str | None = "0.1", **fields: Any) -> StepUsage:
+    usage = Usage(
+        input_tokens=3,
+        output_tokens=2,
+        cached_input_tokens=1,
+        cache_write_input_tokens=5,
+        reasoning_tokens=4,
+        cost_usd=None if cost is None else Decimal(cost),
+    )
+    about = {"agent": "support", "model": "m", **fields}
+    return StepUsage(step=step, usage=usage, at=START + timedelta(hours=hours), **about)
+
+
+async def spent_by_day(
+    stores: Stores, owner: str, since: date | None = None, until: date | None = None
+) -> list[DayUsage]:
+    """Row by row."""
+    found: list[DayUsage] = []
+    after: list[str] | None = None
+    while rows := await stores.memory.usage_by_day(owner, since, until, after, 1):
+        assert len(rows) == 1
+        found += rows
+        last = rows[0]
+        after = [str(last.day), last.agent, last.model, last.kind]
+    return found
+
+
+async def test_usage_is_summed_by_utc_day_agent_model_and_kind(
+    thread_stores: Stores, owner: str
+) -> None:
+    talk = Conversation(thread_stores.threads, owner)
+    usage = (
+        row("a", 0),
+        row("b", 23),
+        row("c", 24, None),
+        row("d", 24),
+        row("e", 24, agent="Zoe"),
+        row("f", 24, agent="Zoe", model="a"),
+    )
+    await talk.save(*talk.chain(None, "q", "a"), usage=usage)
+    await lived(thread_stores, owner, "learned", 24 * 3600)
+    found = await spent_by_day(thread_stores, owner)
+    first, second = date(2026, 1, 1), date(2026, 1, 2)
+    assert [(r.day, r.agent, r.model, r.kind, r.input_tokens, r.cost_usd) for r in found] == [
+        (second, "Zoe", "a", "run", 3, Decimal("0.1")),
+        (second, "Zoe", "m", "run", 3, Decimal("0.1")),
+        (second, "support", "m", "background", 3, None),
+        (second, "support", "m", "run", 6, None),
+        (first, "support", "m", "run", 6, Decimal("0.2")),
+    ]
+    counts = found[-1].model_dump(include={n for n in DayUsage.model_fields if "tokens" in n})
+    assert counts == {
+        "input_tokens": 6,
+        "output_tokens": 4,
+        "cached_input_tokens": 2,
+        "cache_write_input_tokens": 10,
+        "reasoning_tokens": 8,
+    }
+    assert await spent_by_day(thread_stores, owner, since=second) == found[:4]
+    assert await spent_by_day(thread_stores, owner, until=first) == found[4:]
+    assert await spent_by_day(thread_stores, owner, first, second) == found
+    assert await spent_by_day(thread_stores, f"{owner}-stranger") == []

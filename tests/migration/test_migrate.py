@@ -39,14 +39,13 @@ async def test_an_edited_migration_is_refused(cluster: TestPostgres) -> None:
     migrations = PostgresMigrations(database.admin)
     await migrations.apply()
     before = _schema(database)
+    edit = "update layover_meta.migrations set checksum = %s where name = %s"
     with psycopg.connect(database.admin) as connection:
-        connection.execute("update layover_meta.migrations set checksum = 'another'")
+        connection.execute(edit, ("another", shipped()[0].name))
     with pytest.raises(DefinitionError):
         await migrations.apply()
     with psycopg.connect(database.admin) as connection:
-        connection.execute(
-            "update layover_meta.migrations set checksum = %s", (shipped()[0].checksum,)
-        )
+        connection.execute(edit, (shipped()[0].checksum, shipped()[0].name))
     assert _schema(database) == before
 
 

@@ -104,6 +104,7 @@ def test_a_run_has_every_field_of_the_contract(api: Api) -> None:
         "output_tokens": 0,
         "total_tokens": 0,
         "cached_input_tokens": 0,
+        "cache_write_input_tokens": 0,
         "reasoning_tokens": 0,
         "cost_usd": None,
         "sub_agents": [],

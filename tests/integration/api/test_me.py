@@ -33,7 +33,7 @@ def test_who_has_nothing_gets_an_empty_document(api: Api) -> None:
     answer = api.get("/me/export")
     assert answer.status == 200
     assert answer.headers["cache-control"] == "no-store"
-    names = ("threads", "profiles", "working_memory", "entries", "usage", "files")
+    names = ("threads", "decisions", "profiles", "working_memory", "entries", "usage", "files")
     assert {name: answer.json[name] for name in names} == {name: [] for name in names}
     assert answer.json["user"] == ANN
 
@@ -55,6 +55,16 @@ def test_everything_of_the_caller_is_in_the_document_and_nothing_of_others(api: 
     assert [f["id"] for f in document["files"]] == [file["id"]]
     assert [u["input_tokens"] for u in document["usage"]] == [3]
     assert "secret" not in api.get("/me/export", sub=BOB).body
+
+
+def test_what_was_decided_is_in_the_document(api: Api) -> None:
+    run, _ = api.do(api.world.suspended())
+    assert api.get("/me/export").json["decisions"] == []
+    api.post(f"/runs/{run.id}/tool-calls/c1/deny", {"reason": "too much"})
+    [decision] = api.get("/me/export").json["decisions"]
+    assert (decision["run_id"], decision["thread_id"]) == (run.id, run.thread_id)
+    assert (decision["tool_call_id"], decision["kind"]) == ("c1", "denied")
+    assert (decision["decided_by"], decision["reason"], decision["votes"]) == (ANN, "too much", [])
 
 
 def test_all_branches_and_what_is_under_way_are_in_the_document(api: Api) -> None:

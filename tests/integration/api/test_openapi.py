@@ -42,6 +42,7 @@ CALLS = {
     ("get", "/files/{file_id}"),
     ("get", "/runs/{run_id}/tool-calls/{tool_call_id}/result"),
     ("post", "/socket-tickets"),
+    ("get", "/usage"),
     ("get", "/me/export"),
     ("delete", "/me"),
 }

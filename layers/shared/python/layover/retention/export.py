@@ -1,7 +1,7 @@
 """All that is stored of a user as one document, a page at a time: it may be larger than memory."""
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from tempfile import SpooledTemporaryFile
@@ -17,6 +17,7 @@ from layover.ports.memory.personal import StoredKind
 from layover.runs.views import run_view
 from layover.threads.messages import live_messages
 from layover.values.memory.note import PROFILE
+from layover.values.runs.run import RunSnapshot
 from layover.values.thread import ThreadHead
 
 KEPT = timedelta(hours=1)
@@ -63,12 +64,13 @@ async def _document(runtime: Runtime, owner: str) -> AsyncIterator[str]:
     now = runtime.clock.now()
     yield f'{{"exported_at":{_json(rfc3339(now))},"user":{_json(owner)},"threads":['
     first = True
+    decisions: list[Mapping[str, Any]] = []
     async for head in _heads(runtime, owner):
         yield "" if first else ","
         first = False
-        async for piece in _thread(runtime, head):
+        async for piece in _thread(runtime, head, decisions):
             yield piece
-    yield "]"
+    yield f'],"decisions":{_json(decisions)}'
     profiles, working = [], []
     async for note in _stored(runtime, owner, "notes"):
         if note["kind"] == PROFILE:
@@ -101,7 +103,10 @@ async def _heads(runtime: Runtime, owner: str) -> AsyncIterator[ThreadHead]:
             return
 
 
-async def _thread(runtime: Runtime, head: ThreadHead) -> AsyncIterator[str]:
+async def _thread(
+    runtime: Runtime, head: ThreadHead, decisions: list[Mapping[str, Any]]
+) -> AsyncIterator[str]:
+    """The thread; what was decided about its calls is added to `decisions`."""
     owner = head.owner
     facts = head.model_dump(
         mode="json", include={"id", "agent", "title", "metadata", "created_at", "updated_at"}
@@ -111,7 +116,7 @@ async def _thread(runtime: Runtime, head: ThreadHead) -> AsyncIterator[str]:
     yield _json(facts)[:-1]
     for name, items in (
         ("messages", _messages(runtime, head)),
-        ("runs", _runs(runtime, head)),
+        ("runs", _runs(runtime, head, decisions)),
         ("observations", _stored(runtime, owner, "generations", head.id)),
         ("iteration_log", _stored(runtime, owner, "attempts", head.id)),
         ("node_memory", listed_nodes(runtime.blobs, owner, head.id)),
@@ -131,7 +136,9 @@ async def _messages(runtime: Runtime, head: ThreadHead) -> AsyncIterator[Mapping
         yield left.model_dump(mode="json", include=_MESSAGE)
 
 
-async def _runs(runtime: Runtime, head: ThreadHead) -> AsyncIterator[Mapping[str, Any]]:
+async def _runs(
+    runtime: Runtime, head: ThreadHead, decisions: list[Mapping[str, Any]]
+) -> AsyncIterator[Mapping[str, Any]]:
     """Newest first, as long as their records live."""
     cursor: str | None = None
     while True:
@@ -139,10 +146,23 @@ async def _runs(runtime: Runtime, head: ThreadHead) -> AsyncIterator[Mapping[str
         for meta in page.items:
             snapshot = await runtime.journal.snapshot(head.owner, meta.id)
             if snapshot is not None:
+                decisions += _decisions(snapshot)
                 yield run_view(snapshot).model_dump(mode="json", exclude=_RUN)
         cursor = page.next_cursor
         if cursor is None:
             return
+
+
+def _decisions(snapshot: RunSnapshot) -> Iterator[Mapping[str, Any]]:
+    """What was decided about the run's calls, votes and decisions of earlier attempts included."""
+    about = {"run_id": snapshot.meta.id, "thread_id": snapshot.meta.thread_id}
+    for call in snapshot.calls:
+        named = {**about, "tool_call_id": call.tool_call_id, "tool_name": call.tool_name}
+        yield from ({**named, **past} for past in call.past)
+        if call.decision is not None or call.votes:
+            made = call.decision.model_dump(mode="json") if call.decision else {}
+            votes = [vote.model_dump(mode="json") for vote in call.votes]
+            yield {**named, "attempt": call.attempt, **made, "votes": votes}
 
 
 async def _files(runtime: Runtime, owner: str) -> AsyncIterator[Mapping[str, Any]]:

@@ -22,9 +22,9 @@ from layover.errors import (
     TooLarge,
 )
 from layover.files.uploads import taken
+from layover.metering.quota import may_begin
 from layover.ports import Accepted, RequestKey, Runtime, StaleHead
 from layover.runs.cancel import END_TAKES_S, cancel
-from layover.runs.quota import may_begin
 from layover.runs.read import Pace, snapshot_of
 from layover.runs.views import run_view
 from layover.threads.messages import live_messages

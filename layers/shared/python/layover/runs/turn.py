@@ -12,12 +12,12 @@ from layover.engine.progress import Over, Suspended, Yielded
 from layover.engine.state import RunState
 from layover.errors import DefinitionError, Fenced, RunFailed
 from layover.memory.node.history import remember_turn
+from layover.metering.quota import reached_today
 from layover.ports import Deadline, RunLog, Runtime
 from layover.runs.event_budget import BRANCH_EVENTS, PAUSE_EVENTS, room_for, start_successor
 from layover.runs.finish import end_run
 from layover.runs.load_turn import given_for
 from layover.runs.pending_saves import save_unsaved
-from layover.runs.quota import reached_today
 from layover.values.runs.payload import RunPayload
 from layover.values.runs.run import RunMeta, Status
 from layover.values.thread import ThreadHead

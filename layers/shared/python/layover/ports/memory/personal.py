@@ -1,10 +1,12 @@
 """The part of `ports.MemoryStore` that is about a whole user: all that the database has of them, read out,
 erased, or too old."""
 
-from datetime import datetime
+from collections.abc import Sequence
+from datetime import date, datetime
 from typing import Any, Literal, Protocol
 
 from layover.values.page import Page
+from layover.values.runs.usage import DayUsage
 
 StoredKind = Literal["messages", "generations", "attempts", "entries", "notes", "usage"]
 """`messages`, `generations` (of observations or summaries) and `attempts` belong to a thread."""
@@ -22,6 +24,18 @@ class PersonalStore(Protocol):
         thread_id: str | None = None,
     ) -> Page[dict[str, Any]]:
         """A page of what is stored, as JSON objects with times in RFC 3339."""
+        ...
+
+    async def usage_by_day(
+        self,
+        owner: str,
+        since: date | None,
+        until: date | None,
+        after: Sequence[str] | None,
+        limit: int,
+    ) -> Sequence[DayUsage]:
+        """What was spent on these UTC days (both included; None: no bound), the newest day first, then by
+        agent, model and kind. `after`: day, agent, model and kind of the row before the first."""
         ...
 
     async def forget(self, owner: str, until: datetime, late: datetime) -> None:

@@ -1,6 +1,7 @@
 """Tokens and money (docs/behaviour.md#usage)."""
 
-from typing import Any
+from datetime import date
+from typing import Any, Literal
 
 from pydantic import computed_field
 
@@ -23,6 +24,8 @@ class Usage(Value):
     input_tokens: int = 0
     output_tokens: int = 0
     cached_input_tokens: int = 0
+    cache_write_input_tokens: int = 0
+    """Of the input, what the provider put into its cache; 0 where it does not say."""
     reasoning_tokens: int = 0
     cost_usd: Usd | None = None
     sub_agents: tuple[dict[str, Any], ...] = ()
@@ -41,9 +44,27 @@ class Usage(Value):
             input_tokens=sum(u.input_tokens for u in usages),
             output_tokens=sum(u.output_tokens for u in usages),
             cached_input_tokens=sum(u.cached_input_tokens for u in usages),
+            cache_write_input_tokens=sum(u.cache_write_input_tokens for u in usages),
             reasoning_tokens=sum(u.reasoning_tokens for u in usages),
             cost_usd=sum((c for c in costs if c is not None), start=costs[0] * 0)
             if costs and costs[0] is not None and None not in costs
             else None,
             sub_agents=tuple(s for u in usages for s in u.sub_agents),
         )
+
+
+class DayUsage(Value):
+    """What one agent spent on one model in a UTC day: in runs, or in the background for them."""
+
+    day: date
+    agent: str
+    """A sub-agent's own name for what it spent."""
+    model: str
+    kind: Literal["run", "background"]
+    input_tokens: int
+    output_tokens: int
+    cached_input_tokens: int
+    cache_write_input_tokens: int
+    reasoning_tokens: int
+    cost_usd: Usd | None
+    """None where the price of a call is not known."""

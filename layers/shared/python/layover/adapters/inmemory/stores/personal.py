@@ -1,7 +1,7 @@
 """All that is stored of one owner, in memory."""
 
-from collections.abc import Iterator
-from datetime import datetime
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime
 from typing import Any
 
 from layover.adapters.inmemory.stores.entries import free_superseded
@@ -10,6 +10,7 @@ from layover.adapters.inmemory.stores.threads import InMemoryThreads
 from layover.clock import rfc3339
 from layover.ports.memory.personal import StoredKind
 from layover.values.page import Page
+from layover.values.runs.usage import DayUsage, Usage
 
 _MESSAGE = {"id", "thread_id", "run_id", "parent_id", "role", "content", "created_at"}
 _GENERATION = {"number", "kind", "through_message_id", "active", "summary", "created_at"}
@@ -19,7 +20,7 @@ _ENTRY = {
 }
 _USAGE = {
     *("input_tokens", "output_tokens", "cached_input_tokens"),
-    *("reasoning_tokens", "cost_usd"),
+    *("cache_write_input_tokens", "reasoning_tokens", "cost_usd"),
 }
 
 
@@ -42,6 +43,24 @@ class InMemoryPersonal:
         start = int(cursor or 0)
         more = str(start + limit) if len(rows) - start >= limit else None
         return Page[dict[str, Any]](items=tuple(rows[start : start + limit]), next_cursor=more)
+
+    async def usage_by_day(
+        self,
+        owner: str,
+        since: date | None,
+        until: date | None,
+        after: Sequence[str] | None,
+        limit: int,
+    ) -> Sequence[DayUsage]:
+        """Sums of these UTC days, behind the row that `after` names."""
+        sums: dict[tuple[int, str, str, str], list[Usage]] = {}
+        for (whose, _, _), (kind, row) in self._all.spent.items():
+            day = row.at.astimezone(UTC).date()
+            if whose == owner and (since or day) <= day <= (until or day):
+                key = (-day.toordinal(), row.agent, row.model, kind)
+                sums.setdefault(key, []).append(row.usage)
+        behind = () if after is None else _place(after)
+        return [_day_usage(key, sums[key]) for key in sorted(sums) if key > behind][:limit]
 
     async def forget(self, owner: str, until: datetime, late: datetime) -> None:
         """From now on nothing reads what was made until then."""
@@ -112,3 +131,14 @@ class InMemoryPersonal:
             log = self._all.shelf.attempts(owner, thread.head.id, limit=10**9)
             for attempt in sorted(log, key=lambda a: (a.task, a.attempt)):
                 yield attempt.model_dump(mode="json")
+
+
+def _place(row: Sequence[str]) -> tuple[int, str, str, str]:
+    day, agent, model, kind = row
+    return -date.fromisoformat(day).toordinal(), agent, model, kind
+
+
+def _day_usage(key: tuple[int, str, str, str], parts: list[Usage]) -> DayUsage:
+    newest, agent, model, kind = key
+    about = {"day": date.fromordinal(-newest), "agent": agent, "model": model, "kind": kind}
+    return DayUsage.model_validate({**about, **Usage.total(parts).model_dump(include=_USAGE)})

@@ -40,6 +40,7 @@ class _UsageRow(Value):
     input_tokens: int
     output_tokens: int
     cached_input_tokens: int
+    cache_write_input_tokens: int
     reasoning_tokens: int
     cost_usd: Decimal | None
     at: datetime
@@ -115,6 +116,7 @@ def _usage_row(run_id: str, step: StepUsage, kind: str) -> _UsageRow:
         input_tokens=u.input_tokens,
         output_tokens=u.output_tokens,
         cached_input_tokens=u.cached_input_tokens,
+        cache_write_input_tokens=u.cache_write_input_tokens,
         reasoning_tokens=u.reasoning_tokens,
         cost_usd=u.cost_usd,
         at=step.at,

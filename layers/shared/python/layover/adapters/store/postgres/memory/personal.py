@@ -1,8 +1,8 @@
 """All that is stored of one owner, on Postgres."""
 
 import json
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
 from typing import Any
 
 from layover.adapters.store.postgres.database import Database
@@ -10,6 +10,7 @@ from layover.adapters.store.postgres.queries import Query, load
 from layover.clock import from_rfc3339, rfc3339
 from layover.ports.memory.personal import StoredKind
 from layover.values.page import Page
+from layover.values.runs.usage import DayUsage
 
 _BEFORE: Mapping[StoredKind, str] = {
     "messages": "[-1, -1]",
@@ -50,6 +51,24 @@ class PostgresPersonal:
         more = (rows[-1][0] or b"").decode() if len(rows) == limit else None
         items = tuple(_in_utc(json.loads(row[1] or b"{}")) for row in rows)
         return Page[dict[str, Any]](items=items, next_cursor=more)
+
+    async def usage_by_day(
+        self,
+        owner: str,
+        since: date | None,
+        until: date | None,
+        after: Sequence[str] | None,
+        limit: int,
+    ) -> Sequence[DayUsage]:
+        """Sums of these UTC days, behind the row that `after` names."""
+        query = _query("usage_by_day")(
+            since=since.isoformat() if since else None,
+            until=until.isoformat() if until else None,
+            after=None if after is None else json.dumps(list(after)),
+            limit=limit,
+        )
+        (rows,) = await self._database.run(owner, query)
+        return [DayUsage.model_validate_json(row[0] or b"{}") for row in rows]
 
     async def forget(self, owner: str, until: datetime, late: datetime) -> None:
         """From now on nothing reads what was made until then."""

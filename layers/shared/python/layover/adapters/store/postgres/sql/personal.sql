@@ -57,11 +57,33 @@ limit %(limit)s::integer
 select json_build_array(u.run_id, u.step), json_build_object(
     'run_id', u.run_id, 'step', u.step, 'kind', u.kind, 'agent', u.agent, 'model', u.model,
     'input_tokens', u.input_tokens, 'output_tokens', u.output_tokens,
-    'cached_input_tokens', u.cached_input_tokens, 'reasoning_tokens', u.reasoning_tokens,
-    'cost_usd', u.cost_usd, 'at', u.at)
+    'cached_input_tokens', u.cached_input_tokens, 'cache_write_input_tokens', u.cache_write_input_tokens,
+    'reasoning_tokens', u.reasoning_tokens, 'cost_usd', u.cost_usd, 'at', u.at)
 from usage u
 where (u.run_id, u.step) > (%(after)s::json ->> 0, %(after)s::json ->> 1)
 order by u.run_id, u.step
+limit %(limit)s::integer
+
+-- name: usage_by_day
+-- The newest day first; behind the row that `after` names. A day's cost is known only if every call's is.
+with sums as (
+    select (u.at at time zone 'UTC')::date as day, u.agent collate "C" as agent, u.model collate "C" as model,
+           u.kind collate "C" as kind, sum(u.input_tokens) as input_tokens, sum(u.output_tokens) as output_tokens,
+           sum(u.cached_input_tokens) as cached_input_tokens,
+           sum(u.cache_write_input_tokens) as cache_write_input_tokens,
+           sum(u.reasoning_tokens) as reasoning_tokens,
+           case when count(u.cost_usd) = count(*) then sum(u.cost_usd) end as cost_usd
+    from usage u
+    where u.at >= coalesce(%(since)s::date::timestamp at time zone 'UTC', '-infinity')
+      and u.at < coalesce((least(%(until)s::date, (%(after)s::json ->> 0)::date) + 1)::timestamp at time zone 'UTC',
+                          'infinity')
+    group by 1, 2, 3, 4)
+select row_to_json(s)
+from sums s
+where %(after)s::json is null
+   or s.day < (%(after)s::json ->> 0)::date
+   or (s.agent, s.model, s.kind) > (%(after)s::json ->> 1, %(after)s::json ->> 2, %(after)s::json ->> 3)
+order by s.day desc, s.agent, s.model, s.kind
 limit %(limit)s::integer
 
 -- name: forget_threads

@@ -1,0 +1,27 @@
+"""What the caller spent."""
+
+from aws_lambda_powertools.event_handler import Response
+
+from api.call import Cursor, FirstDay, LastDay, Limit, answer_page, call_of, new_router
+from api.documented import answers
+from layover.metering.usage import list_usage
+from layover.values.page import Page
+from layover.values.runs.usage import DayUsage
+
+router = new_router()
+
+
+@router.get(
+    "/usage",
+    tags=["usage"],
+    summary="What the caller spent, by UTC day, agent, model and kind, the newest day first",
+    description="`run`: steps of runs, stored when a run is over. `background`: what memory models and "
+    "embedders cost. A sub-agent's rows have its own name as `agent`.",
+    operation_id="list_usage",
+    responses=answers(200, Page[DayUsage], "A page of sums"),
+)
+def get_usage(
+    since: FirstDay = None, until: LastDay = None, limit: Limit = 20, cursor: Cursor = None
+) -> Response[str]:
+    call = call_of(router)
+    return answer_page(call, lambda n: call.do(list_usage, since, until, n, cursor), limit)

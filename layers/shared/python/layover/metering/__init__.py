@@ -1,0 +1,1 @@
+"""What users spend: read out by day, and limited."""

@@ -1,0 +1,42 @@
+"""A user's usage by day, as far as it is stored: of a run when it is over, or yields to compaction."""
+
+from datetime import date
+
+from layover.ports import Runtime
+from layover.values.cursor import bad_cursor, decode_cursor, encode_cursor
+from layover.values.page import Page
+from layover.values.runs.usage import DayUsage
+
+_CURSOR = "usage"
+
+
+async def list_usage(
+    runtime: Runtime,
+    owner: str,
+    since: date | None,
+    until: date | None,
+    limit: int,
+    cursor: str | None,
+) -> Page[DayUsage]:
+    """What the owner spent on these UTC days (both included; None: no bound), the newest day first, a row
+    for each agent, model and kind. Raises RetryableError (DatabaseWaking)."""
+    after = _row(cursor)
+    rows = await runtime.memory.usage_by_day(owner, since, until, after, limit + 1)
+    items = tuple(rows[:limit])
+    last = items[-1] if len(rows) > limit else None
+    place = (None,) * 4 if last is None else (str(last.day), last.agent, last.model, last.kind)
+    return Page(items=items, next_cursor=encode_cursor(_CURSOR, *place))
+
+
+def _row(cursor: str | None) -> list[str] | None:
+    """Day, agent, model and kind of the row before the page."""
+    place = [part for part in decode_cursor(_CURSOR, cursor, 4) if part is not None]
+    if not place:
+        return None
+    try:
+        date.fromisoformat(place[0])
+    except ValueError as error:
+        raise bad_cursor() from error
+    if len(place) != 4:
+        raise bad_cursor()
+    return place
