@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Iterable, Iterator
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -42,7 +43,7 @@ def server(application: Application) -> Iterator[WsgiServer]:
 
 def answers(server: WsgiServer, data: bytes) -> bytes:
     """What a client hears that sends this and then no more."""
-    with socket.create_connection(("127.0.0.1", server.server_address[1]), timeout=5) as client:
+    with socket.create_connection(("127.0.0.1", urlsplit(server.url).port), timeout=5) as client:
         client.sendall(data)
         client.shutdown(socket.SHUT_WR)
         return b"".join(iter(lambda: client.recv(65536), b""))

@@ -2,6 +2,7 @@
 
 import http.client
 import http.server
+import io
 import json
 import re
 import socket
@@ -15,10 +16,30 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from layover.local.aws.wsgi import Unbroken
-
 TARGET_LIMIT_S = 30.0
 _HOP_BY_HOP = frozenset({"connection", "transfer-encoding", "keep-alive", "host", "content-length"})
+
+
+class Unbroken(io.BufferedReader):
+    """What a client sends, which ends between requests or not at all.
+
+    http.client takes an end for the end of the headers, Werkzeug a cut body for the whole one: half a
+    request of an environment that was killed would be carried out.
+    """
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """`size` bytes. Raises ConnectionAbortedError if the client left before."""
+        data = super().read(size)
+        if size is not None and len(data) < size:
+            raise ConnectionAbortedError
+        return data
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        """A line, or `size` bytes of it. Raises ConnectionAbortedError if the client left before."""
+        line = super().readline(size)
+        if not line.endswith(b"\n") and len(line) != size:
+            raise ConnectionAbortedError
+        return line
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
-"""AWS on one machine: DynamoDB, S3, Step Functions and EventBridge by moto, Lambda by our own."""
+"""AWS on one machine: S3 and Step Functions by moto, DynamoDB, EventBridge and Lambda by our own."""
 
 import json
 import re
 import threading
 import uuid
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
@@ -20,13 +21,16 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from layover.adapters.journal.items.schema import TABLE, TIME_TO_LIVE
 from layover.clock import SystemClock, rfc3339
 from layover.keys import META, Keys
-from layover.local.aws import dynamodb, expiry, interpreter
+from layover.local.aws import expiry, interpreter
+from layover.local.aws.dynamodb.service import TARGET, DynamoDB
 from layover.local.aws.presigned import is_as_signed
+from layover.local.aws.storage import Storage
 from layover.local.aws.wsgi import App, Environ, StartResponse, WsgiServer
 from layover.local.functions.invocation import ACCOUNT, REGION, InvokeResult, LambdaError
 from layover.local.functions.lambda_service import LambdaService
 from layover.local.http.doors import is_loopback
 from layover.local.http.socket_front import WebSocketFront
+from layover.local.wire import Reply, Request
 from layover.values.runs.run import Status
 
 TABLE_NAME = "layover"
@@ -100,17 +104,21 @@ class Services:
     """The WSGI application: our own services first, moto for the rest."""
 
     def __init__(
-        self, functions: LambdaService, moto: App, sockets: WebSocketFront | None = None
+        self,
+        functions: LambdaService,
+        moto: App,
+        sockets: WebSocketFront | None = None,
+        storage: Storage | None = None,
     ) -> None:
         self.events = Events()
+        self.dynamodb = DynamoDB(storage or Storage())
         self._sockets = sockets
         self._functions = functions
         self._moto = moto
         self._clock = SystemClock()
-        # moto's tables are neither locked nor atomic, its StartExecution checks the name, lists the
-        # execution, and starts it (who looks in between finds one without a status), its PutObject
-        # looks and then writes: one request at a time is what makes conditions mean something.
-        self._tables = threading.RLock()
+        # moto's StartExecution checks the name, lists the execution, and starts it (who looks in between
+        # finds one without a status), its PutObject looks and then writes: one request at a time is what
+        # makes conditions mean something.
         self._executions = threading.Lock()
         self._stopping = False
         self._objects = threading.Lock()
@@ -135,10 +143,16 @@ class Services:
                 return refusal.send(start_response)
             return self._moto(environ, start_response)
 
-    def expire_items(self, now: datetime) -> None:
-        """Delete what has outlived its time to live, between two requests."""
-        with self._tables:
-            expiry.expire_items(TABLE_NAME, now)
+    def answer_at_once(self, request: Request) -> Reply | None:
+        """DynamoDB's answers; None for every other service's requests."""
+        target = request.headers.get("x-amz-target", "")
+        if not target.startswith(TARGET):
+            return None
+        if not is_loopback([request.headers.get("host", "")]):
+            refusal = _error(421, "MisdirectedRequest", "this system answers its own machine alone")
+            return Reply(HTTPStatus(421), refusal.body, tuple(refusal.headers))
+        status, body = self.dynamodb.answer(target.removeprefix(TARGET), request.body)
+        return Reply(HTTPStatus(status), body, _dynamodb_headers(body))
 
     def refuse_starts(self) -> None:
         """Once this is back, every StartExecution is through or refused: one that came later would go on
@@ -147,8 +161,6 @@ class Services:
             self._stopping = True
 
     def _one_at_a_time(self, target: str, environ: Environ) -> AbstractContextManager[object]:
-        if target.startswith("DynamoDB_"):
-            return self._tables
         if environ.keys() & {"HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH"}:
             return self._objects
         return self._executions if target.startswith(_EXECUTIONS) else nullcontext()
@@ -190,6 +202,14 @@ def _connection(sockets: WebSocketFront, connection_id: str, environ: Environ) -
     return _error(status.value, codes.get(status.value, "ForbiddenException"), status.phrase)
 
 
+def _dynamodb_headers(body: bytes) -> tuple[tuple[str, str], ...]:
+    return (
+        ("Content-Type", "application/x-amz-json-1.0"),
+        ("x-amzn-RequestId", str(uuid.uuid4())),
+        ("x-amz-crc32", str(zlib.crc32(body))),
+    )
+
+
 def _body(environ: Environ) -> bytes:
     return bytes(environ["wsgi.input"].read())
 
@@ -222,11 +242,17 @@ def _invoked(result: InvokeResult) -> _Answer:
 class AwsServer:
     """The endpoint that any AWS client may use. One a process: moto's state is global."""
 
-    def __init__(self, functions: LambdaService, sockets: WebSocketFront | None = None) -> None:
+    def __init__(
+        self,
+        functions: LambdaService,
+        sockets: WebSocketFront | None = None,
+        data: Path | None = None,
+    ) -> None:
         moto = DomainDispatcherApplication(create_backend_app)
         self._functions = functions
-        self._services = Services(functions, moto, sockets)
-        self._server = WsgiServer(self._services)
+        self._storage = Storage(data)
+        self._services = Services(functions, moto, sockets, self._storage)
+        self._server = WsgiServer(self._services, self._services.answer_at_once)
         self._clock = SystemClock()
         self._expired_at: datetime | None = None
 
@@ -245,7 +271,6 @@ class AwsServer:
         if not _in_use.acquire(blocking=False):
             raise RuntimeError("another runner is active in this process")
         BackendDict.reset()
-        dynamodb.install()
         expiry.install()
         interpreter.install(self.endpoint_url)
         self._server.start()
@@ -255,7 +280,7 @@ class AwsServer:
         now = self._clock.now()
         if self._expired_at is None or abs(now - self._expired_at) >= _EXPIRE_EVERY:
             self._expired_at = now
-            self._services.expire_items(now)
+            self._services.dynamodb.expire_items(TABLE_NAME, now)
 
     def stop_executions(self) -> list[str]:
         """End every execution, start no more; answers the runs that were open, by id. An execution may
@@ -271,28 +296,34 @@ class AwsServer:
         told = json.loads(execution.execution_input)
         if not isinstance(told, dict) or not {"owner", "run_id"} <= told.keys():
             return str(execution.name)
-        table = interpreter.make_client("dynamodb", self.endpoint_url)
         key = {"pk": {"S": Keys(told["owner"]).run(told["run_id"])}, "sk": {"S": META}}
-        item = table.get_item(TableName=TABLE_NAME, Key=key, ConsistentRead=True).get("Item")
+        request = {"TableName": TABLE_NAME, "Key": key}
+        item = self._services.dynamodb.call("GetItem", request).get("Item")
         is_over = item is not None and Status(item["status"]["S"]).over
         return None if is_over else str(told["run_id"])
 
     def stop(self) -> None:
         """Stop serving."""
         self._server.stop()
+        self._storage.close()
         _in_use.release()
 
     def make_resources(self, definition: Path) -> None:
         """The table, the bucket and the state machine, as `infra/` makes them on AWS."""
-        table = interpreter.make_client("dynamodb", self.endpoint_url)
-        table.create_table(TableName=TABLE_NAME, **TABLE)
-        table.update_time_to_live(TableName=TABLE_NAME, TimeToLiveSpecification=TIME_TO_LIVE)
+        self._make_table()
         interpreter.make_client("s3", self.endpoint_url).create_bucket(Bucket=BUCKET_NAME)
         interpreter.make_client("stepfunctions", self.endpoint_url).create_state_machine(
             name=STATE_MACHINE_NAME,
             definition=substitute(definition.read_text(), function_arn),
             roleArn=f"arn:aws:iam::{ACCOUNT}:role/layover",
         )
+
+    def _make_table(self) -> None:
+        database = self._services.dynamodb
+        if TABLE_NAME not in database.call("ListTables", {})["TableNames"]:
+            database.call("CreateTable", {"TableName": TABLE_NAME, **TABLE})
+        expiry = {"TableName": TABLE_NAME, "TimeToLiveSpecification": TIME_TO_LIVE}
+        database.call("UpdateTimeToLive", expiry)
 
 
 def function_arn(name: str) -> str:

@@ -1,108 +1,97 @@
-"""A threaded HTTP/1.1 server for WSGI applications that keeps connections and answers in one write.
+"""A server for a WSGI application, a thread a request, and for what answers some requests at once.
 
 Werkzeug's own closes every connection and writes head and body apart, which costs a TCP handshake
 and, with Nagle and delayed ACK, up to 40 ms a request.
 """
 
+import asyncio
 import io
 import logging
-import socketserver
+import socket
 import sys
 import threading
-from collections.abc import Callable, Iterable
-from http.client import responses
+from collections.abc import Callable, Coroutine, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
-from moto.moto_server.werkzeug_app import MotoRequestHandler
+from layover.local.wire import BACKLOG, Reply, Request, WireServer
 
 logger = logging.getLogger(__name__)
 
 Environ = dict[str, Any]
 StartResponse = Callable[..., object]
 App = Callable[[Environ, StartResponse], Iterable[bytes]]
+Shortcut = Callable[[Request], Reply | None]
+
+_THREADS = 256
+"""An invocation holds one for as long as its function runs."""
+_STOP_LIMIT_S = 5.0
+# moto.core.request names it so; to import that would import moto.
+_PRESERVED_NAMES = "moto.preserved_header_names"
 
 
-class Unbroken(io.BufferedReader):
-    """What a client sends, which ends between requests or not at all.
+class WsgiServer:
+    """Serves `app` on a free loopback port until `stop`, in a loop of its own. `shortcut` is asked first,
+    in that loop: it answers what takes no time, and None for what the application is to answer."""
 
-    http.client takes an end for the end of the headers, Werkzeug a cut body for the whole one: half a
-    request of an environment that was killed would be carried out.
-    """
+    def __init__(self, app: App, shortcut: Shortcut | None = None) -> None:
+        self._app = app
+        self._shortcut = shortcut or (lambda _: None)
+        self._server = WireServer(self._respond)
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop
+        self._pool: ThreadPoolExecutor
 
-    def read(self, size: int | None = -1, /) -> bytes:
-        """`size` bytes. Raises ConnectionAbortedError if the client left before."""
-        data = super().read(size)
-        if size is not None and len(data) < size:
-            raise ConnectionAbortedError
-        return data
+    @property
+    def url(self) -> str:
+        """Base URL, without a slash at the end."""
+        return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
 
-    def readline(self, size: int | None = -1, /) -> bytes:
-        """A line, or `size` bytes of it. Raises ConnectionAbortedError if the client left before."""
-        line = super().readline(size)
-        if not line.endswith(b"\n") and len(line) != size:
-            raise ConnectionAbortedError
-        return line
+    def start(self) -> None:
+        """Serve in a thread."""
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="aws")
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._in_loop(self._server.start(self._listener))
 
+    def stop(self) -> None:
+        """Stop accepting, and close the connections."""
+        if self._thread is not None:
+            self._in_loop(self._close())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(_STOP_LIMIT_S)
+            self._loop.close()
+            # What it still answers, nobody hears: its threads end with the process at the latest.
+            self._pool.shutdown(wait=False, cancel_futures=True)
+        self._listener.close()
 
-class _Handler(MotoRequestHandler):
-    protocol_version = "HTTP/1.1"
-    wbufsize = -1
-    disable_nagle_algorithm = True
-    rfile: io.BufferedReader
+    def _in_loop(self, work: Coroutine[Any, Any, object]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(_STOP_LIMIT_S)
 
-    def setup(self) -> None:
-        super().setup()
-        self.rfile = Unbroken(self.rfile.detach())
+    async def _close(self) -> None:
+        self._server.close()
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
 
-    def handle_one_request(self) -> None:
-        if not self.rfile.peek(1):
-            self.close_connection = True
-            return
-        super().handle_one_request()
-
-    def run_wsgi(self) -> None:
-        if self.headers.get("Expect", "").strip().lower() == "100-continue":
-            self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-            self.wfile.flush()
-        environ = self.make_environ()
-        # The whole body, read or not by the application: what is left over would be taken for
-        # the next request of this connection.
-        body = self._whole_body(environ)
-        environ |= {"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))}
-        environ.pop("wsgi.input_terminated", None)
-        environ.pop("HTTP_TRANSFER_ENCODING", None)
-        app: Any = self.server.app
+    async def _respond(self, request: Request) -> Reply:
         try:
-            answer = _call(app, environ)
+            reply = self._shortcut(request)
+            if reply is None:
+                reply = await self._loop.run_in_executor(self._pool, _call, self._app, request)
         except Exception:
-            logger.exception("%s %s", self.command, environ.get("HTTP_X_AMZ_TARGET", self.path))
-            answer = ("500 Error", [], b"")
-        self._answer(*answer)
-
-    def _whole_body(self, environ: Environ) -> bytes:
-        stream = environ["wsgi.input"]
-        if environ.get("wsgi.input_terminated"):
-            return bytes(stream.read())
-        return bytes(stream.read(int(environ.get("CONTENT_LENGTH") or 0)))
-
-    def _answer(self, status: str, headers: list[tuple[str, str]], body: bytes) -> None:
-        code = int(status.split(" ", 1)[0])
-        self.send_response(code, responses.get(code, ""))
-        for name, value in headers:
-            if name.lower() not in ("connection", "transfer-encoding"):
-                self.send_header(name, value)
-        if not any(name.lower() == "content-length" for name, _ in headers):
-            self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD" and code not in (204, 304):
-            self.wfile.write(body)
-        self.wfile.flush()
-
-    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Say nothing: the caller sees the status."""
+            target = request.headers.get("x-amz-target", request.path)
+            logger.exception("%s %s", request.method, target)
+            return Reply(HTTPStatus.INTERNAL_SERVER_ERROR)
+        return reply
 
 
-def _call(app: App, environ: Environ) -> tuple[str, list[tuple[str, str]], bytes]:
+def _call(app: App, request: Request) -> Reply:
     started: list[tuple[str, list[tuple[str, str]]]] = []
 
     def start_response(
@@ -111,56 +100,58 @@ def _call(app: App, environ: Environ) -> tuple[str, list[tuple[str, str]], bytes
         started[:] = [(status, headers)]
         return lambda data: None
 
-    chunks = app(environ, start_response)
+    chunks = app(_environ(request), start_response)
     try:
         body = b"".join(chunks)
     finally:
         close = getattr(chunks, "close", None)
         if close is not None:
             close()
-    return (*started[0], body)
+    ((status, headers),) = started
+    code = HTTPStatus(int(status.split(" ", 1)[0]))
+    kept = tuple(
+        (name, value)
+        for name, value in headers
+        if name.lower() not in ("connection", "transfer-encoding")
+    )
+    bare = request.method == "HEAD" or code in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
+    return Reply(code, body, kept, bare)
 
 
-class WsgiServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
-    """Serves `app` on a free loopback port until `stop`; a thread a connection."""
-
-    daemon_threads = True
-    allow_reuse_address = True
-    request_queue_size = 256
-    multithread = True
-    multiprocess = False
-    ssl_context = None
-    passthrough_errors = False
-    _server_version = "Layover"
-
-    def __init__(self, app: App) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.app = app
-        self._thread = threading.Thread(
-            target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
-        )
-
-    @property
-    def url(self) -> str:
-        """Base URL, without a slash at the end."""
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-    def start(self) -> None:
-        """Serve in a thread."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop accepting; connections that are open end with their clients."""
-        self.shutdown()
-        self._thread.join(5)
-        self.server_close()
-
-    def log(self, level: str, message: str, *arguments: object) -> None:
-        """Werkzeug's handler reports errors here."""
-        if level == "error":
-            print(message % arguments if arguments else message, file=sys.stderr)
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A client that went away is no event; anything else is shown."""
-        if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(request, client_address)  # type: ignore[arg-type]
+def _environ(request: Request) -> Environ:
+    """PEP 3333, with what moto wants to know of names of headers."""
+    path, _, query = request.path.partition("?")
+    host, _, port = request.headers.get("host", "127.0.0.1:80").partition(":")
+    environ: Environ = {
+        "REQUEST_METHOD": request.method,
+        "SCRIPT_NAME": "",
+        "PATH_INFO": unquote_to_bytes(path).decode("latin-1"),
+        "QUERY_STRING": query,
+        "REQUEST_URI": request.path,
+        "RAW_URI": request.path,
+        "SERVER_NAME": host,
+        "SERVER_PORT": port or "80",
+        "SERVER_PROTOCOL": "HTTP/1.1",
+        "REMOTE_ADDR": "127.0.0.1",
+        "CONTENT_LENGTH": str(len(request.body)),
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": "http",
+        "wsgi.input": io.BytesIO(request.body),
+        "wsgi.errors": sys.stderr,
+        "wsgi.multithread": True,
+        "wsgi.multiprocess": False,
+        "wsgi.run_once": False,
+    }
+    preserved: dict[str, str] = {}
+    for name, value in request.headers.items():
+        variable = name.upper().replace("-", "_")
+        if variable == "CONTENT_TYPE":
+            environ[variable] = value
+        elif "_" in name:
+            # WSGI cannot tell underscores from dashes; S3's metadata may have both.
+            if name.startswith("x-amz-meta-"):
+                preserved[f"HTTP_{variable}"] = name
+                environ.setdefault(f"HTTP_{variable}", value)
+        elif name not in ("content-length", "transfer-encoding"):
+            environ[f"HTTP_{variable}"] = value
+    return environ | {_PRESERVED_NAMES: preserved}

@@ -23,10 +23,11 @@ from layover.local.functions.invocation import (
     InvokeResult,
     failure,
 )
-from layover.local.functions.runtime_api import PREFIX, Reply, Request, RuntimeServer
+from layover.local.wire import Reply, Request, WireServer
 
 logger = logging.getLogger(__name__)
 
+_PREFIX = "/2018-06-01/runtime/"
 # Above what the slowest machine takes to import a handler: who waits for one must get an answer.
 LOADING_LIMIT = timedelta(seconds=60)
 # Enough to read an answer that lay in the socket while the runner itself was stopped.
@@ -87,7 +88,7 @@ class ExecutionEnvironment:
         self.idle_since = time.monotonic()
         self.pid: int | None = None
         self._queue = queue
-        self._server = RuntimeServer(self._respond)
+        self._server = WireServer(self._respond)
         self._process: asyncio.subprocess.Process | None = None
         self._invocation: Invocation | None = None
         self._parked: asyncio.Future[Invocation] | None = None
@@ -127,6 +128,7 @@ class ExecutionEnvironment:
                 os.killpg(self.pid, signal.SIGKILL)
 
     async def _launch(self) -> asyncio.subprocess.Process:
+        # A port each, because the paths of the Runtime API don't name the environment that asks.
         address = await self._server.start()
         arguments = [self.spec.handler, str(self.spec.clock), str(os.getpid())]
         variables = self.spec.variables | {"AWS_LAMBDA_RUNTIME_API": address}
@@ -148,7 +150,7 @@ class ExecutionEnvironment:
         return process
 
     async def _respond(self, request: Request) -> Reply:
-        path = request.path.removeprefix(PREFIX)
+        path = request.path.removeprefix(_PREFIX)
         match request.method, path.split("/"):
             case "GET", ["invocation", "next"]:
                 return await self._next()

@@ -1,22 +1,24 @@
-"""The Lambda Runtime API (2018-06-01) of one execution environment.
+"""HTTP/1.1 on loopback for clients that are programs: kept connections, whole requests, answers in one write.
 
-A loopback port each, because the paths of the API don't name the environment that asks.
+For the Lambda Runtime API and for AWS's services, which answer some hundred requests a run. People and
+browsers are served by `local/http/server.py`.
 """
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 
-PREFIX = "/2018-06-01/runtime/"
+BACKLOG = 256
 # The client puts a traceback of up to 1 MB into a header of an error.
 _HEADER_LIMIT = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One HTTP request; header names are lower case."""
+    """One HTTP request; header names are lower case, `path` is as it was sent."""
 
     method: str
     path: str
@@ -26,35 +28,42 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One HTTP answer."""
+    """One HTTP answer. `bare`: the head of an answer whose body is not sent (HEAD)."""
 
     status: HTTPStatus
     body: bytes = b""
     headers: tuple[tuple[str, str], ...] = ()
+    bare: bool = False
 
     def encode(self) -> bytes:
         """Head and body together: in two writes Nagle and delayed ACK cost 40 ms an invocation."""
         lines = [f"HTTP/1.1 {self.status.value} {self.status.phrase}"]
         lines += [f"{name}: {value}" for name, value in self.headers]
-        lines += [f"Content-Length: {len(self.body)}", "", ""]
-        return "\r\n".join(lines).encode("latin-1") + self.body
+        if not any(name.lower() == "content-length" for name, _ in self.headers):
+            lines.append(f"Content-Length: {len(self.body)}")
+        head = "\r\n".join((*lines, "", "")).encode("latin-1")
+        return head if self.bare else head + self.body
 
 
 Respond = Callable[[Request], Awaitable[Reply]]
 
 
-class RuntimeServer:
-    """Serves `respond` to the one client that knows the port. Closed with `close`."""
+class WireServer:
+    """Serves `respond` on a loopback port of its own. Closed with `close`.
+
+    Half a request is never carried out: its client was killed.
+    """
 
     def __init__(self, respond: Respond) -> None:
         self._respond = respond
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
 
-    async def start(self) -> str:
-        """Listen on a free loopback port; answers `host:port` (AWS_LAMBDA_RUNTIME_API)."""
+    async def start(self, listener: socket.socket | None = None) -> str:
+        """Listen on a free loopback port, or on this socket; answers `host:port`."""
+        listener = listener or socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
         self._server = await asyncio.start_server(
-            self._connected, "127.0.0.1", 0, limit=_HEADER_LIMIT
+            self._connected, sock=listener, limit=_HEADER_LIMIT, backlog=BACKLOG
         )
         host, port = self._server.sockets[0].getsockname()[:2]
         return f"{host}:{port}"
@@ -72,20 +81,28 @@ class RuntimeServer:
         self._connections.add(task)
         try:
             with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-                while request := await _read(reader, writer):
+                while True:
+                    request = await _read(reader, writer)
                     writer.write((await self._respond(request)).encode())
                     await writer.drain()
+                    if request.headers.get("connection", "").lower() == "close":
+                        return
         finally:
             self._connections.discard(task)
             writer.close()
 
 
-async def _read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Request | None:
+async def _read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Request:
     head = await reader.readuntil(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").split("\r\n")
     method, path, _ = first.split(" ", 2)
-    pairs = (line.partition(":") for line in lines if line)
-    headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
+    headers: dict[str, str] = {}
+    for line in lines:
+        name, _, value = line.partition(":")
+        name = name.strip().lower()
+        if name:
+            value = value.strip()
+            headers[name] = f"{headers[name]},{value}" if name in headers else value
     if headers.get("expect", "").lower() == "100-continue":
         writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     return Request(method, path, headers, await _read_body(reader, headers))

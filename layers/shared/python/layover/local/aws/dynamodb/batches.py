@@ -1,0 +1,96 @@
+"""GetItem, and what reads or writes many items without a transaction's promises."""
+
+import sqlite3
+from collections.abc import Mapping
+from typing import Any
+
+from layover.local.aws.dynamodb import items
+from layover.local.aws.dynamodb.attributes import read_item, size_of
+from layover.local.aws.dynamodb.errors import ValidationError
+from layover.local.aws.dynamodb.evaluation import Names, project
+from layover.local.aws.dynamodb.parser import parse_projection
+from layover.local.aws.dynamodb.tables import Table, Tables
+from layover.local.aws.dynamodb.writes import Write, consumed, refuse_legacy
+
+MAX_GETS, MAX_WRITES = 100, 25
+MAX_BYTES = 16 * 1024 * 1024
+"""Of all items that one BatchGetItem answers; the rest is left unprocessed."""
+
+
+def get(connection: sqlite3.Connection, table: Table, request: Mapping[str, Any]) -> dict[str, Any]:
+    """`{"Item"}`, or nothing. Raises ValidationError."""
+    refuse_legacy(request)
+    key = items.key_of(table, read_item(request["Key"]), whole=True)
+    names = Names.of(request)
+    paths = projection(names, request)
+    names.refuse_unused()
+    found = items.read(connection, table, key)
+    answer: dict[str, Any] = {}
+    if found is not None:
+        answer["Item"] = found if paths is None else project(found, paths)
+    if request.get("ReturnConsumedCapacity") in ("TOTAL", "INDEXES"):
+        size = 0 if found is None else size_of(found)
+        answer["ConsumedCapacity"] = consumed(table, read_units(size, request))
+    return answer
+
+
+def read_units(size: int, request: Mapping[str, Any]) -> float:
+    """Of bytes that were read together; half where the read need not be consistent."""
+    return max(1, -(-size // 4096)) * (1.0 if request.get("ConsistentRead") else 0.5)
+
+
+def projection(names: Names, request: Mapping[str, Any]) -> list[tuple[str | int, ...]] | None:
+    """The paths of a ProjectionExpression, None where there is none."""
+    text = request.get("ProjectionExpression")
+    if text is None:
+        return None
+    return [names.path(tree) for tree in names.use(parse_projection(text), "ProjectionExpression")]
+
+
+def get_all(
+    connection: sqlite3.Connection, tables: Tables, request: Mapping[str, Any]
+) -> dict[str, Any]:
+    """BatchGetItem."""
+    wanted = request["RequestItems"]
+    if not 1 <= sum(len(each["Keys"]) for each in wanted.values()) <= MAX_GETS:
+        raise ValidationError("Too many items requested for the BatchGetItem call")
+    responses: dict[str, list[Any]] = {}
+    left: dict[str, Any] = {}
+    size = 0
+    for name, each in wanted.items():
+        table = tables.get(connection, name)
+        responses[name] = []
+        if len({items.key_of(table, read_item(key), whole=True) for key in each["Keys"]}) < len(
+            each["Keys"]
+        ):
+            raise ValidationError("Provided list of item keys contains duplicates")
+        for key in each["Keys"]:
+            if size >= MAX_BYTES:
+                left.setdefault(name, {**each, "Keys": []})["Keys"].append(key)
+                continue
+            found = get(connection, table, {**each, "Key": key}).get("Item")
+            if found is not None:
+                size += size_of(found)
+                responses[name].append(found)
+    return {"Responses": responses, "UnprocessedKeys": left}
+
+
+def write_all(
+    connection: sqlite3.Connection, tables: Tables, request: Mapping[str, Any]
+) -> dict[str, Any]:
+    """BatchWriteItem. All is written: nothing here throttles."""
+    wanted = request["RequestItems"]
+    number = sum(map(len, wanted.values()))
+    if not 1 <= number <= MAX_WRITES:
+        raise ValidationError("Too many items requested for the BatchWriteItem call")
+    writes = []
+    for name, actions in wanted.items():
+        table = tables.get(connection, name)
+        for action in actions:
+            ((kind, body),) = action.items()
+            writes.append(Write.read(table, kind.removesuffix("Request"), body))
+    if len({(each.table.name, each.key) for each in writes}) < number:
+        raise ValidationError("Provided list of item keys contains duplicates")
+    for each in writes:
+        each.apply(connection)
+    return {"UnprocessedItems": {}}

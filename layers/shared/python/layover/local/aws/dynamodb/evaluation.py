@@ -1,0 +1,218 @@
+"""What expressions come to on an item."""
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from layover.local.aws.dynamodb.attributes import (
+    Item,
+    Value,
+    number,
+    ordered,
+    read_value,
+    text_of,
+    value_size,
+)
+from layover.local.aws.dynamodb.errors import ValidationError
+from layover.local.aws.dynamodb.parser import Parsed, Tree
+
+_SETS = ("SS", "NS", "BS")
+_ELEMENT = {"SS": "S", "NS": "N", "BS": "B"}
+_TYPES = frozenset({"S", "N", "B", "BOOL", "NULL", "SS", "NS", "BS", "L", "M"})
+
+
+@dataclass
+class Names:
+    """`ExpressionAttributeNames` and `ExpressionAttributeValues` of one request. Raises ValidationError."""
+
+    names: Mapping[str, str]
+    values: Mapping[str, Value]
+    used: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, request: Mapping[str, Any]) -> "Names":
+        """Those of a request."""
+        values = request.get("ExpressionAttributeValues") or {}
+        read = {name: read_value(value) for name, value in values.items()}
+        return cls(request.get("ExpressionAttributeNames") or {}, read)
+
+    def use(self, parsed: Parsed, kind: str) -> Any:
+        """The tree, once all that it names is there."""
+        for name in sorted(parsed.names - self.names.keys()):
+            raise ValidationError(
+                f"Invalid {kind}: An expression attribute name used in the document path is not "
+                f"defined; attribute name: {name}"
+            )
+        for name in sorted(parsed.values - self.values.keys()):
+            raise ValidationError(
+                f"Invalid {kind}: An expression attribute value used in expression is not defined; "
+                f"attribute value: {name}"
+            )
+        self.used |= parsed.names | parsed.values
+        return parsed.tree
+
+    def refuse_unused(self) -> None:
+        """DynamoDB takes no name or value that no expression uses."""
+        for kind, given in (("Names", self.names), ("Values", self.values)):
+            if unused := given.keys() - self.used:
+                keys = ", ".join(sorted(unused))
+                raise ValidationError(
+                    f"Value provided in ExpressionAttribute{kind} unused in expressions: keys: {{{keys}}}"
+                )
+
+    def path(self, tree: Tree) -> tuple[str | int, ...]:
+        """A path's parts, with names in place of placeholders."""
+        return tuple(
+            self.names[part] if isinstance(part, str) and part.startswith("#") else part
+            for part in tree[1]
+        )
+
+
+def find(item: Mapping[str, Value] | None, path: tuple[str | int, ...]) -> Value | None:
+    """The value at a path, None where there is none."""
+    if item is None:
+        return None
+    found: Any = {"M": item}
+    for part in path:
+        if isinstance(part, str):
+            found = found.get("M", {}).get(part)
+        else:
+            elements = found.get("L", ())
+            found = elements[part] if part < len(elements) else None
+        if found is None:
+            return None
+    value: Value = found
+    return value
+
+
+def holds(tree: Tree, item: Item | None, names: Names) -> bool:
+    """Whether a condition is true of an item, or of none."""
+    match tree:
+        case ("and", parts):
+            return all(holds(part, item, names) for part in parts)
+        case ("or", parts):
+            return any(holds(part, item, names) for part in parts)
+        case ("not", part):
+            return not holds(part, item, names)
+        case ("compare", sign, left, right):
+            return _compare(sign, _operand(left, item, names), _operand(right, item, names))
+        case ("between", operand, low, high):
+            value = _operand(operand, item, names)
+            bounds = _operand(low, item, names), _operand(high, item, names)
+            return _compare(">=", value, bounds[0]) and _compare("<=", value, bounds[1])
+        case ("in", operand, options):
+            value = _operand(operand, item, names)
+            return any(_compare("=", value, _operand(each, item, names)) for each in options)
+        case ("call", name, *arguments):
+            return _call(name, [_operand(each, item, names) for each in arguments])
+    raise AssertionError(tree)
+
+
+def _operand(tree: Tree, item: Item | None, names: Names) -> Value | None:
+    match tree:
+        case ("value", name):
+            return names.values[name]
+        case ("path", _):
+            return find(item, names.path(tree))
+        case ("size", path):
+            return _size(find(item, names.path(path)))
+    raise AssertionError(tree)
+
+
+def _size(value: Value | None) -> Value | None:
+    if value is None:
+        return None
+    ((kind, held),) = value.items()
+    if kind in ("S", "B"):
+        return {"N": str(value_size(value))}
+    return {"N": str(len(held))} if kind in (*_SETS, "L", "M") else None
+
+
+def _compare(sign: str, left: Value | None, right: Value | None) -> bool:
+    if left is None or right is None:
+        return False
+    if sign in ("=", "<>"):
+        return (left == right) is (sign == "=")
+    if left.keys() != right.keys():
+        return False
+    a, b = ordered(left), ordered(right)
+    if a is None or b is None:
+        return False
+    return bool({"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[sign])
+
+
+def _call(name: str, arguments: list[Value | None]) -> bool:
+    value = arguments[0]
+    if name == "attribute_exists":
+        return value is not None
+    if name == "attribute_not_exists":
+        return value is None
+    other = arguments[1]
+    if name == "attribute_type":
+        if other is None or other.get("S") not in _TYPES:
+            raise ValidationError("Invalid ConditionExpression: Invalid attribute type name found")
+        return value is not None and other["S"] in value
+    if value is None or other is None:
+        return False
+    if name == "begins_with":
+        return value.keys() == other.keys() and _begins(value, other)
+    return _contains(value, other)
+
+
+def _begins(value: Value, prefix: Value) -> bool:
+    a, b = ordered(value), ordered(prefix)
+    return isinstance(a, str | bytes) and bool(a.startswith(b))
+
+
+def _contains(value: Value, other: Value) -> bool:
+    ((kind, held),) = value.items()
+    if kind == "L":
+        return other in held
+    if kind in _SETS:
+        return _ELEMENT[kind] in other and other[_ELEMENT[kind]] in held
+    return value.keys() == other.keys() and kind in ("S", "B") and ordered(other) in ordered(value)
+
+
+def project(item: Item, paths: list[tuple[str | int, ...]]) -> Item:
+    """The parts of an item at these paths. Elements of a list close ranks."""
+    found: dict[Any, Any] = {}
+    for path in paths:
+        if (value := find(item, path)) is not None:
+            _place(found, path, value)
+    return {name: _closed_ranks(value) for name, value in found.items()}
+
+
+class _Part(dict[Any, Any]):
+    """A map or list of which some parts are taken."""
+
+
+def _place(found: dict[Any, Any], path: tuple[str | int, ...], value: Value) -> None:
+    here = found
+    for part, following in itertools.pairwise(path):
+        if not isinstance(here.get(part), _Part):
+            here[part] = _Part()
+            here[part][None] = "M" if isinstance(following, str) else "L"
+        here = here[part]
+    here[path[-1]] = value
+
+
+def _closed_ranks(value: Any) -> Value:
+    if not isinstance(value, _Part):
+        plain: Value = value
+        return plain
+    kind = value.pop(None)
+    if kind == "M":
+        return {"M": {name: _closed_ranks(each) for name, each in value.items()}}
+    return {"L": [_closed_ranks(value[index]) for index in sorted(value)]}
+
+
+def added(left: Value | None, right: Value, sign: int = 1) -> Value:
+    """A sum of numbers. Raises ValidationError for anything else."""
+    if left is None or "N" not in left or "N" not in right:
+        raise ValidationError(
+            "An operand in the update expression has an incorrect data type"
+            if left is not None
+            else "The provided expression refers to an attribute that does not exist in the item"
+        )
+    return {"N": text_of(number(text_of(number(left["N"]) + sign * number(right["N"]))))}

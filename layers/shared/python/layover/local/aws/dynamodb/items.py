@@ -1,0 +1,215 @@
+"""Items in SQLite: one by its key, and in the order of a table or an index. Callers hold a transaction."""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from layover.local.aws.dynamodb.attributes import MAX_ITEM, Item, dumped, size_of
+from layover.local.aws.dynamodb.errors import ValidationError
+from layover.local.aws.dynamodb.tables import Keys, Table
+
+MAX_HASH, MAX_RANGE = 2048, 1024
+"""Bytes of a partition key and of a sort key."""
+
+Place = tuple[bytes, ...]
+"""Where an item stands: its range in a partition of the table, range and key of the table in an index's."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of a table, as columns."""
+
+    hash: bytes
+    range: bytes
+
+
+@dataclass(frozen=True)
+class Range:
+    """What a query reads of a partition: sort keys from `low` to `high`, both bounds maybe `open`."""
+
+    low: bytes | None = None
+    high: bytes | None = None
+    low_open: bool = False
+    high_open: bool = False
+
+
+def key_of(table: Table, item: Item, *, whole: bool = False) -> Key:
+    """Of an item, or of a `Key` (`whole`: nothing but the key). Raises ValidationError."""
+    names = table.keys.names
+    found = None if whole and len(item) != len(names) else table.key_of(item)
+    if found is None:
+        if whole or all(name in item for name in names):
+            raise ValidationError("The provided key element does not match the schema")
+        missing = next(name for name in names if name not in item)
+        raise ValidationError(
+            f"One or more parameter values were invalid: Missing the key {missing} in the item"
+        )
+    if len(found[0]) > MAX_HASH or len(found[1]) > MAX_RANGE:
+        kind, most = ("hashkey", MAX_HASH) if len(found[0]) > MAX_HASH else ("rangekey", MAX_RANGE)
+        raise ValidationError(
+            "One or more parameter values were invalid: Size of "
+            f"{kind} has exceeded the maximum size limit of {most} bytes"
+        )
+    return Key(*found)
+
+
+def read(connection: sqlite3.Connection, table: Table, key: Key) -> Item | None:
+    """One item."""
+    query = "SELECT body FROM ddb_items WHERE name = ? AND hash = ? AND range = ?"
+    row = connection.execute(query, (table.name, key.hash, key.range)).fetchone()
+    return json.loads(row[0]) if row else None
+
+
+def write(connection: sqlite3.Connection, table: Table, key: Key, item: Item | None) -> int:
+    """Put an item there, or with None nothing; answers its size in bytes. Raises ValidationError."""
+    if item is None:
+        query = "DELETE FROM ddb_items WHERE name = ? AND hash = ? AND range = ?"
+        connection.execute(query, (table.name, key.hash, key.range))
+        _place(connection, table, key, {})
+        return 0
+    size = size_of(item)
+    if size > MAX_ITEM:
+        raise ValidationError("Item size has exceeded the maximum allowed size")
+    _refuse_wrong_keys(table, item)
+    query = (
+        "INSERT INTO ddb_items VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+        "size = excluded.size, expires = excluded.expires, body = excluded.body"
+    )
+    expires = _expiry(table, item)
+    row = (table.name, key.hash, key.range, size, expires, dumped(item))
+    connection.execute(query, row)
+    _place(connection, table, key, item)
+    return size
+
+
+def _refuse_wrong_keys(table: Table, item: Item) -> None:
+    """An index takes no item whose key is of another type."""
+    for index, described in table.indexes.items():
+        for name in described.keys.names:
+            if name in item and table.types[name] not in item[name]:
+                ((kind, _),) = item[name].items()
+                raise ValidationError(
+                    "One or more parameter values were invalid: Type mismatch for Index Key "
+                    f"{name} Expected: {table.types[name]} Actual: {kind} IndexName: {index}"
+                )
+
+
+def _expiry(table: Table, item: Item) -> float | None:
+    told = item.get(table.expiry or "", {}).get("N")
+    return None if told is None else float(told)
+
+
+def _place(connection: sqlite3.Connection, table: Table, key: Key, item: Item) -> None:
+    """Keep the indexes' rows as the item is now; most writes leave them as they are."""
+    if not table.indexes:
+        return
+    wanted = {
+        (name, *found)
+        for name, index in table.indexes.items()
+        if (found := table.key_of(item, index.keys)) is not None
+    }
+    of = (table.name, key.hash, key.range)
+    query = "SELECT idx, place_hash, place_range FROM ddb_places WHERE name = ? AND hash = ? AND range = ?"
+    present = set(connection.execute(query, of))
+    for name, place_hash, place_range in present - wanted:
+        connection.execute(
+            "DELETE FROM ddb_places WHERE name = ? AND idx = ? AND place_hash = ? AND place_range = ? "
+            "AND hash = ? AND range = ?",
+            (table.name, name, place_hash, place_range, key.hash, key.range),
+        )
+    for name, place_hash, place_range in wanted - present:
+        row = (table.name, name, place_hash, place_range, key.hash, key.range)
+        connection.execute("INSERT INTO ddb_places VALUES (?, ?, ?, ?, ?, ?)", row)
+
+
+def partition(
+    connection: sqlite3.Connection,
+    table: Table,
+    index: str | None,
+    partition_key: bytes,
+    wanted: Range,
+    *,
+    after: Place | None,
+    forward: bool,
+) -> Iterator[tuple[int, Item]]:
+    """Sizes and items of a partition in order, behind `after`."""
+    if index is None:
+        source = "FROM ddb_items i WHERE i.name = ? AND i.hash = ?"
+        order, bound = ("i.range",), "i.range"
+        parameters: list[object] = [table.name, partition_key]
+    else:
+        source = (
+            "FROM ddb_places p JOIN ddb_items i ON i.name = p.name AND i.hash = p.hash "
+            "AND i.range = p.range WHERE p.name = ? AND p.idx = ? AND p.place_hash = ?"
+        )
+        order, bound = ("p.place_range", "p.hash", "p.range"), "p.place_range"
+        parameters = [table.name, index, partition_key]
+    if wanted.low is not None:
+        source += f" AND {bound} {'>' if wanted.low_open else '>='} ?"
+        parameters.append(wanted.low)
+    if wanted.high is not None:
+        source += f" AND {bound} {'<' if wanted.high_open else '<='} ?"
+        parameters.append(wanted.high)
+    yield from _pages(connection, source, parameters, order, after, forward)
+
+
+def everything(
+    connection: sqlite3.Connection, table: Table, index: str | None, *, after: Place | None
+) -> Iterator[tuple[int, Item]]:
+    """Sizes and items of a table or an index in some order that stays, behind `after`."""
+    if index is None:
+        source, order = "FROM ddb_items i WHERE i.name = ?", ("i.hash", "i.range")
+        parameters: list[object] = [table.name]
+    else:
+        source = (
+            "FROM ddb_places p JOIN ddb_items i ON i.name = p.name AND i.hash = p.hash "
+            "AND i.range = p.range WHERE p.name = ? AND p.idx = ?"
+        )
+        order = ("p.place_hash", "p.place_range", "p.hash", "p.range")
+        parameters = [table.name, index]
+    yield from _pages(connection, source, parameters, order, after, True)
+
+
+def _pages(
+    connection: sqlite3.Connection,
+    source: str,
+    parameters: list[object],
+    order: tuple[str, ...],
+    after: Place | None,
+    forward: bool,
+) -> Iterator[tuple[int, Item]]:
+    """Row by row: the caller stops where it likes."""
+    if after is not None:
+        sign = ">" if forward else "<"
+        marks = ", ".join("?" * len(order))
+        source += f" AND ({', '.join(order)}) {sign} ({marks})"
+        parameters = [*parameters, *after]
+    direction = "" if forward else " DESC"
+    in_order = ", ".join(each + direction for each in order)
+    cursor = connection.execute(f"SELECT i.size, i.body {source} ORDER BY {in_order}", parameters)
+    try:
+        for size, body in cursor:
+            yield size, json.loads(body)
+    finally:
+        cursor.close()
+
+
+def place(table: Table, index: Keys | None, item: Item, *, scan: bool) -> Place:
+    """Where an item, or an ExclusiveStartKey, stands. Raises ValidationError."""
+    own = table.key_of(item)
+    there = own if index is None else table.key_of(item, index)
+    if own is None or there is None:
+        raise ValidationError("The provided starting key is invalid")
+    if index is None:
+        return own if scan else own[1:]
+    return (*there, *own) if scan else (*there[1:], *own)
+
+
+def expire(connection: sqlite3.Connection, table: Table, now: float) -> int:
+    """Delete what has outlived its time to live (epoch seconds); how many items."""
+    query = "SELECT hash, range FROM ddb_items WHERE name = ? AND expires <= ?"
+    old = connection.execute(query, (table.name, now)).fetchall()
+    for key in old:
+        write(connection, table, Key(*key), None)
+    return len(old)

@@ -1,0 +1,200 @@
+"""Query and Scan: items in order, filtered, a page at a time."""
+
+import sqlite3
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from layover.local.aws.dynamodb import items
+from layover.local.aws.dynamodb.attributes import Item, Value, read_item
+from layover.local.aws.dynamodb.batches import projection, read_units
+from layover.local.aws.dynamodb.errors import ValidationError
+from layover.local.aws.dynamodb.evaluation import Names, holds, project
+from layover.local.aws.dynamodb.parser import Tree, parse_condition
+from layover.local.aws.dynamodb.tables import Index, Keys, Table, column
+from layover.local.aws.dynamodb.writes import consumed, refuse_legacy
+
+PAGE_BYTES = 1024 * 1024
+"""Of items that one page reads, before they are filtered."""
+_NOT_SUPPORTED = "Query key condition not supported"
+
+
+def query(
+    connection: sqlite3.Connection, table: Table, request: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Items of one partition of the table or of an index. Raises ValidationError."""
+    refuse_legacy(request)
+    index = _index(table, request)
+    keys = table.keys if index is None else index.keys
+    names = Names.of(request)
+    tree = names.use(
+        parse_condition(request["KeyConditionExpression"], "KeyConditionExpression"),
+        "KeyConditionExpression",
+    )
+    partition, wanted = _wanted(table, keys, tree, names)
+    start = _start(table, index, request, scan=False)
+    rows = items.partition(
+        *(connection, table, request.get("IndexName"), partition, wanted),
+        after=start,
+        forward=request.get("ScanIndexForward") is not False,
+    )
+    return _page(rows, table, index, request, names)
+
+
+def scan(
+    connection: sqlite3.Connection, table: Table, request: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Items of the table or of an index, whatever their order."""
+    refuse_legacy(request)
+    index = _index(table, request)
+    if request.get("Segment"):
+        # One segment has everything, the others nothing.
+        return {"Items": [], "Count": 0, "ScannedCount": 0}
+    start = _start(table, index, request, scan=True)
+    rows = items.everything(connection, table, request.get("IndexName"), after=start)
+    return _page(rows, table, index, request, Names.of(request))
+
+
+def _index(table: Table, request: Mapping[str, Any]) -> Index | None:
+    name = request.get("IndexName")
+    if name is None:
+        return None
+    if name not in table.indexes:
+        raise ValidationError(f"The table does not have the specified index: {name}")
+    if request.get("ConsistentRead"):
+        raise ValidationError("Consistent reads are not supported on global secondary indexes")
+    return table.indexes[name]
+
+
+def _start(
+    table: Table, index: Index | None, request: Mapping[str, Any], *, scan: bool
+) -> items.Place | None:
+    key = request.get("ExclusiveStartKey")
+    if key is None:
+        return None
+    return items.place(table, index.keys if index else None, read_item(key), scan=scan)
+
+
+def _page(
+    rows: Iterable[tuple[int, Item]],
+    table: Table,
+    index: Index | None,
+    request: Mapping[str, Any],
+    names: Names,
+) -> dict[str, Any]:
+    condition, paths = _filter(names, request), projection(names, request)
+    names.refuse_unused()
+    limit = request.get("Limit")
+    if limit is not None and (not isinstance(limit, int) or limit < 1):
+        raise ValidationError("Limit must be greater than or equal to 1")
+    items_read, size, last, seen = [], 0, None, 0
+    for weight, item in rows:
+        seen, size = seen + 1, size + weight
+        shown = _projected(item, index)
+        if condition is None or holds(condition, shown, names):
+            items_read.append(shown if paths is None else project(shown, paths))
+        if seen == limit or size >= PAGE_BYTES:
+            last = item
+            break
+    answer: dict[str, Any] = {"Count": len(items_read), "ScannedCount": seen}
+    if request.get("Select") != "COUNT":
+        answer["Items"] = items_read
+    if last is not None:
+        answer["LastEvaluatedKey"] = _key(table, index, last)
+    if request.get("ReturnConsumedCapacity") in ("TOTAL", "INDEXES"):
+        answer["ConsumedCapacity"] = consumed(table, read_units(size, request))
+    return answer
+
+
+def _filter(names: Names, request: Mapping[str, Any]) -> Tree | None:
+    text = request.get("FilterExpression")
+    if text is None:
+        return None
+    tree: Tree = names.use(parse_condition(text, "FilterExpression"), "FilterExpression")
+    return tree
+
+
+def _projected(item: Item, index: Index | None) -> Item:
+    if index is None or index.kept is None:
+        return item
+    return {name: value for name, value in item.items() if name in index.kept}
+
+
+def _key(table: Table, index: Index | None, item: Item) -> Item:
+    names = dict.fromkeys((*table.keys.names, *(index.keys.names if index else ())))
+    return {name: item[name] for name in names}
+
+
+def _wanted(table: Table, keys: Keys, tree: Tree, names: Names) -> tuple[bytes, items.Range]:
+    """The partition, and the sort keys in it, of `hash = :h [AND a condition of range]`."""
+    parts = tree[1] if tree[0] == "and" else (tree,)
+    partition: bytes | None = None
+    wanted = items.Range()
+    for part in parts:
+        name, conditions = _key_condition(part, names)
+        if name not in keys.names:
+            raise ValidationError(f"Query condition missed key schema element: {keys.hash}")
+        for value in conditions[1]:
+            if table.types[name] not in value:
+                raise ValidationError(
+                    "One or more parameter values were invalid: Condition parameter type does not "
+                    "match schema type"
+                )
+        if name == keys.hash:
+            if conditions[0] != "=" or partition is not None:
+                raise ValidationError(_NOT_SUPPORTED)
+            partition = column(conditions[1][0])
+        else:
+            wanted = _range(*conditions)
+    if partition is None:
+        raise ValidationError(f"Query condition missed key schema element: {keys.hash}")
+    if len(parts) > len(keys.names):
+        raise ValidationError(_NOT_SUPPORTED)
+    if not partition:
+        raise ValidationError(
+            "One or more parameter values are not valid. The AttributeValue for a key attribute "
+            f"cannot contain an empty string value. Key: {keys.hash}"
+        )
+    return partition, wanted
+
+
+def _key_condition(tree: Tree, names: Names) -> tuple[str, tuple[str, list[Value]]]:
+    """Attribute, comparator and its values."""
+    match tree:
+        case ("compare", sign, ("path", _) as path, ("value", value)) if sign != "<>":
+            found = (sign, [names.values[value]])
+        case ("between", ("path", _) as path, ("value", low), ("value", high)):
+            found = ("between", [names.values[low], names.values[high]])
+        case ("call", "begins_with", ("path", _) as path, ("value", value)):
+            found = ("begins_with", [names.values[value]])
+        case _:
+            raise ValidationError(f"Invalid KeyConditionExpression: {_NOT_SUPPORTED}")
+    parts = names.path(path)
+    if len(parts) != 1 or not isinstance(parts[0], str):
+        raise ValidationError(f"Invalid KeyConditionExpression: {_NOT_SUPPORTED}")
+    return parts[0], found
+
+
+def _range(sign: str, values: list[Value]) -> items.Range:
+    columns = [column(value) for value in values]
+    first = columns[0]
+    match sign:
+        case "=":
+            return items.Range(first, first)
+        case "<" | "<=":
+            return items.Range(high=first, high_open=sign == "<")
+        case ">" | ">=":
+            return items.Range(low=first, low_open=sign == ">")
+        case "between":
+            if columns[0] > columns[1]:
+                raise ValidationError(
+                    "The BETWEEN operator requires upper bound to be greater than or equal to lower "
+                    "bound"
+                )
+            return items.Range(columns[0], columns[1])
+    return items.Range(first, _next(first), high_open=True)
+
+
+def _next(prefix: bytes) -> bytes | None:
+    """The first key behind all that begin with `prefix`."""
+    rest = prefix.rstrip(b"\xff")
+    return rest[:-1] + bytes([rest[-1] + 1]) if rest else None

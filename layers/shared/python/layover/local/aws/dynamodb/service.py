@@ -1,0 +1,165 @@
+"""DynamoDB's operations: a document in, a document out."""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from layover.local.aws.dynamodb import batches, items, queries, transactions
+from layover.local.aws.dynamodb.errors import (
+    DynamoDBError,
+    SerializationError,
+    UnknownOperation,
+    ValidationError,
+)
+from layover.local.aws.dynamodb.tables import SCHEMA, Table, Tables
+from layover.local.aws.dynamodb.writes import Write, returned
+from layover.local.aws.storage import Storage
+from layover.local.functions.invocation import ACCOUNT, REGION
+
+Document = dict[str, Any]
+TARGET = "DynamoDB_20120810."
+"""How `X-Amz-Target` of every operation begins."""
+
+
+class DynamoDB:
+    """All tables. Every operation is one transaction; threads may share it."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._tables = Tables()
+        storage.create(SCHEMA)
+        self._operations: dict[str, Callable[[Document], Document]] = {
+            "GetItem": self._get_item,
+            "PutItem": lambda request: self._write("Put", request),
+            "UpdateItem": lambda request: self._write("Update", request),
+            "DeleteItem": lambda request: self._write("Delete", request),
+            "Query": self._query,
+            "Scan": self._scan,
+            "BatchGetItem": self._batch_get,
+            "BatchWriteItem": self._batch_write,
+            "TransactWriteItems": self._transact_write,
+            "TransactGetItems": self._transact_get,
+            "CreateTable": self._create_table,
+            "DescribeTable": self._describe_table,
+            "DeleteTable": self._delete_table,
+            "ListTables": self._list_tables,
+            "UpdateTimeToLive": self._update_time_to_live,
+            "DescribeTimeToLive": self._describe_time_to_live,
+            "DescribeEndpoints": self._describe_endpoints,
+        }
+
+    def call(self, operation: str, request: Document) -> Document:
+        """What the operation answers. Raises DynamoDBError."""
+        if operation not in self._operations:
+            raise UnknownOperation(f"{operation} is not served on one machine")
+        try:
+            return self._operations[operation](request)
+        except KeyError as error:
+            raise ValidationError(
+                f"The parameter {error} is required but was not present"
+            ) from error
+
+    def answer(self, operation: str, body: bytes) -> tuple[int, bytes]:
+        """HTTP status and body of a request's answer."""
+        try:
+            try:
+                request = json.loads(body or b"{}")
+            except ValueError as error:
+                raise SerializationError(f"The body is no JSON: {error}") from error
+            if not isinstance(request, dict):
+                raise SerializationError("Start of structure or map found where not expected")
+            return 200, _encoded(self.call(operation, request))
+        except DynamoDBError as error:
+            return error.status, _encoded(error.document())
+
+    def expire_items(self, name: str, now: datetime) -> int:
+        """Delete what has outlived its time to live, as AWS does within some days; how many items."""
+        with self._storage.transaction() as connection:
+            return items.expire(connection, self._tables.get(connection, name), now.timestamp())
+
+    def _get_item(self, request: Document) -> Document:
+        with self._storage.reading() as connection:
+            table = self._tables.get(connection, request["TableName"])
+            return batches.get(connection, table, request)
+
+    def _write(self, kind: str, request: Document) -> Document:
+        with self._storage.transaction() as connection:
+            table = self._tables.get(connection, request["TableName"])
+            write = Write.read(table, kind, request)
+            done = write.apply(connection)
+        return returned(write, done, request)
+
+    def _query(self, request: Document) -> Document:
+        with self._storage.reading() as connection:
+            table = self._tables.get(connection, request["TableName"])
+            return queries.query(connection, table, request)
+
+    def _scan(self, request: Document) -> Document:
+        with self._storage.reading() as connection:
+            table = self._tables.get(connection, request["TableName"])
+            return queries.scan(connection, table, request)
+
+    def _batch_get(self, request: Document) -> Document:
+        with self._storage.reading() as connection:
+            return batches.get_all(connection, self._tables, request)
+
+    def _batch_write(self, request: Document) -> Document:
+        with self._storage.transaction() as connection:
+            return batches.write_all(connection, self._tables, request)
+
+    def _transact_write(self, request: Document) -> Document:
+        with self._storage.transaction() as connection:
+            return transactions.write(connection, self._tables, request, time.time())
+
+    def _transact_get(self, request: Document) -> Document:
+        with self._storage.reading() as connection:
+            return transactions.get(connection, self._tables, request)
+
+    def _create_table(self, request: Document) -> Document:
+        with self._storage.transaction() as connection:
+            table = self._tables.create(connection, request)
+            return {"TableDescription": table.description(connection)}
+
+    def _describe_table(self, request: Document) -> Document:
+        with self._storage.reading() as connection:
+            table = self._tables.get(connection, request["TableName"])
+            return {"Table": table.description(connection)}
+
+    def _delete_table(self, request: Document) -> Document:
+        with self._storage.transaction() as connection:
+            table = self._tables.get(connection, request["TableName"])
+            described = table.description(connection)
+            self._tables.delete(connection, table)
+            return {"TableDescription": {**described, "TableStatus": "DELETING"}}
+
+    def _list_tables(self, request: Document) -> Document:
+        with self._storage.reading() as connection:
+            return {"TableNames": self._tables.names(connection)}
+
+    def _update_time_to_live(self, request: Document) -> Document:
+        with self._storage.transaction() as connection:
+            table = self._tables.get(connection, request["TableName"])
+            told = request["TimeToLiveSpecification"]
+            changed = Table({**table.document, "TimeToLive": told})
+            self._tables.save(connection, changed)
+        return {"TimeToLiveSpecification": told}
+
+    def _describe_time_to_live(self, request: Document) -> Document:
+        with self._storage.reading() as connection:
+            expiry = self._tables.get(connection, request["TableName"]).expiry
+        if expiry is None:
+            return {"TimeToLiveDescription": {"TimeToLiveStatus": "DISABLED"}}
+        told = {"TimeToLiveStatus": "ENABLED", "AttributeName": expiry}
+        return {"TimeToLiveDescription": told}
+
+    def _describe_endpoints(self, _: Mapping[str, Any]) -> Document:
+        address = f"dynamodb.{REGION}.amazonaws.com/{ACCOUNT}"
+        return {"Endpoints": [{"Address": address, "CachePeriodInMinutes": 1440}]}
+
+
+def _encoded(document: Document) -> bytes:
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode(
+        "utf-8", "surrogatepass"
+    )

@@ -1,0 +1,227 @@
+"""Tables: what they are described by, and how their keys are ordered."""
+
+import json
+import sqlite3
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from layover.local.aws.dynamodb.attributes import Item, Value, number
+from layover.local.aws.dynamodb.errors import ResourceInUse, ResourceNotFound, ValidationError
+from layover.local.functions.invocation import ACCOUNT, REGION
+
+Column = str | bytes
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS ddb_tables (name TEXT PRIMARY KEY, document TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS ddb_items (
+    name TEXT NOT NULL, hash BLOB NOT NULL, range BLOB NOT NULL,
+    size INTEGER NOT NULL, expires REAL, body TEXT NOT NULL,
+    PRIMARY KEY (name, hash, range)
+);
+CREATE INDEX IF NOT EXISTS ddb_expiry ON ddb_items (name, expires) WHERE expires IS NOT NULL;
+CREATE TABLE IF NOT EXISTS ddb_places (
+    name TEXT NOT NULL, idx TEXT NOT NULL, place_hash BLOB NOT NULL, place_range BLOB NOT NULL,
+    hash BLOB NOT NULL, range BLOB NOT NULL,
+    PRIMARY KEY (name, idx, place_hash, place_range, hash, range)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS ddb_placed ON ddb_places (name, hash, range);
+CREATE TABLE IF NOT EXISTS ddb_tokens (token TEXT PRIMARY KEY, request TEXT NOT NULL, at REAL NOT NULL);
+CREATE INDEX IF NOT EXISTS ddb_tokens_by_age ON ddb_tokens (at);
+"""
+"""`hash` and `range` hold keys as bytes that sort as DynamoDB sorts them (`column`)."""
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Key attributes of a table or an index. `range` is None where there is no sort key."""
+
+    hash: str
+    range: str | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """One or two."""
+        return (self.hash,) if self.range is None else (self.hash, self.range)
+
+
+@dataclass(frozen=True)
+class Index:
+    """A global or local secondary index; `kept`: attributes that it projects, None for all."""
+
+    keys: Keys
+    kept: frozenset[str] | None
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table, as CreateTable and UpdateTimeToLive left it."""
+
+    document: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return str(self.document["TableName"])
+
+    @cached_property
+    def keys(self) -> Keys:
+        """Of the table itself."""
+        return _keys(self.document["KeySchema"])
+
+    @cached_property
+    def types(self) -> dict[str, str]:
+        """Key attribute -> S, N or B."""
+        return {
+            a["AttributeName"]: a["AttributeType"] for a in self.document["AttributeDefinitions"]
+        }
+
+    @cached_property
+    def indexes(self) -> dict[str, Index]:
+        """By name."""
+        listed = [
+            *(self.document.get("GlobalSecondaryIndexes") or ()),
+            *(self.document.get("LocalSecondaryIndexes") or ()),
+        ]
+        return {each["IndexName"]: self._index(each) for each in listed}
+
+    @property
+    def expiry(self) -> str | None:
+        """The attribute of the time to live, while it is on."""
+        told = self.document.get("TimeToLive") or {}
+        return told.get("AttributeName") if told.get("Enabled") else None
+
+    def _index(self, document: Mapping[str, Any]) -> Index:
+        keys, projection = _keys(document["KeySchema"]), document.get("Projection") or {}
+        if projection.get("ProjectionType", "ALL") == "ALL":
+            return Index(keys, None)
+        more = projection.get("NonKeyAttributes") or ()
+        return Index(keys, frozenset({*self.keys.names, *keys.names, *more}))
+
+    def key_of(self, item: Item, keys: Keys | None = None) -> tuple[bytes, bytes] | None:
+        """Its key's columns in the table or in an index; None where an attribute is missing or, in an
+        index, of another type. Raises ValidationError for an empty key."""
+        keys = keys or self.keys
+        columns = []
+        for name in keys.names:
+            value = item.get(name)
+            if value is None or self.types.get(name) not in value:
+                return None
+            columns.append(column(value))
+            if not columns[-1]:
+                raise ValidationError(
+                    "One or more parameter values are not valid. The AttributeValue for a key "
+                    f"attribute cannot contain an empty string value. Key: {name}"
+                )
+        return columns[0], columns[1] if len(columns) > 1 else b""
+
+    def description(self, connection: sqlite3.Connection) -> dict[str, Any]:
+        """As DescribeTable answers."""
+        arn = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{self.name}"
+        query = "SELECT count(*), coalesce(sum(size), 0) FROM ddb_items WHERE name = ?"
+        count, size = connection.execute(query, (self.name,)).fetchone()
+        capacity = {"ReadCapacityUnits": 0, "WriteCapacityUnits": 0, "NumberOfDecreasesToday": 0}
+        kept = ("AttributeDefinitions", "TableName", "KeySchema")
+        described = {name: self.document[name] for name in kept} | {
+            "TableStatus": "ACTIVE",
+            "TableArn": arn,
+            "TableId": self.document["TableId"],
+            "CreationDateTime": self.document["CreationDateTime"],
+            "ItemCount": count,
+            "TableSizeBytes": size,
+            "ProvisionedThroughput": capacity,
+            "BillingModeSummary": {"BillingMode": self.document.get("BillingMode", "PROVISIONED")},
+            "DeletionProtectionEnabled": False,
+        }
+        for kind in ("GlobalSecondaryIndexes", "LocalSecondaryIndexes"):
+            if listed := self.document.get(kind):
+                more = {"IndexStatus": "ACTIVE", "ProvisionedThroughput": capacity}
+                described[kind] = [
+                    {**each, **more, "IndexArn": f"{arn}/index/{each['IndexName']}"}
+                    for each in listed
+                ]
+        return described
+
+
+def _keys(schema: list[dict[str, str]]) -> Keys:
+    by_kind = {each["KeyType"]: each["AttributeName"] for each in schema}
+    return Keys(by_kind["HASH"], by_kind.get("RANGE"))
+
+
+def column(value: Value) -> bytes:
+    """A key as bytes in DynamoDB's order: of UTF-8, of numbers, of bytes."""
+    ((kind, held),) = value.items()
+    if kind == "S":
+        try:
+            return str(held).encode()
+        except UnicodeEncodeError:
+            raise ValidationError("A key is not valid UTF-8") from None
+    if kind == "B":
+        import base64
+
+        return base64.b64decode(held)
+    return _sortable(str(held))
+
+
+def _sortable(held: str) -> bytes:
+    """A number as bytes that sort as numbers: sign, exponent, digits; of negative ones, upside down."""
+    found = number(held)
+    if not found:
+        return b"1"
+    digits = "".join(map(str, found.as_tuple().digits)).rstrip("0")
+    text = f"{found.adjusted() + 500:03d}{digits}"
+    if found > 0:
+        return f"2{text}".encode()
+    return b"0" + bytes(ord("0") + ord("9") - ord(each) for each in text) + b"~"
+
+
+class Tables:
+    """The tables that exist. Callers hold a transaction, or a reading."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Table] = {}
+
+    def get(self, connection: sqlite3.Connection, name: Any) -> Table:
+        """By its name or ARN. Raises ResourceNotFound."""
+        name = str(name).rsplit("table/", 1)[-1]
+        if name not in self._known:
+            query = "SELECT document FROM ddb_tables WHERE name = ?"
+            row = connection.execute(query, (name,)).fetchone()
+            if row is None:
+                raise ResourceNotFound
+            self._known[name] = Table(json.loads(row[0]))
+        return self._known[name]
+
+    def names(self, connection: sqlite3.Connection) -> list[str]:
+        """All, in order."""
+        return [row[0] for row in connection.execute("SELECT name FROM ddb_tables ORDER BY name")]
+
+    def create(self, connection: sqlite3.Connection, request: Mapping[str, Any]) -> Table:
+        """A new one. Raises ResourceInUse and ValidationError."""
+        name = request["TableName"]
+        if name in self.names(connection):
+            raise ResourceInUse(f"Table already exists: {name}")
+        made = {"TableId": str(uuid.uuid4()), "CreationDateTime": time.time()}
+        table = Table({**request, **made})
+        needed = {*table.keys.names, *(n for i in table.indexes.values() for n in i.keys.names)}
+        if needed != table.types.keys():
+            raise ValidationError(
+                "One or more parameter values were invalid: Some AttributeDefinitions are not used or "
+                "some index key attributes are not defined in AttributeDefinitions"
+            )
+        self.save(connection, table)
+        return table
+
+    def save(self, connection: sqlite3.Connection, table: Table) -> None:
+        """As it is now."""
+        query = "INSERT OR REPLACE INTO ddb_tables VALUES (?, ?)"
+        connection.execute(query, (table.name, json.dumps(table.document)))
+        self._known[table.name] = table
+
+    def delete(self, connection: sqlite3.Connection, table: Table) -> None:
+        """With all that is in it."""
+        for each in ("ddb_tables", "ddb_items", "ddb_places"):
+            connection.execute(f"DELETE FROM {each} WHERE name = ?", (table.name,))
+        self._known.pop(table.name, None)

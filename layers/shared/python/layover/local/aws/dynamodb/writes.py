@@ -1,0 +1,126 @@
+"""One write with its condition: PutItem, UpdateItem, DeleteItem, and the actions of a transaction."""
+
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from layover.local.aws.dynamodb import items
+from layover.local.aws.dynamodb.attributes import Item, read_item
+from layover.local.aws.dynamodb.errors import ConditionalCheckFailed, ValidationError
+from layover.local.aws.dynamodb.evaluation import Names, find, holds, project
+from layover.local.aws.dynamodb.parser import Tree, parse_condition, parse_update
+from layover.local.aws.dynamodb.tables import Table
+from layover.local.aws.dynamodb.updates import Path, update
+
+_LEGACY = frozenset({"Expected", "AttributeUpdates", "ConditionalOperator", "KeyConditions"}) | {
+    *("QueryFilter", "ScanFilter", "AttributesToGet")
+}
+_RETURNS = {
+    "Put": ("NONE", "ALL_OLD"),
+    "Delete": ("NONE", "ALL_OLD"),
+    "Update": ("NONE", "ALL_OLD", "ALL_NEW", "UPDATED_OLD", "UPDATED_NEW"),
+}
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a write did. `paths`: those that an update named."""
+
+    old: Item | None
+    new: Item | None
+    size: int
+    paths: list[Path]
+
+
+@dataclass(frozen=True)
+class Write:
+    """A checked request: nothing of it can be wrong any more but its condition, and its operands' types."""
+
+    kind: str
+    table: Table
+    key: items.Key
+    item: Item
+    names: Names
+    condition: Tree | None
+    clauses: dict[str, list[Tree]]
+    wants_old: bool
+
+    @classmethod
+    def read(cls, table: Table, kind: str, request: Mapping[str, Any]) -> "Write":
+        """Of `Put`, `Update`, `Delete` or `ConditionCheck`. Raises ValidationError."""
+        refuse_legacy(request)
+        is_put = kind == "Put"
+        item = read_item(request["Item"] if is_put else request["Key"])
+        key = items.key_of(table, item, whole=not is_put)
+        names, condition, clauses = Names.of(request), None, {}
+        if text := request.get("UpdateExpression"):
+            clauses = names.use(parse_update(text), "UpdateExpression")
+        if "ConditionExpression" in request or kind == "ConditionCheck":
+            text = request["ConditionExpression"]
+            condition = names.use(parse_condition(text), "ConditionExpression")
+        names.refuse_unused()
+        wants_old = request.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD"
+        return cls(kind, table, key, item, names, condition, clauses, wants_old)
+
+    def check(self, connection: sqlite3.Connection) -> Item | None:
+        """The item as it is. Raises ConditionalCheckFailed."""
+        old = items.read(connection, self.table, self.key)
+        if self.condition is not None and not holds(self.condition, old, self.names):
+            raise ConditionalCheckFailed(old if self.wants_old else None)
+        return old
+
+    def apply(self, connection: sqlite3.Connection) -> Done:
+        """Check, then write. Raises ConditionalCheckFailed and ValidationError."""
+        return self.carry_out(connection, self.check(connection))
+
+    def carry_out(self, connection: sqlite3.Connection, old: Item | None) -> Done:
+        """Write over `old`, which was checked."""
+        new, paths = self._after(old)
+        if self.kind == "ConditionCheck":
+            return Done(old, old, 0 if old is None else items.size_of(old), [])
+        return Done(old, new, items.write(connection, self.table, self.key, new), paths)
+
+    def _after(self, old: Item | None) -> tuple[Item | None, list[Path]]:
+        match self.kind:
+            case "Put":
+                return self.item, []
+            case "Delete":
+                return None, []
+            case "Update":
+                keys = self.table.keys.names
+                return update(self.item if old is None else old, self.clauses, self.names, keys)
+        return old, []
+
+
+def refuse_legacy(request: Mapping[str, Any]) -> None:
+    """Conditions without expressions, of before 2014: nothing here sends them."""
+    if used := sorted(_LEGACY & request.keys()):
+        raise ValidationError(f"{used[0]} is not served on one machine: use an expression")
+
+
+def returned(write: Write, done: Done, request: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer of a write on its own."""
+    wanted = request.get("ReturnValues") or "NONE"
+    if wanted not in _RETURNS[write.kind]:
+        raise ValidationError("Return values set to invalid value")
+    item = done.new if wanted.endswith("NEW") else done.old
+    answer: dict[str, Any] = {}
+    if wanted.startswith("UPDATED") and item is not None:
+        item = project(item, [path for path in done.paths if find(item, path) is not None])
+    if wanted != "NONE" and item:
+        answer["Attributes"] = item
+    if request.get("ReturnConsumedCapacity") in ("TOTAL", "INDEXES"):
+        answer["ConsumedCapacity"] = consumed(write.table, units(done))
+    return answer
+
+
+def units(done: Done, times: int = 1) -> float:
+    """Write units of the larger of both items; of a transaction `times` is 2."""
+    sizes = [items.size_of(each) for each in (done.old, done.new) if each is not None]
+    return float(times * max(1, -(-max(sizes, default=0) // 1024)))
+
+
+def consumed(table: Table, capacity: float) -> dict[str, Any]:
+    """`ConsumedCapacity` of the table alone, without its indexes' part."""
+    return {"TableName": table.name, "CapacityUnits": capacity}

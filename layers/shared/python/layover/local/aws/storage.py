@@ -1,0 +1,81 @@
+"""The one file that keeps what DynamoDB, Step Functions, S3 and EventBridge keep on AWS: SQLite, in `--data`.
+
+What a service has acknowledged is committed before: it survives the end of the runner, also by SIGKILL.
+"""
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+VERSION = 1
+"""Of all tables together. Another version's file is refused: this is a development system's data."""
+
+_SETTINGS = (
+    "PRAGMA journal_mode=WAL",
+    # A commit is in the kernel's hands, so it outlives this process; a power cut may lose the last ones.
+    "PRAGMA synchronous=NORMAL",
+    "PRAGMA cache_size=-32000",
+    "PRAGMA temp_store=MEMORY",
+)
+
+
+class StorageFailed(Exception):
+    """The file cannot be used; the text says what to do."""
+
+
+class Storage:
+    """A connection that threads share, one transaction at a time. Without a path: in memory."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._lock = threading.RLock()
+        try:
+            self._connection = sqlite3.connect(
+                path or ":memory:", check_same_thread=False, isolation_level=None
+            )
+            self._prepare(path)
+        except sqlite3.Error as error:
+            text = (
+                f"{path} cannot be opened ({error}): mend that, or give another folder with --data"
+            )
+            raise StorageFailed(text) from error
+
+    def _prepare(self, path: Path | None) -> None:
+        for setting in _SETTINGS:
+            self._connection.execute(setting)
+        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+        if version not in (0, VERSION):
+            raise StorageFailed(
+                f"{path} is of another version of Layover ({version}, this one has {VERSION}): remove "
+                "it, or give another folder with --data"
+            )
+        self._connection.execute(f"PRAGMA user_version={VERSION}")
+
+    def create(self, schema: str) -> None:
+        """Make the tables of one service, where they are not there: `CREATE ... IF NOT EXISTS`."""
+        with self._lock:
+            self._connection.executescript(schema)
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All of the block's writes, or none where it raises. Nobody else reads or writes meanwhile."""
+        with self._lock:
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+            except BaseException:
+                self._connection.execute("ROLLBACK")
+                raise
+            self._connection.execute("COMMIT")
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """What was committed; nobody writes meanwhile."""
+        with self._lock:
+            yield self._connection
+
+    def close(self) -> None:
+        """Give the file back."""
+        with self._lock:
+            self._connection.close()
