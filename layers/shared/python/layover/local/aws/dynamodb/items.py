@@ -136,7 +136,8 @@ def partition(
     """Sizes and items of a partition in order, behind `after`."""
     if index is None:
         source = "FROM ddb_items i WHERE i.name = ? AND i.hash = ?"
-        order, bound = ("i.range",), "i.range"
+        order: tuple[str, ...] = ("i.range",)
+        bound = "i.range"
         parameters: list[object] = [table.name, partition_key]
     else:
         source = (
@@ -159,7 +160,8 @@ def everything(
 ) -> Iterator[tuple[int, Item]]:
     """Sizes and items of a table or an index in some order that stays, behind `after`."""
     if index is None:
-        source, order = "FROM ddb_items i WHERE i.name = ?", ("i.hash", "i.range")
+        source = "FROM ddb_items i WHERE i.name = ?"
+        order: tuple[str, ...] = ("i.hash", "i.range")
         parameters: list[object] = [table.name]
     else:
         source = (

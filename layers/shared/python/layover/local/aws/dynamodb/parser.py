@@ -7,7 +7,7 @@ text is read once.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -115,7 +115,7 @@ class _Parser:
                 raise self._invalid(
                     f'The "{word}" section can only be used once in an update expression;'
                 )
-            clauses[word] = self.listed(lambda word=word: self._action(word))
+            clauses[word] = self.listed(partial(self._action, word))
         return clauses
 
     def _action(self, word: str) -> Tree:

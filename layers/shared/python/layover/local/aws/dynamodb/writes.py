@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from layover.local.aws.dynamodb import items
-from layover.local.aws.dynamodb.attributes import Item, read_item
+from layover.local.aws.dynamodb.attributes import Item, read_item, size_of
 from layover.local.aws.dynamodb.errors import ConditionalCheckFailed, ValidationError
 from layover.local.aws.dynamodb.evaluation import Names, find, holds, project
 from layover.local.aws.dynamodb.parser import Tree, parse_condition, parse_update
@@ -78,7 +78,7 @@ class Write:
         """Write over `old`, which was checked."""
         new, paths = self._after(old)
         if self.kind == "ConditionCheck":
-            return Done(old, old, 0 if old is None else items.size_of(old), [])
+            return Done(old, old, 0 if old is None else size_of(old), [])
         return Done(old, new, items.write(connection, self.table, self.key, new), paths)
 
     def _after(self, old: Item | None) -> tuple[Item | None, list[Path]]:
@@ -117,7 +117,7 @@ def returned(write: Write, done: Done, request: Mapping[str, Any]) -> dict[str, 
 
 def units(done: Done, times: int = 1) -> float:
     """Write units of the larger of both items; of a transaction `times` is 2."""
-    sizes = [items.size_of(each) for each in (done.old, done.new) if each is not None]
+    sizes = [size_of(each) for each in (done.old, done.new) if each is not None]
     return float(times * max(1, -(-max(sizes, default=0) // 1024)))
 
 
