@@ -213,7 +213,7 @@ COLD_START = """
 import sys, json, importlib
 for name in {names}:
     importlib.import_module(name)
-from layover.adapters.aws import client
+from layover.adapters.aws.sdk import client
 import boto3, botocore.signers, openai.resources.embeddings, openai.resources.chat, genai_prices.data
 import psycopg, psycopg.types, pgvector.psycopg, jsonschema
 boto3.Session(region_name="eu-west-1").client("dynamodb", aws_access_key_id="a", aws_secret_access_key="b")

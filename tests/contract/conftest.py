@@ -3,8 +3,6 @@
 Tests of the journal run in memory. `both_stores` is on what runs on DynamoDB as well: the table's own
 contract, which says that the two are equal, and what is about sizes, races or transactions."""
 
-from collections.abc import Callable
-
 import pytest
 
 from layover.adapters.blobs.s3 import S3Blobs
@@ -92,5 +90,4 @@ def stranger(world: JournalBench) -> JournalBench:
 
 
 def dynamo_table(aws: LocalAws) -> DynamoTable:
-    client: Callable[[], object] = lambda: aws.client("dynamodb")  # noqa: E731
-    return DynamoTable(client, aws.table)  # type: ignore[arg-type]
+    return DynamoTable(aws.services.client("dynamodb"), aws.table)

@@ -17,8 +17,8 @@ from support.aws.emulator import LocalAws
 
 def on_aws(aws: LocalAws, machine: str | None = None) -> StepFunctions:
     return StepFunctions(
-        lambda: aws.client("stepfunctions"),
-        lambda: aws.client("events"),
+        aws.services.client("states"),
+        aws.services.client("events"),
         machine or aws.state_machine_arn,
         "default",
     )

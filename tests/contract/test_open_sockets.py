@@ -1,4 +1,4 @@
-"""Open connections: in memory, and through boto3 and the local front's `@connections`."""
+"""Open connections: in memory, and through the functions' client and the local front's `@connections`."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -13,6 +13,7 @@ from layover.errors import RetryableError
 from layover.ports import Sockets
 from layover.ports.sockets import MAX_FRAME, SocketGone, SocketUnsure
 from layover.values.socket import Subscription
+from support.aws.emulator import services_at
 from support.worlds.fronts import LIMIT_S, serving
 
 
@@ -27,14 +28,11 @@ class Open:
 
 @pytest.fixture(params=["memory", "apigateway"])
 async def open_socket(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
 ) -> AsyncIterator[Open]:
     if request.param == "memory":
         yield _in_memory()
         return
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "test")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
     async with serving() as served, served.connect() as client:
 
         async def received() -> str | None:
@@ -43,8 +41,10 @@ async def open_socket(
             except ConnectionClosed:
                 return None
 
-        port = ApiGatewaySockets(lambda: management_client(served.endpoint))
+        management = management_client(services_at(served.endpoint), served.endpoint)
+        port = ApiGatewaySockets(management)
         yield Open(port, await served.id_of(client), received)
+        await management.aclose()
 
 
 def _in_memory() -> Open:
@@ -85,29 +85,18 @@ async def test_a_closed_connection_is_gone_and_may_be_closed_again(open_socket: 
 # What only a network can do
 
 
-@pytest.fixture
-def nobody_listens(monkeypatch: pytest.MonkeyPatch) -> str:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "test")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
-    return "http://127.0.0.1:9"
+NOBODY = "http://127.0.0.1:9"
 
 
-async def test_a_post_without_an_answer_is_unsure_and_a_close_may_be_repeated(
-    nobody_listens: str,
-) -> None:
-    port = ApiGatewaySockets(lambda: management_client(nobody_listens))
+async def test_a_post_without_an_answer_is_unsure_and_a_close_may_be_repeated() -> None:
+    port = ApiGatewaySockets(management_client(services_at(NOBODY), NOBODY))
     with pytest.raises(SocketUnsure):
         await port.post("c", "x")
     with pytest.raises(RetryableError):
         await port.close("c")
 
 
-async def test_what_is_left_may_be_left_again_where_lambda_does_not_answer(
-    nobody_listens: str,
-) -> None:
-    from layover.adapters.aws import client_at
-
-    client = client_at("lambda", nobody_listens, retries={"total_max_attempts": 1})
+async def test_what_is_left_may_be_left_again_where_lambda_does_not_answer() -> None:
+    client = services_at(NOBODY).client("lambda")
     with pytest.raises(RetryableError):
-        await LambdaPush(lambda: client, "sockets").later(Subscription("ann", "run_1", "c"))
+        await LambdaPush(client, "sockets").later(Subscription("ann", "run_1", "c"))

@@ -76,7 +76,7 @@ def test_handler_is_imported_from_the_layer_and_the_asset_alone(built: Target, n
 
 def test_adapters_find_their_libraries_in_the_layer(built: Target) -> None:
     code = (
-        "from layover.adapters.aws import client\n"
+        "from layover.adapters.aws.sdk import client\n"
         "for name in ('dynamodb', 's3', 'stepfunctions', 'events', 'ssm', 'secretsmanager'):\n"
         "    client(name)\n"
         "client('dynamodb').get_paginator('query')\n"

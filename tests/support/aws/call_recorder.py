@@ -7,13 +7,22 @@ A line a kind of call: `aws SERVICE OPERATION [ON]` or `env VARIABLE`, in LAYOVE
 What counts as reading is what uses it. `wiring.runtime` looks at some variables to see whether there is a
 port at all, and `Environment.settings` copies the rest for the services: neither needs a value."""
 
+import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 PARTS = {"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem"} | {
     "ConditionCheck": "ConditionCheckItem"
+}
+SERVICES = {
+    "DynamoDB_20120810": "dynamodb",
+    "AWSStepFunctions": "stepfunctions",
+    "AWSEvents": "events",
+    "AmazonSSM": "ssm",
 }
 ASSEMBLE = frozenset(
     {
@@ -40,7 +49,8 @@ _seen: set[str] = set()
 
 def install() -> None:
     """Called before the handler is imported. With LAYOVER_TORTURE_FOLDER, processes die as well."""
-    from layover.adapters import aws
+    from layover.adapters.aws import sdk
+    from layover.adapters.aws.client import AwsClient
     from layover.values.deployment.access import Access
     from layover.values.deployment.environment import Environment
     from layover.values.deployment.settings import Settings
@@ -51,7 +61,14 @@ def install() -> None:
         kill_points.install()
     for kind in (Environment, Settings, Access):
         _watch(kind, {field: info.alias for field, info in Environment.model_fields.items()})
-    aws.session().events.register("before-parameter-build", _call)
+    sdk.session().events.register("before-parameter-build", _call)
+    send = AwsClient.send
+
+    async def recorded(self: Any, method: str, path: str, headers: Any, body: bytes) -> Any:
+        _request(method, path, headers.get("x-amz-target"), body)
+        return await send(self, method, path, headers, body)
+
+    AwsClient.send = recorded  # type: ignore[method-assign]
 
 
 def _watch(kind: Any, variables: dict[str, str | None]) -> None:
@@ -76,12 +93,25 @@ def _note_variable(name: str | None) -> None:
 
 
 def _call(params: Any, model: Any, **_: Any) -> None:
+    """A call of boto3's."""
+    note(f"aws {model.service_model.service_name} {model.name}")
+
+
+def _request(method: str, path: str, target: str | None, body: bytes) -> None:
+    """A request of the functions' own client, by the name that boto3 has for it."""
+    if function := re.fullmatch(r"/2015-03-31/functions/(.+)/invocations", path):
+        return note(f"aws lambda Invoke {unquote(function[1])}")
+    if target is None:
+        verb = {"POST": "PostToConnection", "DELETE": "DeleteConnection"}[method]
+        return note(f"aws apigatewaymanagementapi {verb}")
+    service, _, operation = target.partition(".")
+    params = json.loads(body)
     on = " index" if "IndexName" in params else ""
-    on = f" {params['FunctionName']}" if "FunctionName" in params else on
-    note(f"aws {model.service_model.service_name} {model.name}{on}")
+    note(f"aws {SERVICES[service]} {operation}{on}")
     for item in params.get("TransactItems", ()):
         # What IAM asks for: the parts, not the whole.
         note(f"aws dynamodb {PARTS[next(iter(item))]}")
+    return None
 
 
 def note(line: str) -> None:

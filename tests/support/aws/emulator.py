@@ -1,16 +1,19 @@
 """The runner's own moto for tests: the local DynamoDB (locked, with real transactions), S3, Step Functions
-and EventBridge, behind real boto3 clients.
+and EventBridge, behind the clients of the functions and boto3's.
 
 Tests do not truncate: each takes an owner of its own. moto's state is global, one server a process: the
 fixture lives as long as a module, so that a module that starts a whole runner finds the place free."""
 
+import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from layover.adapters.aws.services import AwsServices
 
 if TYPE_CHECKING:
     from layover.local.aws.emulator import AwsServer
@@ -53,6 +56,7 @@ class LocalAws:
         self._clients: dict[str, Any] = {}
         self.table, self.bucket = aws.TABLE_NAME, aws.BUCKET_NAME
         self.state_machine_arn = aws.STATE_MACHINE_ARN
+        self.services = services_at(server.endpoint_url)
 
     def client(self, service: str) -> Any:
         """One client a service; made here, before threads use it."""
@@ -70,19 +74,27 @@ class LocalAws:
         return self._server.events.list()
 
 
+def services_at(endpoint: str) -> AwsServices:
+    """The functions' clients of whatever listens there."""
+    keys = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"}
+    return AwsServices({"AWS_ENDPOINT_URL": endpoint, "AWS_REGION": "us-east-1", **keys})
+
+
 @pytest.fixture(scope="module")
-def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
+async def aws(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LocalAws]:
     """Empty services with the table, the bucket and a state machine that waits for a token."""
     from layover.local.aws.emulator import AwsServer
     from layover.local.functions.lambda_service import LambdaService
 
     definition: Path = tmp_path_factory.mktemp("aws") / "machine.json"
-    definition.write_text(json.dumps(WAITS))
+    await asyncio.to_thread(definition.write_text, json.dumps(WAITS))
     server = AwsServer(LambdaService(concurrency=1))
     server.start()
     try:
         server.make_resources(definition)
-        yield LocalAws(server)
+        local = LocalAws(server)
+        yield local
+        await local.services.aclose()
     finally:
         server.stop_executions()
         server.stop()

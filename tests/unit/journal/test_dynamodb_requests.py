@@ -1,30 +1,26 @@
 """The requests that the journal's table makes of DynamoDB, and its answers that no emulator gives."""
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError, EndpointConnectionError
 
+from layover.adapters.aws.retries import NoAnswer, ServiceError
 from layover.adapters.journal.items.dynamodb import DynamoTable
 from layover.adapters.journal.items.table import Missing, Put, TransactionFailed, Update
 from layover.errors import RetryableError
-
-if TYPE_CHECKING:
-    from types_boto3_dynamodb import DynamoDBClient
 
 PUT = Put("P", "A", {"n": 1}, when=Missing("pk"))
 OLD = {"pk": {"S": "P"}, "sk": {"S": "A"}}
 
 
-def error(code: str, *reasons: str) -> ClientError:
+def error(code: str, *reasons: str) -> ServiceError:
     """An error of DynamoDB's; `reasons`: why each action of a transaction failed, in order."""
-    response: dict[str, Any] = {"Error": {"Code": code, "Message": ""}}
-    response["CancellationReasons"] = [
+    told = [
         {"Code": reason, **({"Item": OLD} if reason == "ConditionalCheckFailed" else {})}
         for reason in reasons
     ]
-    return ClientError(response, "Operation")  # type: ignore[arg-type]
+    return ServiceError(code, 400, {"CancellationReasons": told}, None)
 
 
 class Client:
@@ -32,17 +28,14 @@ class Client:
 
     def __init__(self, *answers: dict[str, Any] | Exception) -> None:
         self._answers = list(answers)
-        self.requests: list[dict[str, Any]] = []
+        self.requests: list[Mapping[str, Any]] = []
 
-    def __getattr__(self, operation: str) -> Callable[..., dict[str, Any]]:
-        def call(**arguments: Any) -> dict[str, Any]:
-            self.requests.append({"operation": operation, **arguments})
-            answer = self._answers.pop(0)
-            if isinstance(answer, Exception):
-                raise answer
-            return answer
-
-        return call
+    async def call(self, target: str, document: Mapping[str, Any]) -> dict[str, Any]:
+        self.requests.append({"target": target, **document})
+        answer = self._answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
 
 def table_on(client: Client, pauses: list[float] | None = None) -> DynamoTable:
@@ -52,10 +45,10 @@ def table_on(client: Client, pauses: list[float] | None = None) -> DynamoTable:
     async def sleep(seconds: float) -> None:
         waited.append(seconds)
 
-    return DynamoTable(lambda: cast("DynamoDBClient", client), "layover", sleep)
+    return DynamoTable(client, "layover", sleep)
 
 
-CONFLICTS: Sequence[ClientError] = (
+CONFLICTS: Sequence[ServiceError] = (
     error("TransactionCanceledException", "None", "TransactionConflict"),
     error("TransactionConflictException"),
     error("TransactionInProgressException"),
@@ -64,7 +57,7 @@ CONFLICTS: Sequence[ClientError] = (
 
 @pytest.mark.parametrize("conflict", CONFLICTS, ids=str)
 async def test_conflict_with_another_transaction_is_tried_again_with_the_same_token(
-    conflict: ClientError,
+    conflict: ServiceError,
 ) -> None:
     client, pauses = Client(conflict, conflict, {}), list[float]()
     await table_on(client, pauses).transact([PUT], "token-1")
@@ -98,7 +91,7 @@ async def test_failed_condition_counts_more_than_a_conflict_beside_it() -> None:
     [
         error("ProvisionedThroughputExceededException"),
         error("InternalServerError"),
-        EndpointConnectionError(endpoint_url="http://127.0.0.1:9"),
+        NoAnswer("ConnectionRefusedError"),
     ],
     ids=str,
 )

@@ -21,6 +21,7 @@ from layover.values.deployment.environment import Environment
 if TYPE_CHECKING:
     from decimal import Decimal
 
+    from layover.adapters.aws.services import AwsServices
     from layover.adapters.journal.items.dynamodb import DynamoTable
     from layover.adapters.metrics.emf import EmfMetrics
     from layover.adapters.store.postgres.database import Database
@@ -80,10 +81,16 @@ def runtime() -> ports.Runtime:
 
 
 def _table() -> "DynamoTable":
-    from layover.adapters.aws import client
     from layover.adapters.journal.items.dynamodb import DynamoTable
 
-    return DynamoTable(lambda: client("dynamodb"), environment().table)
+    return DynamoTable(_aws().client("dynamodb"), environment().table)
+
+
+@cache
+def _aws() -> "AwsServices":
+    from layover.adapters.aws.services import AwsServices
+
+    return AwsServices(os.environ)
 
 
 @cache
@@ -120,7 +127,7 @@ def _sockets() -> ports.SocketPorts:
     from layover.adapters.sockets.apigateway import socket_ports
 
     env = environment()
-    return socket_ports(env.table, env.socket_url, env.socket_endpoint, env.socket_function)
+    return socket_ports(_table(), _aws(), env.socket_url, env.socket_endpoint, env.socket_function)
 
 
 @cache
@@ -132,7 +139,7 @@ def _pusher() -> "DeliveryQueue":
 
 @cache
 def _blobs() -> ports.Blobs:
-    from layover.adapters.aws import client
+    from layover.adapters.aws.sdk import client
     from layover.adapters.blobs.s3 import S3Blobs
 
     return S3Blobs(lambda: client("s3"), environment().bucket)
@@ -140,24 +147,18 @@ def _blobs() -> ports.Blobs:
 
 @cache
 def _callbacks() -> ports.Callbacks:
-    from layover.adapters.aws import client
     from layover.adapters.callbacks.stepfunctions import StepFunctions
 
     env = environment()
-    return StepFunctions(
-        lambda: client("stepfunctions"),
-        lambda: client("events"),
-        env.state_machine_arn,
-        env.event_bus,
-    )
+    states, events = _aws().client("states"), _aws().client("events")
+    return StepFunctions(states, events, env.state_machine_arn, env.event_bus)
 
 
 @cache
 def _background() -> ports.Background:
-    from layover.adapters.aws import client
     from layover.adapters.background.lambda_events import LambdaEvents
 
-    return LambdaEvents(lambda: client("lambda"), environment().compact_function)
+    return LambdaEvents(_aws().client("lambda"), environment().compact_function)
 
 
 @cache
@@ -173,7 +174,7 @@ def _token(env: Environment, dsn: str) -> Callable[[], str] | None:
     """Who signs in to the database of this URL, if IAM is how."""
     if env.database_auth == "url":
         return None
-    from layover.adapters.aws import session
+    from layover.adapters.aws.sdk import session
     from layover.adapters.store.postgres.sign_in import iam_token
 
     return iam_token(dsn, session)
@@ -182,7 +183,7 @@ def _token(env: Environment, dsn: str) -> Callable[[], str] | None:
 def _owner_password(env: Environment) -> Callable[[], str] | None:
     if not env.database_admin_secret:
         return _token(env, env.database_admin_url)
-    from layover.adapters.aws import client
+    from layover.adapters.aws.sdk import client
     from layover.adapters.store.postgres.sign_in import secret_password
 
     return secret_password(env.database_admin_secret, lambda: client("secretsmanager"))
@@ -206,7 +207,7 @@ def _memory() -> ports.MemoryStore:
 def _model() -> ports.ChatModel:
     env = environment()
     if env.provider == "bedrock":
-        from layover.adapters.aws import session
+        from layover.adapters.aws.sdk import session
         from layover.adapters.models.bedrock import BedrockChat
 
         return BedrockChat(session)
@@ -221,7 +222,7 @@ def _api_key() -> str | None:
     env = environment()
     if env.openai_api_key or not env.api_key_parameter:
         return env.openai_api_key
-    from layover.adapters.aws import client
+    from layover.adapters.aws.sdk import client
     from layover.adapters.parameters import secret_parameter
 
     return secret_parameter(env.api_key_parameter, lambda: client("ssm"))
@@ -264,7 +265,7 @@ def _embedder_named(name: str) -> ports.Embedder:
     if name.startswith(PREFIX):
         return HashingEmbedder()
     if env.provider == "bedrock":
-        from layover.adapters.aws import bedrock_client
+        from layover.adapters.aws.sdk import bedrock_client
         from layover.adapters.embeddings.bedrock import BedrockEmbedder
 
         return BedrockEmbedder(name, bedrock_client)

@@ -1,18 +1,18 @@
 """Work in the background as Lambda events: accepted at once, tried up to three times."""
 
-import asyncio
 import json
 import logging
-from collections.abc import Callable
-from typing import Any
+
+from layover.adapters.aws.client import AwsClient
+from layover.adapters.aws.functions import invoke_later
 
 logger = logging.getLogger("layover")
 
 
 class LambdaEvents:
-    """`ports.Background`. `client`: makes the Lambda client; `compact`: name or ARN of that function."""
+    """`ports.Background`. `client`: Lambda's; `compact`: name or ARN of that function."""
 
-    def __init__(self, client: Callable[[], Any], compact: str) -> None:
+    def __init__(self, client: AwsClient, compact: str) -> None:
         self._client = client
         self._compact = compact
 
@@ -27,10 +27,7 @@ class LambdaEvents:
             "through_id": through_id,
         }
         try:
-            await asyncio.to_thread(self._send, json.dumps(event).encode())
+            await invoke_later(self._client, self._compact, json.dumps(event).encode())
         except Exception as error:
             extra = {"run_id": run_id, "cause": type(error).__name__}
             logger.warning("a slice was not asked for", extra=extra)
-
-    def _send(self, payload: bytes) -> None:
-        self._client().invoke(FunctionName=self._compact, InvocationType="Event", Payload=payload)

@@ -1,15 +1,12 @@
 """Executions and task tokens on Step Functions, and the request for a decision on EventBridge."""
 
-import asyncio
 import json
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Mapping
+from typing import Any
 
+from layover.adapters.aws.client import AwsClient
+from layover.adapters.aws.retries import NoAnswer, ServiceError
 from layover.errors import RetryableError
-
-if TYPE_CHECKING:
-    from types_boto3_events import EventBridgeClient
-    from types_boto3_stepfunctions import SFNClient
 
 SOURCE = "layover"
 DETAIL_TYPE = "ApprovalRequested"
@@ -24,8 +21,8 @@ class StepFunctions:
 
     def __init__(
         self,
-        states: "Callable[[], SFNClient]",
-        events: "Callable[[], EventBridgeClient]",
+        states: AwsClient,
+        events: AwsClient,
         state_machine_arn: str,
         bus: str,
     ) -> None:
@@ -37,18 +34,17 @@ class StepFunctions:
     async def start(self, owner: str, run_id: str, n: int) -> None:
         """Start the execution `{run_id}-{n}`; one of that name is the same one."""
         document = json.dumps({"v": 1, "owner": owner, "run_id": run_id, "n": n})
-        await self._call(
-            lambda: self._states().start_execution(
-                stateMachineArn=self._arn, name=f"{run_id}-{n}", input=document
-            ),
+        await self._ask(
+            "StartExecution",
+            {"stateMachineArn": self._arn, "name": f"{run_id}-{n}", "input": document},
             ignore={"ExecutionAlreadyExists"},
         )
 
     async def alive(self, execution: str) -> bool:
         """Whether it runs; DescribeExecution is eventually consistent, so look twice."""
-        arn = self._execution_arn(execution)
-        found = await self._call(
-            lambda: self._states().describe_execution(executionArn=arn),
+        found = await self._ask(
+            "DescribeExecution",
+            {"executionArn": self._execution_arn(execution)},
             ignore={"ExecutionDoesNotExist"},
         )
         return bool(found and found["status"] in ("RUNNING", "PENDING_REDRIVE"))
@@ -56,16 +52,16 @@ class StepFunctions:
     async def wake(self, token: str) -> bool:
         """Tell a waiting branch to look at its call's record. False: none waits."""
         output = json.dumps({"layover": "decided"})
-        answer = await self._call(
-            lambda: self._states().send_task_success(taskToken=token, output=output), ignore=_CLOSED
+        answer = await self._ask(
+            "SendTaskSuccess", {"taskToken": token, "output": output}, ignore=_CLOSED
         )
         return answer is not None
 
     async def stop(self, execution: str, reason: str) -> None:
         """Stop an execution; one that is over already is fine."""
-        arn = self._execution_arn(execution)
-        await self._call(
-            lambda: self._states().stop_execution(executionArn=arn, cause=reason),
+        await self._ask(
+            "StopExecution",
+            {"executionArn": self._execution_arn(execution), "cause": reason},
             ignore={"ExecutionDoesNotExist"},
         )
 
@@ -81,26 +77,27 @@ class StepFunctions:
             "Detail": text,
             "EventBusName": self._bus,
         }
-        answer = await self._call(lambda: self._events().put_events(Entries=[entry]))
+        put = self._events.call("AWSEvents.PutEvents", {"Entries": [entry]}, version="1.1")
+        answer = await _answered(put, set())
         if answer and answer.get("FailedEntryCount"):
             raise RetryableError("EventBridge did not take the event")
 
     def _execution_arn(self, execution: str) -> str:
         return f"{self._arn.replace(':stateMachine:', ':execution:')}:{execution}"
 
-    async def _call(self, request: Callable[[], Any], ignore: set[str] | None = None) -> Any:
-        return await asyncio.to_thread(_answered, request, ignore or set())
+    async def _ask(
+        self, operation: str, document: Mapping[str, Any], ignore: set[str]
+    ) -> dict[str, Any] | None:
+        return await _answered(self._states.call(f"AWSStepFunctions.{operation}", document), ignore)
 
 
-def _answered(request: Callable[[], Any], ignore: set[str]) -> Any:
-    from botocore.exceptions import BotoCoreError, ClientError
-
+async def _answered(request: Awaitable[dict[str, Any]], ignore: set[str]) -> dict[str, Any] | None:
+    """The answer; None for the errors to ignore."""
     try:
-        return request()
-    except ClientError as error:
-        code = error.response.get("Error", {}).get("Code", "")
-        if code in ignore:
+        return await request
+    except ServiceError as error:
+        if error.code in ignore:
             return None
-        raise RetryableError(f"the orchestrator answered {code}") from error
-    except BotoCoreError as error:
-        raise RetryableError(f"the orchestrator did not answer: {type(error).__name__}") from error
+        raise RetryableError(f"the orchestrator answered {error.code}") from error
+    except NoAnswer as error:
+        raise RetryableError(f"the orchestrator did not answer: {error}") from error

@@ -395,8 +395,8 @@ class TableRunLog:
 
 
 async def _whole(write: Coroutine[Any, Any, None]) -> None:
-    """A write that was begun is waited for even by a task that is being cancelled: its request goes on
-    in a thread, and if it were not known to be done, its events would be told twice."""
+    """A write that was begun is waited for even by a task that is being cancelled: its request may have
+    arrived, and if it were not known to be done, its events would be told twice."""
     task = asyncio.ensure_future(write)
     try:
         await asyncio.shield(task)

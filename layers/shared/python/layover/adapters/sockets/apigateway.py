@@ -1,13 +1,12 @@
 """Open sockets through API Gateway's `@connections`, and what is left to send through the function."""
 
-import asyncio
 import json
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
-from typing import Any
+from urllib.parse import quote
 
-from layover.adapters.aws import client, client_at
+from layover.adapters.aws.client import AwsClient
+from layover.adapters.aws.functions import invoke_later
+from layover.adapters.aws.retries import NoAnswer, RetryRules, ServiceError
+from layover.adapters.aws.services import AwsServices
 from layover.adapters.journal.followers.connections import TableConnections
 from layover.adapters.journal.items.dynamodb import DynamoTable
 from layover.errors import RetryableError
@@ -16,59 +15,50 @@ from layover.ports.sockets import SocketGone, SocketUnsure
 from layover.values.socket import Subscription
 
 _AT_ONCE = 8
-"""Posts under way in one process, in threads of their own: slow sockets never hold up the journal's."""
+"""Posts under way in one process, on connections of their own: slow sockets never hold up the journal's."""
 _POST_TAKES_S = 3
 _GONE = {"GoneException"}
 _ROOM_LATER = {"LimitExceededException", "ThrottlingException", "TooManyRequestsException"}
 
 
 class ApiGatewaySockets:
-    """`ports.Sockets`. `client`: makes the client of the API's management endpoint; it never repeats a
-    request, or a frame could come twice."""
+    """`ports.Sockets`. `client`: of the API's management endpoint; it never repeats a request, or a frame
+    could come twice."""
 
-    def __init__(self, client: Callable[[], Any]) -> None:
+    def __init__(self, client: AwsClient) -> None:
         self._client = client
-        self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="socket")
 
     async def post(self, connection_id: str, frame: str) -> None:
         """See `ports.Sockets`."""
-        await self._call("post_to_connection", ConnectionId=connection_id, Data=frame.encode())
+        await self._send("POST", connection_id, frame.encode())
 
     async def close(self, connection_id: str) -> None:
         """See `ports.Sockets`."""
         try:
-            await self._call("delete_connection", ConnectionId=connection_id)
+            await self._send("DELETE", connection_id, b"")
         except SocketGone:
             return
         except SocketUnsure as error:
             raise RetryableError("API Gateway may not have closed the connection") from error
 
-    async def _call(self, operation: str, **arguments: Any) -> None:
-        request = partial(_request, self._client, operation, arguments)
-        await asyncio.get_running_loop().run_in_executor(self._threads, request)
-
-
-def _request(client: Callable[[], Any], operation: str, arguments: dict[str, Any]) -> None:
-    from botocore.exceptions import BotoCoreError, ClientError
-
-    try:
-        getattr(client(), operation)(**arguments)
-    except ClientError as error:
-        code = error.response.get("Error", {}).get("Code", "")
-        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        if code in _GONE or status == 410:
-            raise SocketGone from error
-        if code in _ROOM_LATER or status == 429:
-            raise RetryableError(f"API Gateway answered {code}") from error
-        raise SocketUnsure(f"API Gateway answered {code}") from error
-    except BotoCoreError as error:
-        raise SocketUnsure(f"API Gateway did not answer: {type(error).__name__}") from error
+    async def _send(self, method: str, connection_id: str, body: bytes) -> None:
+        path = f"/@connections/{quote(connection_id, safe='')}"
+        try:
+            await self._client.send(method, path, {}, body)
+        except ServiceError as error:
+            if error.code in _GONE or error.status == 410:
+                raise SocketGone from error
+            if error.code in _ROOM_LATER or error.status == 429:
+                raise RetryableError(f"API Gateway answered {error.code}") from error
+            raise SocketUnsure(f"API Gateway answered {error.code}") from error
+        except NoAnswer as error:
+            raise SocketUnsure(f"API Gateway did not answer: {error}") from error
 
 
 class LambdaPush:
     """`ports.PushLater`: an event for the function `socket`."""
 
-    def __init__(self, client: Callable[[], Any], function: str) -> None:
+    def __init__(self, client: AwsClient, function: str) -> None:
         self._client = client
         self._function = function
 
@@ -81,38 +71,31 @@ class LambdaPush:
             "run_id": line.run_id,
             "connection_id": line.connection_id,
         }
-        await asyncio.to_thread(self._send, json.dumps(event).encode())
-
-    def _send(self, payload: bytes) -> None:
-        from botocore.exceptions import BotoCoreError, ClientError
-
         try:
-            self._client().invoke(
-                FunctionName=self._function, InvocationType="Event", Payload=payload
-            )
-        except (BotoCoreError, ClientError) as error:
-            raise RetryableError(f"Lambda did not take it: {type(error).__name__}") from error
+            await invoke_later(self._client, self._function, json.dumps(event).encode())
+        except (NoAnswer, ServiceError) as error:
+            raise RetryableError(f"Lambda did not take it: {error}") from error
 
 
-def socket_ports(table: str, url: str, endpoint: str, function: str) -> SocketPorts:
+def socket_ports(
+    table: DynamoTable, aws: AwsServices, url: str, endpoint: str, function: str
+) -> SocketPorts:
     """The ports on AWS. `endpoint`: `https://API.execute-api.REGION.amazonaws.com/STAGE`; `function`:
     name or ARN of `socket`."""
     return SocketPorts(
         url=url,
-        sockets=ApiGatewaySockets(partial(management_client, endpoint)),
-        connections=TableConnections(DynamoTable(partial(client, "dynamodb"), table)),
-        later=LambdaPush(partial(client, "lambda"), function),
+        sockets=ApiGatewaySockets(management_client(aws, endpoint)),
+        connections=TableConnections(table),
+        later=LambdaPush(aws.client("lambda"), function),
     )
 
 
-@cache
-def management_client(endpoint: str) -> Any:
+def management_client(aws: AwsServices, endpoint: str) -> AwsClient:
     """The client of one API's `@connections`."""
-    return client_at(
-        "apigatewaymanagementapi",
+    return aws.client_at(
         endpoint,
-        connect_timeout=2,
-        read_timeout=_POST_TAKES_S,
-        max_pool_connections=_AT_ONCE,
-        retries={"total_max_attempts": 1},
+        "execute-api",
+        retries=RetryRules(max_attempts=1),
+        timeout_s=_POST_TAKES_S,
+        max_connections=_AT_ONCE,
     )

@@ -1,10 +1,12 @@
-"""The table on DynamoDB. One boto3 client per environment; calls go through threads."""
+"""The table on DynamoDB."""
 
 import asyncio
 import random
+from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from layover.adapters.aws.retries import NoAnswer, ServiceError
 from layover.adapters.journal.items.table import (
     Above,
     Action,
@@ -29,13 +31,19 @@ from layover.adapters.journal.items.table import (
 )
 from layover.errors import RetryableError
 
-if TYPE_CHECKING:
-    from types_boto3_dynamodb import DynamoDBClient
-
+_TARGET = "DynamoDB_20120810."
 _INDEX = "gsi1"
 _WATCH = "gsi2"
 _CONFLICTS = 12
 """A conflict with another transaction is no failed condition: try again with jitter."""
+
+
+class JsonClient(Protocol):
+    """What asks DynamoDB (`layover.adapters.aws.client.AwsClient`)."""
+
+    async def call(self, target: str, document: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer of one operation. Raises ServiceError, NoAnswer."""
+        ...
 
 
 class DynamoTable:
@@ -43,7 +51,7 @@ class DynamoTable:
 
     def __init__(
         self,
-        client: "Callable[[], DynamoDBClient]",
+        client: JsonClient,
         name: str,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -54,7 +62,7 @@ class DynamoTable:
     async def get(self, pk: str, sk: str) -> Item | None:
         """One item, consistent."""
         answer = await self._call(
-            "get_item", TableName=self._name, Key=_key(pk, sk), ConsistentRead=True
+            "GetItem", TableName=self._name, Key=_key(pk, sk), ConsistentRead=True
         )
         return _read(answer["Item"]) if "Item" in answer else None
 
@@ -112,7 +120,7 @@ class DynamoTable:
 
     async def write(self, action: Write) -> Item | None:
         """One conditional write."""
-        operation = {Put: "put_item", Update: "update_item", Delete: "delete_item"}[type(action)]
+        operation = {Put: "PutItem", Update: "UpdateItem", Delete: "DeleteItem"}[type(action)]
         arguments = self._arguments(action)
         if isinstance(action, Update):
             arguments["ReturnValues"] = "ALL_NEW"
@@ -125,7 +133,7 @@ class DynamoTable:
         """One TransactWriteItems, repeated on conflicts with other transactions."""
         names = {Put: "Put", Update: "Update", Delete: "Delete", Check: "ConditionCheck"}
         items = [{names[type(a)]: self._arguments(a)} for a in actions]
-        await self._settled("transact_write_items", TransactItems=items, ClientRequestToken=token)
+        await self._settled("TransactWriteItems", TransactItems=items, ClientRequestToken=token)
 
     async def _settled(self, operation: str, **arguments: Any) -> dict[str, Any]:
         for attempt in range(_CONFLICTS):
@@ -159,7 +167,7 @@ class DynamoTable:
         while True:
             if limit is not None:
                 arguments["Limit"] = limit - len(found)
-            answer = await self._call("query", TableName=self._name, **arguments)
+            answer = await self._call("Query", TableName=self._name, **arguments)
             found += [_read(i) for i in answer["Items"]]
             last = answer.get("LastEvaluatedKey")
             if last is None or (limit is not None and len(found) >= limit):
@@ -167,44 +175,35 @@ class DynamoTable:
             arguments["ExclusiveStartKey"] = last
 
     async def _call(self, operation: str, **arguments: Any) -> dict[str, Any]:
-        """One request in a thread; the provider's errors become ours."""
-        return await asyncio.to_thread(_request, self._client, operation, arguments)
+        """One operation; the provider's errors become ours."""
+        try:
+            return await self._client.call(_TARGET + operation, arguments)
+        except ServiceError as error:
+            raise _translated(error) from error
+        except NoAnswer as error:
+            raise RetryableError(f"the journal did not answer: {error}") from error
 
 
 class _Conflict(Exception):
     """TransactionConflict."""
 
 
-def _request(
-    client: "Callable[[], DynamoDBClient]", operation: str, arguments: Mapping[str, Any]
-) -> dict[str, Any]:
-    from botocore.exceptions import BotoCoreError, ClientError
-
-    try:
-        answer: dict[str, Any] = getattr(client(), operation)(**arguments)
-        return answer
-    except ClientError as error:
-        raise _translated(error.response) from error
-    except BotoCoreError as error:
-        raise RetryableError(f"the journal did not answer: {type(error).__name__}") from error
-
-
-def _translated(response: Mapping[str, Any]) -> Exception:
-    code = response.get("Error", {}).get("Code", "")
-    if code == "ConditionalCheckFailedException":
-        old = response.get("Item")
+def _translated(error: ServiceError) -> Exception:
+    document: Mapping[str, Any] = error.document
+    if error.code == "ConditionalCheckFailedException":
+        old = document.get("Item")
         return ConditionFailed(_read(old) if old else None)
-    if code == "TransactionCanceledException":
-        reasons = response.get("CancellationReasons", [])
+    if error.code == "TransactionCanceledException":
+        reasons = document.get("CancellationReasons", [])
         failed = {
             i: _read(r["Item"]) if r.get("Item") else None
             for i, r in enumerate(reasons)
             if r.get("Code") == "ConditionalCheckFailed"
         }
         return TransactionFailed(failed) if failed else _Conflict()
-    if code in ("TransactionConflictException", "TransactionInProgressException"):
+    if error.code in ("TransactionConflictException", "TransactionInProgressException"):
         return _Conflict()
-    return RetryableError(f"the journal answered {code or 'an error without a code'}")
+    return RetryableError(f"the journal answered {error.code}")
 
 
 class _Expression:
@@ -283,7 +282,7 @@ def _to_attribute(value: Any) -> dict[str, Any]:
         case int():
             return {"N": str(value)}
         case bytes():
-            return {"B": value}
+            return {"B": b64encode(value).decode()}
         case set() | frozenset():
             if not value:
                 raise ValueError("a set without elements cannot be stored")
@@ -303,7 +302,7 @@ def _from_attribute(attribute: Mapping[str, Any]) -> Any:
         case "N":
             return int(value)
         case "B":
-            return bytes(value)
+            return b64decode(value)
         case "SS":
             return set(value)
         case "L":

@@ -1,4 +1,4 @@
-"""boto3: one session and one client a service for an execution environment, made when first used."""
+"""boto3, for what is rare. One session and one client a service for an execution environment."""
 
 import threading
 from functools import cache

@@ -1,0 +1,131 @@
+"""Requests to one service of AWS: signed, sent on the event loop, repeated by AWS's rules."""
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+from zlib import crc32
+
+from layover.adapters.aws.connection import Answer, Broken, Target
+from layover.adapters.aws.credentials import CredentialChain
+from layover.adapters.aws.pool import Pools
+from layover.adapters.aws.retries import NoAnswer, RetryRules, ServiceError
+from layover.adapters.aws.signature import Signer
+
+ANSWER_TIMEOUT_S = 20.0
+MAX_CONNECTIONS = 16
+_EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException"})
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+_PORTS = {"https": 443, "http": 80}
+
+
+class AwsClient:
+    """`endpoint`: URL of the service, with a path or without; `signer`: for its name and region."""
+
+    def __init__(
+        self,
+        endpoint: str,
+        signer: Signer,
+        credentials: CredentialChain,
+        *,
+        retries: RetryRules | None = None,
+        timeout_s: float = ANSWER_TIMEOUT_S,
+        max_connections: int = MAX_CONNECTIONS,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        url = urlsplit(endpoint)
+        host = url.hostname or ""
+        port = url.port or _PORTS[url.scheme]
+        self._pools = Pools(Target(host, port, url.scheme == "https"), max_connections)
+        shown = f"[{host}]" if ":" in host else host
+        self._host = shown if port == _PORTS[url.scheme] else f"{shown}:{port}"
+        self._path = url.path.rstrip("/")
+        self._signer = signer
+        self._credentials = credentials
+        self._retries = retries or RetryRules()
+        self._timeout_s = timeout_s
+        self._sleep = sleep
+        self._now = now
+
+    async def call(
+        self, target: str, document: Mapping[str, Any], version: str = "1.0"
+    ) -> dict[str, Any]:
+        """An operation of a service with a JSON protocol. `target`: `SERVICE_VERSION.Operation`.
+
+        Raises ServiceError, and NoAnswer where the last attempt had none."""
+        kind = f"application/x-amz-json-{version}"
+        headers = {"content-type": kind, "x-amz-target": target}
+        answer = await self.send("POST", "/", headers, _encode(document).encode())
+        try:
+            found: dict[str, Any] = json.loads(answer.body or b"{}")
+        except ValueError as error:
+            raise NoAnswer("what came is no JSON") from error
+        return found
+
+    async def send(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Answer:
+        """Any request; `path`: below the endpoint's, encoded. Raises as `call` does."""
+        path = self._path + path
+        headers = {"host": self._host, **headers}
+        attempt, renewed = 1, False
+        while True:
+            credentials = await self._credentials.get()
+            signed = self._signer.sign(credentials, (method, path), headers, body, self._now())
+            try:
+                answer = await self._exchange(_encoded(method, path, signed, body))
+                self._retries.succeeded(attempt)
+                return answer
+            except ServiceError as error:
+                if error.code in _EXPIRED and not renewed:
+                    renewed = True
+                    if await self._credentials.renew(credentials):
+                        continue
+                fault: ServiceError | NoAnswer = error
+            except NoAnswer as error:
+                fault = error
+            pause = self._retries.pause_s(attempt, fault)
+            if pause is None:
+                raise fault
+            await self._sleep(pause)
+            attempt += 1
+
+    async def aclose(self) -> None:
+        """Close this event loop's connections; the next request opens new ones."""
+        await self._pools.aclose()
+
+    async def _exchange(self, request: bytes) -> Answer:
+        try:
+            answer = await self._pools.of_this_loop().exchange(request, self._timeout_s)
+        except (OSError, Broken) as error:  # TimeoutError is an OSError.
+            raise NoAnswer(type(error).__name__) from error
+        expected = answer.headers.get("x-amz-crc32")
+        if expected is not None and expected != str(crc32(answer.body)):
+            raise NoAnswer("the answer does not match its checksum")
+        if answer.status >= 300:
+            raise _error(answer)
+        return answer
+
+
+def _encoded(method: str, path: str, headers: Mapping[str, str], body: bytes) -> bytes:
+    lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {headers[name]}" for name in headers)]
+    lines += ["accept-encoding: identity", f"content-length: {len(body)}", "", ""]
+    return "\r\n".join(lines).encode() + body
+
+
+def _error(answer: Answer) -> ServiceError:
+    try:
+        document = json.loads(answer.body)
+    except ValueError:
+        document = {}
+    if not isinstance(document, dict):
+        document = {}
+    named = document.get("__type") or answer.headers.get("x-amzn-errortype") or document.get("code")
+    code = str(named or answer.status).rpartition("#")[2].partition(":")[0]
+    return ServiceError(code, answer.status, document, _retry_after(answer))
+
+
+def _retry_after(answer: Answer) -> float | None:
+    wish = answer.headers.get("x-amz-retry-after", "")
+    return int(wish) / 1000 if wish.isdecimal() else None

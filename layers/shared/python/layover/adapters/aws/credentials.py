@@ -1,0 +1,64 @@
+"""Who signs: the credentials of the environment, else what botocore finds."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from layover.errors import ConfigurationError, RetryableError
+
+
+class Credentials(NamedTuple):
+    """An access key. `token`: of temporary ones."""
+
+    key_id: str
+    secret: str
+    token: str | None
+
+
+class CredentialChain:
+    """Lambda's variables, read for each request. botocore is imported only where they are absent: for
+    profiles, containers, functions restored from a snapshot. It renews what expires."""
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        self._variables = variables
+        self._provider: Any = None
+
+    async def get(self) -> Credentials:
+        """The credentials as they are now. Raises ConfigurationError where there are none,
+        RetryableError where they were not renewed."""
+        get = self._variables.get
+        key_id, secret = get("AWS_ACCESS_KEY_ID"), get("AWS_SECRET_ACCESS_KEY")
+        if key_id and secret:
+            return Credentials(key_id, secret, get("AWS_SESSION_TOKEN") or None)
+        provider = self._provider
+        if provider is None:
+            provider = self._provider = await asyncio.to_thread(_resolve)
+        expires = getattr(provider, "refresh_needed", None)
+        if expires is not None and expires():
+            return await asyncio.to_thread(_frozen, provider)
+        return _frozen(provider)
+
+    async def renew(self, refused: Credentials) -> bool:
+        """Look again after AWS refused these as expired. False: they are still the same."""
+        self._provider = None
+        return await self.get() != refused
+
+
+def _resolve() -> Any:
+    from botocore.session import get_session
+
+    found = get_session().get_credentials()
+    if found is None:
+        raise ConfigurationError("there are no AWS credentials: set AWS_PROFILE or the access key")
+    return found
+
+
+def _frozen(provider: Any) -> Credentials:
+    from botocore.exceptions import BotoCoreError
+
+    try:
+        frozen = provider.get_frozen_credentials()
+    except BotoCoreError as error:
+        kind = type(error).__name__
+        raise RetryableError(f"the AWS credentials were not renewed: {kind}") from error
+    return Credentials(frozen.access_key, frozen.secret_key, frozen.token)

@@ -1,0 +1,86 @@
+"""When a request is sent again: the standard mode of AWS's SDKs.
+
+https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html"""
+
+import random
+from collections.abc import Callable, Mapping
+
+MAX_ATTEMPTS = 4
+MAX_PAUSE_S = 20.0
+THROTTLED_BASE_S = 1.0
+BASE_S = 0.05
+DYNAMODB_BASE_S = 0.025
+MAX_ADDED_S = 5.0
+"""What a service may ask for above the pause."""
+CAPACITY = 500
+COST = 14
+THROTTLED_COST = 5
+
+THROTTLES = frozenset(
+    {
+        *("Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled"),
+        *("RequestThrottledException", "TooManyRequestsException", "RequestLimitExceeded"),
+        *("ProvisionedThroughputExceededException", "BandwidthLimitExceeded", "SlowDown"),
+        *("LimitExceededException", "PriorRequestNotComplete", "EC2ThrottledException"),
+    }
+)
+"""All of the standard, but for TransactionInProgressException: the table repeats it as a conflict."""
+PASSING_CODES = frozenset({"RequestTimeout", "RequestTimeoutException"})
+PASSING_STATUSES = frozenset({500, 502, 503, 504})
+
+
+class ServiceError(Exception):
+    """A service answered with an error. `document`: the answer's JSON, {} where it is none."""
+
+    def __init__(
+        self, code: str, status: int, document: Mapping[str, object], retry_after_s: float | None
+    ) -> None:
+        super().__init__(f"{code} ({status})")
+        self.code = code
+        self.status = status
+        self.document = document
+        self.retry_after_s = retry_after_s
+
+
+class NoAnswer(Exception):
+    """The service did not answer: not reached, broken off, too late, or damaged on the way. What was
+    asked may have been done."""
+
+
+class RetryRules:
+    """How long to wait before the next attempt. One quota for all requests of a client: a service that is
+    down is not asked four times as often."""
+
+    def __init__(
+        self,
+        base_s: float = BASE_S,
+        max_attempts: int = MAX_ATTEMPTS,
+        dice: Callable[[], float] = random.random,
+    ) -> None:
+        self._base_s = base_s
+        self._max_attempts = max_attempts
+        self._dice = dice
+        self._left = CAPACITY
+
+    def pause_s(self, attempt: int, fault: ServiceError | NoAnswer) -> float | None:
+        """Seconds before attempt + 1, fully jittered; None: there is no further one."""
+        throttled = isinstance(fault, ServiceError) and fault.code in THROTTLES
+        cost = THROTTLED_COST if throttled else COST
+        if attempt >= self._max_attempts or not _passes(fault) or self._left < cost:
+            return None
+        self._left -= cost
+        base = THROTTLED_BASE_S if throttled else self._base_s
+        pause = self._dice() * min(base * 2.0 ** (attempt - 1), MAX_PAUSE_S)
+        wish = fault.retry_after_s if isinstance(fault, ServiceError) else None
+        return pause if wish is None else max(pause, min(wish, pause + MAX_ADDED_S))
+
+    def succeeded(self, attempt: int) -> None:
+        """Give back what the last repetition cost, a little for a request without one."""
+        if self._left < CAPACITY:
+            self._left = min(CAPACITY, self._left + (COST if attempt > 1 else 1))
+
+
+def _passes(fault: ServiceError | NoAnswer) -> bool:
+    if isinstance(fault, NoAnswer):
+        return True
+    return fault.status in PASSING_STATUSES or fault.code in THROTTLES | PASSING_CODES

@@ -1,0 +1,87 @@
+"""The environment's clients of the services that speak AWS's JSON protocols."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from layover.adapters.aws.client import AwsClient
+from layover.adapters.aws.credentials import CredentialChain
+from layover.adapters.aws.retries import BASE_S, DYNAMODB_BASE_S, RetryRules
+from layover.adapters.aws.signature import Signer
+from layover.errors import ConfigurationError
+
+
+class _Service(NamedTuple):
+    """A service by its endpoint. `variable`: AWS_ENDPOINT_URL_..., boto3: what boto3 calls it."""
+
+    variable: str
+    boto3: str
+
+
+_SERVICES = {
+    "dynamodb": _Service("DYNAMODB", "dynamodb"),
+    "events": _Service("EVENTBRIDGE", "events"),
+    "lambda": _Service("LAMBDA", "lambda"),
+    "ssm": _Service("SSM", "ssm"),
+    "states": _Service("SFN", "stepfunctions"),
+}
+_ORDINARY = re.compile(r"(us|eu|ap|sa|ca|me|af|il|mx)-\w+-\d+")
+"""Regions whose endpoints are `SERVICE.REGION.amazonaws.com`."""
+_OTHER_ENDPOINTS = ("AWS_USE_DUALSTACK_ENDPOINT", "AWS_USE_FIPS_ENDPOINT")
+
+
+class AwsServices:
+    """Makes each service's client when it is first asked for. `variables`: the process's environment."""
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        self._variables = variables
+        self._credentials = CredentialChain(variables)
+        self._clients: dict[str, AwsClient] = {}
+
+    def client(self, service: str) -> AwsClient:
+        """The client of `dynamodb`, `events`, `lambda`, `ssm` or `states`."""
+        if service not in self._clients:
+            base = DYNAMODB_BASE_S if service == "dynamodb" else BASE_S
+            signer = Signer(service, self.region())
+            self._clients[service] = AwsClient(
+                self.endpoint(service), signer, self._credentials, retries=RetryRules(base)
+            )
+        return self._clients[service]
+
+    def client_at(self, endpoint: str, service: str, **settings: Any) -> AwsClient:
+        """A client of an endpoint of its own; `service`: the name that signs, `settings`: AwsClient's."""
+        return AwsClient(endpoint, Signer(service, self.region()), self._credentials, **settings)
+
+    def region(self) -> str:
+        """AWS_REGION, else what a profile says. Raises ConfigurationError where there is none."""
+        get = self._variables.get
+        region = get("AWS_REGION") or get("AWS_DEFAULT_REGION")
+        if not region:
+            from botocore.session import get_session
+
+            region = get_session().get_config_variable("region")
+        if not region:
+            raise ConfigurationError("AWS_REGION is not set: set the region of the deployment")
+        return str(region)
+
+    def endpoint(self, service: str) -> str:
+        """The service's URL: AWS_ENDPOINT_URL_SERVICE, AWS_ENDPOINT_URL, else the region's. boto3 is
+        asked where that is none of the ordinary ones."""
+        get = self._variables.get
+        known = _SERVICES[service]
+        if get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "").lower() != "true":
+            own = get(f"AWS_ENDPOINT_URL_{known.variable}") or get("AWS_ENDPOINT_URL")
+            if own:
+                return own
+        region = self.region()
+        if _ORDINARY.fullmatch(region) and not any(map(get, _OTHER_ENDPOINTS)):
+            return f"https://{service}.{region}.amazonaws.com"
+        from layover.adapters.aws.sdk import session
+
+        url: str = session().client(known.boto3, region_name=region).meta.endpoint_url
+        return url
+
+    async def aclose(self) -> None:
+        """Close this event loop's connections."""
+        for client in self._clients.values():
+            await client.aclose()
