@@ -37,11 +37,8 @@ LEFT_OUT = ("local", "cli")
 """Of layover: what runs on one machine only."""
 RUBBISH = ("bin", "*.dist-info/RECORD", "*.dist-info/INSTALLER", "*.dist-info/REQUESTED")
 """Where pip ran, and what it ran with: the only things that differ from machine to machine."""
-UNASKED = ("admin", "live", "evals")
 UNUSED = (
     *("*/tests", "botocore/data/*/*/examples-1.json*", "boto3/examples", "*.dist-info/sboms"),
-    # Keys and members of an organization at OpenAI, live sessions, evaluations: loaded only where asked for.
-    *(f"openai/{kind}/{name}" for kind in ("resources", "types") for name in UNASKED),
     "**/*.pyi",
 )
 PLATFORMS = {
@@ -214,10 +211,10 @@ import sys, json, importlib
 for name in {names}:
     importlib.import_module(name)
 from layover.adapters.aws.sdk import client
-import boto3, botocore.signers, openai.resources.embeddings, openai.resources.chat, genai_prices.data
+import boto3, botocore.auth, botocore.signers, genai_prices.data, httpcore2, httpx2
 import psycopg, psycopg.types, pgvector.psycopg, jsonschema
 boto3.Session(region_name="eu-west-1").client("dynamodb", aws_access_key_id="a", aws_secret_access_key="b")
-openai.AsyncOpenAI(api_key="a")
+httpx2.AsyncClient()
 json.dump(sorted(sys.modules), sys.stdout)
 """
 

@@ -80,9 +80,9 @@ def test_adapters_find_their_libraries_in_the_layer(built: Target) -> None:
         "for name in ('dynamodb', 's3', 'stepfunctions', 'events', 'ssm', 'secretsmanager'):\n"
         "    client(name)\n"
         "client('dynamodb').get_paginator('query')\n"
-        "import boto3, psycopg, openai, jsonschema, pgvector\n"
+        "import boto3, psycopg, httpx2, jsonschema, pgvector\n"
         "from psycopg import pq; assert pq.__impl__ == 'binary'\n"
-        "openai.AsyncOpenAI(api_key='a')\n"
+        "httpx2.AsyncClient()\n"
         "from layover.adapters import prices\n"
         "from layover.adapters.store.postgres.migrate import shipped; assert shipped()\n"
         "print(boto3.__file__)"
@@ -97,7 +97,7 @@ def test_what_runs_on_one_machine_only_stays_out(built: Target) -> None:
     assert not (package / "local").exists()
     assert not (package / "cli").exists()
     libraries = {path.name for path in (built.layer / "python").iterdir()}
-    assert libraries.isdisjoint({"moto", "pytest", "numpy", "typer", "starlette", "bin"})
+    assert libraries.isdisjoint({"moto", "openai", "pytest", "numpy", "typer", "starlette", "bin"})
 
 
 def test_layer_is_small_enough(built: Target) -> None:
@@ -111,8 +111,8 @@ def test_layer_is_small_enough(built: Target) -> None:
 def test_cold_start_compiles_nothing_of_the_libraries(built: Target) -> None:
     """Else it would be done again in every cold start: Lambda's disk is read only."""
     code = (
-        "import sys, json, pathlib, api.handler, turn.handler, openai, psycopg, boto3\n"
-        "openai.AsyncOpenAI(api_key='a')\n"
+        "import sys, json, pathlib, api.handler, turn.handler, httpx2, psycopg, boto3\n"
+        "httpx2.AsyncClient()\n"
         "files = {m: getattr(x, '__file__', None) or '' for m, x in list(sys.modules.items())}\n"
         "here = {m: f for m, f in files.items() if f.startswith(sys.argv[1]) and f.endswith('.py')}\n"
         "bare = [m for m in here if not pathlib.Path(sys.modules[m].__cached__).exists()]\n"

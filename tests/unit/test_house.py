@@ -23,7 +23,7 @@ AT_HOME = {
     "boto3": ("adapters", "wiring.py", "local", "cli"),
     "botocore": ("adapters", "wiring.py", "local", "cli"),
     "psycopg": ("adapters", "wiring.py", "local", "cli"),
-    "openai": ("adapters", "wiring.py"),
+    "openai": (),
     "moto": ("local",),
     "starlette": ("local",),
 }

@@ -202,5 +202,6 @@ async def test_body_has_nothing_that_bedrock_does_not_document(
 
 
 def test_address_is_that_of_the_region() -> None:
-    client = BedrockChat(session)._connect()
-    assert str(client.base_url) == f"https://bedrock-runtime.{REGION}.amazonaws.com/openai/v1/"
+    chat = BedrockChat(session)
+    chat._connect()
+    assert chat.base_url == f"https://bedrock-runtime.{REGION}.amazonaws.com/openai/v1"

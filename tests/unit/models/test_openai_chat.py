@@ -2,6 +2,8 @@
 
 import asyncio
 import re
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
@@ -287,6 +289,34 @@ async def test_what_a_listener_raises_is_its_own_and_tried_only_once(
     with pytest.raises(ZeroDivisionError):
         await chat.complete(STREAM, listener)
     assert len(server.requests) == 1
+
+
+def test_model_call_imports_neither_the_providers_package_nor_what_repeats(
+    server: FakeOpenAI,
+) -> None:
+    code = (
+        "import asyncio, sys\n"
+        "from layover.adapters.embeddings.openai import OpenAIEmbedder\n"
+        "from layover.adapters.models.openai_chat import OpenAIChat\n"
+        "from layover.values.prompt import Prompt\n"
+        "chat, embedder = OpenAIChat('k', sys.argv[1]), OpenAIEmbedder('m', 'k', sys.argv[1])\n"
+        "reply = asyncio.run(chat.complete(Prompt(model='m')))\n"
+        "vectors = asyncio.run(embedder.embed(['a'])).vectors\n"
+        "print(reply.text, len(vectors), {'openai', 'tenacity'} & sys.modules.keys())\n"
+    )
+    server.script([say("hello")])
+    run = [sys.executable, "-c", code, server.base_url]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout == "hello 1 set()\n"
+
+
+async def test_base_urls_query_is_kept(server: FakeOpenAI) -> None:
+    chat = Chat(f"{server.base_url}/?api-version=1")
+    server.script([say("hello")])
+    with pytest.raises(ModelError):  # the fake knows no path with a query
+        await chat.complete(PLAIN)
+    await chat.aclose()
+    assert server.requests[0].path == "/v1/chat/completions?api-version=1"
 
 
 async def test_retry_after_is_honoured(server: FakeOpenAI, chat: Chat) -> None:

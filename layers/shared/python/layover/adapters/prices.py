@@ -1,9 +1,18 @@
 """What a model call cost and how much a model reads, by the catalogue of the package `genai-prices`
 (offline, part of the layer)."""
 
+from datetime import UTC, datetime
 from decimal import Decimal
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from layover.values.runs.usage import Usage
+
+if TYPE_CHECKING:
+    from genai_prices.types import ModelInfo, Provider
+
+MAX_MODELS = 256
+"""Whose place in the catalogue is kept: finding one takes longer than to calculate its price."""
 
 
 def cost(model: str, usage: Usage) -> Decimal | None:
@@ -25,29 +34,35 @@ def context_window(model: str) -> int | None:
 
 
 def _window(model: str) -> int | None:
-    from genai_prices import Usage as Counts
-    from genai_prices import calc_price
-
-    for provider, name in _readings(model):
-        try:
-            return calc_price(Counts(), name, provider_id=provider).model.context_window
-        except LookupError:
-            continue
-    return None
+    found = _find(model)
+    return found[1].context_window if found else None
 
 
 def _cost(model: str, usage: Usage) -> Decimal | None:
+    found = _find(model)
+    if found is None:
+        return None
     from genai_prices import Usage as Counts
-    from genai_prices import calc_price
 
+    provider, info = found
     counts = Counts(
         input_tokens=usage.input_tokens,
         cache_read_tokens=min(usage.cached_input_tokens, usage.input_tokens),
         output_tokens=usage.output_tokens,
     )
+    # Some prices depend on the hour.
+    now = datetime.now(UTC)
+    return info.calc_price(counts, provider, genai_request_timestamp=now).total_price
+
+
+@lru_cache(MAX_MODELS)
+def _find(model: str) -> "tuple[Provider, ModelInfo] | None":
+    """The model in the catalogue, which does not change while a process lives."""
+    from genai_prices.data_snapshot import get_snapshot
+
     for provider, name in _readings(model):
         try:
-            return calc_price(counts, name, provider_id=provider).total_price
+            return get_snapshot().find_provider_model(name, None, provider, None)
         except LookupError:
             continue
     return None

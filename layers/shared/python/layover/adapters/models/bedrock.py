@@ -1,23 +1,21 @@
-"""Amazon Bedrock's OpenAI-compatible endpoint: the same wire, each request signed by the role.
-
-Signatures (SigV4, service `bedrock`) are made by the `openai` package with botocore."""
+"""Amazon Bedrock's OpenAI-compatible endpoint: the same wire, each request signed by the role."""
 
 import asyncio
+import hashlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from layover.adapters.models.endpoint import Endpoint, Headers
 from layover.adapters.models.faults import ProviderFault
-from layover.adapters.models.openai_chat import OpenAIChat, connections
+from layover.adapters.models.openai_chat import OpenAIChat
 from layover.adapters.models.retrying import Sleep
 from layover.errors import ConfigurationError, ModelError
 from layover.ports import Ids, OnDelta
 from layover.values.prompt import Prompt, Reply
 
-if TYPE_CHECKING:
-    import httpx2
-    from openai import AsyncOpenAI
-
 PREFIX = "bedrock/"
+SERVICE = "bedrock"
+"""The name that signatures are made for."""
 
 
 class BedrockChat(OpenAIChat):
@@ -37,37 +35,54 @@ class BedrockChat(OpenAIChat):
         # Nothing says that Bedrock knows the field of the cache's key.
         super().__init__(None, prompt_cache_key=False, ids=ids, sleep=sleep)
         self._session = session
-        self._endpoint = base_url
+        self._base_url = base_url
+        self._signer: Signer | None = None
 
     async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
         """One reply; see the port. Raises ConfigurationError where there is no region."""
+        self._connect()
         named = prompt.model_copy(update={"model": prompt.model.removeprefix(PREFIX)})
         return await super().complete(named, on_delta)
 
-    async def _post(
-        self, prompt: Prompt, body: bytes, silence_s: float, *, stream: bool
-    ) -> "httpx2.Response":
-        from openai import OpenAIError
+    def _connect(self) -> None:
+        if self._signer is not None:
+            return
+        self._signer = Signer(self._session())
+        url = f"https://bedrock-runtime.{self._signer.region}.amazonaws.com/openai/v1"
+        self._endpoint = Endpoint(self._base_url or url, self._signer.signed)
+
+
+class Signer:
+    """SigV4 with the credentials that a boto3 session has at the time: a role's change every few hours.
+
+    Raises ConfigurationError where the session has no region."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        self.region: str = session.region_name
+        if self.region is None:
+            raise ConfigurationError("LAYOVER_PROVIDER=bedrock needs a region (AWS_REGION)")
+
+    def signed(self, url: str, body: bytes) -> Headers:
+        """The headers that sign a POST of this JSON. Raises ProviderFault without credentials."""
+        from botocore.auth import SigV4Auth
+        from botocore.awsrequest import AWSRequest
+        from botocore.exceptions import BotoCoreError
 
         try:
-            return await super()._post(prompt, body, silence_s, stream=stream)
-        except OpenAIError as error:
-            # Answers and broken connections are faults by now: nothing was signed, nothing sent.
-            unsigned = ModelError(f"No AWS credentials: {error}", type="AuthenticationError")
-            raise ProviderFault(unsigned, passing=False) from error
+            credentials = self._session.get_credentials()
+        except BotoCoreError as error:
+            raise _unsigned(str(error)) from error
+        if credentials is None:
+            raise _unsigned("the role, the environment and the profile have none")
+        digest = hashlib.sha256(body).hexdigest()
+        named = {"Content-Type": "application/json", "X-Amz-Content-SHA256": digest}
+        request = AWSRequest("POST", url, named, body)
+        SigV4Auth(credentials.get_frozen_credentials(), SERVICE, self.region).add_auth(request)
+        return dict(request.headers.items())
 
-    def _connect(self) -> "AsyncOpenAI":
-        from openai import AsyncOpenAI
-        from openai.providers import bedrock
 
-        session = self._session()
-        if session.region_name is None:
-            raise ConfigurationError("LAYOVER_PROVIDER=bedrock needs a region (AWS_REGION)")
-        # Named one by one: what is not would come from variables that are not ours.
-        provider = bedrock(
-            endpoint="runtime",
-            region=session.region_name,
-            base_url=self._endpoint,
-            credential_provider=session.get_credentials,
-        )
-        return AsyncOpenAI(provider=provider, max_retries=0, http_client=connections())
+def _unsigned(why: str) -> ProviderFault:
+    """Nothing was sent."""
+    error = ModelError(f"No AWS credentials: {why}", type="AuthenticationError")
+    return ProviderFault(error, passing=False)

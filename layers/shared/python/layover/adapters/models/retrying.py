@@ -42,6 +42,29 @@ async def retrying(attempt: Callable[[], Awaitable[T]], sleep: Sleep, on_fault: 
 
     Passing faults are repeated, at most `ATTEMPTS` times in `WINDOW_S` seconds; `on_fault` hears of
     each that will be. Raises the last ProviderFault."""
+    try:
+        return await attempt()
+    except ProviderFault as fault:
+        if not fault.passing:
+            raise
+        first = fault
+    # Most calls succeed at once: they pay nothing for what a repetition needs.
+    return await _repeated(_after(first, attempt), sleep, on_fault)
+
+
+def _after(fault: ProviderFault, attempt: Callable[[], Awaitable[T]]) -> Callable[[], Awaitable[T]]:
+    """An attempt whose first outcome is known: this fault."""
+    known = [fault]
+
+    async def again() -> T:
+        if known:
+            raise known.pop()
+        return await attempt()
+
+    return again
+
+
+async def _repeated(attempt: Callable[[], Awaitable[T]], sleep: Sleep, on_fault: OnFault) -> T:
     from tenacity import AsyncRetrying, retry_if_exception
 
     async def told(state: "RetryCallState") -> None:

@@ -1,0 +1,132 @@
+"""HTTP to a model's provider: pooled connections of each event loop, and faults in this project's words.
+
+Nothing here imports a provider's package: `openai` alone costs 0.2 s of a cold start
+(docs/performance.md#openai-client)."""
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from layover.adapters.models.faults import ProviderFault, disconnected, from_status, unusable
+
+if TYPE_CHECKING:
+    import httpx2
+
+CONNECT_TIMEOUT_S = 5.0
+KEEP_ALIVE_S = 120.0
+"""Longer than the 5 s of the client's default: a tool may run between two model calls."""
+MAX_CONNECTIONS = 1000
+MAX_IDLE_CONNECTIONS = 100
+
+Headers = Mapping[str, str]
+Authorize = Callable[[str, bytes], Headers]
+"""The headers that let a request with this URL and this body in. Raises ProviderFault."""
+
+
+def bearer(key: str) -> Authorize:
+    """The same key for every request."""
+    given = {"Authorization": f"Bearer {key}"}
+    return lambda url, body: given
+
+
+class Endpoint:
+    """One provider's base URL. Nothing is imported or opened before the first request."""
+
+    def __init__(self, base_url: str, authorize: Authorize) -> None:
+        self.base_url = base_url
+        self._authorize = authorize
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx2.AsyncClient] = (
+            WeakKeyDictionary()
+        )
+
+    async def post(
+        self, path: str, body: bytes, headers: Headers, silence_s: float, *, stream: bool = False
+    ) -> "httpx2.Response":
+        """The answer to a JSON body: read, or open where `stream`. `silence_s`: the longest pause
+        between two of its bytes. Raises ProviderFault, for an answer with an error status, too."""
+        import httpx2
+
+        try:
+            url = _joined(httpx2.URL(self.base_url), path)
+            sent = {
+                "Accept": "application/json",
+                "Content-Type": "application/json",
+                **self._authorize(str(url), body),
+                **headers,
+            }
+            timeout = httpx2.Timeout(silence_s, connect=CONNECT_TIMEOUT_S)
+            client = self._client()
+            request = client.build_request("POST", url, content=body, headers=sent, timeout=timeout)
+            response = await client.send(request, stream=stream)
+        except httpx2.HTTPError as error:
+            raise broken(error) from error
+        except (httpx2.InvalidURL, UnicodeError, ExceptionGroup) as error:
+            raise unusable(error) from error
+        if response.is_success:
+            return response
+        try:
+            await read(response)
+            raise _refused(response)
+        finally:
+            await response.aclose()
+
+    async def aclose(self) -> None:
+        """Close this event loop's connections; the next request opens new ones."""
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.aclose()
+
+    def _client(self) -> "httpx2.AsyncClient":
+        loop = asyncio.get_running_loop()
+        client = self._clients.get(loop)
+        if client is None:
+            client = self._clients[loop] = _connections()
+        return client
+
+
+async def read(response: "httpx2.Response") -> None:
+    """Read an open answer to its end. Raises ProviderFault."""
+    import httpx2
+
+    try:
+        await response.aread()
+    except httpx2.HTTPError as error:
+        raise broken(error) from error
+
+
+def broken(error: "httpx2.HTTPError") -> ProviderFault:
+    """The connection was refused, or broke before the answer's end."""
+    import httpx2
+
+    return disconnected(error, timeout=isinstance(error, httpx2.TimeoutException))
+
+
+def json_or_text(text: str) -> object:
+    """The decoded JSON, or the text where it is none."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _connections() -> "httpx2.AsyncClient":
+    import httpx2
+
+    limits = httpx2.Limits(
+        max_connections=MAX_CONNECTIONS,
+        max_keepalive_connections=MAX_IDLE_CONNECTIONS,
+        keepalive_expiry=KEEP_ALIVE_S,
+    )
+    return httpx2.AsyncClient(limits=limits, follow_redirects=True)
+
+
+def _joined(base: "httpx2.URL", path: str) -> "httpx2.URL":
+    """The path behind the base URL's own; a query of the base stays (some gateways want a version)."""
+    own, mark, query = base.raw_path.partition(b"?")
+    return base.copy_with(raw_path=own.rstrip(b"/") + path.encode() + mark + query)
+
+
+def _refused(response: "httpx2.Response") -> ProviderFault:
+    return from_status(response.status_code, json_or_text(response.text), response.headers)
