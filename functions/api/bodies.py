@@ -20,8 +20,10 @@ from layover.declare.schemas.checks import NAME
 from layover.runs.accept import ABSENT, StartRun
 from layover.threads.threads import MAX_TITLE
 from layover.values.message import InputPart
+from layover.values.runs.model_settings import Reasoning, RunChoice
 from layover.values.runs.run import OnBusy
 
+MODEL_NAME = r"^[!-~]{1,200}$"
 AGENT_NAME = f"^{NAME.pattern}$"
 _SAYS_SOMETHING: dict[str, Any] = {
     "anyOf": [
@@ -50,6 +52,7 @@ Whole = BeforeValidator(_whole)
 # Texts may hold lone surrogates, which the services replace. A bound of pydantic's own would refuse
 # them: these stand in the schema alone, and are kept by what takes the text.
 AgentName = Annotated[str, Field(pattern=AGENT_NAME)]
+ModelName = Annotated[str, Field(pattern=MODEL_NAME)]
 Title = Annotated[str, Field(json_schema_extra={"maxLength": MAX_TITLE})]
 Reason = Annotated[
     str, Field(json_schema_extra={"maxLength": LONGEST_REASON}), AfterValidator(_short)
@@ -115,6 +118,14 @@ class NewRun(Body):
         description="What to do where the thread has an active run; reject if absent.",
     )
     max_iterations: Annotated[int, Strict(), Field(ge=1, le=10_000), Whole] | None = None
+    model: ModelName | None = Field(
+        None, description="Where the agent is `overridable`, as the next two; else 422."
+    )
+    reasoning: Reasoning | None = None
+    max_tokens: (
+        Annotated[int, Strict(), Field(ge=1, le=2**31 - 1, description="Of one reply."), Whole]
+        | None
+    ) = None
 
     def request(self) -> StartRun:
         """As the service takes it."""
@@ -124,6 +135,9 @@ class NewRun(Body):
             stream=self.stream,
             on_busy=self.on_busy,
             max_iterations=self.max_iterations,
+            choice=RunChoice(
+                model=self.model, reasoning=self.reasoning, max_tokens=self.max_tokens
+            ),
         )
 
 

@@ -404,7 +404,7 @@ class Ledger:
         return Bench(agent, ScriptedModel(script))
 
 
-async def suspended(bench: Bench) -> Run:
-    run = await bench.go()
+async def suspended(bench: Bench, **options: Any) -> Run:
+    run = await bench.go(**options)
     assert run.status is Status.SUSPENDED
     return run

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     )
     from layover.values.prompt import Embedded
     from layover.values.runs.event import Event
+    from layover.values.runs.model_settings import ModelSettings
     from layover.values.runs.run import ErrorInfo, FinishReason, Pending, Run, Status
     from layover.values.runs.usage import Usage
     from layover.values.thread import Thread
@@ -92,6 +93,7 @@ _HOME = {
         "ThreadBusy",
     ),
     "values.runs.event": ("Event",),
+    "values.runs.model_settings": ("ModelSettings",),
     "values.message": (
         "DataPart",
         "FilePart",
@@ -134,6 +136,7 @@ __all__ = [
     "Memory",
     "Message",
     "ModelError",
+    "ModelSettings",
     "NodeMemory",
     "NotAnApprover",
     "NotFound",

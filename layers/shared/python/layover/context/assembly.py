@@ -11,6 +11,7 @@ from layover.declare.agent import Agent
 from layover.values.deployment.settings import Settings
 from layover.values.message import FilePart, Message, Part, Role, TextPart
 from layover.values.prompt import Prompt, ToolSpec
+from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.run import RunMeta, StepRecord
 
 
@@ -49,7 +50,7 @@ def build_prompt(
     before = [files_first(m) for m in without_orphans(history)]
     messages = _led(fitted(before, given, without_orphans(own), room), shown.block)
     return Prompt(
-        model=agent.model or settings.model,
+        model=model_of(agent, settings, run),
         system=system or None,
         messages=tuple(messages),
         tools=tuple(tools),
@@ -57,8 +58,22 @@ def build_prompt(
         stream=run.stream,
         task="turn",
         run_id=run.id,
+        settings=_asked_how(agent, run, steps),
         cache_key=cache_key(run.thread_id),
     )
+
+
+def model_of(agent: Agent, settings: Settings, run: RunMeta) -> str:
+    """The model that answers a run: its own choice, else its agent's, else the deployment's."""
+    return run.choice.model or agent.model or settings.model
+
+
+def _asked_how(agent: Agent, run: RunMeta, steps: Sequence[StepRecord]) -> ModelSettings:
+    """Whatever forces a call does so once: a model that has to call at each step never answers."""
+    chosen = run.choice.applied(agent.model_settings)
+    if steps and chosen.tool_choice not in (None, "auto", "none"):
+        return chosen.model_copy(update={"tool_choice": "auto"})
+    return chosen
 
 
 def messages_room(

@@ -22,6 +22,7 @@ from layover.declare.schemas import json_schema as schema
 from layover.declare.tool import AnyTool, Tool
 from layover.errors import DefinitionError
 from layover.values.prompt import OutputSpec
+from layover.values.runs.model_settings import OVERRIDABLE, ModelSettings, Overridable
 from layover.values.runs.run import MAX_WINDOW
 
 if TYPE_CHECKING:
@@ -66,11 +67,12 @@ ALL = "*"
 class Agent:
     """What a run follows.
 
-    `model`: None is the deployment's (`LAYOVER_MODEL`). `output`: a pydantic model for structured
-    output. `tool_concurrency`: calls of a step that run together; `math.inf`, like anything above
-    40, means 40. `runtime`: the stores and the model that the in-process methods use from then on;
-    None: in memory, with the model of the environment. Another one may be set at any time: runs that
-    began before stay where they are, and this agent no longer knows of them.
+    `model`: None is the deployment's (`LAYOVER_MODEL`). `model_settings`: how it is asked.
+    `overridable`: what a run may choose instead (`POST /threads/{id}/runs`). `output`: a pydantic model
+    for structured output. `tool_concurrency`: calls of a step that run together; `math.inf`, like
+    anything above 40, means 40. `runtime`: the stores and the model that the in-process methods use from
+    then on; None: in memory, with the model of the environment. Another one may be set at any time: runs
+    that began before stay where they are, and this agent no longer knows of them.
 
     Raises DefinitionError where it could not work as declared."""
 
@@ -86,6 +88,8 @@ class Agent:
         max_iterations: int = 20,
         tool_concurrency: float = 1,
         limits: Limits | None = None,
+        model_settings: ModelSettings | None = None,
+        overridable: Sequence[Overridable] = (),
         runtime: Any = None,
     ) -> None:
         self.name = _name(name)
@@ -97,6 +101,8 @@ class Agent:
         self.max_iterations = max_iterations
         self.tool_concurrency = _concurrency(self._what, tool_concurrency)
         self.limits = limits
+        self.model_settings = ModelSettings() if model_settings is None else model_settings
+        self.overridable = _overridable(self._what, overridable)
         self.runtime = runtime
         self._replaced: list[Any] = []
         self._handlers: list[tuple[str, Callable[[Any], Any]]] = []
@@ -129,6 +135,10 @@ class Agent:
             raise checks.fail(f"{self._what}memory", "Memory(...)", self.memory)
         if self.limits is not None and not isinstance(self.limits, Limits):
             raise checks.fail(f"{self._what}limits", "Limits(...)", self.limits)
+        if not isinstance(self.model_settings, ModelSettings):
+            raise checks.fail(
+                f"{self._what}model_settings", "ModelSettings(...)", self.model_settings
+            )
         self._check_tools()
         if self.output is not None and not schema.is_object(self._output_schema):
             raise checks.fail(f"{self._what}output", "a type that is an object", self.output)
@@ -143,6 +153,9 @@ class Agent:
                 whose = "memory's own tool" if each.name in taken else "another tool"
                 raise DefinitionError(f"{self._what}{whose} is called {each.name!r}, too")
             names.add(each.name)
+        forced = self.model_settings.tool_choice
+        if forced is not None and forced not in names | {"auto", "none", "required"}:
+            raise DefinitionError(f"{self._what}tool_choice names no tool of it: {forced!r}")
 
     @property
     def built_in_tools(self) -> frozenset[str]:
@@ -365,6 +378,13 @@ def _tools(what: str, tools: Any) -> tuple[AnyTool, ...]:
     if not isinstance(tools, Sequence) or isinstance(tools, str):
         raise checks.fail(f"{what}tools", "a list of tools", tools)
     return tuple(tools)
+
+
+def _overridable(what: str, names: Any) -> frozenset[Overridable]:
+    given: set[Any] = {names} if isinstance(names, str) else set(names)
+    if unknown := sorted(given - set(OVERRIDABLE), key=str):
+        checks.one_of(f"{what}overridable", unknown[0], OVERRIDABLE)
+    return frozenset(given)
 
 
 def _concurrency(what: str, value: Any) -> int:

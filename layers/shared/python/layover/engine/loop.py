@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from pydantic import ValidationError
 
-from layover.context.assembly import RenderedMemory
+from layover.context.assembly import RenderedMemory, model_of
 from layover.declare.agent import Agent
 from layover.declare.schemas.render import LONGEST_PROBLEM, describe, jsonable
 from layover.declare.tool import AnyTool
@@ -73,6 +73,7 @@ class Loop:
             runtime.memory,
             belongings,
         )
+        model = model_of(agent, runtime.settings, self.state.meta)
         prompter = Prompter(
             agent,
             runtime.settings,
@@ -80,7 +81,7 @@ class Loop:
             given.shown,
             given.history,
             [t.spec for t in (*agent.tools, *given.memory_tools)],
-            runtime.window,
+            runtime.window(model) if runtime.window else None,
         )
         attachments = Attachments(belongings.files)
         self._compaction = (

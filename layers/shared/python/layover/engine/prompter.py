@@ -24,7 +24,7 @@ Ask = Callable[[Prompt], Awaitable[Reply]]
 
 
 class Prompter:
-    """Builds each step's prompt within the model's window."""
+    """Builds each step's prompt within the model's window (`window`: tokens, None where not known)."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Prompter:
         shown: RenderedMemory,
         history: Sequence[Message],
         tools: Sequence[ToolSpec],
-        window: Callable[[str], int | None] | None,
+        window: int | None,
     ) -> None:
         self._agent = agent
         self._settings = settings
@@ -42,7 +42,7 @@ class Prompter:
         self.shown = shown
         self.history = history
         self._tools = tools
-        self._budget = room(window(agent.model or settings.model) if window else None)
+        self._budget = room(window)
 
     def room(self, state: RunState) -> int:
         """Tokens that the next step's messages may have, as they are stored."""

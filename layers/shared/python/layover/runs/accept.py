@@ -4,7 +4,7 @@ import hashlib
 import logging
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import Enum
 from itertools import count
@@ -31,6 +31,7 @@ from layover.threads.messages import live_messages
 from layover.threads.threads import head_of
 from layover.values.base import compact_json
 from layover.values.message import MAX_URL, FilePart, InputPart, Message, Role, TextPart
+from layover.values.runs.model_settings import RunChoice
 from layover.values.runs.run import (
     INTERRUPTED_TOOLS_HAVE,
     OnBusy,
@@ -72,6 +73,7 @@ class StartRun:
     stream: bool = False
     on_busy: OnBusy = OnBusy.REJECT
     max_iterations: int | None = None
+    choice: RunChoice = field(default_factory=RunChoice)
     thread_given: bool = True
 
 
@@ -87,6 +89,8 @@ def keyed(key: str, thread_id: str, request: StartRun, now: datetime) -> Request
         request.on_busy.value,
         request.max_iterations,
     ]
+    if request.choice.names:  # without any, as releases before this one hashed it
+        facts.append(request.choice.model_dump(exclude_none=True))
     digest = hashlib.sha256(compact_json(facts).encode("utf-8", "surrogatepass")).hexdigest()
     return RequestKey(key, digest, now + KEY_LIFETIME)
 
@@ -101,9 +105,9 @@ async def start_run(
 ) -> Run:
     """Accept the run, once for each request key.
 
-    Raises InvalidRequest, TooLarge, NotFound (the thread), ThreadBusy, LimitReached (the queue is
-    full, or the user's day is used up), Conflict (the key came with another request),
-    StoppedByOperator."""
+    Raises InvalidRequest (also for a choice that the agent does not leave to its runs), TooLarge,
+    NotFound (the thread), ThreadBusy, LimitReached (the queue is full, or the user's day is used up),
+    Conflict (the key came with another request), StoppedByOperator."""
     content = _content(request.input)
     again = await _replay(runtime, owner, request_key)
     if again is not None:
@@ -138,6 +142,7 @@ async def _accept(
     for attempt in count():
         head = await head_of(runtime, owner, thread_id)
         if not known_parent:
+            _check_choice(runtime, head.agent, request.choice)
             request = await _with_parent(runtime, head, request)
             content = await taken(runtime, owner, thread_id, content)
             known_parent = True
@@ -172,6 +177,21 @@ async def _with_parent(runtime: Runtime, head: ThreadHead, request: StartRun) ->
     return replace(request, parent_id=parent)
 
 
+def _check_choice(runtime: Runtime, agent_name: str, choice: RunChoice) -> None:
+    """Raises InvalidRequest for what the agent does not let a run choose."""
+    if not choice.names:
+        return
+    agent = runtime.agents().get(agent_name)
+    allowed = agent.overridable if agent else frozenset()
+    refused = [name for name in choice.names if name not in allowed]
+    if refused:
+        why = "this agent does not let a run choose it"
+        raise InvalidRequest(
+            f"{', '.join(refused)}: {why}",
+            [{"loc": ["body", name], "msg": why, "type": "not_overridable"} for name in refused],
+        )
+
+
 def _meta(
     runtime: Runtime,
     head: ThreadHead,
@@ -203,6 +223,7 @@ def _meta(
         thread_given=request.thread_given,
         stream=request.stream,
         max_iterations=request.max_iterations,
+        choice=request.choice,
         created_at=now,
         updated_at=now,
     )

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from layover.values.base import Value
 from layover.values.message import Message
+from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.usage import Usage
 
 
@@ -38,6 +39,7 @@ class Prompt(Value):
     task: str = "turn"
     """Sent as `X-Layover-Task`."""
     run_id: str | None = None
+    settings: ModelSettings = ModelSettings()
     cache_key: str | None = None
     """`prompt_cache_key`, where the provider knows it."""
 

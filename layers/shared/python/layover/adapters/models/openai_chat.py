@@ -7,12 +7,19 @@ its parameter transforms 4 ms at 20 messages, and its stream objects throw the c
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from typing import TYPE_CHECKING
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
 
 from layover.adapters.models import wire
 from layover.adapters.models.endpoint import Endpoint, bearer, broken, json_or_text, read
-from layover.adapters.models.faults import ProviderFault, from_event, invalid, shown_url
+from layover.adapters.models.faults import (
+    ProviderFault,
+    disconnected,
+    from_event,
+    invalid,
+    shown_url,
+)
 from layover.adapters.models.replies import Assembly, decoded
 from layover.adapters.models.retrying import Sleep, retrying
 from layover.adapters.models.sse import EventParser, ServerEvent
@@ -55,20 +62,31 @@ class OpenAIChat(ChatModel):
         # Servers of one's own often want no key.
         self._endpoint = Endpoint(base_url or OPENAI_BASE_URL, bearer(api_key or "none"))
         self._left_out = frozenset() if prompt_cache_key else frozenset({"prompt_cache_key"})
+        self._refused: dict[str, frozenset[str]] = {}
+        """Settings that a model has refused, by model."""
         self._ids = ids or RandomIds()
         self._sleep = sleep
 
     async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
         """One reply; see the port. Deltas are told only where `prompt.stream` asks for a stream."""
         while True:
-            request = wire.body(prompt, self._left_out)
+            name = wire.model(prompt)
+            request = wire.body(prompt, self._left_out | self._refused.get(name, frozenset()))
             try:
                 return await self._complete(prompt, request, on_delta)
             except ModelError as error:
-                refused = _refused_fields(error, request)
-                if not refused:
+                unknown = _unknown_fields(error, request)
+                refused = _refused_settings(error, request, wire.removable(prompt))
+                if not unknown | refused:
                     raise
-                self._left_out |= refused
+                self._left_out |= unknown
+                self._refuse(name, refused)
+
+    def _refuse(self, model: str, settings: frozenset[str]) -> None:
+        if not settings:
+            return
+        logger.warning("%s takes no %s: not sent to it again", model, ", ".join(sorted(settings)))
+        self._refused[model] = self._refused.get(model, frozenset()) | settings
 
     async def _complete(
         self, prompt: Prompt, request: wire.Body, on_delta: OnDelta | None
@@ -77,8 +95,8 @@ class OpenAIChat(ChatModel):
 
         async def attempt() -> Reply:
             if prompt.stream:
-                return await self._stream(prompt, body, on_delta)
-            return await self._plain(prompt, body)
+                return await _within(prompt, self._stream(prompt, body, on_delta))
+            return await _within(prompt, self._plain(prompt, body))
 
         async def restart(fault: ProviderFault) -> None:
             what = fault.error.status or fault.error.type
@@ -159,7 +177,39 @@ class OpenAIChat(ChatModel):
         return await self._endpoint.post(PATH, body, headers, silence_s, stream=stream)
 
 
-def _refused_fields(error: ModelError, request: wire.Body) -> frozenset[str]:
+async def _within(prompt: Prompt, attempt: Coroutine[Any, Any, Reply]) -> Reply:
+    """The attempt's reply, in the time that the settings give it. Raises ProviderFault."""
+    limit = asyncio.timeout(prompt.settings.timeout)
+    try:
+        async with limit:
+            return await attempt
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        late = f"no whole reply within {prompt.settings.timeout:g} s"
+        raise disconnected(TimeoutError(late), timeout=True) from error
+
+
+_UNSUPPORTED = re.compile(
+    r"unsupported|(not|n't) (be )?(support|permit|allow|accept|recogni[sz]e|available)"
+    r"|unknown|unrecogni[sz]ed|unexpected|extra[ _](forbidden|fields|inputs)|no longer|deprecated"
+    r"|cannot find field",
+    re.I,
+)
+
+
+def _refused_settings(
+    error: ModelError, request: wire.Body, settings: frozenset[str]
+) -> frozenset[str]:
+    """Settings that the provider says it does not support. One that is only wrong (too large) is the
+    author's to mend: the error names it."""
+    if error.status not in (400, 422) or not _UNSUPPORTED.search(error.message):
+        return frozenset()
+    named = set(re.findall(r"\w+", error.message))
+    return frozenset(name for name in settings & request.keys() if name in named)
+
+
+def _unknown_fields(error: ModelError, request: wire.Body) -> frozenset[str]:
     """Some hosts (Mistral, Gemini) refuse fields that they do not know, and name them. A body that was
     sent without the field is refused for something else."""
     if error.status not in (400, 422):

@@ -23,10 +23,12 @@ _IMAGE_URL = re.compile(r"\.(png|jpe?g|gif|webp)([?#]|$)", re.I)
 
 OPTIONAL = frozenset({"prompt_cache_key", "stream_options"})
 """Fields that not every provider takes, and that a run does without."""
+MAX_TOKENS = ("max_completion_tokens", "max_tokens")
+"""OpenAI's newer models refuse the old name, some servers know no other one."""
 
 
 def body(prompt: Prompt, left_out: frozenset[str] = frozenset()) -> Body:
-    """The request, without those of the `OPTIONAL` fields that the provider does not take."""
+    """The request, without those of the `OPTIONAL` fields and of the settings that are not taken."""
     request: Body = {
         "model": model(prompt),
         "messages": [*_system(prompt.system), *messages(prompt.messages)],
@@ -38,9 +40,39 @@ def body(prompt: Prompt, left_out: frozenset[str] = frozenset()) -> Body:
     if prompt.stream:
         request["stream"] = True
         request["stream_options"] = {"include_usage": True}
-    if prompt.cache_key is not None:
+    if prompt.cache_key is not None and prompt.settings.cache == "auto":
         request["prompt_cache_key"] = prompt.cache_key
+    request |= _settings(prompt, left_out)
     return {name: value for name, value in request.items() if name not in left_out}
+
+
+def removable(prompt: Prompt) -> frozenset[str]:
+    """The settings of a request, by the names that they have there: what a model may refuse."""
+    return frozenset(_settings(prompt, frozenset())) | frozenset(MAX_TOKENS)
+
+
+def _settings(prompt: Prompt, left_out: frozenset[str]) -> Body:
+    given = prompt.settings
+    limit = next((name for name in MAX_TOKENS if name not in left_out), MAX_TOKENS[0])
+    fields: Body = {
+        limit: given.max_tokens,
+        "temperature": given.temperature,
+        "top_p": given.top_p,
+        "reasoning_effort": given.reasoning,
+        "verbosity": given.verbosity,
+        "seed": given.seed,
+        "stop": list(given.stop) if isinstance(given.stop, tuple) else given.stop,
+    }
+    if prompt.tools:
+        fields["tool_choice"] = _tool_choice(given.tool_choice)
+        fields["parallel_tool_calls"] = given.parallel_tool_calls
+    return {name: value for name, value in fields.items() if value is not None} | given.extra
+
+
+def _tool_choice(choice: str | None) -> str | Body | None:
+    if choice is None or choice in ("auto", "none", "required"):
+        return choice
+    return {"type": "function", "function": {"name": safe_name(choice)}}
 
 
 def model(prompt: Prompt) -> str:

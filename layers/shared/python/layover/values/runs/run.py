@@ -13,6 +13,7 @@ from layover.values.runs.decision import ApprovalRule, PendingApproval, Vote
 from layover.values.runs.decision import Decision as Decision
 from layover.values.runs.decision import DecisionKind as DecisionKind
 from layover.values.runs.decision import Via as Via
+from layover.values.runs.model_settings import RunChoice
 from layover.values.runs.usage import Usage
 
 MAX_ATTEMPTS = 5
@@ -226,6 +227,8 @@ class RunMeta(Value):
     """The caller named the thread; otherwise it was made for this run: its tools are in none."""
     stream: bool = False
     max_iterations: int | None = None
+    choice: RunChoice = RunChoice()
+    """The model and the settings that this run chose for itself."""
     created_at: Time
     updated_at: Time
     epoch: int = 0

@@ -9,6 +9,7 @@ from layover.clock import from_rfc3339, rfc3339
 from layover.keys import Keys
 from layover.values.message import Message
 from layover.values.runs.decision import Vote
+from layover.values.runs.model_settings import RunChoice
 from layover.values.runs.run import (
     CallRecord,
     Decision,
@@ -105,6 +106,7 @@ def run_item(keys: Keys, run: RunMeta) -> dict[str, Any]:
         "thread_given": run.thread_given,
         "stream": run.stream,
         "max_iterations": run.max_iterations,
+        "choice": run.choice.model_dump_json(exclude_none=True) if run.choice.names else None,
         "created_at": rfc3339(run.created_at),
         "updated_at": rfc3339(run.updated_at),
         "epoch": run.epoch,
@@ -131,6 +133,7 @@ def run_from(owner: str, item: Item, body: str, outcome_text: str | None) -> Run
         thread_given=item.get("thread_given", True),
         stream=item["stream"],
         max_iterations=item.get("max_iterations"),
+        choice=RunChoice.model_validate_json(item.get("choice", "{}")),
         created_at=from_rfc3339(item["created_at"]),
         updated_at=from_rfc3339(item["updated_at"]),
         epoch=item["epoch"],

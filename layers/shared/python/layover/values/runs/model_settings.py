@@ -1,0 +1,100 @@
+"""How a model is asked: an agent's settings, and what one run chooses for itself."""
+
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import (
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    Strict,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from layover.errors import DefinitionError
+from layover.values.base import Value, all_finite
+
+Reasoning = Literal["none", "low", "medium", "high"]
+Verbosity = Literal["low", "medium", "high"]
+Overridable = Literal["model", "reasoning", "max_tokens"]
+OVERRIDABLE: tuple[Overridable, ...] = get_args(Overridable)
+"""What a run may choose, where its agent allows it."""
+Whole = Annotated[int, Strict(), Field(ge=1)]
+
+NOT_EXTRA = frozenset({"model", "messages", "tools", "response_format", "stream", "stream_options"})
+"""Fields of a request that are made of the run itself."""
+
+
+class ModelSettings(Value):
+    """How an agent's model is asked. What is not set is not sent, so the provider's default holds.
+
+    `max_tokens`: of one reply, thoughts included. `tool_choice`: `auto`, `none`, `required` or a tool's
+    name; after the first call of a run, whatever forces a call becomes `auto`. `timeout`: seconds of one
+    attempt of one call. `cache="off"` sends no cache key. `extra`: further fields of the request, as the
+    provider calls them; they win over the others.
+
+    A field that the provider refuses by name is left out from then on, for that model.
+
+    Raises DefinitionError."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    max_tokens: Whole | None = None
+    temperature: Annotated[float, Field(ge=0)] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    reasoning: Reasoning | None = None
+    verbosity: Verbosity | None = None
+    tool_choice: Annotated[str, Field(min_length=1)] | None = None
+    parallel_tool_calls: bool | None = None
+    seed: Annotated[int, Strict()] | None = None
+    stop: str | tuple[str, ...] | None = None
+    timeout: Annotated[float, Field(gt=0)] | None = None
+    cache: Literal["auto", "off"] = "auto"
+    extra: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _checked(
+        cls, value: Any, handler: ModelWrapValidatorHandler["ModelSettings"]
+    ) -> "ModelSettings":
+        try:
+            return handler(value)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"][:1])) or "ModelSettings"
+            raise DefinitionError(f"ModelSettings: {where}: {first['msg']}") from None
+
+    @field_validator("extra")
+    @classmethod
+    def _extra_is_sendable(cls, extra: dict[str, Any]) -> dict[str, Any]:
+        if taken := sorted(extra.keys() & NOT_EXTRA):
+            raise ValueError(f"{', '.join(taken)} cannot be set here")
+        if not all_finite(extra):
+            raise ValueError("it has a number that JSON does not have")
+        return extra
+
+    def over(self, base: "ModelSettings | None") -> "ModelSettings":
+        """These settings, and the base's where these say nothing."""
+        if base is None:
+            return self
+        said = {name: getattr(self, name) for name in self.model_fields_set}
+        return base.model_copy(update=said)
+
+
+class RunChoice(Value):
+    """What one run chooses instead of its agent's settings; None: nothing."""
+
+    model: str | None = None
+    reasoning: Reasoning | None = None
+    max_tokens: int | None = None
+
+    @property
+    def names(self) -> tuple[Overridable, ...]:
+        """What is chosen."""
+        return tuple(name for name in OVERRIDABLE if getattr(self, name) is not None)
+
+    def applied(self, settings: ModelSettings) -> ModelSettings:
+        """The agent's settings with what the run chose."""
+        chosen = self.model_dump(include={"reasoning", "max_tokens"}, exclude_none=True)
+        return settings.model_copy(update=chosen) if chosen else settings

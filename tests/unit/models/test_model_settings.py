@@ -1,0 +1,177 @@
+"""Model settings on the wire: as the provider calls them, without what a model refuses."""
+
+import logging
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from layover import ModelSettings
+from layover.adapters.models import wire
+from layover.adapters.models.openai_chat import OpenAIChat
+from layover.errors import DefinitionError, ModelError
+from layover.values.prompt import Prompt, ToolSpec
+from support.providers.openai import FakeOpenAI, document, fail, say
+
+TOOL = ToolSpec(name="look", description="Look.", parameters={"type": "object"})
+PLAIN = Prompt(model="openai/m", tools=(TOOL,), cache_key="k")
+ALL = ModelSettings(
+    max_tokens=50,
+    temperature=0.2,
+    top_p=0.9,
+    reasoning="low",
+    verbosity="high",
+    tool_choice="look",
+    parallel_tool_calls=False,
+    seed=7,
+    stop=("END", "STOP"),
+    cache="off",
+    extra={"service_tier": "flex"},
+)
+
+
+def asked(settings: ModelSettings, **more: Any) -> Prompt:
+    return PLAIN.model_copy(update={"settings": settings, **more})
+
+
+def refusal(name: str, status: int = 400, text: str = "Unsupported parameter") -> Any:
+    error = {"message": f"{text}: '{name}' is not supported with this model.", "param": name}
+    return document({"error": error}, status=status)
+
+
+@pytest.fixture
+def server() -> Iterator[FakeOpenAI]:
+    with FakeOpenAI() as fake:
+        yield fake
+
+
+@pytest.fixture
+async def chat(server: FakeOpenAI) -> AsyncIterator[OpenAIChat]:
+    async def at_once(_: float) -> None:
+        return
+
+    made = OpenAIChat("key", server.base_url, sleep=at_once)
+    yield made
+    await made.aclose()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"max_tokens": 0},
+        {"max_tokens": 1.5},
+        {"temperature": -1},
+        {"top_p": 0},
+        {"reasoning": "huge"},
+        {"timeout": 0},
+        {"extra": {"messages": []}},
+        {"extra": {"n": float("nan")}},
+        {"temprature": 1},
+    ],
+)
+def test_setting_that_cannot_be_is_a_definition_error(wrong: dict[str, Any]) -> None:
+    with pytest.raises(DefinitionError, match=f"ModelSettings: {next(iter(wrong))}"):
+        ModelSettings(**wrong)
+
+
+def test_what_is_not_set_is_not_sent() -> None:
+    assert wire.body(PLAIN).keys() == {"model", "messages", "tools", "prompt_cache_key"}
+
+
+def test_settings_have_the_providers_names() -> None:
+    sent = wire.body(asked(ALL))
+    for known in ("model", "messages", "tools"):
+        del sent[known]
+    assert sent == {
+        "max_completion_tokens": 50,
+        "temperature": 0.2,
+        "top_p": 0.9,
+        "reasoning_effort": "low",
+        "verbosity": "high",
+        "tool_choice": {"type": "function", "function": {"name": "look"}},
+        "parallel_tool_calls": False,
+        "seed": 7,
+        "stop": ["END", "STOP"],
+        "service_tier": "flex",
+    }
+
+
+def test_choice_of_tools_is_not_sent_where_there_are_none() -> None:
+    sent = wire.body(asked(ALL, tools=()))
+    assert sent.keys() & {"tool_choice", "parallel_tool_calls"} == set()
+
+
+def test_settings_say_what_they_say_over_others() -> None:
+    base = ModelSettings(max_tokens=5, seed=1, cache="off")
+    assert ModelSettings(max_tokens=9).over(base) == ModelSettings(
+        max_tokens=9, seed=1, cache="off"
+    )
+
+
+@pytest.mark.parametrize("status", [400, 422])
+async def test_refused_setting_is_dropped_once_and_remembered_for_that_model(
+    server: FakeOpenAI, chat: OpenAIChat, caplog: pytest.LogCaptureFixture, status: int
+) -> None:
+    def answer(body: Any) -> Any:
+        is_refused = body["model"] == "m" and "temperature" in body
+        return refusal("temperature", status) if is_refused else say("x")
+
+    server.respond_with(answer)
+    with caplog.at_level(logging.WARNING, "layover"):
+        for _ in range(2):
+            assert (await chat.complete(asked(ALL))).text == "x"
+    assert (await chat.complete(asked(ALL, model="openai/other"))).text == "x"
+    assert ["temperature" in r.body for r in server.requests] == [True, False, False, True]
+    assert all(r.body["seed"] == 7 for r in server.requests)
+    (said,) = (r.getMessage() for r in caplog.records)
+    assert "temperature" in said
+
+
+async def test_older_name_of_max_tokens_is_sent_where_the_newer_is_refused(
+    server: FakeOpenAI, chat: OpenAIChat
+) -> None:
+    server.script([refusal("max_completion_tokens"), say("x"), say("y")])
+    for _ in range(2):
+        await chat.complete(asked(ModelSettings(max_tokens=5)))
+    sent = [{k: v for k, v in r.body.items() if "tokens" in k} for r in server.requests]
+    assert sent == [{"max_completion_tokens": 5}, {"max_tokens": 5}, {"max_tokens": 5}]
+
+
+async def test_model_that_refuses_one_setting_after_the_other_is_sent_neither(
+    server: FakeOpenAI, chat: OpenAIChat
+) -> None:
+    refused = ["temperature", "top_p", "service_tier"]
+
+    def answer(body: Any) -> Any:
+        wrong = next((name for name in refused if name in body), None)
+        return refusal(wrong, text="Unknown parameter") if wrong else say("x")
+
+    server.respond_with(answer)
+    assert (await chat.complete(asked(ALL))).text == "x"
+    assert len(server.requests) == 4
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "max_completion_tokens is too large: 50",
+        "Invalid value for 'tool_choice': no such tool",
+        "messages: unexpected role",
+    ],
+)
+async def test_setting_that_is_only_wrong_is_an_error_that_names_it(
+    server: FakeOpenAI, chat: OpenAIChat, message: str
+) -> None:
+    server.script([fail(400, message)])
+    with pytest.raises(ModelError, match=message.split(":")[0]):
+        await chat.complete(asked(ALL))
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+async def test_reply_that_takes_longer_than_the_timeout_is_asked_for_again(
+    server: FakeOpenAI, chat: OpenAIChat, stream: bool
+) -> None:
+    server.script([say("late", delay_s=20), say("in time")])
+    quick = asked(ModelSettings(timeout=1.5), stream=stream)
+    assert (await chat.complete(quick)).text == "in time"
