@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from layover.local.http.doors import LOOPBACK
+from layover.local.http.doors import LOCAL_HEADER, LOOPBACK
 from layover.values.deployment.access import RESOURCE_HEADER
 
 TIMEOUT_S = 40.0
@@ -61,8 +61,25 @@ class Api:
         """A DELETE; what it answers says nothing."""
         self._send("DELETE", path, None)
 
+    def upload(self, url: str, data: bytes, mime_type: str) -> None:
+        """Put bytes where a file's `upload_url` leads; the token stays here."""
+        headers = {"Content-Type": mime_type}
+        request = urllib.request.Request(url, data, headers, method="PUT")
+        try:
+            with self._open(request, timeout=self._timeout_s) as answer:
+                answer.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                problem = f"the file was refused ({error.code})"
+                raise ApiError(problem, _exit_code(error.code), error.code) from error
+        except OSError as error:
+            raise ApiError("the file could not be sent", NO_ANSWER) from error
+
     def _send(self, method: str, path: str, body: bytes | None) -> Any:
-        request = urllib.request.Request(self._url + path, body, self._headers, method=method)
+        headers = dict(self._headers)
+        if path.startswith("/_local/"):
+            headers[LOCAL_HEADER] = "1"
+        request = urllib.request.Request(self._url + path, body, headers, method=method)
         try:
             with self._open(request, timeout=self._timeout_s) as answer:
                 return None if answer.status == HTTPStatus.NO_CONTENT else json.load(answer)
@@ -82,13 +99,18 @@ def _exit_code(status: int) -> int:
 
 
 def _said(error: urllib.error.HTTPError) -> str:
-    """The problem's detail (RFC 9457), or at least the status."""
+    """The problem's detail (RFC 9457) with the fields that are wrong, or at least the status."""
     try:
         problem = json.load(error)
         said = str(problem.get("detail") or problem["title"])
-    except (ValueError, KeyError, AttributeError, OSError):
+        said = "; ".join([said, *map(_wrong_field, problem.get("errors", ()))])
+    except (ValueError, KeyError, TypeError, AttributeError, OSError):
         said = str(error.reason)
     return f"{' '.join(said.split())} ({error.code})"
+
+
+def _wrong_field(error: dict[str, Any]) -> str:
+    return f"{'.'.join(map(str, error['loc'][1:]))}: {error['msg']}"
 
 
 def redrive(who: Callable[[], tuple[str, str]], run_id: str, owner: str = "") -> int:

@@ -10,19 +10,17 @@ import signal
 import tempfile
 import threading
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from rich.console import Console
 from rich.text import Text
 
+from layover.cli.client import Api, ApiError
 from layover.local.aws.interpreter import make_client
-from layover.local.http.doors import LOCAL_HEADER
 from layover.local.http.server import PortInUse
 from layover.local.postgres_data import PostgresFailed
 from layover.local.runner import Runner, RunnerFailed
@@ -98,50 +96,18 @@ def _talk(url: str, console: Console, left: threading.Event) -> str:
     """What did not hold, if anything: said, not raised, because after an interrupt nobody listens."""
     try:
         Conversation(url, console, left).hold()
-    except StepFailed as error:
+    except (StepFailed, ApiError) as error:
         return str(error)
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return ""
 
 
-class Api:
-    """The HTTP API as the user `ada`, without proxies: it is on this machine."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
-
-    def get(self, path: str, **query: object) -> Any:
-        """The JSON that a GET answers. Raises StepFailed."""
-        asked = f"?{urllib.parse.urlencode(query)}" if query else ""
-        return self._send("GET", path + asked, None)
-
-    def post(self, path: str, **body: object) -> Any:
-        """The JSON that a POST answers. Raises StepFailed."""
-        return self._send("POST", path, json.dumps(body).encode())
-
-    def _send(self, method: str, path: str, body: bytes | None) -> Any:
-        headers = {"Authorization": "Bearer dev:ada", "Content-Type": "application/json"}
-        if "/_local/" in path:  # also where a service is named by its whole URL
-            headers[LOCAL_HEADER] = "1"
-        url = urllib.parse.urljoin(self._url, path)
-        request = urllib.request.Request(url, body, headers, method=method)
-        try:
-            with self._open(request, timeout=_PATIENCE_S) as answer:
-                return json.load(answer)
-        except urllib.error.HTTPError as error:
-            detail = error.read().decode(errors="replace")
-            raise StepFailed(f"{method} {path} answered {error.code}: {detail}") from error
-        except OSError as error:
-            raise StepFailed(f"{method} {path} got no answer: {error}") from error
-
-
 class Conversation:
     """The steps of the demo, in order. `left` is set when nobody waits for them any more."""
 
     def __init__(self, url: str, console: Console, left: threading.Event) -> None:
-        self._api = Api(url)
+        self._api = Api(url, "dev:ada", _PATIENCE_S)
         self._console = console
         self._left = left
         self._services: Json = self._api.get("/_local/services")
@@ -271,7 +237,7 @@ class Conversation:
     def _published_token(self, run: str) -> str:
         events = [
             event["detail"]
-            for event in self._api.get(self._services["events"])
+            for event in self._api.get(urlsplit(self._services["events"]).path)
             if event["source"] == "layover" and event["detail_type"] == "ApprovalRequested"
         ]
         return next((str(e["task_token"]) for e in events if e["run_id"] == run), "")

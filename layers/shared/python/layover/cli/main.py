@@ -78,6 +78,31 @@ def demo() -> None:
 
 
 @app.command()
+def chat(
+    name: Annotated[str | None, typer.Argument(help="As --agent.")] = None,
+    url: Annotated[
+        str, typer.Option(help="The HTTP API; else the newest sign-in's, or this machine's.")
+    ] = "",
+    agent: Annotated[str | None, typer.Option(help="Whom to talk to; else the first one.")] = None,
+    thread: Annotated[str | None, typer.Option(help="A thread to go on with.")] = None,
+    user: Annotated[str, typer.Option(help="A name, for a system on this machine: cli.")] = "",
+) -> None:
+    """Talk to an agent: answers as they come, approvals, forms, tokens and cost. `/help` lists commands.
+
+    Every line of a pipe is a message. The end of input ends it. Ctrl-C cancels an answer. Exits with 1
+    where the last answer failed."""
+    loop = _load("cli.chat.loop")
+    try:
+        api = loop.connect(url, user, _tokens())
+    except _load("cli.client").ApiError as error:
+        print(f"layover: {error}", file=sys.stderr)
+        raise typer.Exit(error.exit_code) from error
+    history = Path(typer.get_app_dir("layover")) / "chat_history"
+    terminal = _load("cli.chat.terminal").screen(history)
+    raise typer.Exit(loop.main(api, terminal, agent or name, thread))
+
+
+@app.command()
 def redrive(
     run_id: Annotated[str, typer.Argument(help="The run, as the API names it.")],
     url: Annotated[str, typer.Option(help="The HTTP API; the newest sign-in's if not given.")] = "",

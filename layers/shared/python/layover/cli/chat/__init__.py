@@ -1,0 +1,1 @@
+"""`layover chat`: an agent in a terminal, over the HTTP API alone."""

@@ -1,0 +1,178 @@
+"""Commands of a conversation: `/thread`, `/agent`, `/memory`, `/files`, `/usage`."""
+
+import mimetypes
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import quote
+
+from layover.cli.chat.answer import spent
+from layover.cli.chat.terminal import Terminal
+
+Json = dict[str, Any]
+HELP = """\
+/thread              this thread; `/thread new` begins another, `/thread ID` goes to one
+/threads             the newest threads
+/agent NAME          begins a thread with another agent
+/memory              what this thread, and the agent of you, remember
+/files               files of this thread; `/files PATH` sends one with the next message
+/usage               tokens and cost since the start
+/exit                ends, as does the end of input; Ctrl-C cancels an answer"""
+_SHOWN = 10
+
+
+class Client(Protocol):
+    """`layover.cli.client.Api`, as far as a conversation needs it."""
+
+    def get(self, path: str, **query: object) -> Any:
+        """The JSON that a GET answers. Raises ApiError."""
+        ...
+
+    def post(self, path: str, **body: object) -> Any:
+        """The JSON that a POST answers. Raises ApiError."""
+        ...
+
+    def upload(self, url: str, data: bytes, mime_type: str) -> None:
+        """Put bytes where a file's `upload_url` leads. Raises ApiError."""
+        ...
+
+
+class Talk:
+    """What a conversation is about: agent, thread (made with the first message), files to send, usage."""
+
+    def __init__(self, agent: str, thread_id: str | None = None) -> None:
+        self.agent = agent
+        self.thread_id = thread_id
+        self.files: list[Json] = []
+        self.runs = 0
+        self.usage: Json = {"total_tokens": 0, "cost_usd": 0.0}
+
+    def thread(self, api: Client) -> str:
+        """The thread's id. Raises ApiError."""
+        if self.thread_id is None:
+            self.thread_id = str(api.post("/threads", agent=self.agent)["id"])
+        return self.thread_id
+
+    def input(self, text: str) -> str | list[Json]:
+        """A run's input: the text with the files that were named since the last one."""
+        if not self.files:
+            return text
+        parts, self.files = [*self.files, {"type": "text", "text": text}], []
+        return parts
+
+    def count(self, usage: Json) -> None:
+        """A run that is over. A price that is unknown makes the sum's unknown."""
+        cost, known = usage.get("cost_usd"), self.usage["cost_usd"]
+        self.runs += 1
+        self.usage = {
+            "total_tokens": self.usage["total_tokens"] + usage["total_tokens"],
+            "cost_usd": None if cost is None or known is None else known + float(cost),
+        }
+
+
+class Commands:
+    """Does what a line that begins with a slash says. Every command raises ApiError."""
+
+    def __init__(self, api: Client, terminal: Terminal, talk: Talk) -> None:
+        self._api = api
+        self._terminal = terminal
+        self._talk = talk
+
+    def do(self, line: str) -> None:
+        """One command; an unknown one lists them."""
+        name, _, rest = line.removeprefix("/").partition(" ")
+        known = {
+            "thread": self._thread,
+            "threads": self._threads,
+            "agent": self._agent,
+            "memory": self._memory,
+            "files": self._files,
+            "usage": self._usage,
+        }
+        known.get(name, self._help)(rest.strip())
+
+    def _help(self, _: str) -> None:
+        self._terminal.note(HELP)
+
+    def _thread(self, rest: str) -> None:
+        if rest == "new":
+            self._talk.thread_id = None
+        elif rest:
+            thread = self._api.get(f"/threads/{quote(rest, safe='')}")
+            self._talk.thread_id, self._talk.agent = thread["id"], thread["agent"]
+        if self._talk.thread_id is None:
+            self._terminal.note(f"a new thread with {self._talk.agent} begins with your message")
+        else:
+            self._terminal.note(_line(self._api.get(self._path())))
+
+    def _threads(self, _: str) -> None:
+        for thread in self._api.get("/threads", limit=_SHOWN)["items"]:
+            self._terminal.note(_line(thread))
+
+    def _agent(self, rest: str) -> None:
+        agents = self._api.get("/agents", limit=100)["items"]
+        names = [agent["name"] for agent in agents]
+        if rest in names:
+            self._talk.agent, self._talk.thread_id = rest, None
+            self._terminal.note(f"a new thread with {rest} begins with your message")
+        else:
+            self._terminal.note(f"agents: {', '.join(names)}")
+
+    def _memory(self, _: str) -> None:
+        if self._talk.thread_id is not None:
+            self._terminal.note("this thread:", "bold")
+            self._say_all(_notes(self._api.get(f"{self._path()}/memory")))
+        self._terminal.note(f"{self._talk.agent} of you:", "bold")
+        entries = self._api.get("/memory/entries", agent=self._talk.agent)["items"]
+        self._say_all([f"{entry['content']} ({entry['source']})" for entry in entries])
+
+    def _files(self, rest: str) -> None:
+        if rest:
+            self._attach(Path(rest).expanduser())
+            return
+        named = [f"{part['name']} (with your next message)" for part in self._talk.files]
+        if self._talk.thread_id is not None:
+            for message in self._api.get(f"{self._path()}/messages", limit=100)["items"]:
+                named += [
+                    f"{part.get('name')}, {part.get('mime_type')} ({part.get('file_id', 'a link')})"
+                    for part in message["content"]
+                    if part["type"] == "file"
+                ]
+        self._say_all(named)
+
+    def _attach(self, path: Path) -> None:
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            self._terminal.note(f"{path}: {error.strerror}", "yellow")
+            return
+        kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+        file = self._api.post("/files", name=path.name, mime_type=kind, size=len(data))
+        self._api.upload(file["upload_url"], data, kind)
+        part = {"type": "file", "file_id": file["id"], "name": path.name, "mime_type": kind}
+        self._talk.files.append(part)
+        self._terminal.note(f"{path.name} goes with your next message")
+
+    def _usage(self, _: str) -> None:
+        self._terminal.note(f"{self._talk.runs} answers, {spent(self._talk.usage)}")
+
+    def _say_all(self, lines: list[str]) -> None:
+        for line in lines or ["nothing yet"]:
+            self._terminal.note(f"  {line}", "")
+
+    def _path(self) -> str:
+        return f"/threads/{quote(str(self._talk.thread_id), safe='')}"
+
+
+def _line(thread: Json) -> str:
+    active = thread.get("active_run")
+    state = f", {active['status']}" if active else ""
+    return f"{thread['id']}  {thread['agent']}  {thread.get('title') or 'untitled'}{state}"
+
+
+def _notes(memory: Json) -> list[str]:
+    """What a thread's memory holds, a line for each thing."""
+    lines = [note["text"] for note in memory.get("observations", ()) if note.get("active", True)]
+    for name in ("summary", "working_memory", "session", "plan"):
+        if memory.get(name):
+            lines.append(f"{name.replace('_', ' ')}: {memory[name]}")
+    return lines

@@ -1,0 +1,176 @@
+"""Questions about calls that wait: approve, deny, change the arguments, or fill in a form."""
+
+import json
+from typing import Any, Protocol
+from urllib.parse import quote
+
+from layover.cli.chat.answer import signature
+from layover.cli.chat.terminal import Terminal
+from layover.cli.client import ApiError
+
+Json = dict[str, Any]
+_YES = ("y", "yes")
+_NO = ("", "n", "no")
+
+
+class Poster(Protocol):
+    """The part of `layover.cli.client.Api` that decides."""
+
+    def post(self, path: str, **body: object) -> Any:
+        """The JSON that a POST answers. Raises ApiError."""
+        ...
+
+
+def decide(api: Poster, terminal: Terminal, pending: Json) -> bool:
+    """Ask about one call until an answer counts. False: the call goes on waiting, because the input ended
+    or others decide. Raises ApiError and KeyboardInterrupt."""
+    ask = _ask_form if pending["kind"] == "input" else _ask_approval
+    while True:
+        decision = ask(terminal, pending)
+        if decision is None:
+            return False
+        verdict, body = decision
+        try:
+            api.post(f"{_call_path(pending)}/{verdict}", **body, attempt=pending["attempt"])
+        except ApiError as error:
+            if error.status == 422:
+                terminal.note(str(error), "yellow")
+                continue
+            if error.status not in (403, 404, 409):
+                raise
+            terminal.note(str(error), "yellow")
+            return error.status != 403
+        return True
+
+
+def _call_path(pending: Json) -> str:
+    run, call = quote(pending["run_id"], safe=""), quote(pending["tool_call_id"], safe="")
+    return f"/runs/{run}/tool-calls/{call}"
+
+
+def _ask_approval(terminal: Terminal, pending: Json) -> tuple[str, Json] | None:
+    rule = pending.get("approval") or {}
+    if rule:
+        terminal.note(f"decided by: {', '.join(rule['by'])}; {rule['quorum']} of them")
+    needs_reason = bool(rule.get("reason_required"))
+    while True:
+        typed = terminal.read(f"approve {signature(pending)}? [y/N/edit] ")
+        if typed is None:
+            return None
+        word, _, reason = typed.strip().partition(" ")
+        if word.lower() == "edit":
+            args = _ask_args(terminal, pending)
+            if args is None:
+                return None
+            return "approve", {"args": args, **_reason(terminal, "", needs_reason)}
+        if word.lower() in _YES:
+            return "approve", _reason(terminal, reason, needs_reason)
+        if word.lower() in _NO:
+            return "deny", _reason(terminal, reason, needs_reason)
+        terminal.note("y approves, n denies (a reason may follow), edit changes the arguments")
+
+
+def _ask_args(terminal: Terminal, pending: Json) -> Json | None:
+    """The arguments as a person wants them; an empty line leaves them as they are."""
+    while True:
+        typed = terminal.read("args> ", json.dumps(pending["args"], ensure_ascii=False))
+        if typed is None:
+            return None
+        if not typed.strip():
+            return dict(pending["args"])
+        try:
+            args = json.loads(typed)
+        except ValueError as error:
+            terminal.note(f"no JSON: {error}", "yellow")
+            continue
+        if isinstance(args, dict):
+            return args
+        terminal.note("write a JSON object", "yellow")
+
+
+def _reason(terminal: Terminal, reason: str, needed: bool) -> Json:
+    if needed and not reason.strip():
+        reason = terminal.read("reason> ") or ""
+    return {"reason": reason.strip()} if reason.strip() else {}
+
+
+def _ask_form(terminal: Terminal, pending: Json) -> tuple[str, Json] | None:
+    terminal.note(f"{signature(pending)} asks:", "bold")
+    payload = pending.get("payload")
+    for line in _lines(payload):
+        terminal.note(f"  {line}", "")
+    schema = pending.get("resume_schema") or {}
+    data: Any
+    if schema.get("type") == "object" and schema.get("properties"):
+        data = _ask_fields(terminal, schema)
+    else:
+        data = _ask_value(terminal, "answer", schema, needed=True)
+    return None if data is _ENDED else ("resume", {"data": data})
+
+
+_ENDED = object()
+"""The input is over."""
+_LEFT_OUT = object()
+"""A field that has a default."""
+
+
+def _ask_fields(terminal: Terminal, schema: Json) -> Any:
+    data: Json = {}
+    for name, field in schema["properties"].items():
+        resolved = _resolve(field, schema)
+        value = _ask_value(terminal, name, resolved, needed=name in schema.get("required", ()))
+        if value is _ENDED:
+            return _ENDED
+        if value is not _LEFT_OUT:
+            data[name] = value
+    return data
+
+
+def _ask_value(terminal: Terminal, name: str, schema: Json, *, needed: bool) -> Any:
+    about = " | ".join(map(str, schema["enum"])) if "enum" in schema else schema.get("type", "JSON")
+    hint = f" ({about}{'' if needed else ', optional'})"
+    if schema.get("description"):
+        terminal.note(f"  {name}: {schema['description']}")
+    while True:
+        typed = terminal.read(f"{name}{hint}: ")
+        if typed is None:
+            return _ENDED
+        if not typed.strip() and not needed:
+            return _LEFT_OUT
+        try:
+            return _parse(typed.strip(), schema)
+        except ValueError:
+            terminal.note(f"write {about}", "yellow")
+
+
+def _parse(text: str, schema: Json) -> Any:
+    """A field's value: text as it is, anything else as JSON. Raises ValueError."""
+    kind = schema.get("type")
+    if kind == "string":
+        return text
+    if kind == "boolean" and text.lower() in ("y", "yes", "n", "no"):
+        return text.lower().startswith("y")
+    if kind is None and "enum" in schema:
+        return next((value for value in schema["enum"] if str(value) == text), text)
+    return json.loads(text)
+
+
+def _resolve(field: Json, schema: Json) -> Json:
+    """A field's schema with its `$ref` followed; of `X | None` the X."""
+    ref = str(field.get("$ref", ""))
+    if ref.startswith("#/$defs/"):
+        return {**schema.get("$defs", {}).get(ref.removeprefix("#/$defs/"), {}), **field}
+    choices = [c for c in field.get("anyOf", ()) if c.get("type") != "null"]
+    return {**field, **_resolve(choices[0], schema)} if len(choices) == 1 else field
+
+
+def _lines(payload: object) -> list[str]:
+    if isinstance(payload, dict):
+        return [f"{name}: {_plain(value)}" for name, value in payload.items()]
+    return [] if payload is None else [_plain(payload)]
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, list) and all(isinstance(each, str | int | float) for each in value):
+        return ", ".join(map(str, value))
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

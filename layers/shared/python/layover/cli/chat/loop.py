@@ -1,0 +1,216 @@
+"""The conversation: a line in, a run followed to its end, the next line."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from layover.cli.chat.answer import Answer, spent
+from layover.cli.chat.commands import Client, Commands, Talk
+from layover.cli.chat.decisions import decide
+from layover.cli.chat.terminal import Terminal
+from layover.cli.client import NO_ANSWER, REFUSED, USAGE, Api, ApiError
+from layover.cli.tokens import LOCAL, TokenFile
+from layover.local.http.doors import LOOPBACK
+
+Json = dict[str, Any]
+LOCAL_USER = "cli"
+LONG_POLL_S = 20
+_RETRIES = 30
+_RETRY_S = 2.0
+"""A lost connection is tried again for a minute."""
+
+
+class Chat:
+    """One person and one agent. `ended_badly`: the last run failed."""
+
+    def __init__(
+        self,
+        api: Client,
+        terminal: Terminal,
+        talk: Talk,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._api = api
+        self._terminal = terminal
+        self._talk = talk
+        self._commands = Commands(api, terminal, talk)
+        self._pause = pause
+        self.ended_badly = False
+
+    def hold(self) -> None:
+        """Until `/exit` or the end of input. Raises ApiError where nothing can go on."""
+        self._greet()
+        if self._talk.thread_id is not None and not self._go_on(self._talk.thread_id):
+            return
+        while (line := self._next_line()) is not None:
+            text = line.strip()
+            if text in ("/exit", "/quit"):
+                break
+            if text.startswith("/"):
+                self._try(partial(self._commands.do, text))
+            elif text and not self._ask(text):
+                break
+
+    def _greet(self) -> None:
+        if self._terminal.interactive:
+            self._terminal.note(f"{self._talk.agent}: /help lists commands, /exit ends")
+
+    def _next_line(self) -> str | None:
+        while True:
+            try:
+                return self._terminal.read("> ")
+            except KeyboardInterrupt:
+                self._terminal.note("/exit ends")
+
+    def _try(self, act: Callable[[], object]) -> bool:
+        """False where the API refused, which it says; an API that does not answer ends a pipe."""
+        try:
+            act()
+        except ApiError as error:
+            self._terminal.note(str(error), "red")
+            self.ended_badly = True
+            if not self._terminal.interactive:
+                raise
+            return False
+        return True
+
+    def _ask(self, text: str) -> bool:
+        """False: the run waits for somebody, and there is nobody here."""
+        run: Json = {}
+
+        def start() -> None:
+            path = f"/threads/{quote(self._talk.thread(self._api), safe='')}/runs"
+            run.update(self._api.post(path, input=self._talk.input(text), stream=True))
+
+        if not self._try(start):
+            return True
+        return self._follow(run["id"])
+
+    def _go_on(self, thread_id: str) -> bool:
+        """With what a thread is at, where it is at something."""
+        active = self._api.get(f"/threads/{quote(thread_id, safe='')}").get("active_run")
+        return self._follow(active["id"]) if active else True
+
+    def _follow(self, run_id: str) -> bool:
+        answer = Answer(self._terminal)
+        left: set[tuple[str, int]] = set()
+        """Calls and attempts that are others' to decide."""
+        cancelled = False
+        pages = self._pages(run_id)
+        while True:
+            try:
+                if (page := next(pages, None)) is None:
+                    break
+                for event in page:
+                    answer.show(event)
+                if not self._decide_waiting(answer, left):
+                    return self._leave(run_id)
+            except KeyboardInterrupt:
+                if cancelled:
+                    return self._leave(run_id)
+                cancelled = True
+                self._terminal.note("cancelling ... (again to leave it)")
+                pages = self._cancelled(run_id, pages)
+        self.ended_badly = answer.status == "failed"
+        if answer.usage is not None:
+            self._talk.count(answer.usage)
+        return True
+
+    def _decide_waiting(self, answer: Answer, left: set[tuple[str, int]]) -> bool:
+        """Ask about what waits. False: there is nobody to ask."""
+        for pending in list(answer.waiting.values()):
+            key = (pending["tool_call_id"], pending["attempt"])
+            if key in left:
+                continue
+            left.add(key)
+            if not decide(self._api, self._terminal, pending):
+                if not self._terminal.interactive:
+                    return False
+                self._terminal.note("it waits; Ctrl-C cancels the run")
+        return True
+
+    def _cancelled(self, run_id: str, pages: "Pages") -> "Pages":
+        """What follows once the run is cancelled, from where the interrupt came."""
+        self._try(lambda: self._api.post(f"/runs/{quote(run_id, safe='')}/cancel"))
+        return Pages(self._api, run_id, pages.after, self._wait)
+
+    def _leave(self, run_id: str) -> bool:
+        self._terminal.note(f"{run_id} waits: layover chat --thread {self._talk.thread_id}")
+        return self._terminal.interactive
+
+    def _pages(self, run_id: str) -> "Pages":
+        return Pages(self._api, run_id, 0, self._wait)
+
+    def _wait(self, error: ApiError, tries: int) -> None:
+        """Before a lost connection is tried again. Raises ApiError when that is enough."""
+        if error.exit_code != NO_ANSWER or tries > _RETRIES:
+            raise error
+        if tries == 1:
+            self._terminal.note(f"{error}; trying again")
+        self._pause(_RETRY_S)
+
+
+class Pages(Iterator[list[Json]]):
+    """Pages of a run's events, after the number `after`, until none can follow."""
+
+    def __init__(
+        self, api: Client, run_id: str, after: int, wait: Callable[[ApiError, int], None]
+    ) -> None:
+        self._api = api
+        self._path = f"/runs/{quote(run_id, safe='')}/events"
+        self._wait = wait
+        self._done = False
+        self.after = after
+
+    def __next__(self) -> list[Json]:
+        """The next page, which may be empty. Raises StopIteration and ApiError."""
+        if self._done:
+            raise StopIteration
+        tries = 0
+        while True:
+            try:
+                page = self._api.get(self._path, after=self.after, wait=LONG_POLL_S)
+                break
+            except ApiError as error:
+                tries += 1
+                self._wait(error, tries)
+        self.after, self._done = page["last_seq"], page["done"]
+        items: list[Json] = page["items"]
+        return items
+
+
+def connect(url: str, user: str, tokens: TokenFile) -> Api:
+    """The API of a deployment as who has signed in, or of this machine as `user`. Raises ApiError."""
+    where = url or (LOCAL if user else tokens.last() or LOCAL)
+    if user or urlsplit(where).hostname in LOOPBACK:
+        return Api(where, f"dev:{user or LOCAL_USER}")
+    return Api(where, tokens.access(where))
+
+
+def choose(api: Client, agent: str | None) -> str:
+    """The agent of this name, or the first. Raises ApiError."""
+    names = [str(each["name"]) for each in api.get("/agents", limit=100)["items"]]
+    if agent is not None and agent not in names:
+        raise ApiError(f"no agent {agent!r}: {', '.join(names) or 'none'} are served", USAGE)
+    if not names:
+        raise ApiError("no agents are served: see functions/user_agents", REFUSED)
+    return agent or names[0]
+
+
+def main(api: Client, terminal: Terminal, agent: str | None, thread_id: str | None) -> int:
+    """Talk until the input ends. The exit code: 1 where the last run failed."""
+    try:
+        if thread_id is not None and agent is None:
+            agent = str(api.get(f"/threads/{quote(thread_id, safe='')}")["agent"])
+        talk = Talk(choose(api, agent), thread_id)
+        chat = Chat(api, terminal, talk)
+        chat.hold()
+    except ApiError as error:
+        print(f"layover: {error}", file=sys.stderr)
+        return error.exit_code
+    if talk.runs > 1:
+        terminal.note(f"in all {spent(talk.usage)}")
+    return REFUSED if chat.ended_badly else 0

@@ -1,0 +1,332 @@
+"""`layover chat` against an API that answers as it is told, on a terminal that is two lists."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from layover.cli.chat.commands import Talk
+from layover.cli.chat.loop import Chat, choose
+from layover.cli.client import ApiError
+
+Json = dict[str, Any]
+USAGE = {"total_tokens": 12, "cost_usd": 0.0004}
+
+
+def pending(kind: str = "approval", **more: Any) -> Json:
+    """What a suspended call's event says."""
+    call = {"tool_call_id": "c/1", "tool_name": "refund", "args": {"amount": 60}, "attempt": 1}
+    return {"type": "tool-call-suspended", "run_id": "run_1", "kind": kind, **call, **more}
+
+
+def said(text: str) -> list[Json]:
+    """An answer without deltas, and its end."""
+    message = {"content": [{"type": "text", "text": text}]}
+    return [
+        {"type": "turn-end", "step": 1, "message": message},
+        {"type": "finish", "status": "success", "finish_reason": "stop", "usage": USAGE},
+    ]
+
+
+@dataclass
+class Server:
+    """Pages of events in order; an error in their place is raised. `posts`: what was sent."""
+
+    pages: list[list[Json] | ApiError | type[KeyboardInterrupt]]
+    refusals: dict[str, list[ApiError]] = field(default_factory=dict)
+    """The end of a path -> what is answered there first."""
+    posts: list[tuple[str, Json]] = field(default_factory=list)
+    seq: int = 0
+
+    def get(self, path: str, **query: Any) -> Any:
+        """As `Api.get`."""
+        if path == "/agents":
+            return {"items": [{"name": "shop"}, {"name": "support"}]}
+        if not path.endswith("/events"):
+            return {"id": "thread_1", "agent": "shop", "active_run": {"id": "run_1"}}
+        assert query["after"] == self.seq
+        page = self.pages.pop(0)
+        if isinstance(page, ApiError):
+            raise page
+        if not isinstance(page, list):
+            raise page
+        self.seq += len(page)
+        done = any(event["type"] == "finish" for event in page)
+        items = [{"seq": self.seq - len(page) + i + 1, **event} for i, event in enumerate(page)]
+        if done:
+            self.seq = 0
+        return {"items": items, "last_seq": items[-1]["seq"] if items else self.seq, "done": done}
+
+    def post(self, path: str, **body: Any) -> Any:
+        """As `Api.post`."""
+        for end, errors in self.refusals.items():
+            if path.endswith(end) and errors:
+                raise errors.pop(0)
+        self.posts.append((path, body))
+        return {"id": "run_1" if path.endswith("/runs") else "thread_1"}
+
+    def upload(self, url: str, data: bytes, mime_type: str) -> None:
+        """As `Api.upload`."""
+
+    def decisions(self) -> list[tuple[str, Json]]:
+        """Verdict and body of each."""
+        made = [
+            (path.rpartition("/")[2], body) for path, body in self.posts if "/tool-calls/" in path
+        ]
+        return [
+            (verdict, {k: v for k, v in body.items() if k != "attempt"}) for verdict, body in made
+        ]
+
+
+@dataclass
+class Lines:
+    """A terminal: the lines that are typed, and everything that is shown."""
+
+    typed: list[str | type[KeyboardInterrupt]]
+    interactive: bool = True
+    shown: list[str] = field(default_factory=list)
+    prompts: list[str] = field(default_factory=list)
+    offered: list[str] = field(default_factory=list)
+
+    def read(self, prompt: str, text: str = "") -> str | None:
+        """As `Terminal.read`."""
+        self.prompts.append(prompt)
+        self.offered.append(text)
+        line = self.typed.pop(0) if self.typed else None
+        if isinstance(line, type):
+            raise line
+        return line
+
+    def write(self, text: str) -> None:
+        """As `Terminal.write`."""
+        self.shown.append(text)
+
+    def end(self) -> None:
+        """As `Terminal.end`."""
+
+    def note(self, text: str, style: str = "dim") -> None:
+        """As `Terminal.note`."""
+        self.shown.append(text)
+
+    @property
+    def text(self) -> str:
+        """All that was shown."""
+        return "\n".join(self.shown)
+
+
+def hold(server: Server, lines: Lines, thread_id: str | None = None) -> Chat:
+    """A conversation to its end."""
+    chat = Chat(server, lines, Talk("shop", thread_id), lambda _: None)
+    chat.hold()
+    return chat
+
+
+def test_unknown_agent_is_refused_with_the_names_of_others() -> None:
+    with pytest.raises(ApiError, match="shop, support"):
+        choose(Server([]), "stranger")
+
+
+def test_first_agent_answers_where_none_is_named() -> None:
+    assert choose(Server([]), None) == "shop"
+
+
+def test_lost_connection_goes_on_after_the_last_event() -> None:
+    delta = {"type": "text-delta", "step": 1, "text": "one "}
+    lost = ApiError("no answer", 3)
+    server = Server([[delta], lost, lost, [{**delta, "text": "two"}, *said("one two")]])
+    lines = Lines(["hi"])
+    hold(server, lines)
+    assert lines.shown.count("one ") == lines.shown.count("two") == 1
+    assert "one two" not in lines.shown  # it came piece by piece
+    assert lines.text.count("trying again") == 1  # of two attempts
+
+
+def test_connection_that_stays_lost_ends_the_conversation() -> None:
+    server = Server([ApiError("no answer", 3)] * 99)
+    with pytest.raises(ApiError):
+        hold(server, Lines(["hi"]))
+    assert len(server.pages) > 60
+
+
+def test_refused_message_is_told_and_the_next_one_is_asked() -> None:
+    busy = ApiError("the thread has an active run (409)", 1, 409)
+    server = Server([said("fine")], refusals={"/runs": [busy]})
+    lines = Lines(["hi", "hi again"])
+    assert not hold(server, lines).ended_badly
+    assert "the thread has an active run (409)" in lines.shown
+    assert "fine" in lines.shown
+
+
+def test_failed_run_is_told_and_remembered_for_the_exit_code() -> None:
+    failed = {"type": "finish", "status": "failed", "finish_reason": "error", "usage": USAGE}
+    error = {"type": "error", "error": {"type": "ModelError", "message": "it is down"}}
+    lines = Lines(["hi"])
+    assert hold(Server([[error, failed]]), lines).ended_badly
+    assert "ModelError: it is down" in lines.shown
+
+
+@pytest.mark.parametrize(
+    ("typed", "decision"),
+    [
+        (["y"], ("approve", {})),
+        (["Y it broke"], ("approve", {"reason": "it broke"})),
+        ([""], ("deny", {})),
+        (["n too much"], ("deny", {"reason": "too much"})),
+        (["perhaps", "y"], ("approve", {})),
+        (["edit", '{"amount": 40}'], ("approve", {"args": {"amount": 40}})),
+        (["edit", "no json", "[1]", '{"amount": 4}'], ("approve", {"args": {"amount": 4}})),
+        (["edit", ""], ("approve", {"args": {"amount": 60}})),
+    ],
+)
+def test_approval_is_asked_with_the_call_as_it_reads_in_code(
+    typed: list[str], decision: tuple[str, Json]
+) -> None:
+    server = Server([[pending()], said("done")])
+    lines = Lines(["refund it", *typed])
+    hold(server, lines)
+    assert lines.prompts[1] == "approve refund(amount=60)? [y/N/edit] "
+    assert server.decisions() == [decision]
+
+
+def test_edited_arguments_begin_as_the_models() -> None:
+    lines = Lines(["refund it", "edit", ""])
+    hold(Server([[pending()], said("done")]), lines)
+    assert lines.offered[2] == '{"amount": 60}'
+
+
+def test_arguments_that_do_not_fit_are_told_and_asked_again() -> None:
+    wrong = ApiError("args.amount: too large (422)", 1, 422)
+    server = Server([[pending()], said("done")], refusals={"/approve": [wrong]})
+    lines = Lines(["refund it", "edit", '{"amount": 9000}', "n"])
+    hold(server, lines)
+    assert "args.amount: too large (422)" in lines.shown
+    assert server.decisions() == [("deny", {})]
+
+
+def test_decision_that_somebody_else_made_first_is_told() -> None:
+    decided = {"type": "tool-call-decided", "tool_call_id": "c/1", "decision": "denied"}
+    first = ApiError("the call was decided (409)", 1, 409)
+    pages: Any = [[pending()], [{**decided, "decided_by": "bea", "reason": "no"}, *said("ok")]]
+    lines = Lines(["refund it", "y"])
+    hold(Server(pages, refusals={"/approve": [first]}), lines)
+    assert "the call was decided (409)" in lines.shown
+    assert "refund denied by bea: no" in lines.shown
+
+
+def test_call_that_others_decide_is_waited_for() -> None:
+    rule = {"by": ["finance"], "quorum": 2, "reason_required": False}
+    others = ApiError("finance decides this call (403)", 1, 403)
+    server = Server([[pending(approval=rule)], [], said("paid")], {"/approve": [others]})
+    lines = Lines(["refund it", "y"])
+    hold(server, lines)
+    assert "decided by: finance; 2 of them" in lines.shown
+    assert "paid" in lines.shown
+    assert server.decisions() == []
+
+
+def test_reason_is_asked_where_the_tool_wants_one() -> None:
+    rule = {"by": ["finance"], "quorum": 1, "reason_required": True}
+    server = Server([[pending(approval=rule)], said("paid")])
+    hold(server, Lines(["refund it", "y", "it broke"]))
+    assert server.decisions() == [("approve", {"reason": "it broke"})]
+
+
+def test_form_asks_for_each_field_of_the_schema() -> None:
+    schema = {
+        "type": "object",
+        "$defs": {"Size": {"enum": ["s", "l"], "type": "string"}},
+        "properties": {
+            "size": {"$ref": "#/$defs/Size"},
+            "seats": {"type": "integer", "description": "How many come."},
+            "window": {"type": "boolean"},
+            "note": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        },
+        "required": ["size", "seats", "window"],
+    }
+    offer = pending("input", payload={"slots": ["18:00", "19:00"]}, resume_schema=schema)
+    server = Server([[offer], said("booked")])
+    lines = Lines(["book", "l", "many", "3", "y", ""])
+    hold(server, lines)
+    assert server.decisions() == [("resume", {"data": {"size": "l", "seats": 3, "window": True}})]
+    assert "  slots: 18:00, 19:00" in lines.shown
+    assert "size (s | l): " in lines.prompts
+    assert "note (string, optional): " in lines.prompts
+
+
+def test_call_that_waits_again_is_asked_again() -> None:
+    schema = {"type": "string"}
+    first = pending("input", payload=None, resume_schema=schema)
+    server = Server([[first], [{**first, "attempt": 2}], said("booked")])
+    hold(server, Lines(["book", "never", "18:00"]))
+    assert [body["data"] for _, body in server.decisions()] == ["never", "18:00"]
+
+
+def test_end_of_a_pipe_leaves_a_call_waiting_and_says_how_to_go_on() -> None:
+    lines = Lines(["refund it"], interactive=False)
+    server = Server([[pending()]])
+    assert not hold(server, lines).ended_badly
+    assert "run_1 waits: layover chat --thread thread_1" in lines.shown
+    assert server.decisions() == []
+
+
+def test_thread_with_a_waiting_call_asks_about_it_first() -> None:
+    server = Server([[pending()], said("done")])
+    hold(server, Lines(["y"]), "thread_1")
+    assert server.decisions() == [("approve", {})]
+
+
+def test_ctrl_c_cancels_the_run_and_follows_it_to_its_end() -> None:
+    delta = {"type": "text-delta", "step": 1, "text": "one "}
+    over = {"type": "finish", "status": "cancelled", "finish_reason": "cancelled", "usage": USAGE}
+    server = Server([[delta], KeyboardInterrupt, [over]])
+    lines = Lines(["hi", "/usage"])
+    hold(server, lines)
+    assert ("/runs/run_1/cancel", {}) in server.posts
+    assert "cancelled: cancelled" in lines.shown
+    assert "1 answers, 12 tokens, $0.000400" in lines.shown
+
+
+def test_second_ctrl_c_leaves_the_run() -> None:
+    server = Server([KeyboardInterrupt, KeyboardInterrupt])
+    lines = Lines(["hi"])
+    hold(server, lines)
+    assert "run_1 waits: layover chat --thread thread_1" in lines.shown
+
+
+def test_ctrl_c_at_the_prompt_ends_nothing() -> None:
+    lines = Lines([KeyboardInterrupt, "hi"])
+    hold(Server([said("hello")]), lines)
+    assert "hello" in lines.shown
+
+
+def test_repeated_step_is_told_and_its_text_counts_anew() -> None:
+    start = {"type": "turn-start", "step": 1}
+    delta = {"type": "text-delta", "step": 1, "text": "half"}
+    lines = Lines(["hi"])
+    hold(Server([[start, delta, start, *said("whole")]]), lines)
+    assert lines.shown.index("the model starts this answer again") < lines.shown.index("whole")
+
+
+def test_sub_agents_calls_are_shown_under_their_names() -> None:
+    path = {"agent_path": ["shop", "billing"], "tool_name": "pay", "args": {}}
+    lines = Lines(["hi"])
+    hold(Server([[{"type": "tool-execution-start", **path}, *said("paid")]]), lines)
+    assert "billing > -> pay()" in lines.shown
+
+
+def test_event_of_an_unknown_type_is_left_out() -> None:
+    lines = Lines(["hi"])
+    hold(Server([[{"type": "invented-later"}, *said("fine")]]), lines)
+    assert "fine" in lines.shown
+
+
+def test_exit_ends_before_the_next_line() -> None:
+    lines = Lines(["/exit", "hi"])
+    hold(Server([]), lines)
+    assert lines.typed == ["hi"]
+
+
+def test_unknown_command_lists_the_known_ones() -> None:
+    lines = Lines(["/what"])
+    hold(Server([]), lines)
+    assert "/memory" in lines.text
