@@ -259,9 +259,9 @@ async def test_a_writer_meets_new_followers_in_its_next_fact_and_writes_it_once(
     log = await world.take(run_id)
     connection = await opened(world, connections)
     assert await connections.subscribe(Subscription(world.owner, run_id, connection.id), None, 0)
-    await log.end_step(1, world.data(1))
+    await log.end_step(world.step(log), world.data(1))
     other = await opened(world, connections)
     assert await connections.subscribe(Subscription(world.owner, run_id, other.id), None, 0)
-    await log.end_step(2, world.data(2))
+    await log.end_step(world.step(log, index=2), world.data(2))
     page = await world.journal.events(world.owner, run_id, 0, 10)
     assert [e.seq for e in page.items] == [1, 2]

@@ -17,7 +17,7 @@ async def put_step(world: JournalBench, log: RunLog) -> None:
 
 
 async def end_step(world: JournalBench, log: RunLog) -> None:
-    await log.end_step(1, world.data())
+    await log.end_step(world.step(log), world.data())
 
 
 async def open_calls(world: JournalBench, log: RunLog) -> None:

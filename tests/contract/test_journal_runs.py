@@ -178,9 +178,33 @@ async def test_next_writer_reads_what_was_journaled(world: JournalBench) -> None
 async def test_end_of_a_step_is_recorded_with_its_event(world: JournalBench) -> None:
     log = await world.taken()
     await world.journaled(log)
-    await log.end_step(1, world.data("ended"))
+    await log.end_step(world.step(log), world.data("ended"))
     assert (await world.run(log.snapshot.meta.id)).step_ended == 1
     assert await world.said(log.snapshot.meta.id) == ["ended"]
+
+
+async def test_end_of_a_sub_agents_step_is_kept_with_that_step_and_not_with_the_run(
+    world: JournalBench,
+) -> None:
+    log = await world.taken()
+    [call, other] = await world.opened(log, "c1", "c2")
+    ended, going, told = (
+        world.step(log).model_copy(update={"key": step_key(f"{c.key}/", index)})
+        for c, index in ((call, 1), (call, 2), (other, 1))
+    )
+    await log.put_step(ended, ended=True)
+    await log.put_step(going)
+    await log.put_step(told)
+    await log.end_step(told, world.data("ended"))
+    snapshot = await snapshot_of(world, log)
+    marks = {step.key: step.ended for step in snapshot.steps if "/" in step.key}
+    assert marks == {ended.key: True, going.key: False, told.key: True}
+    assert snapshot.meta.step_ended == 0
+    inner = planned(log, going, "inner")
+    await log.open_calls([inner])
+    await log.close_call(settled(open_by(log, inner)), world.data("end"), ended_step=going)
+    after = await snapshot_of(world, log)
+    assert [s.ended for s in after.steps if s.key == going.key] == [True]
 
 
 async def test_odd_call_ids_and_sub_agents_steps_keep_their_places(world: JournalBench) -> None:
@@ -280,7 +304,7 @@ async def test_next_attempt_settles_or_reopens_a_call_that_was_left_open(
 async def test_last_call_of_a_step_ends_it_in_the_same_write(world: JournalBench) -> None:
     log = await world.taken()
     [call] = await world.opened(log, "c1")
-    await log.close_call(settled(call), world.data("turn-end"), ended_step=1)
+    await log.close_call(settled(call), world.data("turn-end"), ended_step=world.step(log))
     assert (await world.run(call.run_id)).step_ended == 1
 
 

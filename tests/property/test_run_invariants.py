@@ -14,16 +14,19 @@ from pydantic import BaseModel
 from layover import Agent, ToolContext, tool
 from layover.errors import RetryableError
 from layover.runs.cancel import cancel
-from layover.testing import call, calls, say
+from layover.testing import ScriptedModel, call, calls, say
 from layover.values.message import Message, Role
+from layover.values.prompt import Prompt
 from layover.values.runs.event import Event
 from layover.values.runs.run import Run, Status
 from support.examples import examples
 from support.worlds.runs import ANN, Bench, Crash, Power, answers
 
-KINDS = ("plain", "once", "raises", "approve", "offer", "unknown", "invalid")
+KINDS = ("plain", "once", "raises", "approve", "offer", "unknown", "invalid", "desk")
 VERDICTS = ("yes", "no", "edited")
 NEVER_TWICE = ("once", "approve")
+BELOW = ("plain", "approve", "once")
+"""What a sub-agent calls in its only step."""
 
 
 class Offer(BaseModel):
@@ -87,9 +90,12 @@ class SideEffects:
             self.ran.append(f"offer {key}")
             return f"chose {ctx.resume.slot}"
 
+        desk = Agent(
+            "desk", instructions="desk", tools=[plain, once, approve], tool_concurrency=concurrency
+        )
         return Agent(
             "agent",
-            tools=[plain, once, raises, approve, offer],
+            tools=[plain, once, raises, approve, offer, desk.as_tool("Does it for you.")],
             tool_concurrency=concurrency,
             max_iterations=20,
         )
@@ -114,11 +120,27 @@ def _replies(script: Script) -> list[Any]:
     for n, kinds in enumerate(script.steps):
         step = []
         for i, kind in enumerate(kinds):
-            args: dict[str, Any] = {"nonsense": 1} if kind == "invalid" else {"key": f"{n}.{i}"}
+            named = "input" if kind == "desk" else "key"
+            args: dict[str, Any] = {"nonsense": 1} if kind == "invalid" else {named: f"{n}.{i}"}
             name = "plain" if kind == "invalid" else kind
             step.append(call(name, tool_call_id=f"c{n}_{i}", **args))
         replies.append(calls(*step))
     return [*replies, say("the end")]
+
+
+def _model(script: Script) -> Any:
+    """The script's replies; a sub-agent's are made of its briefing."""
+    top = answers(*_replies(script))
+
+    async def reply(prompt: Prompt) -> Any:
+        if prompt.system != "desk":
+            return await top.complete(prompt, lambda delta: None)
+        key = prompt.messages[0].text
+        wanted = (call(kind, tool_call_id=f"{kind} {key}", key=f"{key} below") for kind in BELOW)
+        steps = [m for m in prompt.messages if m.role is Role.ASSISTANT]
+        return [calls(*wanted), say("that was it")][len(steps)]
+
+    return ScriptedModel(reply)
 
 
 class Driver:
@@ -127,7 +149,7 @@ class Driver:
     def __init__(self, script: Script) -> None:
         self.script = script
         self.effects = SideEffects()
-        self.bench = Bench(self.effects.agent(script.concurrency), answers(*_replies(script)))
+        self.bench = Bench(self.effects.agent(script.concurrency), _model(script))
         self.cuts = list(zip(script.cuts, script.after, strict=False))
         self.rounds = 0
         self.decided = 0
@@ -195,10 +217,29 @@ def _check_events(run: Run, events: list[Event]) -> None:
     assert types[-1] == last
     if run.status is Status.FAILED:
         assert types[types.index("finish") - 1] == "error"
-    ended = [e.step for e in events if e.type == "turn-end"]
-    assert ended == sorted(set(ended)), "a step ends once, in order"
+    ended: dict[str | None, list[int]] = {}
+    for event in events:
+        if event.type == "turn-end":
+            ended.setdefault(event.message.run_id, []).append(event.step)
+    for steps in ended.values():
+        assert steps == sorted(set(steps)), "a step ends once, in order"
+    assert set(ended) <= {run.id, *(child.id for child in run.children)}
     settled = [e.tool_call_id for e in events if e.type == "tool-execution-end"]
     assert len(settled) == len(set(settled)), "a call is settled once"
+
+
+def _check_children(run: Run) -> None:
+    """Whatever died, a sub-agent ended as its run lets it, and its chain of messages is whole."""
+    assert all(child.status.over for child in run.children)
+    assert all(c.pending == () and c.unexecuted == () for c in run.children)
+    for child in run.children:
+        own = [child.input, *child.messages]
+        assert all(b.parent_id == a.id for a, b in pairwise(own)), "one chain of parents"
+        assert all(a.created_at < b.created_at for a, b in pairwise(own)), "times only grow"
+        if run.status is Status.SUCCESS:
+            assert (child.status, child.text) == (Status.SUCCESS, "that was it")
+    spent = sum(item["total_tokens"] for item in run.usage.sub_agents)
+    assert spent == sum(child.usage.total_tokens for child in run.children)
 
 
 def _check_messages(run: Run, stored: list[Message]) -> None:
@@ -223,6 +264,7 @@ async def _play(script: Script) -> None:
     if script.cancel_after is None:
         assert run.status is Status.SUCCESS, run.error
     _check_events(run, await bench.events(run.id))
+    _check_children(run)
     head = await bench.head()
     assert (head.active_run, head.leaf_id) == (None, [run.input, *run.messages][-1].id)
     if not head.unsaved:

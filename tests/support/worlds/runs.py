@@ -1,6 +1,6 @@
 """One process's worth of runs in memory, driven as the state machine drives them; and a power switch."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, cast
@@ -340,6 +340,16 @@ def answers(*script: Reply) -> Any:
         newest = max(i for i, m in enumerate(prompt.messages) if m.role is Role.USER)
         steps = [m for m in prompt.messages[newest:] if m.role is Role.ASSISTANT]
         return script[len(steps)]
+
+    return ScriptedModel(reply)
+
+
+def answers_of(scripts: Mapping[str, Sequence[Any]]) -> Any:
+    """As `answers`, for several agents: each has its own script, by the first word of its instructions."""
+
+    def reply(prompt: Prompt) -> Any:
+        steps = [m for m in prompt.messages if m.role is Role.ASSISTANT]
+        return scripts[(prompt.system or "").split()[0]][len(steps)]
 
     return ScriptedModel(reply)
 

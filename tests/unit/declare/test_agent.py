@@ -165,9 +165,34 @@ def test_a_reply_is_parsed_or_refused() -> None:
 # Sub-agents
 
 
-def test_an_agent_that_no_run_can_call_makes_no_tool() -> None:
-    with pytest.raises(DefinitionError, match=r"agent 'sub': as_tool does not work yet"):
-        Agent("sub").as_tool("Helps.")
+def test_a_sub_agent_is_a_tool_named_after_it_that_takes_a_briefing() -> None:
+    made = Agent("the billing desk").as_tool("Bills.")
+    assert (made.name, made.description) == ("the_billing_desk", "Bills.")
+    assert set(made.parameters["properties"]) == {"input", "context"}
+    assert Agent("top", tools=[made]).tool("the_billing_desk") is made
+
+
+def test_a_sub_agent_needs_a_description_for_the_model() -> None:
+    with pytest.raises(DefinitionError, match="description"):
+        Agent("sub").as_tool("")
+
+
+def test_an_agent_that_comes_back_to_itself_is_refused() -> None:
+    inner = Agent("inner")
+    outer = Agent("outer", tools=[inner.as_tool("x")])
+    with pytest.raises(DefinitionError, match=r"inner → outer → inner"):
+        inner.tools = (outer.as_tool("x"),)
+    assert inner.tools == ()
+    with pytest.raises(DefinitionError, match="circle"):
+        Agent("inner", tools=[outer.as_tool("x")])
+
+
+def test_sub_agents_are_at_most_five_levels_deep() -> None:
+    agent = Agent("level5")
+    for level in range(4, -1, -1):
+        agent = Agent(f"level{level}", tools=[agent.as_tool("x")])
+    with pytest.raises(DefinitionError, match="at most 5 levels"):
+        Agent("top", tools=[agent.as_tool("x")])
 
 
 # Running in process

@@ -150,6 +150,17 @@ def call_key(step: str, tool_call_id: str) -> str:
     return f"{step}#CALL#{quote(tool_call_id, safe='')}"
 
 
+def child_path(call: str) -> str:
+    """Path of the steps and calls of a sub-agent that runs in the call of this key."""
+    return f"{call}/"
+
+
+def path_of(key: str) -> str:
+    """Path of a step's or a call's key: "" for the run's own, else that of the sub-agent whose it is."""
+    call, slash, _ = key.rpartition("/")
+    return call + slash
+
+
 def event_key(seq: int) -> str:
     """Sort key of the batch whose first event has this `seq`."""
     return f"{EVENT_PREFIX}{seq:09d}"

@@ -32,7 +32,7 @@ def check_data(runtime: Runtime, agent_name: str, call: CallRecord, data: Any) -
     assert call.suspension is not None
     schema = call.suspension.resume_schema
     _check_schema(schema, data)
-    tool = _tool(runtime, agent_name, call.tool_name)
+    tool = _tool(runtime, agent_name, call)
     # Data for new code that asks for other data could never fit both, and the call would wait for
     # ever: the model is told when the call is settled (docs/behaviour.md#long-waits).
     if tool is not None and tool.suspends and jsonable(tool.resume_schema) == schema:
@@ -46,20 +46,22 @@ def _check_schema(schema: dict[str, Any], data: Any) -> None:
         raise DecisionInvalid("the data does not fit what the call waits for", errors)
 
 
-def check_args(runtime: Runtime, agent_name: str, tool_name: str, args: dict[str, Any]) -> None:
+def check_args(runtime: Runtime, agent_name: str, call: CallRecord, args: dict[str, Any]) -> None:
     """Raises DecisionInvalid where edited arguments do not fit the tool. A tool that is gone takes
     anything: the model is told that it was not found (docs/behaviour.md#long-waits)."""
-    if tool_name == BUDGET_TOOL:
+    if call.tool_name == BUDGET_TOOL:
         return _check_limits(args)
-    tool = _tool(runtime, agent_name, tool_name)
+    tool = _tool(runtime, agent_name, call)
     if tool is not None:
         _check_type(tool.validate, args, "args", "the arguments do not fit the tool")
     return None
 
 
-def _tool(runtime: Runtime, agent_name: str, name: str) -> "AnyTool | None":
-    agent = runtime.agents().get(agent_name)
-    return agent.tool(name) if agent else None
+def _tool(runtime: Runtime, agent_name: str, call: CallRecord) -> "AnyTool | None":
+    """The call's tool: the run's agent's, or that of the sub-agent whose call it is."""
+    top = runtime.agents().get(agent_name)
+    agent = top.at(call.agent_path) if top else None
+    return agent.tool(call.tool_name) if agent else None
 
 
 def _check_type(parse: Callable[[Any], Any], value: Any, field: str, told: str) -> None:

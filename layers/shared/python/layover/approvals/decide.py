@@ -255,7 +255,10 @@ async def _record(
         votes = votes_with(call, decision)
         if not is_enough(call, votes):
             told = ToolCallApproval(
-                at=decision.at, tool_call_id=call.tool_call_id, by=decision.decided_by
+                at=decision.at,
+                agent_path=call.agent_path,
+                tool_call_id=call.tool_call_id,
+                by=decision.decided_by,
             )
             return await journal.vote(run, call, votes, decision, told)
     event = ToolCallDecided.of(call, decision)
@@ -302,7 +305,7 @@ def _check_fits(
     if request.verdict is Verdict.RESUME:
         check_data(runtime, snapshot.meta.agent, call, request.data)
     elif request.args is not None:
-        check_args(runtime, snapshot.meta.agent, call.tool_name, request.args)
+        check_args(runtime, snapshot.meta.agent, call, request.args)
 
 
 def _find(snapshot: RunSnapshot, tool_call_id: str) -> CallRecord:

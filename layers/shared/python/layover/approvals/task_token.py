@@ -60,7 +60,7 @@ def _approval(
         return _made(DecisionKind.DENIED, now, reason=reason)
     args = cleaned(output.args)
     if args is not None:
-        check_args(runtime, agent, call.tool_name, args)
+        check_args(runtime, agent, call, args)
     return _made(DecisionKind.APPROVED, now, args=args, reason=reason)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from layover import ids, keys
 from layover.clock import MICROSECOND
+from layover.context.frames import steps_at
 from layover.values.message import DataPart, Message, Role, ToolResultPart
 from layover.values.runs.decision import DecisionNote
 from layover.values.runs.run import CallRecord, CallState, RunSnapshot, StepRecord, ToolMessageSlot
@@ -26,7 +27,7 @@ def response_messages(snapshot: RunSnapshot) -> tuple[Message, ...]:
 
 def own_steps(snapshot: RunSnapshot) -> tuple[StepRecord, ...]:
     """The steps of the run itself, without its sub-agents' (their keys have a path)."""
-    return tuple(step for step in snapshot.steps if "/" not in step.key)
+    return steps_at(snapshot.steps, "")
 
 
 def step_messages(step: StepRecord, calls: Mapping[str, CallRecord]) -> list[Message]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticUserError
 
+from layover.declare.delegate import check_sub_agents, sub_agents
 from layover.declare.driver import Driver
 from layover.declare.limits import Limits
 from layover.declare.memory import Memory
@@ -19,7 +20,7 @@ from layover.declare.override import Override
 from layover.declare.result import AgentState, Input, Result
 from layover.declare.schemas import checks
 from layover.declare.schemas import json_schema as schema
-from layover.declare.tool import AnyTool, Tool
+from layover.declare.tool import AnyTool, Tool, delegate_tool
 from layover.errors import DefinitionError
 from layover.values.prompt import OutputSpec
 from layover.values.runs.model_settings import OVERRIDABLE, ModelSettings, Overridable
@@ -95,7 +96,7 @@ class Agent:
         self.name = _name(name)
         self.model = model
         self.instructions = instructions
-        self.tools = _tools(self._what, tools)
+        self._tools = _tools(self._what, tools)
         self.memory = Memory() if memory is None else memory
         self.output = output
         self.max_iterations = max_iterations
@@ -121,6 +122,21 @@ class Agent:
     def runtime(self, runtime: Any) -> None:
         self._runtime = runtime
         self.__dict__.pop("_driver", None)
+
+    @property
+    def tools(self) -> tuple[AnyTool, ...]:
+        """What its model may call, sub-agents among them. Raises DefinitionError where that is set to what
+        could not work."""
+        return self._tools
+
+    @tools.setter
+    def tools(self, tools: Sequence[AnyTool]) -> None:
+        former, self._tools = self._tools, _tools(self._what, tools)
+        try:
+            self._check_tools()
+        except DefinitionError:
+            self._tools = former
+            raise
 
     @property
     def _what(self) -> str:
@@ -156,6 +172,7 @@ class Agent:
         forced = self.model_settings.tool_choice
         if forced is not None and forced not in names | {"auto", "none", "required"}:
             raise DefinitionError(f"{self._what}tool_choice names no tool of it: {forced!r}")
+        check_sub_agents(self.name, self._tools)
 
     @property
     def built_in_tools(self) -> frozenset[str]:
@@ -170,6 +187,15 @@ class Agent:
     def tool(self, name: str) -> AnyTool | None:
         """The tool of this name, None if it has none."""
         return next((t for t in self.tools if t.name == name), None)
+
+    def at(self, path: Sequence[str]) -> "Agent | None":
+        """The agent at the end of a path of names that begins with this agent's own; an empty path is the
+        agent itself. None: no sub-agent is called so (any more)."""
+        agent: Agent | None = self
+        for name in path[1:]:
+            below = sub_agents(agent.tools) if agent else []
+            agent = next((a for a in below if a.name == name), None)
+        return agent
 
     @cached_property
     def _output_adapter(self) -> TypeAdapter[Any]:
@@ -206,12 +232,15 @@ class Agent:
         """The reply as an instance of `output`. Raises `pydantic.ValidationError`."""
         return self._output_adapter.validate_json(text)
 
-    def as_tool(self, description: str) -> AnyTool:
-        """Raises DefinitionError: no run can call another agent yet."""
-        raise DefinitionError(
-            f"{self._what}as_tool does not work yet, sub-agents come in a later release: give its tools "
-            "to the agent that would call it"
-        )
+    def as_tool(self, description: str, *, memory: bool = False) -> AnyTool:
+        """This agent as a tool of another, named after it: `{input, context?}` in, `{result}` out.
+
+        It runs inside the call, in the journal of the run that made the call: its approvals are pending
+        calls of that run, its usage counts in it. It sees its briefing alone, and none of its own
+        `Memory` settings apply unless `memory=True`. Called directly it runs in this process.
+
+        Raises DefinitionError."""
+        return delegate_tool(self, description, memory=memory)
 
     @cached_property
     def _driver(self) -> Driver:

@@ -14,6 +14,7 @@ from typing_extensions import ParamSpec, TypeVar
 from layover.declare.approval import Approval, Predicate
 from layover.declare.blocking import called
 from layover.declare.context import ToolContext
+from layover.declare.delegate import Delegate, delegate_name, runner
 from layover.declare.schemas import checks
 from layover.declare.schemas import json_schema as schema
 from layover.declare.schemas.render import (
@@ -74,6 +75,7 @@ class Options:
     to_model_output: Callable[..., Any] | None = None
     to_message: ToMessage | None = None
     timeout: timedelta | None = None
+    delegate: Delegate | None = None
 
 
 class Tool(Generic[P, R]):
@@ -158,6 +160,11 @@ class Tool(Generic[P, R]):
     def timeout(self) -> timedelta | None:
         """How long a call may run."""
         return self.options.timeout
+
+    @property
+    def delegate(self) -> Delegate | None:
+        """The sub-agent that it stands for (`Agent.as_tool`); None: an author's function."""
+        return self.options.delegate
 
     def validate(self, args: Any) -> ToolArgs:
         """Arguments as the function takes them, from a decoded object or a model's raw text.
@@ -297,6 +304,23 @@ def tool(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     if fn is not None:
         return _make(fn, caller_scope(1), {})
     return lambda declared: _make(declared, caller_scope(1), options)
+
+
+def delegate_tool(agent: Any, description: str, *, memory: bool) -> AnyTool:
+    """The tool that `Agent.as_tool` makes of an agent."""
+    what = f"as_tool of agent {agent.name!r}: "
+    if not isinstance(description, str) or not description.strip():
+        raise checks.fail(f"{what}description", "a text that is not empty", description)
+    checks.flag(f"{what}memory", memory)
+    fn, name = runner(agent.generate), delegate_name(agent.name)
+    return Tool(
+        fn,
+        name=name,
+        description=description,
+        signature=read(fn, name, {}),
+        # Never in doubt: a sub-agent goes on from its own journal.
+        options=Options(idempotent=True, delegate=Delegate(agent, memory)),
+    )
 
 
 def _make(fn: Callable[P, R], scope: Mapping[str, Any], given: dict[str, Any]) -> Tool[P, R]:

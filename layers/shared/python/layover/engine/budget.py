@@ -2,6 +2,7 @@
 
 Everything is in the journal: use is the sum of the steps, an extension is a settled call."""
 
+import asyncio
 from collections.abc import Sequence
 from decimal import Decimal
 from itertools import count
@@ -34,11 +35,18 @@ class Budget:
         self._state = state
         self._agent = agent
         self._clock = clock
+        # Sub-agents that run side by side ask for what is above them.
+        self._asking = asyncio.Lock()
 
     async def allows(self, step: StepRecord | None, upcoming_calls: int = 0) -> bool:
-        """Whether the run may go on. False: a call that waits for more was journaled. Raises RunFailed
-        where the limits end the run, or a person refused to extend them."""
-        if any(c.tool_name == BUDGET_TOOL for c in self._state.waiting()):
+        """Whether the run (or the sub-agent whose limits these are) may go on. False: a call that waits
+        for more was journaled. Raises RunFailed where the limits end it, or a person refused to extend
+        them."""
+        async with self._asking:
+            return await self._allows(step, upcoming_calls)
+
+    async def _allows(self, step: StepRecord | None, upcoming_calls: int) -> bool:
+        if any(c.undecided for c in self._state.budget_calls()):
             return False
         limits = self._limits()
         if limits is None or step is None:
@@ -72,19 +80,21 @@ class Budget:
         return limits
 
     def _used(self) -> dict[str, Any]:
-        begun = [c for c in self._state.calls.values() if c.state is not CallState.PLANNED]
+        steps = self._state.all_steps()
+        asked = {call_key(step.key, s.tool_call_id) for step in steps for s in step.slots}
+        begun = [c for c in self._state.below() if c.state is not CallState.PLANNED]
         # Not the cost of the run's usage, which is unknown as soon as one step's is.
-        used = [s.counts_as for s in self._state.steps]
+        used = [s.counts_as for s in steps]
         costs = [u.cost_usd for u in used if u.cost_usd is not None]
         return {
             "tokens": sum(u.total_tokens for u in used),
             "cost_usd": float(sum(costs, Decimal(0))),
-            "tool_calls": len(begun) - len(self._state.budget_calls()),
+            "tool_calls": sum(c.key in asked for c in begun),
         }
 
     async def _ask(self, step: StepRecord, limits: Limits, used: dict[str, Any]) -> None:
         # A provider may have called one of its own calls so.
-        taken = self._state.used_call_ids()
+        taken = self._state.call_ids
         call_id = next(name for n in count(1) if (name := f"budget_{n}") not in taken)
         now = self._clock.now()
         args = limits.as_args()
@@ -101,6 +111,7 @@ class Budget:
             tool_name=BUDGET_TOOL,
             args=args,
             suspension=suspension,
+            agent_path=self._state.agent_path,
         )
         event = ToolCallSuspended(
             at=now,
@@ -111,7 +122,7 @@ class Budget:
             payload=suspension.payload,
             resume_schema=suspension.resume_schema,
             attempt=1,
-            agent_path=(self._agent.name,),
+            agent_path=self._state.agent_path or (self._agent.name,),
             requested_at=now,
         )
         await self._log.suspend_calls([call], event)

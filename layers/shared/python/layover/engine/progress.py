@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from layover.errors import RunFailed
 from layover.values.base import Json
 from layover.values.runs.run import CallRecord, ErrorInfo, FinishReason, Status
 
@@ -32,6 +33,14 @@ class Yielded:
 
 
 Progress = Over | Suspended | Yielded
+
+
+class RunEnds(BaseException):
+    """What is above a sub-agent ends the run: no sub-agent's failure, which would be a tool error."""
+
+    def __init__(self, failure: RunFailed) -> None:
+        super().__init__(failure)
+        self.failure = failure
 
 
 class OutOfTime(BaseException):

@@ -2,11 +2,13 @@
 
 First run and replay take the same path: both are built from records of the journal."""
 
+from collections.abc import Iterator
 from datetime import datetime
 
 from layover.clock import MICROSECOND
-from layover.context.transcript import own_steps, step_messages
-from layover.keys import call_key, step_key
+from layover.context.frames import steps_at, usage_at
+from layover.context.transcript import step_messages
+from layover.keys import call_key, child_path, path_of, step_key
 from layover.values.message import Message, Role
 from layover.values.runs.run import (
     BUDGET_TOOL,
@@ -22,17 +24,72 @@ from layover.values.runs.usage import Usage
 from layover.values.thread import after
 
 
-class RunState:
-    """Steps and calls of a run, kept up as they are journaled."""
+class _Journaled:
+    """What all frames of a run share: steps and calls by their keys, and the ids that are taken."""
 
     def __init__(self, snapshot: RunSnapshot) -> None:
-        self.meta: RunMeta = snapshot.meta
-        self.steps: list[StepRecord] = list(own_steps(snapshot))
+        self.steps: list[StepRecord] = list(snapshot.steps)
         self.calls: dict[str, CallRecord] = {c.key: c for c in snapshot.calls}
-        self.step_ended = snapshot.meta.step_ended
+        asked = {s.tool_call_id for step in self.steps for s in step.slots}
+        self.call_ids = asked | {c.tool_call_id for c in self.calls.values()}
+
+
+class RunState:
+    """Steps and calls of a run, kept up as they are journaled; or of one sub-agent inside it, whose
+    `path` its keys begin with."""
+
+    def __init__(self, snapshot: RunSnapshot) -> None:
+        self._begin(snapshot.meta, _Journaled(snapshot))
+
+    def _begin(
+        self,
+        meta: RunMeta,
+        journaled: _Journaled,
+        path: str = "",
+        agent_path: tuple[str, ...] = (),
+        run_id: str | None = None,
+    ) -> None:
+        self.meta = meta
+        """Of a sub-agent: the run's, with its own agent and input."""
+        self.path = path
+        self.agent_path = agent_path
+        """Names from the run's agent down to this one; empty: the run's own."""
+        self.run_id = run_id or meta.id
+        """Whose messages these are: a child has an id of its own."""
+        self._journaled = journaled
+        self.calls = journaled.calls
+        """Of the whole run: whoever settles a call may know of all others."""
+        self.steps: list[StepRecord] = list(steps_at(journaled.steps, path))
+        nested = max((s.index for s in self.steps if s.ended), default=0)
+        self.step_ended = nested if path else meta.step_ended
         self.asked_through = self.steps[-1].asked_through if self.steps else None
         """What is observed ahead, or was to be: nobody asks for it again."""
         self._rendered: list[list[Message]] = []
+
+    def child(self, call: CallRecord) -> "RunState":
+        """The state of the sub-agent that runs in this call; what either journals, both know."""
+        child = call.child
+        if child is None:
+            raise ValueError(f"call {call.tool_call_id} is no sub-agent's")
+        given = {"agent": child.agent, "input": child.input, "max_iterations": None}
+        names = (*(self.agent_path or (self.meta.agent,)), child.agent)
+        state = RunState.__new__(RunState)
+        state._begin(
+            self.meta.model_copy(update=given),
+            self._journaled,
+            child_path(call.key),
+            names,
+            child.id,
+        )
+        return state
+
+    def frame_of(self, key: str) -> "RunState":
+        """The state that a step or a call belongs to, from the run's own down."""
+        path, state = path_of(key), self
+        while state.path != path:
+            within, _, _ = path.removeprefix(state.path).partition("/")
+            state = state.child(self.calls[state.path + within])
+        return state
 
     @property
     def base(self) -> PromptSnapshot | None:
@@ -47,15 +104,18 @@ class RunState:
     def add(self, step: StepRecord) -> None:
         """A step was journaled."""
         self.steps.append(step)
+        self._journaled.steps.append(step)
+        self._journaled.call_ids.update(s.tool_call_id for s in step.slots)
 
     def update(self, call: CallRecord) -> None:
         """A call was journaled."""
         self.calls[call.key] = call
+        self._journaled.call_ids.add(call.tool_call_id)
 
     def next_key(self) -> tuple[int, str]:
         """Number and key of the next step."""
         index = len(self.steps) + 1
-        return index, step_key("", index)
+        return index, step_key(self.path, index)
 
     def calls_of(self, step: StepRecord) -> list[CallRecord]:
         """The step's calls in order; those without a record are planned."""
@@ -72,18 +132,28 @@ class RunState:
                     tool_call_id=slot.tool_call_id,
                     tool_name=part.tool_name,
                     args=part.args,
+                    agent_path=self.agent_path,
                 )
             )
         return found
 
     def waiting(self) -> tuple[CallRecord, ...]:
-        """The calls that wait undecided: of the newest step, or for a larger budget."""
-        return tuple(c for c in self.calls.values() if c.undecided)
+        """The calls that wait undecided, sub-agents' among them: of the newest step, or for a larger
+        budget."""
+        return tuple(c for c in self.below() if c.undecided)
+
+    def below(self) -> Iterator[CallRecord]:
+        """The calls that have a record, at every depth."""
+        return (c for c in self.calls.values() if c.key.startswith(self.path))
+
+    def all_steps(self) -> list[StepRecord]:
+        """The steps at every depth."""
+        return [s for s in self._journaled.steps if s.key.startswith(self.path)]
 
     def snapshot(self) -> RunSnapshot:
         """The run as it stands."""
         return RunSnapshot(
-            meta=self.meta, steps=tuple(self.steps), calls=tuple(self.calls.values())
+            meta=self.meta, steps=tuple(self._journaled.steps), calls=tuple(self.calls.values())
         )
 
     def response(self) -> list[Message]:
@@ -101,14 +171,19 @@ class RunState:
         """Where the call's tool message goes."""
         return next(s for s in step.slots if s.tool_call_id == call.tool_call_id)
 
-    def used_call_ids(self) -> set[str]:
-        """Ids of all calls of the run, those for a larger budget among them."""
-        asked = {s.tool_call_id for step in self.steps for s in step.slots}
-        return asked | {c.tool_call_id for c in self.calls.values()}
+    @property
+    def call_ids(self) -> set[str]:
+        """Ids of all calls of the run, at every depth and those for a larger budget among them. Whoever
+        names a call adds to it: sub-agents that run side by side share it."""
+        return self._journaled.call_ids
 
     def budget_calls(self) -> list[CallRecord]:
         """The calls for a larger budget. A model may ask for a tool of that name: that is none."""
-        named = [c for c in self.calls.values() if c.tool_name == BUDGET_TOOL]
+        named = [
+            c
+            for c in self.calls.values()
+            if c.tool_name == BUDGET_TOOL and path_of(c.key) == self.path
+        ]
         if not named:
             return []
         asked = {call_key(step.key, s.tool_call_id) for step in self.steps for s in step.slots}
@@ -123,8 +198,8 @@ class RunState:
         return after(last, hint)
 
     def usage(self) -> Usage:
-        """The sum over the steps: never a counter."""
-        return Usage.total([s.usage for s in self.steps])
+        """What was used, sub-agents' included."""
+        return usage_at(self._journaled.steps, self.calls, self.path)
 
     def settled(self, step: StepRecord) -> bool:
         """Every call of the step is settled."""

@@ -32,6 +32,8 @@ from layover.values.runs.usage import Usage
 
 LONGEST_ID = 256
 """Bytes of a call's id, percent-encoded, as it is in sort keys (1,024 bytes at most) and in paths."""
+LONGEST_NESTED_ID = 64
+"""The same of a sub-agent's: the key of a call at the greatest depth has six ids."""
 
 
 class ModelStep:
@@ -61,7 +63,8 @@ class ModelStep:
         clock = self._runtime.clock
         self._log.emit(TurnStart(at=clock.now(), step=index))
         streamed = self._state.meta.stream
-        names = _CallNames(self._state.used_call_ids(), self._runtime.ids)
+        longest = LONGEST_NESTED_ID if self._state.path else LONGEST_ID
+        names = _CallNames(self._state.call_ids, self._runtime.ids, longest)
         teller = self._streaming if streamed else self._restarting
         on_delta = teller(index, clock, names)
 
@@ -106,7 +109,7 @@ class ModelStep:
         message = Message(
             id=ids.new("msg"),
             thread_id=state.meta.thread_id,
-            run_id=state.meta.id,
+            run_id=state.run_id,
             parent_id=response[-1].id if response else state.meta.input.id,
             role=Role.ASSISTANT,
             content=_content(reply, calls),
@@ -181,25 +184,28 @@ class _CallNames:
     """Ids of one reply's calls that are new in the run: the provider's own wherever possible. Deltas
     name a call as its message will."""
 
-    def __init__(self, used: set[str], ids: Ids) -> None:
+    def __init__(self, used: set[str], ids: Ids, longest: int) -> None:
         self._used = used
         self._ids = ids
+        self._longest = longest
         self._named: dict[int, str] = {}
 
     def of(self, at: int, given: str) -> str:
         """The id of the reply's call number `at`, which the provider calls `given`."""
         if at not in self._named:
             self._named[at] = self._new(clean(given))
+            self._used.add(self._named[at])
         return self._named[at]
 
     def forget(self) -> None:
         """The reply begins again."""
+        self._used.difference_update(self._named.values())
         self._named.clear()
 
     def _new(self, call_id: str) -> str:
-        if not call_id or len(quote(call_id, safe="")) > LONGEST_ID:
+        if not call_id or len(quote(call_id, safe="")) > self._longest:
             return self._ids.new("call")
-        if call_id in self._used or call_id in self._named.values():
+        if call_id in self._used:
             return f"{call_id}-{self._ids.new('call')}"
         return call_id
 

@@ -115,7 +115,7 @@ class RunLog(Protocol):
         complete, `turn-end` is among the events."""
         ...
 
-    async def end_step(self, index: int, *events: Event) -> None:
+    async def end_step(self, step: StepRecord, *events: Event) -> None:
         """Record that a step whose calls others settled is complete, with its `turn-end`."""
         ...
 
@@ -130,7 +130,7 @@ class RunLog(Protocol):
         ...
 
     async def close_call(
-        self, call: CallRecord, *events: Event, ended_step: int | None = None
+        self, call: CallRecord, *events: Event, ended_step: StepRecord | None = None
     ) -> None:
         """Record a settled call. `call.state` is what is journaled: OPEN by this writer needs no
         epoch (nobody else can close it), any other state does. Raises `Fenced`."""

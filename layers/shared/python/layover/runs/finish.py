@@ -11,6 +11,7 @@ from layover.context.tokens import counted
 from layover.engine.progress import Over
 from layover.engine.state import RunState
 from layover.errors import RetryableError
+from layover.keys import path_of
 from layover.ports import RunLog, Runtime
 from layover.values.memory.context import StepUsage, TurnRecord
 from layover.values.message import Message, ToolResultPart
@@ -29,6 +30,7 @@ from layover.values.runs.run import (
     CallState,
     Decision,
     DecisionKind,
+    FinishReason,
     Outcome,
     Status,
     Via,
@@ -122,7 +124,8 @@ async def _close_open_calls(runtime: Runtime, log: RunLog, state: RunState) -> l
     now = runtime.clock.now()
     cut = Decision(kind=DecisionKind.CANCELLED, decided_by=SYSTEM, via=Via.SYSTEM, at=now)
     decided: list[Event] = [ToolCallDecided.of(c, cut) for c in unfinished if c.undecided]
-    closed = [_cancelled(call, cut) for call in unfinished]
+    # The deepest first: what a sub-agent did ends before the call that it is.
+    closed = sorted((_cancelled(c, cut) for c in unfinished), key=lambda c: -c.key.count("/"))
     for call in closed:
         state.update(call)
     await log.cancel_calls(closed, *decided, *_closed_events(state, closed, now))
@@ -132,9 +135,11 @@ async def _close_open_calls(runtime: Runtime, log: RunLog, state: RunState) -> l
 def _closed_events(state: RunState, closed: Sequence[CallRecord], now: datetime) -> list[Event]:
     """What every settled call is told by: its end, and its message as it will be saved. A call for a
     larger budget is no model's, and has none."""
+    frames = {path_of(c.key): state.frame_of(c.key) for c in closed}
     messages = {
         part.tool_call_id: message
-        for message in state.response()
+        for frame in frames.values()
+        for message in frame.response()
         for part in message.content
         if isinstance(part, ToolResultPart)
     }
@@ -142,15 +147,23 @@ def _closed_events(state: RunState, closed: Sequence[CallRecord], now: datetime)
     for call in closed:
         if call.tool_name == BUDGET_TOOL:
             continue
-        message = MessageEvent(at=now, message=messages[call.tool_call_id])
-        events += [ToolExecutionEnd.of(call, now), message]
+        message = messages[call.tool_call_id]
+        told = MessageEvent(at=now, message=message, agent_path=call.agent_path)
+        events += [ToolExecutionEnd.of(call, now), told]
     return events
 
 
 def _cancelled(call: CallRecord, cut: Decision) -> CallRecord:
-    """A call that ran is in doubt; one that waited never ran."""
-    ran = call.state is not CallState.WAITING
-    text = "may or may not have taken effect" if ran else "was not run"
+    """A call that ran is in doubt; one that waited never ran; a sub-agent did what its own calls tell."""
+    child = call.child
+    if child is not None:
+        text, ended = "was not finished", {"status": Status.CANCELLED, "ended_at": cut.at}
+        reason = {"finish_reason": FinishReason.CANCELLED}
+        child = child.model_copy(update={**ended, **reason})
+    elif call.state is not CallState.WAITING:
+        text = "may or may not have taken effect"
+    else:
+        text = "was not run"
     text = f"Cancelled: {call.tool_name} {text}"
     return call.model_copy(
         update={
@@ -160,6 +173,7 @@ def _cancelled(call: CallRecord, cut: Decision) -> CallRecord:
             "is_error": True,
             "decision": cut if call.undecided else call.decision,
             "settled_at": cut.at,
+            "child": child,
         }
     )
 
@@ -184,12 +198,12 @@ def turn_record(state: RunState, head: ThreadHead, response: Sequence[Message]) 
         usage=tuple(
             StepUsage(
                 step=s.key,
-                agent=state.meta.agent,
+                agent=state.frame_of(s.key).meta.agent,
                 model=s.model,
                 usage=s.usage,
                 at=s.message.created_at,
             )
-            for s in state.steps
+            for s in state.all_steps()
         ),
         snapshot=_tree(state),
     )

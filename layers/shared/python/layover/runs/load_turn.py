@@ -6,10 +6,11 @@ from datetime import datetime
 from layover.context.assembly import RenderedMemory
 from layover.context.compaction import Limits
 from layover.context.tokens import counted
+from layover.context.transcript import own_steps
 from layover.context.window import buffered, from_user
 from layover.declare.agent import Agent
 from layover.engine.compaction import CompactionState
-from layover.engine.loop import TurnInput
+from layover.engine.frame import TurnInput
 from layover.memory.compaction.blocks import compaction_block
 from layover.memory.compaction.job import limits_of
 from layover.memory.episodic.entries import episodic_embedder, note_cut, turn_entries
@@ -39,7 +40,8 @@ async def given_for(
 ) -> TurnInput:
     """The history and what memory adds. A run that has a step keeps what it pinned then, less what was
     deleted meanwhile."""
-    pinned = next((s.base for s in reversed(snapshot.steps) if s.base is not None), None)
+    own = reversed(own_steps(snapshot))
+    pinned = next((s.base for s in own if s.base is not None), None)
     as_of = runtime.clock.now()
     bounds = limits_of(runtime, agent)
     query = turn_query(runtime, agent, head, snapshot, pinned, bounds)

@@ -8,6 +8,8 @@ from layover import logs
 from layover.approvals.checks import LONGEST_REASON, check_reason
 from layover.approvals.task_token import CALLBACK, decision_from_callback
 from layover.approvals.waiting import waiting_call
+from layover.engine.nested.log import NestedLog
+from layover.engine.nested.subagents import NestedRuns
 from layover.engine.progress import Stopped
 from layover.engine.state import RunState
 from layover.engine.supervise import supervise
@@ -78,6 +80,7 @@ async def _publish(runtime: Runtime, payload: AwaitPayload, call: CallRecord) ->
             "run_id": run.id,
             "thread_id": run.thread_id,
             "agent": run.agent,
+            "agent_path": list(call.agent_path or (run.agent,)),
             "tool_call_id": call.tool_call_id,
             "tool_name": call.tool_name,
             "args": call.args,
@@ -200,23 +203,28 @@ async def _settle(
 ) -> WaitingCall:
     if call.state is CallState.SETTLED:
         return _done(_item(call))
-    state = RunState(log.snapshot)
-    state.update(call)
-    step = _step_of(state, call)
+    run = RunState(log.snapshot)
+    run.update(call)
     try:
-        agent = agent_of(runtime, state.meta)
+        agent = agent_of(runtime, run.meta).at(call.agent_path)
     except RunFailed:
         # The turn that follows ends the run with this error; nothing can be settled without code.
         return _done(_item(call))
+    if agent is None:
+        # The turn that follows tells the parent's model that its sub-agent is gone.
+        return _done(_item(call))
+    state = run.frame_of(call.key)
+    step = _step_of(state, call)
     stopping = Stopping(log, runtime.aborts)
     calls = Calls(
-        log,
+        NestedLog(log, state.agent_path),
         state,
         agent,
         runtime.clock,
         stopping,
         memory=runtime.memory,
         belongings=RunFiles(runtime, state.meta, agent.name),
+        sub_agents=NestedRuns(runtime, state),
     )
     await supervise(log, calls.settle(step, call), stopping)
     settled = state.calls[call.key]

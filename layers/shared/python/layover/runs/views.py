@@ -1,30 +1,33 @@
 """What owners see (docs/reference/http-api.md#objects), made from what is journaled. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from layover import keys
-from layover.context.transcript import own_steps, response_messages
+from layover.context.frames import calls_at, steps_at, usage_at
+from layover.context.transcript import own_steps, response_messages, step_messages
 from layover.values.message import Message, Role, ToolCallPart
+from layover.values.runs.child import ChildRun
 from layover.values.runs.run import (
-    BUDGET_TOOL,
     CallRecord,
     CallState,
     Pending,
     Run,
     RunMeta,
     RunSnapshot,
+    Status,
     StepRecord,
     UnexecutedCall,
 )
-from layover.values.runs.usage import Usage
 from layover.values.thread import ActiveRun, Thread, ThreadHead
 
 
 def run_view(snapshot: RunSnapshot) -> Run:
-    """The run with its messages, what it waits for and what it has used so far."""
+    """The run with its messages, what it waits for, what it has used so far, and its sub-agents'."""
     meta = snapshot.meta
+    steps = own_steps(snapshot)
     messages = response_messages(snapshot)
     waits = pending_calls(snapshot)
+    calls = {call.key: call for call in snapshot.calls}
     return Run(
         id=meta.id,
         thread_id=meta.thread_id,
@@ -36,13 +39,62 @@ def run_view(snapshot: RunSnapshot) -> Run:
         messages=messages,
         pending=waits,
         unexecuted=unexecuted_calls(snapshot) if waits else (),
-        usage=Usage.total([step.usage for step in snapshot.steps]),
-        model=meta.model or (snapshot.steps[-1].model if snapshot.steps else None),
+        usage=usage_at(snapshot.steps, calls),
+        model=meta.model or (steps[-1].model if steps else None),
         error=meta.error,
         input=meta.input,
+        children=_children(snapshot, calls, ""),
         created_at=meta.created_at,
         updated_at=meta.updated_at,
     )
+
+
+def _children(snapshot: RunSnapshot, calls: Mapping[str, CallRecord], path: str) -> tuple[Run, ...]:
+    """The runs of a frame's sub-agents, in the order of their calls."""
+    own = steps_at(snapshot.steps, path)
+    return tuple(
+        _child(snapshot, calls, call, call.child)
+        for call in calls_at(own, calls)
+        if call.child is not None
+    )
+
+
+def _child(
+    snapshot: RunSnapshot, calls: Mapping[str, CallRecord], call: CallRecord, child: ChildRun
+) -> Run:
+    path = keys.child_path(call.key)
+    steps = steps_at(snapshot.steps, path)
+    messages = tuple(m for step in steps for m in step_messages(step, calls))
+    waits = tuple(p for p in pending_calls(snapshot) if _is_below(calls, p.tool_call_id, path))
+    running = Status.SUSPENDED if waits else child.status
+    return Run(
+        id=child.id,
+        thread_id=snapshot.meta.thread_id,
+        agent=child.agent,
+        status=running if call.state is not CallState.SETTLED else _ended(child),
+        finish_reason=child.finish_reason,
+        text=last_text(messages),
+        output=child.output,
+        messages=messages,
+        pending=waits,
+        unexecuted=_unexecuted(steps, calls) if waits else (),
+        usage=usage_at(snapshot.steps, calls, path),
+        model=steps[-1].model if steps else None,
+        error=child.error,
+        input=child.input,
+        children=_children(snapshot, calls, path),
+        created_at=child.started_at,
+        updated_at=child.ended_at or (steps[-1].message.created_at if steps else child.started_at),
+    )
+
+
+def _ended(child: ChildRun) -> Status:
+    """A call that was settled without its child's end: its tool was gone when it came to its turn."""
+    return child.status if child.status.over else Status.CANCELLED
+
+
+def _is_below(calls: Mapping[str, CallRecord], tool_call_id: str, path: str) -> bool:
+    return any(c.tool_call_id == tool_call_id and c.key.startswith(path) for c in calls.values())
 
 
 def last_text(messages: tuple[Message, ...]) -> str:
@@ -52,21 +104,38 @@ def last_text(messages: tuple[Message, ...]) -> str:
 
 
 def pending_calls(snapshot: RunSnapshot) -> tuple[Pending, ...]:
-    """Calls that wait undecided, in the order of the calls; none once the run is over."""
+    """Calls that wait undecided, at any depth, in the order of the calls; none once the run is over."""
     if snapshot.meta.status.over:
         return ()
     waiting = {call.key: call for call in snapshot.calls if call.undecided}
-    ordered = [key for step in snapshot.steps for key in _call_keys(step) if key in waiting]
-    ordered += [key for key, call in waiting.items() if call.tool_name == BUDGET_TOOL]
+    calls = {call.key: call for call in snapshot.calls}
+    ordered = [key for key in _in_order(snapshot, calls, "") if key in waiting]
+    ordered += [key for key in waiting if key not in ordered]
     return tuple(_pending(snapshot.meta, waiting[key]) for key in ordered)
 
 
+def _in_order(snapshot: RunSnapshot, calls: Mapping[str, CallRecord], path: str) -> list[str]:
+    """Keys of the calls with a record: those of a sub-agent behind the one that it is."""
+    found: list[str] = []
+    for call in calls_at(steps_at(snapshot.steps, path), calls):
+        found.append(call.key)
+        if call.child is not None:
+            found += _in_order(snapshot, calls, keys.child_path(call.key))
+    return found
+
+
 def unexecuted_calls(snapshot: RunSnapshot) -> tuple[UnexecutedCall, ...]:
-    """Calls of the last step that have not begun (they stay planned while a sibling waits)."""
-    steps = own_steps(snapshot)
+    """The run's own calls of the last step that have not begun (they stay planned while a sibling
+    waits)."""
+    return _unexecuted(own_steps(snapshot), {c.key: c for c in snapshot.calls})
+
+
+def _unexecuted(
+    steps: Sequence[StepRecord], calls: Mapping[str, CallRecord]
+) -> tuple[UnexecutedCall, ...]:
     if not steps:
         return ()
-    begun = {c.key for c in snapshot.calls if c.state is not CallState.PLANNED}
+    begun = {key for key, c in calls.items() if c.state is not CallState.PLANNED}
     asked = _asked(steps[-1])
     return tuple(
         UnexecutedCall(tool_call_id=p.tool_call_id, tool_name=p.tool_name, args=p.args)
@@ -110,7 +179,7 @@ def _pending(meta: RunMeta, call: CallRecord) -> Pending:
         payload=suspension.payload,
         resume_schema=suspension.resume_schema,
         attempt=call.attempt,
-        agent_path=(meta.agent,),
+        agent_path=call.agent_path or (meta.agent,),
         requested_at=suspension.requested_at,
         expires_at=suspension.expires_at,
         approval=call.approval,

@@ -30,7 +30,7 @@ from layover.adapters.journal.items.table import (
 )
 from layover.clock import from_rfc3339, rfc3339
 from layover.errors import Fenced
-from layover.keys import EVENT_PREFIX, META, Keys
+from layover.keys import EVENT_PREFIX, META, Keys, path_of
 from layover.ports import CancelAsked, Clock, Ended, EventSink
 from layover.values.runs.audit import AuditRow
 from layover.values.runs.event import Event
@@ -147,13 +147,25 @@ class TableRunLog:
     async def put_step(self, step: StepRecord, *events: Event, ended: bool = False) -> None:
         """Journal a model call; the attempts count from here again."""
         body = await self._bodies.pack(self._folder, step_body(step))
-        put = Put(self._pk, step.key, body, when=Missing("pk"))
-        progress = {"attempts": 0, **({"step_ended": step.index} if ended else {})}
+        nested = bool(path_of(step.key))
+        item = {**body, "ended": True} if ended and nested else body
+        put = Put(self._pk, step.key, item, when=Missing("pk"))
+        progress = {"attempts": 0, **({"step_ended": step.index} if ended and not nested else {})}
         await self._write([put, self._meta(progress)], events)
 
-    async def end_step(self, index: int, *events: Event) -> None:
+    async def end_step(self, step: StepRecord, *events: Event) -> None:
         """A step whose calls others settled is complete."""
-        await self._write([self._meta({"step_ended": index})], events)
+        progress, marks = self._ended(step)
+        await self._write([self._meta(progress), *marks], events)
+
+    def _ended(self, step: StepRecord | None) -> tuple[dict[str, Any], list[Action]]:
+        """What META keeps of a step that is complete. A sub-agent's keeps it itself: META does not grow
+        with them."""
+        if step is None:
+            return {}, []
+        if not path_of(step.key):
+            return {"step_ended": step.index}, []
+        return {}, [Update(self._pk, step.key, set={"ended": True}, when=Exists("pk"))]
 
     async def wait_for_compaction(self, index: int) -> None:
         """The run yields for its compaction before step `index`."""
@@ -173,18 +185,18 @@ class TableRunLog:
         await self._write([held, *puts], events)
 
     async def close_call(
-        self, call: CallRecord, *events: Event, ended_step: int | None = None
+        self, call: CallRecord, *events: Event, ended_step: StepRecord | None = None
     ) -> None:
         """Record a settled call. The run has progressed: attempts start again."""
         [item] = await self._items([call], CallState.SETTLED)
-        progress: dict[str, Any] = {"attempts": 0}
-        if ended_step is not None:
-            progress["step_ended"] = ended_step
+        ended, marks = self._ended(ended_step)
+        progress = {"attempts": 0, **ended}
         if self._is_mine(call):
             meta = Update(self._pk, META, set=progress, when=Equals("status", "running"))
         else:
             meta = self._meta(progress, call.key if call.state is CallState.WAITING else None)
-        await self._write([Put(self._pk, call.key, item, when=self._journaled(call)), meta], events)
+        put = Put(self._pk, call.key, item, when=self._journaled(call))
+        await self._write([put, meta, *marks], events)
 
     async def suspend_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
         """Calls wait: attempt, payload and expiry are new, token and decision are gone."""

@@ -6,10 +6,10 @@ Every call is journaled before it runs (`open_calls`) and when it is settled (`c
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from layover.context.transcript import custom_message, tool_message
 from layover.declare.agent import Agent
@@ -45,6 +45,7 @@ from layover.values.runs.event import (
 )
 from layover.values.runs.run import (
     BUDGET_TOOL,
+    MAX_WINDOW,
     CallRecord,
     CallState,
     DecisionKind,
@@ -59,6 +60,19 @@ Gate = Callable[[StepRecord, list[timedelta | None]], Awaitable[bool]]
 """Asked before a window of calls with these time-outs begins: is there time, and budget?"""
 HasTime = Callable[[list[timedelta | None]], bool]
 """Asked before a call that is begun already (decided, or left open) runs: is there time?"""
+
+
+class SubAgents(Protocol):
+    """Runs what a tool stands for that is an agent (`layover.engine.nested`)."""
+
+    async def briefed(self, call: CallRecord, ready: Ready) -> CallRecord:
+        """The call with its child's facts, as it is journaled before the child begins."""
+        ...
+
+    async def advance(self, call: CallRecord, ready: Ready, width: int) -> Settled | None:
+        """Go on with the child. None: it waits, and its call stays open. `width`: calls that may wait at
+        once in it. Raises OutOfTime where it has to go on in a fresh invocation."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -85,6 +99,9 @@ class Calls:
         memory_tools: Sequence[AnyTool] = (),
         memory: MemoryStore | None = None,
         belongings: RunFiles | None = None,
+        sub_agents: SubAgents | None = None,
+        running: dict[str, AnyTool] | None = None,
+        width: int = MAX_WINDOW,
     ) -> None:
         self._log = log
         self._state = state
@@ -97,15 +114,25 @@ class Calls:
         # its own transaction, and has to be the last.
         self._closing = asyncio.Lock()
         # By key, the tool of every call that runs or whose outcome is being journaled.
-        self._running: dict[str, AnyTool] = {}
+        self._running: dict[str, AnyTool] = {} if running is None else running
+        self._sub_agents = sub_agents
+        # As many calls as may wait at once in the whole run: sub-agents side by side share them.
+        self._width = width
+        self._size = min(agent.tool_concurrency, width)
         self._tools: dict[str, AnyTool] = {t.name: t for t in (*agent.tools, *memory_tools)}
 
     async def advance(self, step: StepRecord, gate: Gate, has_time: HasTime) -> bool:
         """Settle what can be settled. True: every call of the step is settled; False: some wait, or
         `gate` did not let the next window begin. Raises OutOfTime where a begun call has no time."""
+        inside: list[_Job] = []
         for call in self._state.calls_of(step):
-            if call.state is CallState.OPEN or (call.state is CallState.WAITING and call.decision):
+            if (entered := self._entered(call)) is not None:
+                inside.append(entered)
+            elif call.state is CallState.OPEN or (
+                call.state is CallState.WAITING and call.decision
+            ):
                 await self._take_up(step, call, has_time)
+        await _all(self._delegate(step, job) for job in inside)
         while window := self._next_window(step):
             await self._stopping.check()
             if not await gate(step, [self._timeout(c) for c in window]):
@@ -116,7 +143,7 @@ class Calls:
     def _next_window(self, step: StepRecord) -> list[CallRecord]:
         """The calls to begin next: first what is left of a window in which an earlier attempt died (a
         window settles whole), then, if no call waits, a new one."""
-        size, calls = self._agent.tool_concurrency, self._state.calls_of(step)
+        size, calls = self._size, self._state.calls_of(step)
         for at in range(0, len(calls), size):
             window = calls[at : at + size]
             planned = [c for c in window if c.state is CallState.PLANNED]
@@ -139,11 +166,23 @@ class Calls:
         """Settle one decided call, or one that an earlier writer left open. It may suspend again."""
         if call.tool_name == BUDGET_TOOL:
             return await settle_budget(self._log, self._state, call, self._agent, self._clock)
+        if self._entered(call) is not None:
+            return None
         await self._stopping.check()
         job = await self._job(step, call)
         if job is not None:
             await self._run(step, [job])
         return None
+
+    def _entered(self, call: CallRecord) -> _Job | None:
+        """What goes on in a call whose sub-agent has begun. It is never in doubt: a child goes on from its
+        own journal. None: no such call, or its tool is a sub-agent no more."""
+        if call.state is not CallState.OPEN or call.child is None:
+            return None
+        ready = self._prepare(call, call.args)
+        if isinstance(ready, Settled) or ready.tool.delegate is None:
+            return None
+        return _Job(call, ready, self._context(call, None))
 
     async def _job(self, step: StepRecord, call: CallRecord) -> _Job | None:
         """What is left to run of a begun call; None: it is settled, no tool has to run."""
@@ -183,10 +222,6 @@ class Calls:
         tool = self._tools.get(call.tool_name)
         return tool.timeout if tool else None
 
-    def can_be_cut(self) -> bool:
-        """Whether everything that runs at the moment may be run again."""
-        return all(tool.idempotent for tool in self._running.values())
-
     async def _window(self, step: StepRecord, calls: list[CallRecord]) -> None:
         """A window settles whole: calls that need a person wait, broken ones fail, the rest run."""
         jobs: list[_Job] = []
@@ -213,21 +248,40 @@ class Calls:
 
     async def _run(self, step: StepRecord, jobs: list[_Job]) -> None:
         """Journal first, then run, then journal what came of it."""
+        jobs = [await self._briefed(job) for job in jobs]
         starts = [self._start_event(j) for j in jobs]
         await self._log.open_calls([j.call for j in jobs], *starts)
         opened = {"state": CallState.OPEN, "opener": self._log.opener}
-        tasks = [
-            asyncio.ensure_future(self._one(step, j, j.call.model_copy(update=opened)))
-            for j in jobs
-        ]
-        # A window settles whole: what goes wrong with one call (its journal entry, for example)
-        # is raised when the others are through.
-        for ended in await asyncio.gather(*tasks, return_exceptions=True):
-            if isinstance(ended, BaseException):
-                raise ended
+        jobs = [replace(job, call=job.call.model_copy(update=opened)) for job in jobs]
+        for job in jobs:
+            self._state.update(job.call)
+        await _all(self._one(step, job) for job in jobs)
 
-    async def _one(self, step: StepRecord, job: _Job, call: CallRecord) -> None:
-        self._state.update(call)
+    async def _briefed(self, job: _Job) -> _Job:
+        if job.ready.tool.delegate is None or self._sub_agents is None:
+            return job
+        return replace(job, call=await self._sub_agents.briefed(job.call, job.ready))
+
+    async def _delegate(self, step: StepRecord, job: _Job) -> None:
+        """Go on with a sub-agent. Its call stays open while it waits: what it does is journaled below."""
+        if self._sub_agents is None:
+            return
+        outcome = await self._sub_agents.advance(job.call, job.ready, self._share(step, job.call))
+        if outcome is not None:
+            outcome = await limited(outcome, job.call, self._belongings)
+            await self._close(step, job.call, _with_change(job.changed, outcome))
+
+    def _share(self, step: StepRecord, call: CallRecord) -> int:
+        """How many calls may wait at once in a call of this window: the same in every invocation."""
+        calls = self._state.calls_of(step)
+        at = next(i for i, c in enumerate(calls) if c.key == call.key)
+        first = at - at % self._size
+        return max(1, self._width // len(calls[first : first + self._size]))
+
+    async def _one(self, step: StepRecord, job: _Job) -> None:
+        call = job.call
+        if job.ready.tool.delegate is not None:
+            return await self._delegate(step, job)
         # Until its outcome is journaled: whoever stops the run waits for a tool that it may keep.
         self._stopping.tools += 1
         self._running[call.key] = job.ready.tool
@@ -254,6 +308,7 @@ class Calls:
                 "model_output": outcome.model_output,
                 "is_error": outcome.is_error,
                 "settled_at": self._clock.now(),
+                "child": outcome.child or call.child,
                 "custom": custom_message(step, slot, custom["name"], custom["data"])
                 if custom
                 else None,
@@ -265,7 +320,7 @@ class Calls:
         complete = self._state.settled(step) and self._state.step_ended < step.index
         try:
             events = [*self._end_events(step, done), *([self.turn_end(step)] if complete else [])]
-            ended = step.index if complete else None
+            ended = step if complete else None
             await self._log.close_call(settled, *events, ended_step=ended)
         except BaseException:
             if before is not None:
@@ -304,7 +359,7 @@ class Calls:
             payload=call.suspension.payload,
             resume_schema=call.suspension.resume_schema,
             attempt=call.attempt + 1,
-            agent_path=(self._agent.name,),
+            agent_path=call.agent_path or (self._agent.name,),
             requested_at=call.suspension.requested_at,
             expires_at=call.suspension.expires_at,
             approval=call.approval,
@@ -362,6 +417,15 @@ class Calls:
                 self._belongings,
             ),
         )
+
+
+async def _all(work: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """A window settles whole: what goes wrong with one call (its journal entry, for example) is raised when
+    the others are through."""
+    tasks = [asyncio.ensure_future(each) for each in work]
+    for ended in await asyncio.gather(*tasks, return_exceptions=True):
+        if isinstance(ended, BaseException):
+            raise ended
 
 
 def _with_change(changed: dict[str, Any] | None, outcome: Settled) -> Settled:

@@ -17,6 +17,7 @@ from layover.declare.tool import APPROVAL_SCHEMA, AnyTool, ToolArgs
 from layover.engine.tools.isolation import TimedOut, apart
 from layover.engine.tools.run_files import RunFiles
 from layover.ports import Clock
+from layover.values.runs.child import ChildRun
 from layover.values.runs.run import CallRecord, Suspension, SuspensionKind
 
 logger = logging.getLogger("layover")
@@ -36,6 +37,8 @@ class Settled:
     model_output: str
     is_error: bool = False
     custom: dict[str, Any] | None = None
+    child: ChildRun | None = None
+    """The sub-agent's run that the call was, as it ended."""
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,11 @@ class BaseEvent(Value):
     seq: int = 0
     run_id: str = ""
     at: Time
+    agent_path: tuple[str, ...] = Field(
+        default=(),
+        exclude_if=lambda path: not path,
+        description="Of a sub-agent's event: the names from the run's agent down to it.",
+    )
 
 
 class AgentStart(BaseEvent):
@@ -98,6 +103,7 @@ class ToolExecutionEnd(BaseEvent):
         """The end of a call that is settled."""
         return cls(
             at=at,
+            agent_path=call.agent_path,
             tool_call_id=call.tool_call_id,
             tool_name=call.tool_name,
             result=call.result,
@@ -117,6 +123,7 @@ class ToolCallSuspended(BaseEvent, Pending):
     """A call waits for a person."""
 
     type: Literal["tool-call-suspended"] = "tool-call-suspended"
+    agent_path: tuple[str, ...]
 
 
 class ToolCallDecided(BaseEvent):
@@ -135,6 +142,7 @@ class ToolCallDecided(BaseEvent):
         """The event of a decision about a call."""
         return cls(
             at=decision.at,
+            agent_path=call.agent_path,
             tool_call_id=call.tool_call_id,
             decision=decision.kind,
             decided_by=decision.decided_by,

@@ -9,11 +9,15 @@ from pydantic import Field
 from layover.values.base import Json, Time, Value
 from layover.values.memory.note import Note
 from layover.values.message import Message
+from layover.values.runs.child import ChildRun
 from layover.values.runs.decision import ApprovalRule, PendingApproval, Vote
 from layover.values.runs.decision import Decision as Decision
 from layover.values.runs.decision import DecisionKind as DecisionKind
 from layover.values.runs.decision import Via as Via
 from layover.values.runs.model_settings import RunChoice
+from layover.values.runs.status import ErrorInfo as ErrorInfo
+from layover.values.runs.status import FinishReason as FinishReason
+from layover.values.runs.status import Status as Status
 from layover.values.runs.usage import Usage
 
 MAX_ATTEMPTS = 5
@@ -33,46 +37,12 @@ INTERRUPTED_TOOLS_HAVE = timedelta(seconds=2)
 answer then."""
 
 
-class Status(StrEnum):
-    """`suspended` is derived on reading: running, and at least one call waits undecided."""
-
-    QUEUED = "queued"
-    RUNNING = "running"
-    SUSPENDED = "suspended"
-    SUCCESS = "success"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-
-    @property
-    def over(self) -> bool:
-        """Nothing can follow."""
-        return self in (Status.SUCCESS, Status.FAILED, Status.CANCELLED)
-
-
-class FinishReason(StrEnum):
-    """Why a run is over."""
-
-    STOP = "stop"
-    LENGTH = "length"
-    CONTENT_FILTER = "content-filter"
-    MAX_ITERATIONS = "max-iterations"
-    ERROR = "error"
-    CANCELLED = "cancelled"
-
-
 class OnBusy(StrEnum):
     """What to do with a run whose thread has an active one."""
 
     REJECT = "reject"
     ENQUEUE = "enqueue"
     INTERRUPT = "interrupt"
-
-
-class ErrorInfo(Value):
-    """Why a run failed, for its owner."""
-
-    type: str
-    message: str
 
 
 class SuspensionKind(StrEnum):
@@ -133,6 +103,10 @@ class CallRecord(Value):
     custom: Message | None = None
     """The `to_message` message of this call, if it made one."""
     settled_at: Time | None = None
+    agent_path: tuple[str, ...] = ()
+    """Names from the run's agent down to the one whose call it is; empty: the run's own."""
+    child: ChildRun | None = None
+    """The run of a sub-agent that this call is."""
 
     @property
     def undecided(self) -> bool:
@@ -204,6 +178,8 @@ class StepRecord(Value):
     """What the model is told before it is asked once more (a reply that fits no schema)."""
     asked_through: str | None = None
     """The last message of the slices that were to be observed ahead by then."""
+    ended: bool = False
+    """Of a sub-agent's step: its `turn-end` is in the event log (of the run's own, META knows)."""
 
     @property
     def counts_as(self) -> Usage:

@@ -51,7 +51,7 @@ class Reader:
             payload=call.suspension.payload,
             resume_schema=call.suspension.resume_schema,
             attempt=call.attempt,
-            agent_path=(item["agent"],),
+            agent_path=call.agent_path or (item["agent"],),
             requested_at=call.suspension.requested_at,
             expires_at=call.suspension.expires_at,
             approval=call.approval,

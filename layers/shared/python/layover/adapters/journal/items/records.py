@@ -203,10 +203,11 @@ def is_call(item: Mapping[str, Any]) -> bool:
 
 
 def step_body(step: StepRecord) -> str:
-    """What a step's item keeps in its body: all of it but the key."""
-    return step.model_dump_json(exclude={"key"})
+    """What a step's item keeps in its body: all of it but the key, and whether it ended."""
+    return step.model_dump_json(exclude={"key", "ended"})
 
 
 def step_from(item: Item, body: str) -> StepRecord:
     """The value of a STEP item."""
-    return StepRecord.model_validate({**json.loads(body), "key": item["sk"]})
+    about = {"key": item["sk"], "ended": item.get("ended", False)}
+    return StepRecord.model_validate({**json.loads(body), **about})

@@ -1,0 +1,216 @@
+"""One agent at work: its steps and their calls until it is done, waits, or yields. A run is a frame, and
+so is each sub-agent inside one of its calls (docs/sub-agents.md)."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from pydantic import ValidationError
+
+from layover.context.assembly import RenderedMemory, model_of
+from layover.declare.agent import Agent
+from layover.declare.delegate import MAX_DEPTH
+from layover.declare.schemas.render import LONGEST_PROBLEM, describe, jsonable
+from layover.declare.tool import AnyTool
+from layover.engine.attachments import Attachments
+from layover.engine.budget import Budget
+from layover.engine.compaction import Compaction, CompactionState
+from layover.engine.nested.log import NestedLog
+from layover.engine.nested.subagents import NestedRuns
+from layover.engine.progress import Over, Progress, RunEnds, Suspended, Yielded
+from layover.engine.prompter import Prompter
+from layover.engine.state import RunState
+from layover.engine.step import ModelStep
+from layover.engine.time_left import TimeLeft
+from layover.engine.tools.calls import Calls
+from layover.engine.tools.hooks import Stopping
+from layover.engine.tools.run_files import RunFiles
+from layover.errors import RunFailed
+from layover.ports import RunLog, Runtime
+from layover.values.base import Json
+from layover.values.message import Message
+from layover.values.runs.run import MAX_WINDOW, FinishReason, PromptSnapshot, Status, StepRecord
+
+
+@dataclass(frozen=True)
+class TurnInput:
+    """What a turn read for its run: the history that the prompt shows, what memory adds to it (as it is
+    pinned, and as text), and the tools that memory brings."""
+
+    history: Sequence[Message]
+    base: PromptSnapshot
+    shown: RenderedMemory
+    memory_tools: Sequence[AnyTool] = ()
+    compaction: CompactionState | None = None
+
+
+@dataclass
+class Invocation:
+    """What all frames of a run share while one process drives it. `running`: the tools at work."""
+
+    runtime: Runtime
+    log: RunLog
+    time: TimeLeft
+    stopping: Stopping
+    running: dict[str, AnyTool] = field(default_factory=dict)
+
+    def can_be_cut(self) -> bool:
+        """Whether everything that runs at the moment may be run again."""
+        return all(tool.idempotent for tool in self.running.values())
+
+
+Above = Callable[[int], Awaitable[bool]]
+"""Whether the budgets of the frames above allow so many calls more. Raises RunFailed, RunEnds."""
+
+
+class Frame:
+    """`width`: calls that may wait at once in it. `above`: None for the run itself."""
+
+    def __init__(
+        self,
+        invocation: Invocation,
+        log: RunLog,
+        state: RunState,
+        agent: Agent,
+        given: TurnInput,
+        width: int = MAX_WINDOW,
+        above: Above | None = None,
+    ) -> None:
+        runtime = invocation.runtime
+        self._invocation = invocation
+        self._log = log
+        self._state = state
+        self._agent = agent
+        self._above = above
+        self._held = False
+        """A budget, of this frame or above it, waits for a person."""
+        self._time = invocation.time
+        self._budget = Budget(log, state, agent, runtime.clock)
+        belongings = RunFiles(runtime, state.meta, agent.name)
+        self._calls = Calls(
+            log,
+            state,
+            agent,
+            runtime.clock,
+            invocation.stopping,
+            given.memory_tools,
+            runtime.memory,
+            belongings,
+            NestedRuns(runtime, state, self._enter),
+            invocation.running,
+            width,
+        )
+        prompter = _prompter(runtime, state, agent, given)
+        compaction = given.compaction
+        self._compaction = (
+            Compaction(runtime, log, state, prompter, compaction) if compaction else None
+        )
+        attachments = Attachments(belongings.files)
+        self._steps = ModelStep(
+            runtime, log, state, agent, prompter, attachments, invocation.stopping
+        )
+
+    async def _enter(self, agent: Agent, state: RunState, width: int) -> Progress:
+        """Go on with a sub-agent in one of this frame's calls."""
+        if len(state.agent_path) > MAX_DEPTH + 1:
+            told = f"sub-agents are at most {MAX_DEPTH} levels below the top agent"
+            raise RunFailed(told, type="DefinitionError")
+        base = PromptSnapshot(as_of=state.meta.input.created_at)
+        frame = Frame(
+            self._invocation,
+            NestedLog(self._invocation.log, state.agent_path),
+            state,
+            agent,
+            TurnInput((), base, RenderedMemory()),
+            width,
+            self._allowed,
+        )
+        return await frame.run()
+
+    async def run(self) -> Progress:
+        """Go on as far as it goes. Raises RunFailed where this agent cannot; OutOfTime, Stopped, RunEnds,
+        Fenced and RetryableError where the whole run does not go on here."""
+        runtime, stopping = self._invocation.runtime, self._invocation.stopping
+        await self._budget.settle_decided()
+        while True:
+            step = self._state.step
+            if step is not None:
+                progress = await self._finish_step(step)
+                if progress is not None:
+                    return progress
+            await stopping.check()
+            if not await self._allowed():
+                return Suspended(self._state.waiting())
+            if not self._time.for_model() or await runtime.allowance.stopped():
+                await self._log.flush()
+                return Yielded()
+            if self._compaction is not None and not await self._compaction.allows():
+                return Yielded(context=True)
+            await self._steps.make()
+
+    async def _finish_step(self, step: StepRecord) -> Progress | None:
+        """Settle the newest step. None: it is complete and the model is asked again."""
+        if step.slots:
+            if not await self._calls.advance(step, self._gate, self._time.for_tools):
+                waiting = self._state.waiting()
+                return Suspended(waiting) if waiting or self._held else Yielded()
+            if self._state.step_ended < step.index:
+                await self._log.end_step(step, self._calls.turn_end(step))
+                self._state.step_ended = step.index
+        elif step.correction is None or self._corrected_before(step):
+            return self._answered(step)
+        limit = self._state.meta.max_iterations or self._agent.max_iterations
+        if len(self._state.steps) >= limit:
+            return Over(Status.SUCCESS, FinishReason.MAX_ITERATIONS)
+        return None
+
+    async def _gate(self, step: StepRecord, timeouts: list[timedelta | None]) -> bool:
+        """A window of calls begins only with enough budget, and with enough time for its tools."""
+        if not await self._allowed(len(timeouts)):
+            return False
+        return self._time.for_tools(timeouts)
+
+    async def _allowed(self, upcoming_calls: int = 0) -> bool:
+        """Whether the budgets of this frame, and of all above it, allow it to go on."""
+        self._held = not await self._budget.allows(self._state.step, upcoming_calls)
+        if not self._held and self._above is not None:
+            try:
+                self._held = not await self._above(upcoming_calls)
+            except RunFailed as failure:
+                raise RunEnds(failure) from failure
+        return not self._held
+
+    def _answered(self, step: StepRecord) -> Over:
+        output = None if self._agent.output is None else self._parsed(step)
+        reason = FinishReason(step.finish_reason) if step.finish_reason != "tool-calls" else None
+        return Over(Status.SUCCESS, reason or FinishReason.STOP, output=output)
+
+    def _parsed(self, step: StepRecord) -> Json:
+        """The output as JSON. Whether it fits was known when the step was journaled, but code may be
+        newer than that. Raises RunFailed, without the model's words."""
+        try:
+            return jsonable(self._agent.parse_output(step.message.text))
+        except Exception as error:
+            what = describe(error) if isinstance(error, ValidationError) else type(error).__name__
+            often = ", twice" if step.correction is not None else ""
+            problem = f"the model's answer does not fit the output's schema{often}: {what}"
+            problem = problem[:LONGEST_PROBLEM]
+            raise RunFailed(problem, type="OutputInvalid", run_id=self._state.meta.id) from error
+
+    def _corrected_before(self, step: StepRecord) -> bool:
+        """It was asked once more already: the step before this one was no answer either."""
+        before = self._state.steps[-2] if len(self._state.steps) > 1 else None
+        return before is not None and before.correction is not None
+
+
+def _prompter(runtime: Runtime, state: RunState, agent: Agent, given: TurnInput) -> Prompter:
+    model = model_of(agent, runtime.settings, state.meta)
+    return Prompter(
+        agent,
+        runtime.settings,
+        state.base or given.base,
+        given.shown,
+        given.history,
+        [t.spec for t in (*agent.tools, *given.memory_tools)],
+        runtime.window(model) if runtime.window else None,
+    )

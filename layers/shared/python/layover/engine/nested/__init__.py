@@ -1,0 +1,1 @@
+"""Sub-agents: a run inside a call of the run that asked for it (docs/sub-agents.md)."""

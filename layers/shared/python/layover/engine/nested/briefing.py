@@ -1,0 +1,35 @@
+"""What a sub-agent is told (docs/sub-agents.md#briefing)."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from layover.ids import derived
+from layover.memory.profile.iteration_log import previous_attempts
+from layover.values.memory.context import LoggedAttempt
+from layover.values.message import Message, Role, TextPart
+from layover.values.runs.run import RunMeta
+
+
+def briefing(
+    meta: RunMeta,
+    child_id: str,
+    args: Mapping[str, Any],
+    attempts: Sequence[LoggedAttempt],
+    now: datetime,
+) -> Message:
+    """The child's input: the task, what has to be known for it, and what was tried before, a text each."""
+    context = args.get("context")
+    texts = (
+        str(args["input"]),
+        f"<context>\n{context}\n</context>" if context else "",
+        previous_attempts(attempts),
+    )
+    return Message(
+        id=derived("msg", child_id, "input"),
+        thread_id=meta.thread_id,
+        run_id=child_id,
+        role=Role.USER,
+        content=tuple(TextPart(text=text) for text in texts if text),
+        created_at=now,
+    )

@@ -1,0 +1,83 @@
+"""The run's log as a sub-agent writes to it: its events say whose they are."""
+
+from collections.abc import Sequence
+
+from layover.ports import CancelAsked, Ended, RunLog
+from layover.values.runs.event import Event
+from layover.values.runs.run import CallRecord, Outcome, RunSnapshot, StepRecord
+
+
+class NestedLog:
+    """`ports.RunLog` with `agent_path` on each event. Keys say where a sub-agent's facts are."""
+
+    def __init__(self, log: RunLog, agent_path: tuple[str, ...]) -> None:
+        self._log = log
+        self._agent_path = agent_path
+
+    @property
+    def snapshot(self) -> RunSnapshot:
+        """The whole run's."""
+        return self._log.snapshot
+
+    @property
+    def opener(self) -> str:
+        """The writer's name."""
+        return self._log.opener
+
+    def emit(self, *events: Event) -> None:
+        """See `ports.RunLog`."""
+        self._log.emit(*self._signed(events))
+
+    async def flush(self) -> None:
+        """See `ports.RunLog`."""
+        await self._log.flush()
+
+    async def begun(self) -> bool:
+        """See `ports.RunLog`."""
+        return await self._log.begun()
+
+    async def put_step(self, step: StepRecord, *events: Event, ended: bool = False) -> None:
+        """See `ports.RunLog`."""
+        await self._log.put_step(step, *self._signed(events), ended=ended)
+
+    async def end_step(self, step: StepRecord, *events: Event) -> None:
+        """See `ports.RunLog`."""
+        await self._log.end_step(step, *self._signed(events))
+
+    async def wait_for_compaction(self, index: int) -> None:
+        """See `ports.RunLog`."""
+        await self._log.wait_for_compaction(index)
+
+    async def open_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
+        """See `ports.RunLog`."""
+        await self._log.open_calls(calls, *self._signed(events))
+
+    async def close_call(
+        self, call: CallRecord, *events: Event, ended_step: StepRecord | None = None
+    ) -> None:
+        """See `ports.RunLog`."""
+        await self._log.close_call(call, *self._signed(events), ended_step=ended_step)
+
+    async def suspend_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
+        """See `ports.RunLog`."""
+        await self._log.suspend_calls(calls, *self._signed(events))
+
+    async def cancel_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
+        """See `ports.RunLog`."""
+        await self._log.cancel_calls(calls, *self._signed(events))
+
+    async def cancel_requested(self) -> CancelAsked | None:
+        """See `ports.RunLog`."""
+        return await self._log.cancel_requested()
+
+    async def end(self, outcome: Outcome, *events: Event) -> Ended:
+        """See `ports.RunLog`."""
+        return await self._log.end(outcome, *events)
+
+    def _signed(self, events: Sequence[Event]) -> list[Event]:
+        return [signed(event, self._agent_path) for event in events]
+
+
+def signed(event: Event, agent_path: tuple[str, ...]) -> Event:
+    """The event as one of the agent at this path; the run's own have none."""
+    return event.model_copy(update={"agent_path": agent_path}) if agent_path else event

@@ -1,0 +1,111 @@
+"""Sub-agents of one frame of a run: briefed, entered, and settled as the call that they are."""
+
+import json
+import logging
+from collections.abc import Awaitable, Callable
+
+from layover.declare.agent import Agent
+from layover.engine.nested.briefing import briefing
+from layover.engine.progress import OutOfTime, Over, Progress, Suspended
+from layover.engine.state import RunState
+from layover.engine.tools.execute import Ready, Settled
+from layover.errors import RetryableError, RunFailed
+from layover.ids import derived
+from layover.ports import Runtime
+from layover.values.memory.context import LoggedAttempt
+from layover.values.runs.child import ChildRun
+from layover.values.runs.run import CallRecord, ErrorInfo, FinishReason, Status
+
+logger = logging.getLogger("layover")
+
+Enter = Callable[[Agent, RunState, int], Awaitable[Progress]]
+"""Goes on with an agent at this state, in which so many calls may wait at once. Raises RunFailed where the
+agent cannot go on."""
+
+
+class NestedRuns:
+    """`engine.tools.calls.SubAgents`. Without `enter` a child is briefed and left to the turn: whoever
+    settles one decided call has no time for a run."""
+
+    def __init__(self, runtime: Runtime, state: RunState, enter: Enter | None = None) -> None:
+        self._runtime = runtime
+        self._state = state
+        self._enter = enter
+
+    async def briefed(self, call: CallRecord, ready: Ready) -> CallRecord:
+        """The call with its child's facts: fixed from here on, whatever is tried meanwhile."""
+        assert ready.tool.delegate is not None
+        meta, name = self._state.meta, ready.tool.delegate.agent.name
+        attempts = await self._runtime.memory.attempts(meta.owner, meta.thread_id, name)
+        now = self._runtime.clock.now()
+        child_id = derived("run", meta.id, call.key)
+        child = ChildRun(
+            id=child_id,
+            agent=name,
+            input=briefing(meta, child_id, ready.args.as_dict(), attempts, now),
+            started_at=now,
+        )
+        return call.model_copy(update={"child": child})
+
+    async def advance(self, call: CallRecord, ready: Ready, width: int) -> Settled | None:
+        """See `SubAgents`. What the child could not do is a tool error of its call."""
+        if self._enter is None or call.child is None or ready.tool.delegate is None:
+            return None
+        agent: Agent = ready.tool.delegate.agent
+        state = self._state.child(call)
+        try:
+            progress = await self._enter(agent, state, width)
+        except RunFailed as failure:
+            return await self._failed(call, call.child, failure)
+        if isinstance(progress, Suspended):
+            return None
+        if not isinstance(progress, Over):
+            raise OutOfTime
+        return self._answered(agent, state, call.child, progress)
+
+    def _answered(self, agent: Agent, state: RunState, child: ChildRun, over: Over) -> Settled:
+        steps = state.steps
+        text = next((s.message.text for s in reversed(steps) if s.message.text), "")
+        result = {"result": text if agent.output is None else over.output}
+        ended = {
+            "status": over.status,
+            "finish_reason": over.finish_reason,
+            "output": over.output,
+            "ended_at": self._runtime.clock.now(),
+        }
+        return Settled(
+            result=result,
+            model_output=json.dumps(result, ensure_ascii=False),
+            child=child.model_copy(update=ended),
+        )
+
+    async def _failed(self, call: CallRecord, child: ChildRun, failure: RunFailed) -> Settled:
+        told = f"{failure.type}: {failure.message}"
+        await self._note(call, child, told)
+        ended = {
+            "status": Status.FAILED,
+            "finish_reason": FinishReason.ERROR,
+            "error": ErrorInfo(type=failure.type, message=failure.message),
+            "ended_at": self._runtime.clock.now(),
+        }
+        return Settled(
+            result=told, model_output=told, is_error=True, child=child.model_copy(update=ended)
+        )
+
+    async def _note(self, call: CallRecord, child: ChildRun, error: str) -> None:
+        """A line of the iteration log, for the next attempt's briefing. A store that is away holds no run
+        up for that."""
+        meta, args = self._state.meta, call.args
+        action = args.get("input", "") if isinstance(args, dict) else str(args)
+        line = LoggedAttempt(
+            task=child.agent,
+            action=str(action),
+            error=error,
+            run_id=meta.id,
+            created_at=self._runtime.clock.now(),
+        )
+        id = derived("att", meta.id, call.key)
+        try:
+            await self._runtime.memory.log_attempt(meta.owner, meta.thread_id, line, id)
+        except RetryableError:
+            logger.warning("a failed sub-agent is not in the log", extra={"run_id": meta.id})

@@ -1,0 +1,22 @@
+"""A sub-agent's run inside a call of the run that asked for it (docs/sub-agents.md)."""
+
+from layover.values.base import Json, Time, Value
+from layover.values.message import Message
+from layover.values.runs.status import ErrorInfo, FinishReason, Status
+
+
+class ChildRun(Value):
+    """The facts of a child, kept in the record of its call: fixed when the call is opened, and how it
+    ended once that is known."""
+
+    id: str
+    """Derived from the run and the call: whoever makes it again makes the same one."""
+    agent: str
+    input: Message
+    """The briefing."""
+    started_at: Time
+    status: Status = Status.RUNNING
+    finish_reason: FinishReason | None = None
+    output: Json = None
+    error: ErrorInfo | None = None
+    ended_at: Time | None = None

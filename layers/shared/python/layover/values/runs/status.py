@@ -1,0 +1,39 @@
+"""How far a run is, and why it is over."""
+
+from enum import StrEnum
+
+from layover.values.base import Value
+
+
+class Status(StrEnum):
+    """`suspended` is derived on reading: running, and at least one call waits undecided."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUSPENDED = "suspended"
+    SUCCESS = "success"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def over(self) -> bool:
+        """Nothing can follow."""
+        return self in (Status.SUCCESS, Status.FAILED, Status.CANCELLED)
+
+
+class FinishReason(StrEnum):
+    """Why a run is over."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    CONTENT_FILTER = "content-filter"
+    MAX_ITERATIONS = "max-iterations"
+    ERROR = "error"
+    CANCELLED = "cancelled"
+
+
+class ErrorInfo(Value):
+    """Why a run failed, for its owner."""
+
+    type: str
+    message: str

@@ -1,0 +1,421 @@
+"""Sub-agents: what a run tells of them, what they wait for, what they cost, and how they end."""
+
+import math
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from layover import Agent, Limits, ToolContext, tool
+from layover.adapters.inmemory.model import ScriptedModel, call, calls, fail, say
+from layover.errors import DecisionAlreadyMade, DecisionInvalid, NotFound
+from layover.runs.cancel import cancel
+from layover.values.message import Message, ToolResultPart
+from layover.values.prompt import Prompt
+from layover.values.runs.event import Event
+from layover.values.runs.run import Run, Status
+from support.worlds.runs import ANN, Bench, Ledger, answers_of, told, types
+
+Script = dict[str, list[Any]]
+"""Replies by the instructions of the agent that is asked."""
+
+
+def result_of(message: Message) -> ToolResultPart:
+    """The result that a tool message is."""
+    (part,) = message.content
+    assert isinstance(part, ToolResultPart)
+    return part
+
+
+def of(events: list[Event], *path: str) -> list[str]:
+    """Types of one agent's events, by its path; the run's own have none, but for what waits."""
+    return types(e for e in events if e.agent_path == path)
+
+
+class Desk:
+    """`top` has a sub-agent `desk` with the ledger's tools, some of which wait."""
+
+    def __init__(self, script: Script, **options: Any) -> None:
+        self.ledger = Ledger()
+        tools: list[Any] = [self.ledger.pay, self.ledger.look, self.ledger.book]
+        self.desk = Agent("desk", instructions="desk", tools=tools, **options.pop("desk", {}))
+        self.top = Agent(
+            "top", instructions="top", tools=[self.desk.as_tool("Pays.")], **options.pop("top", {})
+        )
+        self.bench = Bench(self.top, answers_of(script), **options)
+
+    async def suspended(self) -> Run:
+        run = await self.bench.go()
+        assert run.status is Status.SUSPENDED, run.error
+        return run
+
+
+ASKED = call("desk", tool_call_id="d1", input="pay it", context="the lamp broke")
+PLAIN: Script = {
+    "top": [ASKED, say("all done")],
+    "desk": [call("look", tool_call_id="l1", n=1), say("looked")],
+}
+APPROVED: Script = {
+    "top": [ASKED, say("all done")],
+    "desk": [call("pay", tool_call_id="p1", amount=3), say("paid")],
+}
+
+
+async def test_a_plain_sub_agent_is_one_call_of_its_run() -> None:
+    desk = Desk(PLAIN)
+    run = await desk.bench.go("hello")
+    assert told(run.messages) == [
+        ("assistant", ""),
+        ("tool", {"result": "looked"}),
+        ("assistant", "all done"),
+    ]
+    assert [m.model_output for m in run.messages if m.role == "tool"] == ['{"result": "looked"}']
+    assert run.status is Status.SUCCESS
+    assert [m.id for m in await desk.bench.stored()] == [
+        run.input.id,
+        *(m.id for m in run.messages),
+    ]
+
+
+async def test_events_of_a_sub_agent_are_in_the_runs_log_and_say_whose_they_are() -> None:
+    desk = Desk(PLAIN)
+    run = await desk.bench.go()
+    events = await desk.bench.events(run.id)
+    assert of(events) == [
+        "agent-start",
+        "turn-start",
+        "tool-execution-start",
+        "tool-execution-end",
+        "turn-end",
+        "turn-start",
+        "turn-end",
+        "finish",
+        "agent-end",
+    ]
+    assert of(events, "top", "desk") == [
+        "turn-start",
+        "tool-execution-start",
+        "tool-execution-end",
+        "turn-end",
+        "turn-start",
+        "turn-end",
+    ]
+    inner = [e for e in events if e.agent_path]
+    assert [e.step for e in inner if e.type == "turn-start"] == [1, 2]
+    assert inner[0].model_dump(mode="json")["agent_path"] == ["top", "desk"]
+    assert "agent_path" not in events[0].model_dump(mode="json")
+    (child,) = run.children
+    assert {e.message.run_id for e in inner if e.type == "message"} == {child.id}
+
+
+async def test_a_sub_agent_sees_its_briefing_and_nothing_else() -> None:
+    desk = Desk(PLAIN)
+    await desk.bench.go("a secret of the conversation")
+    first = next(p for p in desk.bench.model.prompts if p.system == "desk")
+    assert [m.text for m in first.messages] == ["pay it\n\n<context>\nthe lamp broke\n</context>"]
+    assert {t.name for t in first.tools} == {"pay", "look", "book"}
+
+
+async def test_the_tree_of_a_run_shows_its_children_while_they_work_and_after() -> None:
+    desk = Desk(APPROVED)
+    run = await desk.suspended()
+    (child,) = run.children
+    assert (child.status, child.agent, child.text) == (Status.SUSPENDED, "desk", "")
+    assert [p.tool_call_id for p in child.pending] == ["p1"]
+    await desk.bench.answer(run.id, "p1", "approve")
+    run = await desk.bench.run(run.id)
+    (done,) = run.children
+    assert (done.id, done.status, done.finish_reason) == (child.id, Status.SUCCESS, "stop")
+    assert told(done.messages) == [("assistant", ""), ("tool", "paid 3"), ("assistant", "paid")]
+    assert done.input.text.startswith("pay it")
+    assert (done.pending, done.children) == ((), ())
+
+
+async def test_an_approval_inside_is_a_pending_call_of_the_run_and_settles_that_call_alone() -> (
+    None
+):
+    desk = Desk(APPROVED)
+    run = await desk.suspended()
+    (pending,) = run.pending
+    assert (pending.tool_call_id, pending.agent_path) == ("p1", ("top", "desk"))
+    (item,) = (await desk.bench.plain.journal.approvals(ANN, None, 10, None)).items
+    assert (item.run_id, item.agent, item.agent_path) == (run.id, "top", ("top", "desk"))
+    await desk.bench.decide(run.id, "p1", "approve", args={"amount": 2})
+    await desk.bench.branch(run.id, "p1")
+    assert desk.ledger.done == [2]
+    assert await desk.bench.drive(run.id) == "over"
+    events = await desk.bench.events(run.id)
+    assert of(events, "top", "desk") == [
+        "turn-start",
+        "tool-call-suspended",
+        "tool-call-decided",
+        "tool-execution-start",
+        "tool-execution-end",
+        "turn-end",
+        "turn-start",
+        "turn-end",
+    ]
+    assert (await desk.bench.run(run.id)).text == "all done"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "given", "wrong"),
+    [
+        ("approve", {"args": {"amount": "much"}}, DecisionInvalid),
+        ("resume", {"data": {}}, DecisionInvalid),
+        ("approve", {"attempt": 2}, DecisionAlreadyMade),
+    ],
+)
+async def test_a_decision_that_does_not_fit_a_sub_agents_call_changes_nothing(
+    verdict: str, given: dict[str, Any], wrong: type[Exception]
+) -> None:
+    desk = Desk(APPROVED)
+    run = await desk.suspended()
+    with pytest.raises(wrong):
+        await desk.bench.decide(run.id, "p1", verdict, **given)
+    assert len((await desk.bench.run(run.id)).pending) == 1
+
+
+async def test_a_child_has_no_address_of_its_own() -> None:
+    desk = Desk(APPROVED)
+    run = await desk.suspended()
+    with pytest.raises(NotFound):
+        await desk.bench.decide(run.children[0].id, "p1", "approve")
+    with pytest.raises(DecisionAlreadyMade):
+        await desk.bench.decide(run.id, "d1", "approve")
+
+
+async def test_a_denial_and_an_expiry_inside_are_told_to_the_sub_agent() -> None:
+    for output, key in ((None, "declined"), ({"Error": "States.Timeout"}, "expired")):
+        desk = Desk(APPROVED)
+        run = await desk.suspended()
+        if output is None:
+            await desk.bench.decide(run.id, "p1", "deny", reason="no")
+            await desk.bench.branch(run.id, "p1")
+        else:
+            desk.bench.clock.advance(timedelta(hours=2))
+            await desk.bench.branch(run.id, "p1", output)
+        await desk.bench.drive(run.id)
+        run = await desk.bench.run(run.id)
+        assert result_of(run.children[0].messages[1]).result[key] is True
+        assert (run.status, desk.ledger.done) == (Status.SUCCESS, [])
+
+
+async def test_a_sub_agent_that_suspends_itself_is_resumed_with_data() -> None:
+    script: Script = {**APPROVED, "desk": [call("book", tool_call_id="b1", day="mon"), say("ok")]}
+    desk = Desk(script)
+    run = await desk.suspended()
+    await desk.bench.answer(run.id, "b1", "resume", data={"slot": "full"})
+    (again,) = (await desk.bench.run(run.id)).pending
+    assert (again.attempt, again.agent_path) == (2, ("top", "desk"))
+    await desk.bench.answer(run.id, "b1", "resume", data={"slot": "mon-9"})
+    assert desk.ledger.done == ["mon-9"]
+    assert (await desk.bench.run(run.id)).status is Status.SUCCESS
+
+
+def two_levels() -> tuple[Ledger, Bench]:
+    ledger = Ledger()
+    low = Agent("low", instructions="low", tools=[ledger.pay])
+    mid = Agent("mid", instructions="mid", tools=[low.as_tool("Lower.")])
+    top = Agent("top", instructions="top", tools=[mid.as_tool("Middle.")])
+    script: Script = {
+        "top": [call("mid", tool_call_id="c1", input="a"), say("top done")],
+        "mid": [call("low", tool_call_id="c1", input="b"), say("mid done")],
+        "low": [call("pay", tool_call_id="c1", amount=1), say("low done")],
+    }
+    return ledger, Bench(top, answers_of(script))
+
+
+async def test_two_levels_down_a_call_is_decided_at_the_top_and_ids_stay_unique() -> None:
+    ledger, bench = two_levels()
+    run = await bench.go()
+    (pending,) = run.pending
+    assert pending.agent_path == ("top", "mid", "low")
+    assert pending.tool_call_id.startswith("c1-")
+    assert [c.status for c in (run.children[0], run.children[0].children[0])] == ["suspended"] * 2
+    await bench.answer(run.id, pending.tool_call_id, "approve")
+    run = await bench.run(run.id)
+    assert (run.text, ledger.done) == ("top done", [1])
+    (mid,) = run.children
+    (low,) = mid.children
+    assert (mid.text, low.text) == ("mid done", "low done")
+    assert of(await bench.events(run.id), "top", "mid", "low")[-1] == "turn-end"
+
+
+async def test_usage_counts_in_the_run_and_is_itemised_at_every_depth() -> None:
+    _, bench = two_levels()
+    run = await bench.go()
+    await bench.answer(run.id, run.pending[0].tool_call_id, "approve")
+    run = await bench.run(run.id)
+    assert run.usage.total_tokens == 6 * 15
+    (mid,) = run.usage.sub_agents
+    assert (mid["agent"], mid["total_tokens"], mid["run_id"]) == ("mid", 60, run.children[0].id)
+    (low,) = mid["sub_agents"]
+    assert (low["agent"], low["total_tokens"], low["sub_agents"]) == ("low", 30, [])
+    finish = next(e for e in await bench.events(run.id) if e.type == "finish")
+    assert finish.usage == run.usage
+    rows = [row for _, row in bench.threads.spent.values()]
+    assert sorted(r.agent for r in rows) == ["low", "low", "mid", "mid", "top", "top"]
+
+
+def side_by_side(script: list[Any], concurrency: float = math.inf) -> tuple[Ledger, Bench]:
+    ledger = Ledger()
+    tools: list[Any] = [ledger.pay, ledger.look]
+    desks = [Agent(name, instructions=name, tools=tools) for name in ("one", "two")]
+    top = Agent(
+        "top",
+        instructions="top",
+        tools=[d.as_tool("Pays.") for d in desks],
+        tool_concurrency=concurrency,
+    )
+    both = calls(
+        call("one", tool_call_id="d1", input="a"), call("two", tool_call_id="d2", input="b")
+    )
+    return ledger, Bench(top, answers_of({"top": [both, say("end")], "one": script, "two": script}))
+
+
+async def test_sub_agents_side_by_side_wait_at_once_and_are_decided_in_any_order() -> None:
+    ledger, bench = side_by_side([call("pay", tool_call_id="p", amount=1), say("paid")])
+    run = await bench.go()
+    first, second = run.pending
+    assert [first.agent_path, second.agent_path] == [("top", "one"), ("top", "two")]
+    assert first.tool_call_id != second.tool_call_id
+    assert await bench.answer(run.id, second.tool_call_id, "approve") == "suspended"
+    run = await bench.run(run.id)
+    assert [p.tool_call_id for p in run.pending] == [first.tool_call_id]
+    assert await bench.answer(run.id, first.tool_call_id, "deny") == "over"
+    assert ledger.done == [1]
+    run = await bench.run(run.id)
+    assert [c.status for c in run.children] == ["success", "success"]
+    assert [m.role for m in run.messages] == ["assistant", "tool", "tool", "assistant"]
+
+
+async def test_a_sub_agent_behind_one_that_waits_does_not_begin() -> None:
+    _, bench = side_by_side([call("pay", amount=1), say("paid")], concurrency=1)
+    run = await bench.go()
+    assert [c.agent for c in run.children] == ["one"]
+    assert [u.tool_call_id for u in run.unexecuted] == ["d2"]
+    await bench.answer(run.id, run.pending[0].tool_call_id, "approve")
+    assert [c.agent for c in (await bench.run(run.id)).children] == ["one", "two"]
+
+
+async def test_many_sub_agents_share_the_calls_that_may_wait_at_once() -> None:
+    ledger = Ledger()
+    desk = Agent("desk", instructions="desk", tools=[ledger.pay], tool_concurrency=40)
+    top = Agent("top", instructions="top", tools=[desk.as_tool("Pays.")], tool_concurrency=math.inf)
+    asked = [call("desk", tool_call_id=f"d{i}", input="pay") for i in range(3)]
+    pays = [call("pay", tool_call_id=f"p{i}", amount=i) for i in range(40)]
+    script: Script = {"top": [calls(*asked), say("end")], "desk": [calls(*pays), say("paid")]}
+    bench = Bench(top, answers_of(script))
+    run = await bench.go()
+    assert len(run.pending) == 39  # 13 of each: 40 branches wait at once
+
+
+async def test_a_sub_agent_that_fails_is_a_tool_error_and_the_next_attempt_reads_of_it() -> None:
+    attempts = iter([fail("away", status=400), say("better")])
+    script: Script = {
+        "top": [
+            call("desk", tool_call_id="d1", input="try"),
+            call("desk", tool_call_id="d2", input="again"),
+            say("k"),
+        ]
+    }
+    desk = Desk(script)
+    top = desk.bench.model
+
+    async def reply(prompt: Prompt) -> Any:
+        return next(attempts) if prompt.system == "desk" else await top.complete(prompt, print)
+
+    desk.bench = Bench(desk.top, ScriptedModel(reply))
+    run = await desk.bench.go()
+    first, second = run.children
+    assert (first.status, first.error and first.error.message) == (Status.FAILED, "away")
+    part = result_of(run.messages[1])
+    assert part.is_error
+    assert part.result == f"{first.error and first.error.type}: away"
+    assert second.input.text.splitlines()[-2] == f"Attempt 1: try → error: {part.result}"
+    assert (run.status, second.text) == (Status.SUCCESS, "better")
+
+
+async def test_a_sub_agent_has_its_own_iterations_and_output() -> None:
+    script: Script = {**PLAIN, "desk": [call("look", n=i) for i in range(9)]}
+    run = await Desk(script, desk={"max_iterations": 2}).bench.go()
+    assert run.children[0].finish_reason == "max-iterations"
+    assert (run.finish_reason, run.text) == ("stop", "all done")
+
+
+async def test_the_limits_of_the_run_reach_down() -> None:
+    desk = Desk(PLAIN, top={"limits": Limits(tokens=20, on_reached="fail")})
+    run = await desk.bench.go()
+    assert run.error is not None
+    assert (run.status, run.error.type) == (Status.FAILED, "LimitReached")
+    assert run.children[0].status is Status.CANCELLED
+    assert desk.ledger.done == []
+
+
+async def test_a_limit_that_waits_for_a_person_is_asked_for_once_and_extended() -> None:
+    desk = Desk(PLAIN, top={"limits": Limits(tokens=20)})
+    run = await desk.suspended()
+    (pending,) = run.pending
+    assert (pending.tool_name, pending.agent_path) == ("layover.budget", ("top",))
+    await desk.bench.answer(run.id, pending.tool_call_id, "approve", args={"tokens": None})
+    assert (await desk.bench.run(run.id)).status is Status.SUCCESS
+
+
+async def test_a_sub_agents_own_limit_is_its_own_failure_or_its_own_question() -> None:
+    desk = Desk(PLAIN, desk={"limits": Limits(tool_calls=0, on_reached="fail")})
+    run = await desk.bench.go()
+    assert (run.status, result_of(run.messages[1]).is_error) == (Status.SUCCESS, True)
+    asks = Desk(PLAIN, desk={"limits": Limits(tool_calls=0)})
+    run = await asks.suspended()
+    (pending,) = run.pending
+    assert (pending.tool_name, pending.agent_path) == ("layover.budget", ("top", "desk"))
+    await asks.bench.answer(run.id, pending.tool_call_id, "approve", args={"tool_calls": 3})
+    run = await asks.bench.run(run.id)
+    assert (run.status, asks.ledger.done) == (Status.SUCCESS, [("look", 1)])
+
+
+async def test_a_cancelled_run_takes_its_sub_agents_with_it() -> None:
+    desk = Desk(APPROVED)
+    run = await desk.suspended()
+    await cancel(desk.bench.plain, ANN, run.id, holder_has_s=0)
+    run = await desk.bench.run(run.id)
+    (child,) = run.children
+    assert (run.status, child.status, child.finish_reason) == ("cancelled",) * 3
+    assert told(child.messages)[1:] == [("tool", "Cancelled: pay was not run")]
+    assert told(run.messages)[1:] == [("tool", "Cancelled: desk was not finished")]
+    events = await desk.bench.events(run.id)
+    assert of(events, "top", "desk")[-2:] == ["tool-call-decided", "tool-execution-end"]
+    assert of(events)[-2:] == ["tool-execution-end", "finish"]
+    assert desk.ledger.done == []
+
+
+async def test_a_sub_agent_that_is_gone_after_a_deployment_is_told_to_the_model() -> None:
+    desk = Desk(APPROVED)
+    run = await desk.suspended()
+    desk.bench.agents["top"] = Agent("top", instructions="top")
+    await desk.bench.answer(run.id, "p1", "approve")
+    run = await desk.bench.run(run.id)
+    assert told(run.messages)[1] == ("tool", "Tool desk not found")
+    assert (run.status, desk.ledger.done) == (Status.SUCCESS, [])
+
+
+async def test_a_tool_of_a_sub_agent_knows_the_run_that_is_decided_and_its_own_agent() -> None:
+    seen: list[ToolContext] = []
+
+    @tool
+    def note(ctx: ToolContext) -> str:
+        """Notes."""
+        ctx.emit({"n": 1})
+        seen.append(ctx)
+        return "noted"
+
+    desk = Agent("desk", instructions="desk", tools=[note])
+    top = Agent("top", instructions="top", tools=[desk.as_tool("x")])
+    script: Script = {**PLAIN, "desk": [call("note"), say("ok")]}
+    bench = Bench(top, answers_of(script))
+    run = await bench.go()
+    (ctx,) = seen
+    assert (ctx.run_id, ctx.agent_name) == (run.id, "desk")
+    (data,) = [e for e in await bench.events(run.id) if e.type == "data"]
+    assert data.agent_path == ("top", "desk")
