@@ -5,12 +5,12 @@ from typing import Any
 from layover import wiring
 from layover.inprocess.deadlines import LambdaDeadline
 from layover.runs.turn import turn
-from layover.values.runs.payload import RunPayload
+from layover.values.runs.payload import TurnPayload
 
 
 @wiring.logged
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """`{v, owner, run_id, n, execution}` -> `{status, waiting}`."""
+    """`{v, owner, run_id, n, execution, call?, output?}` -> `{status, waiting, call, next}`."""
     deadline = LambdaDeadline(context.get_remaining_time_in_millis)
-    payload = RunPayload.model_validate(event)
+    payload = TurnPayload.model_validate(event)
     return dict(wiring.run(turn(wiring.runtime(), payload, deadline)))

@@ -32,7 +32,7 @@ TRANSCRIPT = (
     "suspended: refund waits for approval",
     "approved by ada: the run resumes",
     "result: Refunded 60.00 euros",
-    "execution: Turn > Route > Approvals > Await > Resume > Settled > BranchDone > Turn",
+    "execution: Turn > Route > AwaitDecision > TurnWithAnswer > Route",
     "suspended: book_table waits for input",
     "states:SendTaskSuccess, token ",
     "resumed by callback: the run resumes",

@@ -10,7 +10,9 @@ import pytest
 from botocore.session import get_session
 
 from layover.runs.event_budget import BRANCH_EVENTS, PAUSE_EVENTS, SETTLE_EVENTS
+from layover.runs.turn import _answer
 from layover.values.deployment.settings import Settings
+from layover.values.runs.payload import MemoryWork, WaitingCall
 from layover.values.runs.run import MAX_WINDOW, TURN_EVENTS
 from support.aws import faults
 
@@ -153,15 +155,20 @@ def test_every_error_of_an_invocation_is_in_the_list() -> None:
     assert named <= {*faults.STEP_FUNCTIONS, *faults.INVOKE, *faults.REQUEST}
 
 
+HEARERS = {"run.Approvals.Await": "Resume", "run.AwaitDecision": "TurnWithAnswer"}
+"""Who looks at what a token was answered with, by the task that gives it away."""
+
+
+@each_callback
 @pytest.mark.parametrize("error", sorted(faults.ALL))
-def test_error_of_a_waiting_task_ends_no_branch(error: str) -> None:
-    """Resume looks at it. What `States.ALL` does not match is named."""
-    rules = STATES["run.Approvals.Await"]["Catch"]
+def test_error_of_a_waiting_task_ends_no_branch(error: str, task: dict[str, Any]) -> None:
+    """Whoever settles the call looks at it. What `States.ALL` does not match is named."""
+    rules = task["Catch"]
     terminal = {"States.DataLimitExceeded", "States.Runtime"}
     names = {error} if error in terminal else {error, "States.ALL"}
     caught = [rule["Next"] for rule in rules if names & {*rule["ErrorEquals"]}]
     # A machine that cannot be evaluated is our own mistake, and nothing catches it.
-    assert caught[:1] == ([] if error == "States.Runtime" else ["Resume"])
+    assert caught[:1] == ([] if error == "States.Runtime" else [task["Next"]])
 
 
 def test_branch_that_waits_again_rests_before() -> None:
@@ -172,14 +179,33 @@ def test_branch_that_waits_again_rests_before() -> None:
     assert (rest["Type"], rest["SecondsPath"], rest["Next"]) == ("Wait", "$.call.pause_s", "Await")
 
 
-def test_answer_that_is_too_large_to_go_on_is_left_behind() -> None:
-    """Await's own output fits; with the rest of what Resume is given it may not."""
-    first = STATES["run.Approvals.Resume"]["Catch"][0]
-    assert first == {
+def test_the_one_call_that_waits_again_rests_before() -> None:
+    ways = {c["StringEquals"]: c["Next"] for c in MACHINE["States"]["Route"]["Choices"]}
+    rest = MACHINE["States"][ways["rest"]]
+    assert (rest["Type"], rest["SecondsPath"]) == ("Wait", "$.step.call.pause_s")
+    assert rest["Next"] == ways["await"] == "AwaitDecision"
+
+
+@pytest.mark.parametrize("path", ["run.Approvals.Resume", "run.TurnWithAnswer"])
+def test_answer_that_is_too_large_to_go_on_is_left_behind(path: str) -> None:
+    """Await's own output fits; with the rest of what its hearer is given it may not."""
+    name = path.rsplit(".", 1)[-1]
+    (waits,) = [p for p, hearer in HEARERS.items() if hearer == name]
+    assert STATES[path]["Catch"][0] == {
         "ErrorEquals": ["States.DataLimitExceeded"],
-        "ResultPath": "$.output",
-        "Next": "Resume",
+        "ResultPath": STATES[waits]["ResultPath"],
+        "Next": name,
     }
+
+
+def test_answer_of_a_token_is_not_lost_where_the_turn_that_hears_it_fails() -> None:
+    """Settle sends it there again: nothing has replaced `$.step` meanwhile."""
+    first = MACHINE["States"]["AfterSettle"]["Choices"][0]
+    assert first["Next"] == "TurnWithAnswer"
+    assert {"Variable": "$.step.output", "IsPresent": True} in first["And"]
+    assert STATES["run.Settle"]["ResultPath"] == "$.settled"
+    for path in ("run.Turn", "run.TurnWithAnswer"):
+        assert STATES[path]["ResultPath"] == "$.step"
 
 
 def test_branch_that_ends_in_an_answer_that_is_too_large_is_settled() -> None:
@@ -211,8 +237,10 @@ def events_of(path: str) -> int:
                 *(f"Approvals.{s}" for s in ("Await", "Resume", "Settled", "Rest", "BranchDone")),
             ],
         ),
+        (TURN_EVENTS, ["TurnWithAnswer", "Route", "CompactNow"]),
+        (BRANCH_EVENTS, ["TurnWithAnswer", "Route", "RestBeforeAwait", "AwaitDecision"]),
     ],
-    ids=["turn", "pause", "settle", "branch"],
+    ids=["turn", "pause", "settle", "branch", "heard", "no decision"],
 )
 def test_history_is_counted_with_everything_that_may_fail(counted: int, states: list[str]) -> None:
     # Two more: a Map's iteration begins and ends.
@@ -221,7 +249,8 @@ def test_history_is_counted_with_everything_that_may_fail(counted: int, states: 
 
 def test_history_has_room_for_what_nobody_counts_any_more() -> None:
     """A successor is started after the limit: until then all calls may wait once more, and the run end."""
-    end = sum(events_of(p) for p in STATES if p.startswith(("run.Remember", "run.Settle"))) + 10
+    last = ("run.Compact", "run.Extract", "run.Settle", "run.Done")
+    end = sum(events_of(p) for p in last) + 10
     most = Settings().max_history + MAX_WINDOW * BRANCH_EVENTS + TURN_EVENTS + end
     assert most < 25_000
 
@@ -239,7 +268,8 @@ def test_payload_has_a_version_and_ids_only(task: dict[str, Any]) -> None:
     assert payload["v"] == 1
     names = {name.removesuffix(".$") for name in payload}
     assert names >= IDS
-    own = {"await": {"call", "token"}, "resume": {"call", "output"}, "settle": {"error"}}
+    heard = {"call", "output"} if "call.$" in payload else set()
+    own = {"await": {"call", "token"}, "resume": heard, "turn": heard, "settle": {"error"}}
     assert names - IDS == own.get(payload["op"], set())
 
 
@@ -269,22 +299,25 @@ def test_waiting_task_gives_its_token_away(task: dict[str, Any]) -> None:
 @each_callback
 def test_answer_of_a_waiting_task_is_told_from_an_error(task: dict[str, Any]) -> None:
     assert task["ResultSelector"] == {"answer.$": "$"}
-    paths = {rule["ResultPath"] for rule in task["Catch"] if rule["Next"] == "Resume"}
+    paths = {rule["ResultPath"] for rule in task["Catch"] if rule["Next"] == task["Next"]}
     assert paths == {task["ResultPath"]}
 
 
 @each_callback
 def test_waiting_task_goes_on_when_time_is_up(task: dict[str, Any]) -> None:
     (everything,) = [r for r in task["Catch"] if r["ErrorEquals"] == ["States.ALL"]]
-    assert everything["Next"] == "Resume"
+    assert everything["Next"] == task["Next"]
     assert all("States.Timeout" not in rule["ErrorEquals"] for rule in task["Retry"])
 
 
 def test_memory_never_fails_a_run() -> None:
-    branches = [m for path, m in MACHINES.items() if path.startswith("run.Remember.")]
-    assert len(branches) == 2
-    for branch in branches:
-        assert all(state["Type"] != "Fail" for state in branch["States"].values())
+    states = MACHINE["States"]
+    ahead, reached = ["Compact"], set()
+    while ahead:
+        name = ahead.pop()
+        reached.add(name)
+        ahead += [n for n in successors(states[name]) if n not in reached]
+    assert reached == {"Compact", "Extract", "Done"}
 
 
 def test_every_branch_of_the_approvals_ends_well() -> None:
@@ -293,13 +326,57 @@ def test_every_branch_of_the_approvals_ends_well() -> None:
     assert MACHINE["States"]["Approvals"]["MaxConcurrency"] == 40
 
 
-def test_there_is_one_waiting_task() -> None:
-    assert list(CALLBACKS) == ["run.Approvals.Await"]
+def test_every_waiting_task_leads_to_who_settles_the_call() -> None:
+    assert {path: task["Next"] for path, task in CALLBACKS.items()} == HEARERS
+
+
+def test_no_two_states_have_one_name() -> None:
+    """Not in one machine's branches either: Step Functions refuses it."""
+    names = [path.rsplit(".", 1)[-1] for path in STATES]
+    assert len(names) == len({*names})
+
+
+def test_every_way_that_turn_answers_with_is_known() -> None:
+    ways = {choice["StringEquals"] for choice in MACHINE["States"]["Route"]["Choices"]}
+    suspended = [_answer("suspended", [item(p)] * n) for n in (1, 2) for p in (0, 1)]
+    ended = [_answer("over", memory=work) for work in MemoryWork]
+    others = [_answer(status) for status in ("yielded", "compact", "paused", "left")]
+    assert {answer["next"] for answer in (*suspended, *ended, *others)} == ways
+
+
+def item(pause_s: int) -> WaitingCall:
+    """A call that waits."""
+    return WaitingCall(key="k", attempt=1, timeout_s=1, pause_s=pause_s)
+
+
+def transitions(*ways: str) -> list[str]:
+    """The states that an execution enters whose Turns answer with these ways: each is billed."""
+    states, name, taken = MACHINE["States"], "Turn", list(ways)
+    entered = [name]
+    while (state := states[name])["Type"] not in ENDS and not state.get("End"):
+        if state["Type"] == "Choice":
+            way = taken.pop(0)
+            name = next(c["Next"] for c in state["Choices"] if c["StringEquals"] == way)
+        else:
+            name = state["Next"]
+        entered.append(name)
+    return entered
+
+
+def test_run_takes_three_transitions_and_four_where_it_is_condensed() -> None:
+    assert transitions("done") == ["Turn", "Route", "Done"]
+    assert transitions("learn") == ["Turn", "Route", "Extract"]
+    assert transitions("condense") == ["Turn", "Route", "Compact", "Extract"]
+
+
+def test_approval_of_one_call_takes_three_transitions_more() -> None:
+    for end in ("done", "learn", "condense"):
+        assert len(transitions("await", end)) == len(transitions(end)) + 3
 
 
 def test_run_that_was_stopped_looks_again_whether_it_may_go_on() -> None:
     routes = {c["StringEquals"]: c["Next"] for c in MACHINE["States"]["Route"]["Choices"]}
-    pause = MACHINE["States"][routes["paused"]]
+    pause = MACHINE["States"][routes["pause"]]
     assert (pause["Type"], pause["Next"]) == ("Wait", "Turn")
     # A minute of waiting costs three transitions; an execution has 25,000 events.
     assert pause["Seconds"] >= 60

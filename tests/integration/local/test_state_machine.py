@@ -254,5 +254,79 @@ async def test_run_walks_turn_await_resume_turn_and_remember(served: Served) -> 
     lines = served.lines("whole")
     assert lines[0] == "turn"
     assert sorted(lines[1:5]) == ["await", "await", "resume", "resume"]
-    assert lines[5] == "turn"
-    assert sorted(lines[6:]) == ["compact", "extract"]
+    assert lines[5:] == ["turn", "compact", "extract"]
+
+
+async def states_of(served: Served, arn: str) -> list[str]:
+    """The states that were entered: what Step Functions bills."""
+    history = served.client("stepfunctions").get_execution_history
+    found = await asyncio.to_thread(lambda: history(executionArn=arn, maxResults=1000))
+    events = [e.get("stateEnteredEventDetails") for e in found["events"]]
+    return [details["name"] for details in events if details]
+
+
+async def turns(served: Served, run_id: str) -> list[Any]:
+    return [json.loads(line) for line in served.lines(f"{run_id}-turns")]
+
+
+@pytest.mark.parametrize(
+    ("scenario", "states"),
+    [("plain", ["Turn", "Route", "Done"]), ("learn", ["Turn", "Route", "Extract"])],
+)
+async def test_plain_run_takes_three_transitions(
+    served: Served, scenario: str, states: list[str]
+) -> None:
+    arn = await start(served, scenario, f"plain-{scenario}")
+    assert await end_of(served, arn) == "SUCCEEDED"
+    assert await states_of(served, arn) == states
+
+
+@pytest.mark.parametrize(
+    ("answer", "output"),
+    [
+        ({"output": '{"layover":"decided"}'}, {"answer": {"layover": "decided"}}),
+        ({"error": "Denied", "cause": "no"}, {"Error": "Denied", "Cause": "no"}),
+        (
+            {"error": "Lambda.RequestTooLargeException", "cause": ""},
+            {"Error": "Lambda.RequestTooLargeException", "Cause": ""},
+        ),
+    ],
+    ids=["decided", "denied", "fault"],
+)
+async def test_approval_of_the_one_call_takes_three_transitions_more(
+    served: Served, answer: dict[str, str], output: Any
+) -> None:
+    run_id = f"alone-{answer.get('error', 'decided')}"
+    arn = await start(served, "alone", run_id)
+    states = served.client("stepfunctions")
+    name = await token(served, run_id, "c1")
+    send = states.send_task_success if "output" in answer else states.send_task_failure
+    await asyncio.to_thread(lambda: send(taskToken=name, **answer))
+    assert await end_of(served, arn) == "SUCCEEDED"
+    waited = ["AwaitDecision", "TurnWithAnswer", "Route"]
+    assert await states_of(served, arn) == ["Turn", "Route", *waited, "Done"]
+    heard = (await turns(served, run_id))[1]
+    assert (heard["call"]["key"], heard["output"]) == ("c1", output)
+
+
+async def test_one_call_that_waits_again_rests_and_gets_a_new_token(served: Served) -> None:
+    arn = await start(served, "alone-rests", "resting")
+    send = served.client("stepfunctions").send_task_success
+    for key in ("c1", "c2"):
+        name = await token(served, "resting", key)
+        await asyncio.to_thread(send, taskToken=name, output='"no decision"')
+    assert await end_of(served, arn) == "SUCCEEDED"
+    waited = ["AwaitDecision", "TurnWithAnswer", "Route"]
+    names = ["Turn", "Route", *waited, "RestBeforeAwait", *waited, "Done"]
+    assert await states_of(served, arn) == names
+
+
+async def test_answer_that_is_too_large_for_the_state_decides_nothing(served: Served) -> None:
+    """The largest that SendTaskSuccess takes. Here it ends the execution, and the sweeper starts the
+    next one; Step Functions goes where the error is named."""
+    arn = await start(served, "alone", "alone-large")
+    send = served.client("stepfunctions").send_task_success
+    name, text = await token(served, "alone-large", "c1"), json.dumps("x" * (262_144 - 2))
+    await asyncio.to_thread(lambda: send(taskToken=name, output=text))
+    assert await end_of(served, arn) == "FAILED"
+    assert len(await turns(served, "alone-large")) == 1

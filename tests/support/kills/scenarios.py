@@ -68,10 +68,11 @@ QUORUM = Scenario(
     (_ask(("charge", "q1"), ("wire", "q2")), say("wired")),
     "please charge it and wire it",
     act=_approve_together,
-    # A turn of it is so short that whether it polls is chance; other scenarios have all of its points.
-    watched=("api POST /runs", "resume "),
+    # A turn of it is so short that whether it polls is chance; other scenarios have those points.
+    watched=("api POST /runs", "resume ", "turn DynamoTable.transact", "turn DynamoTable.write"),
 )
-"""A call that two others have to approve: a vote is given once, whatever dies."""
+"""One call waits, which two others have to approve: a vote is given once, whatever dies, and the turn
+that follows settles the call."""
 
 # Runs that nobody but the sweeper, or Settle, brings to their end
 

@@ -15,6 +15,7 @@ from layover.adapters.inmemory.stores.threads import InMemoryThreads
 from layover.adapters.inmemory.table import MemoryTable
 from layover.adapters.journal.journal import TableJournal
 from layover.approvals import decide as approvals
+from layover.approvals.token_answer import DECIDED
 from layover.clock import ManualClock
 from layover.errors import DecisionAlreadyMade, RetryableError
 from layover.inprocess.deadlines import NoDeadline
@@ -23,7 +24,7 @@ from layover.memory.extract import extract
 from layover.ports import ChatModel, Clock, Deadline, Runtime, ThreadStore
 from layover.recovery.give_up import give_up
 from layover.runs.accept import StartRun, start_run
-from layover.runs.resume import DECIDED, await_decision, resume
+from layover.runs.resume import await_decision, resume
 from layover.runs.turn import turn
 from layover.runs.views import run_view
 from layover.values.deployment.access import Actor
@@ -37,6 +38,7 @@ from layover.values.runs.payload import (
     ResumePayload,
     RunPayload,
     SettlePayload,
+    TurnPayload,
     WaitingCall,
 )
 from layover.values.runs.run import Run, RunMeta, Status
@@ -188,21 +190,38 @@ class Bench:
     def payload(self, run_id: str, cls: type = RunPayload, **more: Any) -> Any:
         return cls(owner=ANN, run_id=run_id, execution=f"{run_id}-1", **more)
 
-    async def turn(self, run_id: str, deadline: Deadline | None = None) -> dict[str, Any]:
-        """One invocation."""
-        answer = await turn(self.runtime, self.payload(run_id), deadline or NoDeadline())
-        return dict(answer)
+    async def turn(
+        self, run_id: str, deadline: Deadline | None = None, **answer: Any
+    ) -> dict[str, Any]:
+        """One invocation. `answer`: of the token of the one call that waited."""
+        about = {"owner": ANN, "run_id": run_id, "execution": f"{run_id}-1", **answer}
+        payload = TurnPayload.model_validate(about)
+        return dict(await turn(self.runtime, payload, deadline or NoDeadline()))
+
+    async def hear(
+        self, run_id: str, call_id: str, output: Any = DECIDED, pause_s: int = 0
+    ) -> dict[str, Any]:
+        """The turn that follows the answer of the one call's token."""
+        item = await self.item(run_id, call_id, pause_s)
+        return await self.turn(run_id, call=item, output=output)
+
+    async def item(self, run_id: str, call_id: str, pause_s: int = 0) -> WaitingCall:
+        """What the state machine has of a call that waits."""
+        found = await self.call(run_id, call_id)
+        return WaitingCall(key=found.key, attempt=found.attempt, timeout_s=1, pause_s=pause_s)
 
     async def settle(self, run_id: str, **error: Any) -> str:
         """What the state machine does with a Turn that failed."""
         payload = self.payload(run_id, SettlePayload, error=error)
         return str((await give_up(self.plain, payload))["status"])
 
-    async def drive(self, run_id: str) -> str:
-        """Turn until the run is over or suspended, restarting what crashed or failed."""
+    async def drive(self, run_id: str, **given: Any) -> str:
+        """Turn until the run is over or suspended, restarting what crashed or failed. `given`: the answer
+        of the one call's token, which every attempt gets until one has heard it."""
         for _ in range(50):
             try:
-                answer = await self.turn(run_id)
+                answer = await self.turn(run_id, **given)
+                given = {}
             except (Crash, RetryableError) as error:
                 self.power.restore()
                 status = await self.settle(run_id, Error=type(error).__name__)
@@ -262,34 +281,36 @@ class Bench:
         self, run_id: str, call_id: str, output: Any = DECIDED, pause_s: int = 0
     ) -> WaitingCall:
         """Resume, as the Map's branch of this call does once its token is answered."""
-        found = await self.call(run_id, call_id)
-        item = WaitingCall(key=found.key, attempt=found.attempt, timeout_s=1, pause_s=pause_s)
+        item = await self.item(run_id, call_id, pause_s)
         return await resume(
             self.runtime, self.payload(run_id, ResumePayload, call=item, output=output)
         )
 
     async def wait(self, run_id: str, call_id: str, token: str = "token") -> str:
         """Await: store the call's token."""
-        found = await self.call(run_id, call_id)
-        item = WaitingCall(key=found.key, attempt=found.attempt, timeout_s=1)
+        item = await self.item(run_id, call_id)
         payload = self.payload(run_id, AwaitPayload, call=item, token=token)
         return str((await await_decision(self.runtime, payload))["status"])
 
     async def answer(self, run_id: str, call_id: str, verdict: str, **given: Any) -> str:
         """Decide, settle, go on: each step repeated when the process dies in it."""
+        alone = len((await self.meta(run_id)).waiting) == 1
+        item = await self.item(run_id, call_id)
         for step in ("decide", "settle"):
             for _ in range(5):
                 try:
                     if step == "decide":
                         await self.decide(run_id, call_id, verdict, **given)
-                    else:
+                    elif not alone:
                         await self.branch(run_id, call_id)
                     break
                 except Crash:
                     self.power.restore()
                 except DecisionAlreadyMade:
                     break
-        return await self.drive(run_id)
+        return await (
+            self.drive(run_id, call=item, output=DECIDED) if alone else self.drive(run_id)
+        )
 
     async def events(self, run_id: str) -> list[Event]:
         """All events; their numbers have no gap."""

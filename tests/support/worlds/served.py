@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from api.app import answer
 from layover import Agent, ToolContext, tool
 from layover.adapters.inmemory.callbacks import MemoryCallbacks
+from layover.approvals.token_answer import DECIDED
 from layover.clock import ManualClock
 from layover.ids import SequentialIds
 from layover.inprocess.deadlines import NoDeadline
@@ -19,12 +20,18 @@ from layover.local.functions.invocation import InvokeResult
 from layover.local.http.gateway import Front
 from layover.memory.episodic.rules import hash_of
 from layover.ports import Runtime
-from layover.runs.resume import DECIDED, await_decision, resume
+from layover.runs.resume import await_decision, resume
 from layover.runs.turn import turn
 from layover.testing import call, calls, say
 from layover.values.memory.context import Extraction
 from layover.values.memory.entry import NewEntry
-from layover.values.runs.payload import AwaitPayload, ResumePayload, RunPayload, WaitingCall
+from layover.values.runs.payload import (
+    AwaitPayload,
+    ResumePayload,
+    RunPayload,
+    TurnPayload,
+    WaitingCall,
+)
 from support.worlds.builder import build_runtime
 from support.worlds.runs import Choice, Offer, answers
 
@@ -77,6 +84,8 @@ class Served:
         """What waits on a token."""
         self._open: dict[str, set[str]] = {}
         """The tokens that an execution waits for."""
+        self._alone: set[str] = set()
+        """Executions that wait for one call, without a branch."""
         script = (
             calls(
                 call("export", tool_call_id="export", order_id="o1"),
@@ -171,11 +180,14 @@ class Served:
             for token in woken:
                 await self._resume(token)
 
-    async def _turn(self, payload: RunPayload) -> None:
-        done = await turn(self._runtime, payload, NoDeadline())
+    async def _turn(self, payload: RunPayload, **answer: Any) -> None:
+        heard = TurnPayload(**payload.model_dump(), **answer)
+        done = await turn(self._runtime, heard, NoDeadline())
         while done["status"] == "yielded":
             done = await turn(self._runtime, payload, NoDeadline())
-        for each in done.get("waiting", ()):
+        if done["next"] == "await":
+            self._alone.add(payload.execution)
+        for each in done["waiting"]:
             item = WaitingCall.model_validate(each)
             await self._await(payload, item)
 
@@ -189,15 +201,19 @@ class Served:
     async def _resume(self, token: str) -> None:
         payload, item = self._branches.pop(token, (None, None))
         if payload is None or item is None:
-            return
-        about = ResumePayload(**payload.model_dump(), call=item, output=DECIDED)
-        next_item = await resume(self._runtime, about)
+            return None
         tokens = self._open[payload.execution]
         tokens.discard(token)
+        if payload.execution in self._alone:
+            self._alone.discard(payload.execution)
+            return await self._turn(payload, call=item, output=DECIDED)
+        about = ResumePayload(**payload.model_dump(), call=item, output=DECIDED)
+        next_item = await resume(self._runtime, about)
         if next_item.status == "waiting":
             await self._await(payload, next_item)
         elif not tokens:
             await self._turn(payload)
+        return None
 
 
 def _wait_no_time(event: Json) -> None:

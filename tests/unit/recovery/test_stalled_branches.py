@@ -100,6 +100,19 @@ async def test_no_call_is_rescued_while_another_one_of_its_run_is_being_made() -
     assert bench.callbacks.stopped == []
 
 
+async def test_the_only_call_is_not_taken_from_a_turn_that_took_the_run_since() -> None:
+    ledger = Ledger()
+    bench = ledger.bench(call("pay", amount=1, tool_call_id="c1"), say("done"))
+    run_id = (await suspended(bench)).id
+    await bench.wait(run_id, "c1", "token-c1")
+    await bench.decide(run_id, "c1", "approve")
+    bench.callbacks.closed = {"token-c1"}
+    bench.clock.advance(GRACE - timedelta(seconds=30))
+    assert await bench.plain.journal.acquire(ANN, run_id, f"{run_id}-1") is not None
+    assert await swept(bench, timedelta(seconds=60)) == {"driven": 1}
+    assert await swept(bench, GRACE) == {"succeeded": 1}
+
+
 async def test_no_call_is_rescued_while_everything_is_stopped() -> None:
     bench, run_id = await two_wait()
     await bench.decide(run_id, "c1", "approve")

@@ -35,7 +35,7 @@ _LONG_POLL_S = 5
 _GLANCE_S = 0.05
 _FAULT = "My walnut lamp flickers whenever I dim it below 30 percent. It is order A-1001."
 _SYMPTOM = "flicker"
-_APPROVED_RUN = ("Turn", "Approvals", "Await", "Resume", "Turn", "Remember")
+_APPROVED_RUN = ("Turn", "AwaitDecision", "TurnWithAnswer", "Extract")
 
 
 class StepFailed(Exception):

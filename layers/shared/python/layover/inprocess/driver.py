@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter
 
 from layover.approvals import decide as approvals
+from layover.approvals.token_answer import DECIDED
 from layover.approvals.waiting import expired, waiting_call
 from layover.declare.agent import Agent
 from layover.declare.memory import NodeMemory
@@ -39,7 +40,7 @@ from layover.recovery.give_up import give_up
 from layover.runs.accept import StartRun, start_run
 from layover.runs.cancel import cancel
 from layover.runs.read import snapshot_of
-from layover.runs.resume import DECIDED, resume
+from layover.runs.resume import resume
 from layover.runs.turn import turn
 from layover.runs.views import run_view
 from layover.values.deployment.access import Actor
@@ -215,8 +216,8 @@ class InProcess:
     async def _settle(
         self, owner: str, run_id: str, tool_call_id: str, request: approvals.Decide
     ) -> DecisionAlreadyMade | None:
-        """Decide the call, then do what its branch of the Map does. A decision that came too late is
-        refused, and what expired is settled instead: returns the refusal."""
+        """Decide the call, then do what its branch of the Map does, where it has one. A decision that came
+        too late is refused, and what expired is settled instead: returns the refusal."""
         try:
             actor = Actor(sub=owner, in_process=True)
             answer = await approvals.decide(self._runtime, actor, run_id, tool_call_id, request)
@@ -230,6 +231,9 @@ class InProcess:
         self._begin(run_id)
         snapshot = await snapshot_of(self._runtime, owner, run_id)
         key = next(c.key for c in snapshot.calls if c.tool_call_id == tool_call_id)
+        if not snapshot.meta.waiting - {key}:
+            # The turn that follows settles it: nothing else of the run waits.
+            return None
         await self._branch(owner, run_id, WaitingCall(key=key, attempt=0, timeout_s=1), DECIDED)
         return None
 
@@ -327,8 +331,8 @@ class InProcess:
         await self._result(run_id)
 
     async def _drive(self, owner: str, run_id: str, before: asyncio.Task[None] | None) -> None:
-        """What the state machine does: Turn until the run is over or waits, then Remember, which nobody
-        waits for."""
+        """What the state machine does: Turn until the run is over or waits, then what memory does, which
+        nobody waits for."""
         if before is not None and not before.done():
             await asyncio.wait({before})
         payload = RunPayload(owner=owner, run_id=run_id, execution=f"{run_id}-1")
@@ -336,12 +340,13 @@ class InProcess:
             if not await self._wanted(run_id):
                 break
             try:
-                answer = str((await turn(self._runtime, payload, NoDeadline()))["status"])
+                answered = await turn(self._runtime, payload, NoDeadline())
             except Exception as error:
                 if await self._settled(payload, error):
                     break
                 continue
-            if answer == "over":
+            answer = answered["status"]
+            if answer == "over" and answered["next"] != "done":
                 # A user's runs in order: what the newest one taught is to stay.
                 self._remembering.begin(partial(remember, self._runtime, payload), owner)
             if answer == "compact":

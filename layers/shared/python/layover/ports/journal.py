@@ -158,9 +158,12 @@ class RunLog(Protocol):
 
 @dataclass(frozen=True)
 class Ended:
-    """`next_run`: the run that holds the thread now and whose execution has to be started."""
+    """`next_run`: the run that holds the thread now and whose execution has to be started; `at`: when the
+    run ended; `sockets`: the connections that followed it then."""
 
+    at: datetime
     next_run: str | None = None
+    sockets: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

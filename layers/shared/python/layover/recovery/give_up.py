@@ -11,7 +11,7 @@ from layover.errors import Fenced, RunFailed
 from layover.ports import Runtime
 from layover.runs.event_budget import SETTLE_EVENTS, room_for
 from layover.runs.finish import end_even_unsaved
-from layover.runs.turn import head_of
+from layover.runs.load_turn import head_of
 from layover.values.runs.payload import SettlePayload
 from layover.values.runs.run import MAX_ATTEMPTS, Status
 

@@ -37,7 +37,10 @@ async def _tend(runtime: Runtime, run: RunMeta, call: CallRecord) -> datetime | 
     if call.decision is not None:
         # Whoever decided may have died before the token was sent.
         heard = call.token is not None and await wake(runtime, call.token, run.id)
-        return (runtime.clock.now() if heard else call.decision.at) + grace
+        # The only call is settled by a turn: one that took the run since may wait for the database.
+        alone = not run.waiting and run.decided == {call.key}
+        unheard_at = max(call.decision.at, run.updated_at) if alone else call.decision.at
+        return (runtime.clock.now() if heard else unheard_at) + grace
     if call.suspension is None:
         return None
     if call.token is None:

@@ -18,8 +18,8 @@ from layover.retention.expire import expire
 from layover.retention.set_ttl import set_ttl
 from layover.runs.cancel import cancel
 from layover.runs.finish import end_even_unsaved, start_execution
+from layover.runs.load_turn import head_of
 from layover.runs.pending_saves import save_unsaved
-from layover.runs.turn import head_of
 from layover.sockets.subscriptions import catch_up, close
 from layover.values.runs.run import MAX_ATTEMPTS, RunMeta, Status
 

@@ -9,7 +9,7 @@ from layover.engine.state import RunState
 from layover.errors import Fenced, NotFound, RetryableError
 from layover.ports import Runtime
 from layover.runs.finish import end_even_unsaved, last_events
-from layover.runs.turn import head_of
+from layover.runs.load_turn import head_of
 from layover.values.runs.run import (
     CANCELLED_TOOLS_HAVE,
     FinishReason,

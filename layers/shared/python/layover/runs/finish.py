@@ -12,7 +12,7 @@ from layover.engine.progress import Over
 from layover.engine.state import RunState
 from layover.errors import RetryableError
 from layover.keys import path_of
-from layover.ports import RunLog, Runtime
+from layover.ports import Ended, RunLog, Runtime
 from layover.values.memory.context import StepUsage, TurnRecord
 from layover.values.message import Message, ToolResultPart
 from layover.values.runs.event import (
@@ -26,6 +26,7 @@ from layover.values.runs.event import (
 )
 from layover.values.runs.run import (
     BUDGET_TOOL,
+    SYSTEM,
     CallRecord,
     CallState,
     Decision,
@@ -37,8 +38,6 @@ from layover.values.runs.run import (
 )
 from layover.values.thread import ThreadHead
 
-SYSTEM = "system"
-"""`decided_by` of what nobody decided."""
 logger = logging.getLogger("layover")
 
 
@@ -48,7 +47,7 @@ _Save = Callable[[TurnRecord], Awaitable[bool]]
 
 async def end_run(
     runtime: Runtime, log: RunLog, state: RunState, head: ThreadHead, over: Over
-) -> None:
+) -> Ended:
     """Save what the run produced, end it, start the next in the queue. Raises RetryableError while
     the database is away: then the run is not over."""
 
@@ -56,7 +55,7 @@ async def end_run(
         await runtime.threads.save_turn(record)
         return True
 
-    await _end(runtime, log, state, over, head, save)
+    return await _end(runtime, log, state, over, head, save)
 
 
 async def end_even_unsaved(
@@ -92,7 +91,7 @@ async def end_even_unsaved(
 
 async def _end(
     runtime: Runtime, log: RunLog, state: RunState, over: Over, head: ThreadHead, save: _Save
-) -> None:
+) -> Ended:
     tokens = await _close_open_calls(runtime, log, state)
     response = state.response()
     saved = await save(turn_record(state, head, response))
@@ -113,6 +112,7 @@ async def _end(
         await wake(runtime, token, state.meta.id)
     if ended.next_run is not None:
         await start_execution(runtime, state.meta.owner, ended.next_run, 1)
+    return ended
 
 
 async def _close_open_calls(runtime: Runtime, log: RunLog, state: RunState) -> list[str]:

@@ -11,6 +11,7 @@ from layover.context.window import buffered, from_user
 from layover.declare.agent import Agent
 from layover.engine.compaction import CompactionState
 from layover.engine.frame import TurnInput
+from layover.errors import DefinitionError, Fenced, RunFailed
 from layover.memory.compaction.blocks import compaction_block
 from layover.memory.compaction.job import limits_of
 from layover.memory.episodic.entries import episodic_embedder, note_cut, turn_entries
@@ -31,8 +32,28 @@ from layover.ports import Runtime
 from layover.values.memory.compaction import Compacted, CompactionQuery
 from layover.values.memory.context import Recalled, TurnContext, TurnQuery
 from layover.values.message import Message
-from layover.values.runs.run import PinnedText, PromptSnapshot, RunSnapshot
+from layover.values.runs.run import PinnedText, PromptSnapshot, RunMeta, RunSnapshot
 from layover.values.thread import ThreadHead
+
+
+def agent_of(runtime: Runtime, meta: RunMeta) -> Agent:
+    """The run's agent. An agents' module that cannot be imported, or an agent that is gone, ends the
+    run with an error that names it."""
+    try:
+        agent = runtime.agents().get(meta.agent)
+    except DefinitionError as error:
+        raise RunFailed(error.message, type=type(error).__name__, run_id=meta.id) from error
+    if agent is None:
+        raise RunFailed(f"there is no agent {meta.agent!r}", type="UnknownAgent", run_id=meta.id)
+    return agent
+
+
+async def head_of(runtime: Runtime, meta: RunMeta) -> ThreadHead:
+    """The thread's head; a run without one belongs to a thread that is gone for good."""
+    head = await runtime.journal.thread(meta.owner, meta.thread_id)
+    if head is None:
+        raise Fenced("the thread is gone", run_id=meta.id, thread_id=meta.thread_id)
+    return head
 
 
 async def given_for(

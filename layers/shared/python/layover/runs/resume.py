@@ -1,13 +1,10 @@
 """Await and Resume: a call's task token is stored, and when it is answered the call is settled."""
 
 import logging
-from datetime import datetime, timedelta
 from typing import Any
 
 from layover import logs
-from layover.approvals.checks import LONGEST_REASON, check_reason
-from layover.approvals.task_token import CALLBACK, decision_from_callback
-from layover.approvals.waiting import waiting_call
+from layover.approvals.token_answer import next_wait, record_answer
 from layover.engine.nested.log import NestedLog
 from layover.engine.nested.subagents import NestedRuns
 from layover.engine.progress import Stopped
@@ -16,35 +13,15 @@ from layover.engine.supervise import supervise
 from layover.engine.tools.calls import Calls
 from layover.engine.tools.hooks import Stopping
 from layover.engine.tools.run_files import RunFiles
-from layover.errors import (
-    DecisionError,
-    DecisionInvalid,
-    Fenced,
-    InvalidRequest,
-    RetryableError,
-    RunFailed,
-)
+from layover.errors import Fenced, RetryableError, RunFailed
 from layover.ports import RunLog, Runtime
 from layover.runs.event_budget import BRANCH_EVENTS, spend
-from layover.runs.finish import SYSTEM
-from layover.runs.turn import agent_of
+from layover.runs.load_turn import agent_of
 from layover.values.metrics import Metric
-from layover.values.runs.event import ToolCallDecided
 from layover.values.runs.payload import AwaitPayload, ResumePayload, WaitingCall
-from layover.values.runs.run import CallRecord, CallState, Decision, DecisionKind, StepRecord, Via
-from layover.values.text import cleaned
+from layover.values.runs.run import CallRecord, CallState, StepRecord
 
 logger = logging.getLogger("layover")
-
-SKEW = timedelta(minutes=1)
-"""A time-out so long before a call expires is none of ours."""
-DENIED = "Denied"
-"""The error of SendTaskFailure that is a person's denial. Any other may be the platform's: it decides
-nothing."""
-MAX_PAUSE_S = 60
-"""The longest rest between two tokens of a call; less than what the sweeper grants a branch."""
-DECIDED = {"layover": "decided"}
-"""What our own wake-up says: look at the record."""
 
 
 async def await_decision(runtime: Runtime, payload: AwaitPayload) -> dict[str, Any]:
@@ -101,7 +78,9 @@ async def resume(runtime: Runtime, payload: ResumePayload) -> WaitingCall:
     logs.name(thread_id=log.snapshot.meta.thread_id)
     try:
         if call.undecided:
-            call = await _decided(runtime, payload, log, call)
+            call = await record_answer(
+                runtime, log.snapshot.meta, call, payload.call.attempt, payload.output
+            )
             if call.undecided:
                 return await _wait_again(runtime, payload, call)
         return await _settle(runtime, payload, log, call)
@@ -111,91 +90,9 @@ async def resume(runtime: Runtime, payload: ResumePayload) -> WaitingCall:
 
 
 async def _wait_again(runtime: Runtime, payload: ResumePayload, call: CallRecord) -> WaitingCall:
-    """The call waits on a new token: at once after a wake-up, later and later after what was no decision
-    (a fault of the platform, an answer of another shape)."""
+    """The call waits on a new token."""
     await spend(runtime, payload, BRANCH_EVENTS)
-    woken = _answer(payload)[1] == DECIDED or payload.call.attempt != call.attempt
-    pause_s = 0 if woken else min(max(1, 2 * payload.call.pause_s), MAX_PAUSE_S)
-    return waiting_call(call, runtime.clock.now(), pause_s)
-
-
-async def _decided(
-    runtime: Runtime, payload: ResumePayload, log: RunLog, call: CallRecord
-) -> CallRecord:
-    """The call with the decision that the token's answer makes, or as it waits."""
-    decision = _from_output(runtime, payload, log.snapshot.meta.agent, call)
-    if decision is not None:
-        event = ToolCallDecided.of(call, decision)
-        try:
-            decided = await runtime.journal.decide(log.snapshot.meta, call, decision, event)
-            return decided.call
-        except DecisionError:
-            logger.info("a decision came first", extra={"run_id": payload.run_id})
-    return await runtime.journal.call(payload.owner, payload.run_id, call.key) or call
-
-
-def _from_output(
-    runtime: Runtime, payload: ResumePayload, agent: str, call: CallRecord
-) -> Decision | None:
-    """An outside caller's output is validated like an HTTP body; None leaves the call waiting."""
-    now = runtime.clock.now()
-    is_answer, output = _answer(payload)
-    if output == DECIDED or payload.call.attempt != call.attempt:
-        return None
-    if not is_answer and isinstance(output, dict) and "Error" in output:
-        return _from_error(payload.run_id, output, call, now)
-    try:
-        return decision_from_callback(runtime, agent, call, output, now)
-    except InvalidRequest as error:
-        logger.warning(
-            "an invalid decision came through the callback: the call waits on a new token",
-            extra={"run_id": payload.run_id, "problem": str(error)},
-        )
-        return None
-
-
-def _answer(payload: ResumePayload) -> tuple[bool, Any]:
-    """What a token was answered with comes inside `answer` (True): what lies bare is an error, or comes
-    from an execution that began before there was an `answer`."""
-    output = payload.output
-    if isinstance(output, dict) and output.keys() == {"answer"}:
-        return True, output["answer"]
-    return False, output
-
-
-def _from_error(
-    run_id: str, output: dict[str, Any], call: CallRecord, now: datetime
-) -> Decision | None:
-    """A denial is `Denied`, an expiry `States.Timeout` when it is time. None: nobody decided."""
-    expires_at = call.suspension.expires_at if call.suspension else None
-    if output["Error"] == "States.Timeout" and expires_at is not None and expires_at <= now + SKEW:
-        # The state machine's clock may be ahead of ours: then the call waits a moment more.
-        if expires_at > now:
-            return None
-        return Decision(kind=DecisionKind.EXPIRED, decided_by=SYSTEM, via=Via.SYSTEM, at=now)
-    if output["Error"] != DENIED:
-        logger.warning(
-            "a token ended with an error that is no denial: the call waits on a new token",
-            extra={"run_id": run_id, "error": cleaned(str(output["Error"])[:256])},
-        )
-        return None
-    cause = cleaned(str(output.get("Cause") or "")[:LONGEST_REASON])
-    try:
-        check_reason(call, cause)
-    except DecisionInvalid as error:
-        logger.warning(
-            "a denial without its reason came through the callback: the call waits on a new token",
-            extra={"run_id": run_id, "problem": str(error)},
-        )
-        return None
-    # The cause is optional in SendTaskFailure.
-    return Decision(
-        kind=DecisionKind.DENIED,
-        decided_by=CALLBACK,
-        via=Via.CALLBACK,
-        at=now,
-        reason=cause or DENIED,
-    )
+    return next_wait(payload.call, payload.output, call, runtime.clock.now())
 
 
 async def _settle(

@@ -1,36 +1,61 @@
 """Turn: take a run and advance it until it ends, suspends, or has to yield."""
 
+import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from layover import logs
+from layover.approvals.token_answer import next_wait, record_answer
 from layover.approvals.waiting import waiting_call
 from layover.declare.agent import Agent
 from layover.engine.loop import Loop, failed
 from layover.engine.progress import Over, Suspended, Yielded
 from layover.engine.state import RunState
-from layover.errors import DefinitionError, Fenced, RunFailed
+from layover.errors import Fenced, RunFailed
+from layover.memory.compaction.job import limits_of
 from layover.memory.node.history import remember_turn
 from layover.metering.quota import reached_today
-from layover.ports import Deadline, RunLog, Runtime
+from layover.ports import Deadline, Ended, RunLog, Runtime
+from layover.retention.rules import watch_thread
+from layover.retention.set_ttl import set_ttl
 from layover.runs.event_budget import BRANCH_EVENTS, PAUSE_EVENTS, room_for, start_successor
 from layover.runs.finish import end_run
-from layover.runs.load_turn import given_for
+from layover.runs.load_turn import agent_of, given_for, head_of
 from layover.runs.pending_saves import save_unsaved
-from layover.values.runs.payload import RunPayload
+from layover.runs.resume import resume
+from layover.values.runs.payload import (
+    MemoryWork,
+    ResumePayload,
+    RunPayload,
+    TurnPayload,
+    WaitingCall,
+)
 from layover.values.runs.run import RunMeta, Status
 from layover.values.thread import ThreadHead
 
 logger = logging.getLogger("layover")
 
 Answer = Mapping[str, Any]
-"""`status`: suspended | yielded | compact | paused | over | left; `waiting`: the Map's items."""
+"""`status`: suspended | yielded | compact | paused | over | left; `waiting`: the calls that wait; `next`:
+the way that the state machine goes; `call`: the one that waits, if no other does. Executions that began
+before there was a `next` go by `status`."""
+_WAYS = {"yielded": "turn", "compact": "compact", "paused": "pause", "left": "done"}
 
 
 async def turn(runtime: Runtime, payload: RunPayload, deadline: Deadline) -> Answer:
     """One invocation's worth of a run. Raises RetryableError, AttemptsUsedUp."""
+    item = payload.call if isinstance(payload, TurnPayload) else None
+    if item is not None:
+        waits_on = await _take_answer(runtime, payload, item)
+        if waits_on is not None:
+            return waits_on
     if await runtime.allowance.stopped():
+        if item is not None:
+            # A decision that arrives is carried out all the same.
+            item = await resume(runtime, ResumePayload(**payload.model_dump()))
+            if item.status == "waiting":
+                return _answer("suspended", [item])
         room = await room_for(runtime, payload, PAUSE_EVENTS)
         return _answer("paused" if room else "left")
     log = await runtime.journal.acquire(payload.owner, payload.run_id, payload.execution)
@@ -43,13 +68,32 @@ async def turn(runtime: Runtime, payload: RunPayload, deadline: Deadline) -> Ans
         return await _not_mine(runtime, payload, log.snapshot.meta.epoch)
 
 
+async def _take_answer(runtime: Runtime, payload: Any, item: WaitingCall) -> Answer | None:
+    """Record what the answer of the one call's token decides. None: the run goes on. It does not take the
+    run, so that an answer which decides nothing uses up no attempt."""
+    run, call = await asyncio.gather(
+        runtime.journal.run(payload.owner, payload.run_id),
+        runtime.journal.call(payload.owner, payload.run_id, item.key),
+    )
+    if run is None or (run.status, run.execution) != (Status.RUNNING, payload.execution):
+        return None
+    if run.cancel or run.waiting != {item.key} or call is None or not call.undecided:
+        return None
+    call = await record_answer(runtime, run, call, item.attempt, payload.output)
+    if not call.undecided:
+        return None
+    if not await room_for(runtime, payload, BRANCH_EVENTS):
+        return _answer("left")
+    return _answer("suspended", [next_wait(item, payload.output, call, runtime.clock.now())])
+
+
 async def _not_mine(runtime: Runtime, payload: RunPayload, epoch: int | None = None) -> Answer:
     """`over`, so that a run whose last answer was lost is still remembered; else another drives it.
     `yielded`: nobody does, since the writer of this epoch was only in the way of an older one that
     closed its call late."""
     run = await runtime.journal.run(payload.owner, payload.run_id)
     if run is not None and run.status.over:
-        return _answer("over")
+        return await _over(runtime, run, await runtime.journal.thread(run.owner, run.thread_id))
     mine = run is not None and (run.execution, run.epoch) == (payload.execution, epoch)
     return _answer("yielded" if mine else "left")
 
@@ -63,8 +107,9 @@ async def _turn(runtime: Runtime, payload: RunPayload, log: RunLog, deadline: De
         await _may_begin(runtime, log)
         agent = agent_of(runtime, meta)
     except RunFailed as failure:
-        await end_run(runtime, log, RunState(log.snapshot), head, failed(failure))
-        return _answer("over")
+        over = failed(failure)
+        ended = await end_run(runtime, log, RunState(log.snapshot), head, over)
+        return await _over(runtime, _ended(meta, over, ended), head)
     given = await given_for(runtime, agent, head, log.snapshot)
     loop = Loop(runtime, log, agent, given, deadline)
     progress = await loop.advance()
@@ -73,9 +118,44 @@ async def _turn(runtime: Runtime, payload: RunPayload, log: RunLog, deadline: De
     if isinstance(progress, Over):
         state = await _at_the_end(runtime, loop.state, progress)
         await remember_turn(runtime, agent, state, progress, given.history)
-        await end_run(runtime, log, state, head, progress)
-        return _answer("over")
+        ended = await end_run(runtime, log, state, head, progress)
+        return await _over(runtime, _ended(meta, progress, ended), head)
     return await _yielded(runtime, payload, meta, progress)
+
+
+async def _over(runtime: Runtime, run: RunMeta, head: ThreadHead | None) -> Answer:
+    """What follows the end. Where memory has nothing to do with it, the run is retired here: nobody else
+    comes, but the sweeper where a socket still follows, or the run is not saved yet."""
+    work = MemoryWork.NOTHING
+    try:
+        agent = agent_of(runtime, run)
+    except RunFailed:
+        agent = None
+    if agent is not None:
+        titled = head is None or head.title is not None
+        work = _memory_work(runtime, agent, run.status, titled=titled)
+    if work is MemoryWork.NOTHING and run.saved and not run.sockets:
+        await set_ttl(runtime, run)
+        await watch_thread(runtime, run.owner, run.thread_id)
+    return _answer("over", memory=work)
+
+
+def _memory_work(runtime: Runtime, agent: Agent, status: Status, *, titled: bool) -> MemoryWork:
+    """What follows a run that ended with `status`, in a thread that had a title before."""
+    if limits_of(runtime, agent) is not None:
+        return MemoryWork.CONDENSE
+    memory = agent.memory
+    teaches = memory.profile or memory.session or (memory.titles and not titled)
+    teaches = teaches or (memory.episodic is not None and memory.episodic.per_turn > 0)
+    # A run's texts are kept for recall however it ended; what it teaches, after a good one.
+    learns = memory.semantic_recall is not None or (status is Status.SUCCESS and teaches)
+    return MemoryWork.LEARN if learns else MemoryWork.NOTHING
+
+
+def _ended(meta: RunMeta, over: Over, ended: Ended) -> RunMeta:
+    """META as the end left it, as far as what follows needs it."""
+    changes = {"status": over.status, "updated_at": ended.at, "sockets": ended.sockets}
+    return meta.model_copy(update=changes)
 
 
 async def _at_the_end(runtime: Runtime, state: RunState, over: Over) -> RunState:
@@ -104,7 +184,7 @@ async def _suspended(runtime: Runtime, payload: RunPayload, how: Suspended) -> A
     if not await room_for(runtime, payload, BRANCH_EVENTS * len(how.waiting), fresh=True):
         return _answer("left")
     now = runtime.clock.now()
-    return _answer("suspended", [waiting_call(c, now).model_dump() for c in how.waiting])
+    return _answer("suspended", [waiting_call(c, now) for c in how.waiting])
 
 
 async def _yielded(runtime: Runtime, payload: RunPayload, meta: RunMeta, how: Yielded) -> Answer:
@@ -115,25 +195,18 @@ async def _yielded(runtime: Runtime, payload: RunPayload, meta: RunMeta, how: Yi
     return _answer("left")
 
 
-def agent_of(runtime: Runtime, meta: RunMeta) -> Agent:
-    """The run's agent. An agents' module that cannot be imported, or an agent that is gone, ends the
-    run with an error that names it."""
-    try:
-        agent = runtime.agents().get(meta.agent)
-    except DefinitionError as error:
-        raise RunFailed(error.message, type=type(error).__name__, run_id=meta.id) from error
-    if agent is None:
-        raise RunFailed(f"there is no agent {meta.agent!r}", type="UnknownAgent", run_id=meta.id)
-    return agent
-
-
-async def head_of(runtime: Runtime, meta: RunMeta) -> ThreadHead:
-    """The thread's head; a run without one belongs to a thread that is gone for good."""
-    head = await runtime.journal.thread(meta.owner, meta.thread_id)
-    if head is None:
-        raise Fenced("the thread is gone", run_id=meta.id, thread_id=meta.thread_id)
-    return head
-
-
-def _answer(status: str, waiting: list[dict[str, Any]] | None = None) -> Answer:
-    return {"status": status, "waiting": waiting or []}
+def _answer(
+    status: str,
+    waiting: Sequence[WaitingCall] = (),
+    memory: MemoryWork = MemoryWork.NOTHING,
+) -> Answer:
+    alone = waiting[0] if len(waiting) == 1 else None
+    if status == "over":
+        way = "done" if memory is MemoryWork.NOTHING else memory.value
+    elif status == "suspended":
+        way = "await_all" if alone is None else "rest" if alone.pause_s else "await"
+    else:
+        way = _WAYS[status]
+    items = [item.model_dump() for item in waiting]
+    call = items[0] if alone else None
+    return {"status": status, "waiting": items, "call": call, "next": way}

@@ -1,5 +1,6 @@
 """Does what its event says; as the state machine's Turn it suspends once and is then over."""
 
+import json
 import os
 import subprocess
 import time
@@ -15,7 +16,9 @@ def handler(event: dict[str, Any], context: Any) -> Any:
     """Answers of the tests' own making."""
     CALLS.append(event)
     if event.get("op") == "turn":
-        return _turn(event)
+        done = _turn(event)
+        _record(f"{event['run_id']}-turns", json.dumps(event))
+        return done
     if event.get("child"):
         _record(event["child"], str(subprocess.Popen(["sleep", "60"]).pid))
     if "sleep" in event:
@@ -47,14 +50,23 @@ def _turn(event: dict[str, Any]) -> dict[str, Any]:
         os._exit(1)
     if scenario == "never-heals":
         raise ValueError("broken for good")
+    if scenario.startswith("alone") and seen < 3:
+        # After the first answer the call waits again, after a rest.
+        pause_s = 1 if scenario == "alone-rests" and seen == 2 else 0
+        if seen == 2 and not pause_s:
+            return {"status": "over", "waiting": [], "call": None, "next": "done"}
+        item = {"key": f"c{seen}", "attempt": 1, "timeout_s": 30, "pause_s": pause_s}
+        way = "rest" if pause_s else "await"
+        return {"status": "suspended", "waiting": [item], "call": item, "next": way}
     if scenario in ("walk", "brief", "answered-at-once") and seen == 1:
         first = 1 if scenario == "brief" else 30
         waiting = [
             {"key": key, "attempt": 1, "timeout_s": timeout_s, "status": "waiting"}
             for key, timeout_s in (("c1", first), ("c2", 30))
         ]
-        return {"status": "suspended", "waiting": waiting}
-    return {"status": "over", "waiting": []}
+        return {"status": "suspended", "waiting": waiting, "call": None, "next": "await_all"}
+    way = {"walk": "condense", "learn": "learn"}.get(scenario, "done")
+    return {"status": "over", "waiting": [], "call": None, "next": way}
 
 
 def _record(run_id: str, line: str) -> int:

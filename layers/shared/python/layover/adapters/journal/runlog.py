@@ -269,7 +269,8 @@ class TableRunLog:
 
     async def end(self, outcome: Outcome, *events: Event) -> Ended:
         """The end: META over, HEAD handed on, the last events."""
-        now = rfc3339(self._clock.now())
+        at = self._clock.now()
+        now = rfc3339(at)
         over = self._meta(
             {
                 "status": outcome.status.value,
@@ -286,7 +287,7 @@ class TableRunLog:
             handover, next_run = await self._handover.plan(self._snapshot.meta, outcome)
             try:
                 await self._write([over, *handover], events, last=True)
-                return Ended(next_run)
+                return Ended(at, next_run, self._watchers.connections)
             except TransactionFailed as failure:
                 # The head or the next run in the queue moved since it was read; the run is still ours.
                 if 0 in failure.failed:

@@ -1,5 +1,6 @@
 """Payloads of the state machine to the functions. Handlers accept every earlier `v`; outputs only grow."""
 
+from enum import StrEnum
 from typing import Any
 
 from layover.values.base import Value
@@ -41,6 +42,14 @@ class ResumePayload(RunPayload):
     output: Any = None
 
 
+class TurnPayload(RunPayload):
+    """Turn. `call`: the only one that waited, now that its token was answered with `output`, or ended with
+    `{Error, Cause}`."""
+
+    call: WaitingCall | None = None
+    output: Any = None
+
+
 class SettlePayload(RunPayload):
     """Settle: an error that Turn or the Map ended with."""
 
@@ -53,3 +62,11 @@ class CompactPayload(RunPayload):
 
     after_id: str | None = None
     through_id: str | None = None
+
+
+class MemoryWork(StrEnum):
+    """What memory has to do once a run is over. `condense`: Compact, then Extract; `learn`: Extract alone."""
+
+    CONDENSE = "condense"
+    LEARN = "learn"
+    NOTHING = "nothing"

@@ -28,6 +28,8 @@ MAX_WINDOW = 40
 """Calls that run or wait at once (an inline Map starts 40 branches)."""
 BUDGET_TOOL = "layover.budget"
 """`tool_name` of the call that asks a person to extend a run's limits."""
+SYSTEM = "system"
+"""`decided_by` of what nobody decided."""
 MAX_QUEUE = 100
 """Runs that wait for one thread."""
 CANCELLED_TOOLS_HAVE = timedelta(seconds=1.5)

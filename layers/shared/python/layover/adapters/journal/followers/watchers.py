@@ -24,6 +24,11 @@ class Watchers:
         # What an earlier writer put and did not live to send.
         self.wrote()
 
+    @property
+    def connections(self) -> frozenset[str]:
+        """Those that are known."""
+        return self._connections
+
     def wrote(self) -> None:
         """The log has new events."""
         if self._connections:

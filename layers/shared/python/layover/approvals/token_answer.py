@@ -1,0 +1,113 @@
+"""What a task token was answered with: a decision, our own wake-up, or nothing of the kind
+(docs/behaviour.md#callbacks)."""
+
+import logging
+from datetime import datetime, timedelta
+from typing import Any
+
+from layover.approvals.checks import LONGEST_REASON, check_reason
+from layover.approvals.task_token import CALLBACK, decision_from_callback
+from layover.approvals.waiting import waiting_call
+from layover.errors import DecisionError, DecisionInvalid, InvalidRequest
+from layover.ports import Runtime
+from layover.values.runs.event import ToolCallDecided
+from layover.values.runs.payload import WaitingCall
+from layover.values.runs.run import SYSTEM, CallRecord, Decision, DecisionKind, RunMeta, Via
+from layover.values.text import cleaned
+
+logger = logging.getLogger("layover")
+
+SKEW = timedelta(minutes=1)
+"""A time-out so long before a call expires is none of ours."""
+DENIED = "Denied"
+"""The error of SendTaskFailure that is a person's denial. Any other may be the platform's: it decides
+nothing."""
+MAX_PAUSE_S = 60
+"""The longest rest between two tokens of a call; less than what the sweeper grants a branch."""
+DECIDED = {"layover": "decided"}
+"""What our own wake-up says: look at the record."""
+
+
+async def record_answer(
+    runtime: Runtime, run: RunMeta, call: CallRecord, attempt: int, output: Any
+) -> CallRecord:
+    """The call with the decision that its token's answer makes, or as it waits. `attempt`: the one that
+    was asked for. Raises RetryableError."""
+    decision = None if attempt != call.attempt else _from_output(runtime, run, call, output)
+    if decision is not None:
+        event = ToolCallDecided.of(call, decision)
+        try:
+            decided = await runtime.journal.decide(run, call, decision, event)
+            return decided.call
+        except DecisionError:
+            logger.info("a decision came first", extra={"run_id": run.id})
+    return await runtime.journal.call(run.owner, run.id, call.key) or call
+
+
+def _from_output(runtime: Runtime, run: RunMeta, call: CallRecord, given: Any) -> Decision | None:
+    """An outside caller's output is validated like an HTTP body; None leaves the call waiting."""
+    now = runtime.clock.now()
+    is_answer, output = _unwrapped(given)
+    if output == DECIDED:
+        return None
+    if not is_answer and isinstance(output, dict) and "Error" in output:
+        return _from_error(run.id, output, call, now)
+    try:
+        return decision_from_callback(runtime, run.agent, call, output, now)
+    except InvalidRequest as error:
+        logger.warning(
+            "an invalid decision came through the callback: the call waits on a new token",
+            extra={"run_id": run.id, "problem": str(error)},
+        )
+        return None
+
+
+def _unwrapped(output: Any) -> tuple[bool, Any]:
+    """What a token was answered with comes inside `answer` (True): what lies bare is an error, or comes
+    from an execution that began before there was an `answer`."""
+    if isinstance(output, dict) and output.keys() == {"answer"}:
+        return True, output["answer"]
+    return False, output
+
+
+def _from_error(
+    run_id: str, output: dict[str, Any], call: CallRecord, now: datetime
+) -> Decision | None:
+    """A denial is `Denied`, an expiry `States.Timeout` when it is time. None: nobody decided."""
+    expires_at = call.suspension.expires_at if call.suspension else None
+    if output["Error"] == "States.Timeout" and expires_at is not None and expires_at <= now + SKEW:
+        # The state machine's clock may be ahead of ours: then the call waits a moment more.
+        if expires_at > now:
+            return None
+        return Decision(kind=DecisionKind.EXPIRED, decided_by=SYSTEM, via=Via.SYSTEM, at=now)
+    if output["Error"] != DENIED:
+        logger.warning(
+            "a token ended with an error that is no denial: the call waits on a new token",
+            extra={"run_id": run_id, "error": cleaned(str(output["Error"])[:256])},
+        )
+        return None
+    cause = cleaned(str(output.get("Cause") or "")[:LONGEST_REASON])
+    try:
+        check_reason(call, cause)
+    except DecisionInvalid as error:
+        logger.warning(
+            "a denial without its reason came through the callback: the call waits on a new token",
+            extra={"run_id": run_id, "problem": str(error)},
+        )
+        return None
+    # The cause is optional in SendTaskFailure.
+    return Decision(
+        kind=DecisionKind.DENIED,
+        decided_by=CALLBACK,
+        via=Via.CALLBACK,
+        at=now,
+        reason=cause or DENIED,
+    )
+
+
+def next_wait(item: WaitingCall, output: Any, call: CallRecord, now: datetime) -> WaitingCall:
+    """How the call waits on a new token: at once after a wake-up, later and later after what was no
+    decision (a fault of the platform, an answer of another shape)."""
+    woken = _unwrapped(output)[1] == DECIDED or item.attempt != call.attempt
+    pause_s = 0 if woken else min(max(1, 2 * item.pause_s), MAX_PAUSE_S)
+    return waiting_call(call, now, pause_s)
