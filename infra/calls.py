@@ -90,5 +90,13 @@ CALLS: Mapping[str, Calls] = {
     "compact": Calls(journal=("GetItem", "Query", "UpdateItem"), blobs=("GetObject",)),
     # Tickets and connections; events that were missed.
     "sockets": Calls(journal=JOURNAL + ERASE, blobs=("GetObject",), pushes=True),
+    # It accepts runs and decisions, and reads what follows.
+    "streams": Calls(
+        journal=JOURNAL + ERASE,
+        blobs=BLOBS,
+        machine=RUN + WAKE,
+        executions=STOP,
+        pushes=True,
+    ),
     "migrate": Calls(),
 }

@@ -118,6 +118,8 @@ FUNCTIONS: Mapping[str, FunctionSettings] = {
     "sweep": FunctionSettings(memory_mib=512, timeout=timedelta(seconds=60)),
     # A WebSocket API gives up at 29 s; a replay of missed events stops at 20 s.
     "sockets": FunctionSettings(memory_mib=512, timeout=timedelta(seconds=29), postgres=False),
+    # API Gateway ends a stream after 15 minutes; it ends its own a minute before. It waits most of the time.
+    "streams": FunctionSettings(memory_mib=512, timeout=timedelta(seconds=900)),
     # Five minutes for a waking database, two for the lock, and the migrations themselves.
     "migrate": FunctionSettings(memory_mib=512, timeout=timedelta(minutes=14)),
 }

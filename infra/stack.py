@@ -16,6 +16,7 @@ from infra.constructs.network import Network
 from infra.constructs.observability import Observability, WatchedFunction
 from infra.constructs.permissions import Resources
 from infra.constructs.sockets import SocketApi
+from infra.constructs.streams import StreamApi
 from infra.constructs.workflow import Workflow, execution_arn, machine_arn
 from infra.settings import Provider, Settings
 
@@ -40,6 +41,7 @@ class LayoverStack(Stack):
         self.layer = Layer(self, "Layer", settings)
         self.api = HttpApi(self, "Http", settings)
         self.sockets = SocketApi(self, "Sockets", settings)
+        self.streams = StreamApi(self, "Streams", settings)
         self.identity = self._identity()
         self.functions = Functions(self, "Functions", settings, self.layer, self._world())
         self._migrate()
@@ -47,6 +49,7 @@ class LayoverStack(Stack):
         Sweeper(self, "Sweeper", settings, self.functions["sweep"])
         self.api.serve(self.functions["api"], self.identity)
         self.sockets.serve(self.functions["sockets"])
+        self.streams.serve(self.functions["streams"], self.identity, self._origins)
         self._observe()
         self._outputs()
 
@@ -54,6 +57,11 @@ class LayoverStack(Stack):
         if self.settings.issuer is not None:
             return own_provider(self.settings)
         return UserPool(self, "Identity", self.settings, [f"{self.api.url}/"]).identity
+
+    @property
+    def _origins(self) -> list[str]:
+        """Whose pages may read streams: the API's own, and those of the settings."""
+        return [self.api.url, *self.settings.origins]
 
     def _world(self) -> Deployment:
         return Deployment(
@@ -75,6 +83,8 @@ class LayoverStack(Stack):
             identity=self.identity,
             socket_url=self.sockets.url,
             socket_endpoint=self.sockets.endpoint,
+            stream_url=self.streams.url,
+            origins=self._origins,
         )
 
     def _observe(self) -> None:
@@ -99,6 +109,7 @@ class LayoverStack(Stack):
         outputs = {
             "ApiUrl": self.api.url,
             "SocketUrl": self.sockets.url,
+            "StreamUrl": self.streams.url,
             "Issuer": self.identity.issuer,
             "StateMachineArn": self.workflow.machine.state_machine_arn,
             "EventBusName": self.bus.bus.event_bus_name,

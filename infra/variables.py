@@ -10,6 +10,8 @@ STATE = ("LAYOVER_TABLE", "LAYOVER_BUCKET", "LAYOVER_AUDIT_DAYS")
 DATABASE = ("LAYOVER_DATABASE_URL", "LAYOVER_DATABASE_AUTH")
 MACHINE = ("LAYOVER_STATE_MACHINE_ARN", "LAYOVER_EVENT_BUS")
 SOCKETS = ("LAYOVER_SOCKET_URL", "LAYOVER_SOCKET_ENDPOINT", "LAYOVER_SOCKET_FUNCTION")
+ORIGINS = "LAYOVER_ORIGINS"
+"""Whose pages may read streams: of the other answers API Gateway says so itself."""
 KEY = "LAYOVER_API_KEY_PARAMETER"
 ASKS = ("LAYOVER_PROVIDER", KEY, "OPENAI_BASE_URL")
 """Where models are, for a prompt or an embedding."""
@@ -42,6 +44,7 @@ READS: Mapping[str, tuple[str, ...]] = {
         "LAYOVER_MAX_WAITS",
         "LAYOVER_ISSUER",
         "LAYOVER_CLIENT_ID",
+        "LAYOVER_STREAM_URL",
     ),
     "turn": (
         *ALL,
@@ -73,6 +76,24 @@ READS: Mapping[str, tuple[str, ...]] = {
         *RETENTION,
     ),
     "sockets": (*ALL, *STATE, *SOCKETS),
+    "streams": (
+        *ALL,
+        *STATE,
+        *DATABASE,
+        *MACHINE,
+        *SOCKETS,
+        *DAY,
+        "LAYOVER_THREAD_RETENTION_DAYS",
+        "LAYOVER_SCOPE",
+        "LAYOVER_ACT_AS_SCOPE",
+        "LAYOVER_OPERATE_SCOPE",
+        "LAYOVER_AUDIT_SCOPE",
+        "LAYOVER_GROUPS_CLAIM",
+        "LAYOVER_DATABASE_WAKING_S",
+        "LAYOVER_MAX_USER_WAITS",
+        "LAYOVER_MAX_WAITS",
+        ORIGINS,
+    ),
     "extract": (
         *ALL,
         *STATE,

@@ -27,8 +27,10 @@ from api.auth import caller
 from api.call import Call, Host
 from api.problems import LOG, MethodNotAllowed, answer_error, expected, internal_error, wrong_fields
 from api.request import parse_json, prepared, takes_gzip
+from api.streaming import shared_with, ticketed
 from layover import logs
 from layover.errors import AgentsNotLoaded, LayoverError, NotFound, RetryableError
+from layover.values.deployment.access import Actor
 
 logger = logging.getLogger("layover")
 _NAMED = {
@@ -48,25 +50,44 @@ class Resolver(APIGatewayHttpResolver):
         return re.compile(f"{pattern}\\Z", re.DOTALL)
 
 
-def answer(event: Mapping[str, Any], context: Any, host: Host) -> dict[str, Any]:
-    """The answer to one API Gateway event (HTTP API, payload 2.0). Never raises."""
+def answer(
+    event: Mapping[str, Any], context: Any, host: Host, *, streams: bool = False
+) -> dict[str, Any]:
+    """The answer to one API Gateway event (HTTP API, payload 2.0). Never raises. Where the function
+    `streams`, the body may be an asynchronous iterator of bytes."""
+    result = _answer(event, context, host, streams)
+    if streams and (allowed := shared_with(event, host)):
+        result["headers"] = {**result["headers"], **allowed}
+    return result
+
+
+def _answer(event: Mapping[str, Any], context: Any, host: Host, streams: bool) -> dict[str, Any]:
     app = resolver()
     try:
         request = prepared(event)
         path = APIGatewayProxyEventV2(request).path
         logs.name(**{id: found[1] for id, of in _NAMED.items() if (found := of.search(path))})
         settings = host.runtime().settings
-        asker = caller(request, path, settings.access)
+        call = _call(request, path, host, streams)
         app.context.update(
-            call=Call(host, asker, takes_gzip(request)),
+            call=call,
             request_id=_request_id(event),
             log=settings.log_file or LOG,
         )
-        return app.resolve(request, context)
+        result = app.resolve(request, context)
+        return result if call.pieces is None else {**result, "body": call.pieces}
     except LayoverError as error:
         return _result(_told(error, _request_id(event)))
     except Exception as error:
         return _result(_unforeseen(error, _request_id(event)))
+
+
+def _call(request: Mapping[str, Any], path: str, host: Host, streams: bool) -> Call:
+    gzip = takes_gzip(request)
+    if streams and (ticket := ticketed(request, path, host)):
+        ends_at = ticket.token_expires_at
+        return Call(host, Actor(sub=ticket.owner), gzip, streams, ends_at)
+    return Call(host, caller(request, path, host.runtime().settings.access), gzip, streams)
 
 
 @cache

@@ -141,6 +141,12 @@ class NewRun(Body):
         )
 
 
+class NewTicket(Body):
+    """A ticket to make: for one WebSocket, or with `run_id` for streams of that run's events."""
+
+    run_id: str | None = Field(None, max_length=500)
+
+
 class Approve(Body):
     """Let a call run, with the model's arguments or with these."""
 

@@ -1,9 +1,9 @@
 """What every route uses: the caller, the services, and answers that fit into a Lambda's."""
 
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime
 from typing import Annotated, Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 from aws_lambda_powertools.event_handler import Response
@@ -68,13 +68,19 @@ class Host(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass
 class Call:
     """One request: whose, on what, and whether its client reads gzip. `asker` is None on open paths."""
 
     host: Host
     asker: Actor | None
     takes_gzip: bool = False
+    streams: bool = False
+    """Whether this function can stream its answer."""
+    ends_at: datetime | None = None
+    """When the ticket's token ends, where a ticket says who asks."""
+    pieces: AsyncGenerator[bytes, None] | None = field(default=None, init=False)
+    """The answer's body, where it is streamed."""
     _began: float = field(default_factory=lambda: time.monotonic(), init=False)
 
     @property

@@ -6,6 +6,7 @@ from typing import Any
 from aws_lambda_powertools.event_handler.openapi.types import OpenAPIResponse
 
 from api.problems import CONTENT_TYPE
+from layover.protocols.sse import CONTENT_TYPE as STREAM
 
 _PROBLEM: Any = {CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
 
@@ -30,3 +31,10 @@ def also(
     """One more good answer."""
     content: Any = {"application/json": {"model": model}} if model is not None else {}
     return {**documented, status: {"description": what, "content": content}}
+
+
+def or_stream(documented: dict[int, OpenAPIResponse]) -> dict[int, OpenAPIResponse]:
+    """The good answer may also be a stream of server-sent events."""
+    good: Any = documented[200]
+    good["content"] = {**good["content"], STREAM: {"schema": {"type": "string"}}}
+    return {**documented, 200: good}

@@ -64,6 +64,14 @@ class Forbidden(RequestError):
         self.scope = scope
 
 
+class NotAcceptable(RequestError):
+    """A stream is asked for where none can be given: `stream_url` can."""
+
+    def __init__(self, stream_url: str | None) -> None:
+        elsewhere = f"ask for the same path at {stream_url}" if stream_url else "poll with `wait=N`"
+        super().__init__(f"this address does not stream: {elsewhere}")
+
+
 class MethodNotAllowed(RequestError):
     """The path is there, with other methods: `allowed`."""
 
@@ -125,6 +133,9 @@ _KINDS: dict[type[LayoverError], Kind] = {
     NotFound: Kind(HTTPStatus.NOT_FOUND, "not-found", "There is no such thing"),
     MethodNotAllowed: Kind(
         HTTPStatus.METHOD_NOT_ALLOWED, "method-not-allowed", "The method is not allowed"
+    ),
+    NotAcceptable: Kind(
+        HTTPStatus.NOT_ACCEPTABLE, "not-acceptable", "This address does not stream"
     ),
     ThreadBusy: Kind(HTTPStatus.CONFLICT, "thread-busy", "The thread has an active run"),
     DecisionAlreadyMade: Kind(

@@ -1,5 +1,6 @@
 """Runs and their events."""
 
+from dataclasses import replace
 from typing import Annotated
 
 from aws_lambda_powertools.event_handler import Response
@@ -18,9 +19,11 @@ from api.call import (
     call_of,
     new_router,
 )
-from api.documented import also, answers
+from api.documented import also, answers, or_stream
 from api.request import preferred_wait
+from api.streaming import stream_events, wants_stream
 from layover.ports import Runtime
+from layover.protocols.sse import last_seq, named_frame
 from layover.recovery.redrive import redrive
 from layover.runs import read as runs
 from layover.runs.accept import StartRun, keyed, start_run
@@ -30,16 +33,21 @@ from layover.values.runs.run import Run
 
 router = new_router()
 _TAGS = ["runs"]
-_ACCEPTED = answers(202, Run, "The run is accepted", 400, 404, 409, 413, 429)
+Accept = Annotated[
+    str | None, Header(alias="Accept", description="`text/event-stream` asks for a stream.")
+]
+_ACCEPTED = answers(202, Run, "The run is accepted", 400, 404, 406, 409, 413, 429)
 
 
 @router.post(
     "/threads/<thread_id>/runs",
     tags=_TAGS,
     summary="Start a run",
-    description="With `Prefer: wait=N` (N at most 25) it waits until the run is suspended or over.",
+    description="With `Prefer: wait=N` (N at most 25) it waits until the run is suspended or over. With "
+    "`Accept: text/event-stream` the answer is the run (`event: run`), then its events as they come, "
+    "deltas among them.",
     operation_id="start_run",
-    responses=also(_ACCEPTED, 200, Run, "The run is suspended or over"),
+    responses=or_stream(also(_ACCEPTED, 200, Run, "The run is suspended or over")),
 )
 def post_run(
     thread_id: str,
@@ -54,8 +62,11 @@ def post_run(
         ),
     ] = None,
     prefer: Annotated[str | None, Header(alias="Prefer", description="`wait=N` seconds.")] = None,
+    accept: Accept = None,
 ) -> Response[str]:
     call = call_of(router)
+    if wants_stream(call, accept):
+        return _streamed(call, thread_id, body.request(), idempotency_key)
     run = call.do(_start, thread_id, body.request(), idempotency_key)
     wait = preferred_wait(prefer)
     if wait is None:
@@ -95,9 +106,11 @@ def get_run(run_id: str, wait: Wait = 0) -> Response[str]:
     tags=_TAGS,
     summary="A run's events after a seq",
     description="Waits up to `wait` seconds for the first. `done`: no event can follow. One that is larger "
-    "than an answer may be (6 MB) is cut as a run is, and says `truncated`.",
+    "than an answer may be (6 MB) is cut as a run is, and says `truncated`. With `Accept: text/event-stream` "
+    "each event is sent when it happens, until the last one; `Last-Event-ID` wins over `after`, and `ticket` "
+    "(`POST /socket-tickets` with `run_id`) stands for a token.",
     operation_id="get_events",
-    responses=answers(200, EventPage, "Events in order", 404),
+    responses=or_stream(answers(200, EventPage, "Events in order", 404, 406)),
 )
 def get_events(
     run_id: str,
@@ -106,8 +119,16 @@ def get_events(
     limit: Annotated[
         int, Query(ge=1, le=1000, description="How many events at most; 500 if absent.")
     ] = 500,
+    accept: Accept = None,
+    last_event_id: Annotated[
+        str | None, Header(alias="Last-Event-ID", description="The last seq that a stream sent.")
+    ] = None,
 ) -> Response[str]:
     call = call_of(router)
+    if wants_stream(call, accept):
+        seen = last_seq(last_event_id)
+        event = router.current_event.raw_event
+        return stream_events(call, run_id, after if seen is None else seen, event)
     return answer_events(call, call.do(runs.events, run_id, after, limit, wait))
 
 
@@ -144,6 +165,12 @@ async def _start(
 ) -> Run:
     request_key = keyed(key, thread_id, request, runtime.clock.now()) if key else None
     return await start_run(runtime, owner, thread_id, request, request_key)
+
+
+def _streamed(call: Call, thread_id: str, request: StartRun, key: str | None) -> Response[str]:
+    run = call.do(_start, thread_id, replace(request, stream=True), key)
+    first = named_frame("run", run.model_dump_json())
+    return stream_events(call, run.id, 0, router.current_event.raw_event, first)
 
 
 def _waited(call: Call, run: Run, wait: int) -> Response[str]:

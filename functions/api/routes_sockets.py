@@ -1,10 +1,15 @@
-"""Tickets for WebSockets."""
+"""Tickets for WebSockets, and for the events of a run."""
+
+from typing import Annotated
 
 from aws_lambda_powertools.event_handler import Response
+from aws_lambda_powertools.event_handler.openapi.params import Body
 
+from api.bodies import NewTicket
 from api.call import answer_json, call_of, new_router
 from api.documented import answers
 from api.request import token_expires_at
+from api.streaming import stream_base
 from layover.sockets import subscriptions as sockets
 from layover.values.socket import SocketTicket
 
@@ -21,11 +26,17 @@ router = new_router()
     "actions. An event of more than 128 KB comes as its `seq`, `run_id`, `type` and `at` with "
     '`"too_large": true`: fetch it with `GET /runs/{id}/events`. What cannot be done is answered with '
     '`{"error": PROBLEM}`. When the connection is closed, get a new ticket and subscribe after the last '
-    "seq that came: nothing is missed.",
+    "seq that came: nothing is missed. With `run_id` the ticket is for a browser's `EventSource` instead: "
+    "`url` streams that run's events, for an hour, any number of times.",
     operation_id="create_socket_ticket",
     responses=answers(201, SocketTicket, "The ticket", 404),
 )
-def create_socket_ticket() -> Response[str]:
-    expires_at = token_expires_at(router.current_event.raw_event)
-    ticket = call_of(router).do(sockets.make_ticket, expires_at)
+def create_socket_ticket(body: Annotated[NewTicket | None, Body()] = None) -> Response[str]:
+    call, event = call_of(router), router.current_event.raw_event
+    expires_at = token_expires_at(event)
+    if body is None or body.run_id is None:
+        ticket = call.do(sockets.make_ticket, expires_at)
+    else:
+        base = stream_base(call, event)
+        ticket = call.do(sockets.make_stream_ticket, body.run_id, expires_at, base)
     return answer_json(ticket, 201, {"Cache-Control": "no-store"})

@@ -20,9 +20,12 @@ from infra.constructs.network import Network
 from infra.constructs.permissions import OWNERS, Resources, service, statements
 from infra.constructs.time import duration
 from infra.settings import TUNED, FunctionSettings, Provider, Settings
-from infra.variables import EMBEDS, KEY, READS
+from infra.variables import EMBEDS, KEY, ORIGINS, READS
 
 MIGRATE = "migrate"
+STREAMS = "streams"
+WRAPPER = "AWS_LAMBDA_EXEC_WRAPPER"
+"""What Lambda starts instead of its own runtime client, which cannot stream."""
 VPC_ACTIONS = (
     "ec2:CreateNetworkInterface",
     "ec2:DescribeNetworkInterfaces",
@@ -62,6 +65,8 @@ class Deployment:
     identity: Identity
     socket_url: str
     socket_endpoint: str
+    stream_url: str
+    origins: list[str]
 
 
 class Functions(Construct):
@@ -144,6 +149,8 @@ class Functions(Construct):
         """Returns the function's variables, as far as this deployment has a value for each."""
         given = self._values(name)
         wanted = {key: given.get(key) for key in READS[name]}
+        if name == STREAMS:
+            wanted[WRAPPER] = f"/var/task/{name}/bootstrap"
         if each.tools:
             wanted |= {**self._settings.tool_env, **self._settings.tool_secrets}
         return {key: str(value) for key, value in wanted.items() if value is not None}
@@ -172,6 +179,8 @@ class Functions(Construct):
             "LAYOVER_SOCKET_URL": world.socket_url,
             "LAYOVER_SOCKET_ENDPOINT": world.socket_endpoint,
             "LAYOVER_SOCKET_FUNCTION": function_name(settings, "sockets"),
+            "LAYOVER_STREAM_URL": world.stream_url,
+            ORIGINS: ",".join(world.origins),
             "LAYOVER_ISSUER": world.identity.issuer,
             "LAYOVER_CLIENT_ID": world.identity.client_id,
         }
@@ -185,7 +194,9 @@ class Functions(Construct):
         settings = self._settings
         # Behind a request is somebody who waits for the answer.
         waking = (
-            settings.api_waits_for_database if name == "api" else settings.turn_waits_for_database
+            settings.api_waits_for_database
+            if name in ("api", STREAMS)
+            else settings.turn_waits_for_database
         )
         owns = name == MIGRATE
         return {

@@ -79,7 +79,7 @@ NOT_DEPLOYED = {
 """Variables that no function is given, and why."""
 ONLY = {
     # Without it nobody waits: the default of all but Turn, and of requests that a person waits for.
-    "LAYOVER_DATABASE_WAKING_S": {"api", "turn"},
+    "LAYOVER_DATABASE_WAKING_S": {"api", "streams", "turn"},
 }
 """Variables that all with a database look at, and only these are given."""
 OTHER_FORMS = {"LAYOVER_PROVIDER"}
@@ -145,7 +145,8 @@ def test_function_is_given_what_it_reads_and_nothing_else(recorded: Recording, n
 
 def test_template_gives_each_function_exactly_these(vpc: Synthesized) -> None:
     """`vpc` sets all that can be set."""
-    given = {n: set(f["Environment"]["Variables"]) for n, f in vpc.functions().items()}
+    own = {"AWS_LAMBDA_EXEC_WRAPPER"}
+    given = {n: set(f["Environment"]["Variables"]) - own for n, f in vpc.functions().items()}
     wanted = {name: set(READS[name]) - OTHER_FORMS for name in NAMES}
     wanted["migrate"] -= {"LAYOVER_DATABASE_AUTH"}
     assert given == wanted

@@ -69,7 +69,7 @@ def test_request_waits_for_a_sleeping_database_as_long_as_it_can_be_answered(
         name: int(f["Environment"]["Variables"].get("LAYOVER_DATABASE_WAKING_S", 0))
         for name, f in functions.items()
     }
-    assert {name: s for name, s in waits.items() if s} == {"api": 20, "turn": 90}
+    assert {name: s for name, s in waits.items() if s} == {"api": 20, "streams": 20, "turn": 90}
     assert waits["api"] + 5 < functions["api"]["Timeout"] < 30
 
 

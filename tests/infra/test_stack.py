@@ -19,6 +19,8 @@ ROOT = Path(__file__).parents[2]
 DEFINITION = ROOT / "infra" / "run.asl.json"
 NAMES = sorted(FUNCTIONS)
 WIRED = {field.alias for field in Environment.model_fields.values()}
+WRAPPER = "AWS_LAMBDA_EXEC_WRAPPER"
+"""Lambda's own: what is started instead of its runtime client."""
 
 
 @pytest.fixture(params=["vpc", "plain"])
@@ -61,7 +63,7 @@ def test_every_folder_with_a_handler_is_a_function(stack: Synthesized) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_function_gets_only_variables_that_wiring_reads(stack: Synthesized, name: str) -> None:
-    assert set(stack.functions()[name]["Environment"]["Variables"]) <= WIRED
+    assert set(stack.functions()[name]["Environment"]["Variables"]) - {WRAPPER} <= WIRED
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -143,13 +145,15 @@ def test_database_is_asked_over_checked_tls(stack: Synthesized, name: str) -> No
     assert all("sslmode=verify-full&sslrootcert=/opt/" in url for url in urls.values())
 
 
-def test_only_turn_and_api_wait_for_a_sleeping_database(stack: Synthesized) -> None:
+def test_only_turn_and_what_answers_requests_wait_for_a_sleeping_database(
+    stack: Synthesized,
+) -> None:
     waiting = {
         name: f["Environment"]["Variables"]["LAYOVER_DATABASE_WAKING_S"]
         for name, f in stack.functions().items()
         if "LAYOVER_DATABASE_WAKING_S" in f["Environment"]["Variables"]
     }
-    assert waiting == {"api": "20", "turn": "90"}
+    assert waiting == {"api": "20", "streams": "20", "turn": "90"}
 
 
 def test_only_what_asks_a_model_may_read_its_key(stack: Synthesized) -> None:

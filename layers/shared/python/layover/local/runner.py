@@ -19,7 +19,7 @@ from layover.local import agents_module
 from layover.local.aws.emulator import BUCKET_NAME, STATE_MACHINE_ARN, TABLE_NAME, AwsServer
 from layover.local.functions.clock_file import ClockFile
 from layover.local.functions.execution_environment import FunctionSpec
-from layover.local.functions.invocation import REGION, InvokeResult
+from layover.local.functions.invocation import REGION, Invocation, InvokeResult
 from layover.local.functions.lambda_service import LambdaService
 from layover.local.functions.log_lines import LogWatch
 from layover.local.http.event import HttpAnswer
@@ -128,7 +128,8 @@ class Runner:
         self._prepare_folders()
         # The port first: nothing else is worth starting if it is taken.
         self._sockets = WebSocketFront(_Late(self))
-        front = Front(_Late(self), websocket=self._sockets.serve)
+        late = _Late(self)
+        front = Front(late, websocket=self._sockets.serve, streaming=late)
         self._front_server = HttpServer(front, self.settings.port)
         self._say_who_locks()
         self._stack.callback(self._front_server.close)
@@ -186,7 +187,8 @@ class Runner:
         common = child_variables(self.settings, self._inherited, self._service_variables())
         common |= await self._start_model()
         for name in self.settings.function_names():
-            most = self.settings.api_concurrency if name == "api" else self.settings.concurrency
+            waits = name in ("api", "streams")
+            most = self.settings.api_concurrency if waits else self.settings.concurrency
             self._functions.add(self._spec(name, common), most)
         await self._functions.start()
         self._stack.push_async_callback(self._functions.stop)
@@ -214,6 +216,8 @@ class Runner:
     def _spec(self, name: str, common: Mapping[str, str]) -> FunctionSpec:
         timeout = self.settings.timeout(name)
         variables = dict(common) | function_variables(name, timeout)
+        if (wrapper := self.settings.functions / name / "bootstrap").exists():
+            variables["AWS_LAMBDA_EXEC_WRAPPER"] = str(wrapper)
         if name == "turn":
             variables["LAYOVER_DATABASE_WAKING_S"] = "90"
         if name == "migrate":
@@ -310,6 +314,9 @@ class _Late:
 
     async def invoke(self, name: str, payload: bytes) -> InvokeResult:
         return await self._runner.functions.invoke(name, payload)
+
+    async def stream(self, name: str, payload: bytes) -> Invocation:
+        return await self._runner.functions.stream(name, payload)
 
 
 def _lock(file: IO[str], data: Path) -> None:

@@ -34,7 +34,7 @@ class Settings:
     timeouts: Mapping[str, timedelta] = field(default_factory=dict)
     concurrency: int = 12
     api_concurrency: int = 40
-    """A long poll holds an environment of `api` for as long as it waits."""
+    """A long poll holds an environment of `api` for as long as it waits, a stream one of `streams`."""
     functions: Path = REPOSITORY / "functions"
     definition: Path = REPOSITORY / "infra" / "run.asl.json"
     python_path: Path = REPOSITORY / "layers" / "shared" / "python"

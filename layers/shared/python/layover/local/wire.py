@@ -5,8 +5,9 @@ browsers are served by `local/http/server.py`.
 """
 
 import asyncio
+import base64
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -16,14 +17,30 @@ BACKLOG = 256
 _HEADER_LIMIT = 4 * 1024 * 1024
 
 
+_MODE = "lambda-runtime-function-response-mode"
+_ERROR_TYPE = "lambda-runtime-function-error-type"
+_ERROR_BODY = "lambda-runtime-function-error-body"
+
+
+class StreamFailed(Exception):
+    """The function failed in mid-stream; what it says is an error object in Lambda's shape."""
+
+    def __init__(self, error: bytes) -> None:
+        super().__init__("a response stream failed")
+        self.error = error
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One HTTP request; header names are lower case, `path` is as it was sent."""
+    """One HTTP request; header names are lower case, `path` is as it was sent. A response that a function
+    streams comes in `pieces`, and has no body."""
 
     method: str
     path: str
     headers: Mapping[str, str]
     body: bytes
+    pieces: AsyncIterator[bytes] | None = None
+    """Raises StreamFailed where the function failed in mid-stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +122,25 @@ async def _read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> R
             headers[name] = f"{headers[name]},{value}" if name in headers else value
     if headers.get("expect", "").lower() == "100-continue":
         writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    if headers.get(_MODE, "").lower() == "streaming":
+        return Request(method, path, headers, b"", _pieces(reader))
     return Request(method, path, headers, await _read_body(reader, headers))
 
 
 async def _read_body(reader: asyncio.StreamReader, headers: Mapping[str, str]) -> bytes:
     if headers.get("transfer-encoding", "").lower() != "chunked":
         return await reader.readexactly(int(headers.get("content-length", "0")))
-    body = bytearray()
+    return b"".join([chunk async for chunk in _pieces(reader)])
+
+
+async def _pieces(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    """The chunks of a body, as they come. Raises StreamFailed where the trailers say so."""
     while size := int((await reader.readuntil(b"\r\n")).split(b";")[0], 16):
-        body += await reader.readexactly(size)
+        yield await reader.readexactly(size)
         await reader.readexactly(2)
-    await reader.readuntil(b"\r\n")
-    return bytes(body)
+    trailers: dict[str, str] = {}
+    while line := (await reader.readuntil(b"\r\n")).decode("latin-1").strip():
+        name, _, value = line.partition(":")
+        trailers[name.strip().lower()] = value.strip()
+    if _ERROR_TYPE in trailers:
+        raise StreamFailed(base64.b64decode(trailers.get(_ERROR_BODY, "")))

@@ -44,8 +44,12 @@ class Connections(Protocol):
         ...
 
     async def redeem(self, text: str, now: datetime) -> Ticket | None:
-        """Take a ticket away and tell what it stands for. None: there is none, it was used, or it has
-        expired. Of many at once, one gets it."""
+        """Take a socket's ticket away and tell what it stands for. None: there is none, it was used, or it
+        has expired. Of many at once, one gets it."""
+        ...
+
+    async def stream_ticket(self, text: str, now: datetime) -> Ticket | None:
+        """What a ticket for a run's events stands for. None: there is none, or it has expired."""
         ...
 
     async def open(self, connection: Connection) -> None:

@@ -18,16 +18,18 @@ logger = logging.getLogger("layover")
 
 
 @asynccontextmanager
-async def place_to_wait(runtime: Runtime, owner: str) -> AsyncIterator[bool]:
-    """Whether the request may wait, as long as it does."""
+async def place_to_wait(
+    runtime: Runtime,
+    owner: str,
+    everybodys_kind: LeaseKind = LeaseKind.WAIT,
+    lives: timedelta = LEASE_LIVES,
+) -> AsyncIterator[bool]:
+    """Whether the request may wait, as long as it does. A user's polls and streams count together; those of
+    all users by kind, because they keep environments of different functions."""
     settings, held = runtime.settings, list[Lease]()
-    lease = Lease(
-        owner,
-        LeaseKind.WAIT,
-        secrets.token_hex(_ID_BYTES),
-        runtime.clock.now() + LEASE_LIVES,
-    )
-    everybodys = Lease(None, lease.kind, lease.id, lease.until)
+    until = runtime.clock.now() + lives
+    lease = Lease(owner, LeaseKind.WAIT, secrets.token_hex(_ID_BYTES), until)
+    everybodys = Lease(None, everybodys_kind, lease.id, until)
     try:
         yield (
             await _taken(runtime, lease, settings.max_user_waits, held)

@@ -6,7 +6,7 @@ import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal
 from urllib.parse import quote
 
@@ -29,6 +29,8 @@ from layover.values.socket import (
 )
 
 TICKET_LIVES = timedelta(seconds=60)
+STREAM_TICKET_LIVES = timedelta(hours=1)
+"""An `EventSource` comes back with the ticket that it has. None outlives the token that it was made with."""
 CONNECTION_LIVES = timedelta(hours=2)
 """API Gateway's limit (docs/aws-facts.md#api-gateway)."""
 RECORDS_LIVE = timedelta(hours=1)
@@ -78,13 +80,43 @@ async def make_ticket(
 ) -> SocketTicket:
     """A ticket for one connection within a minute. Raises NotFound where nothing serves sockets."""
     ports = _ports(runtime)
-    text = f"{Keys(owner).hash}.{secrets.token_urlsafe(32)}"
+    text = _ticket_text(owner)
     expires_at = runtime.clock.now() + TICKET_LIVES
     await ports.connections.put_ticket(
         Ticket(text=text, owner=owner, expires_at=expires_at, token_expires_at=token_expires_at)
     )
     url = f"{ports.url}?ticket={quote(text)}"
     return SocketTicket(ticket=text, url=url, expires_at=expires_at)
+
+
+async def make_stream_ticket(
+    runtime: Runtime, owner: str, run_id: str, token_expires_at: datetime | None, base_url: str
+) -> SocketTicket:
+    """A ticket for the events of one run, for an hour. `url`: where they are streamed. Raises NotFound."""
+    run = await meta_of(runtime, owner, run_id)
+    now = runtime.clock.now()
+    expires_at = min(
+        now + STREAM_TICKET_LIVES, token_expires_at or datetime.max.replace(tzinfo=UTC)
+    )
+    ticket = Ticket(
+        text=_ticket_text(owner),
+        owner=owner,
+        run_id=run.id,
+        expires_at=expires_at,
+        token_expires_at=token_expires_at,
+    )
+    await _ports(runtime).connections.put_ticket(ticket)
+    url = f"{base_url}/runs/{quote(run.id)}/events?ticket={quote(ticket.text)}"
+    return SocketTicket(ticket=ticket.text, url=url, expires_at=expires_at)
+
+
+async def check_stream_ticket(runtime: Runtime, run_id: str, text: str) -> Ticket | None:
+    """What a good ticket for this run's events stands for; None for any other."""
+    named = _TICKET.fullmatch(text)
+    if named is None or runtime.sockets is None:
+        return None
+    ticket = await runtime.sockets.connections.stream_ticket(text, runtime.clock.now())
+    return ticket if ticket is not None and ticket.run_id == run_id else None
 
 
 async def connect(runtime: Runtime, connection_id: str, ticket: str) -> bool:
@@ -188,6 +220,10 @@ async def _subscribe(runtime: Runtime, connection: Connection, request: Subscrib
 async def _deliver(runtime: Runtime, line: Subscription, seconds: float) -> bool:
     until = time.monotonic() + seconds
     return await _pushing(runtime).deliver(line, lambda: time.monotonic() < until)
+
+
+def _ticket_text(owner: str) -> str:
+    return f"{Keys(owner).hash}.{secrets.token_urlsafe(32)}"
 
 
 def _ports(runtime: Runtime) -> SocketPorts:

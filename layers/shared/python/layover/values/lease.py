@@ -20,6 +20,8 @@ class LeaseKind(StrEnum):
 
     WAIT = "WAIT"
     """A request that waits: it keeps an environment of `api` from everybody else."""
+    STREAM = "STREAM"
+    """The same of `streams`, over all users; of one user, streams and other requests count together."""
     SOCKET = "SOCKET"
     UPLOAD = "UPLOAD"
 

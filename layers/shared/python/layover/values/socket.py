@@ -11,7 +11,8 @@ MOST_FOLLOWERS = 20
 
 
 class SocketTicket(Value):
-    """Opens one connection, once, until it expires. `url` has it in its query already."""
+    """Opens one connection, once, until it expires; one for a run's events opens any number of streams of
+    them. `url` has it in its query already."""
 
     ticket: str
     url: str
@@ -23,6 +24,8 @@ class Ticket(Value):
 
     text: str
     owner: str
+    run_id: str | None = None
+    """The run whose events are streamed, any number of times; None: it opens one socket."""
     expires_at: Time
     token_expires_at: Time | None = None
     """When the token that it was made with expires; None: never."""

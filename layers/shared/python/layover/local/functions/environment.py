@@ -1,8 +1,9 @@
 """Bootstrap of one execution environment.
 
 `python -m layover.local.functions.environment HANDLER CLOCK_FILE PARENT_PID` ties the process to its
-runner, installs the local clock, and becomes AWS's own runtime client. From there on nothing is
-local: the handler sees the Runtime API and its environment variables.
+runner, installs the local clock, and becomes AWS's own runtime client, or Layover's where the function
+streams its responses. From there on nothing is local: the handler sees the Runtime API and its environment
+variables.
 
 A module named by LAYOVER_LOCAL_PRELOAD is imported before, and its `install()` called: tests of
 crashes decide there at which point the process is to die.
@@ -39,6 +40,12 @@ def main(arguments: list[str]) -> None:
     install_offset(ClockFile(Path(clock)).offset)
     if preload := os.environ.get("LAYOVER_LOCAL_PRELOAD"):
         importlib.import_module(preload).install()
+    if os.environ.get("AWS_LAMBDA_EXEC_WRAPPER"):
+        # What the wrapper starts on Lambda in the place of AWS's client.
+        from layover.runtime_client import main as stream
+
+        stream()
+        return
     from awslambdaric.__main__ import main as serve
 
     serve(["awslambdaric", handler])

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -21,9 +21,10 @@ from layover.local.functions.invocation import (
     RESPONSE_LIMIT,
     Invocation,
     InvokeResult,
+    ReaderLeft,
     failure,
 )
-from layover.local.wire import Reply, Request, WireServer
+from layover.local.wire import Reply, Request, StreamFailed, WireServer
 
 logger = logging.getLogger(__name__)
 
@@ -154,6 +155,8 @@ class ExecutionEnvironment:
         match request.method, path.split("/"):
             case "GET", ["invocation", "next"]:
                 return await self._next()
+            case "POST", ["invocation", request_id, "response"] if request.pieces is not None:
+                return self._finish(request_id, await self._stream(request_id, request.pieces))
             case "POST", ["invocation", request_id, "response"]:
                 return self._finish(request_id, _answer(request.body))
             case "POST", ["invocation", request_id, "error"]:
@@ -162,6 +165,23 @@ class ExecutionEnvironment:
                 self._queue.init_failed(self, InvokeResult(request.body, "Unhandled"))
                 return _ACCEPTED
         return Reply(HTTPStatus.NOT_FOUND)
+
+    async def _stream(self, request_id: str, pieces: AsyncIterator[bytes]) -> InvokeResult:
+        """Hand pieces on as they come; without a reader for them, collect them, as `Invoke` does. Raises
+        ReaderLeft: the process finds its connection closed then."""
+        invocation = self._invocation
+        if invocation is None or invocation.request_id != request_id:
+            raise ReaderLeft
+        try:
+            if invocation.stream is None:
+                return _answer(b"".join([piece async for piece in pieces]))
+            await invocation.stream.take(pieces)
+        except StreamFailed as failed:
+            return InvokeResult(failed.error, "Unhandled")
+        except ReaderLeft:
+            self._finish(request_id, InvokeResult(b""))
+            raise
+        return InvokeResult(b"")
 
     async def _next(self) -> Reply:
         if self.state is State.GONE or not self.alive():

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import uuid
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -55,11 +56,54 @@ def failure(error_type: str, message: str) -> InvokeResult:
     return InvokeResult(body.encode(), "Unhandled")
 
 
+class ReaderLeft(ConnectionError):
+    """Nobody reads a streamed response any more."""
+
+
+class ResponseStream:
+    """The pieces of a response that a function streams (`RESPONSE_STREAM`)."""
+
+    def __init__(self) -> None:
+        self._pieces: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._left = asyncio.Event()
+
+    async def take(self, pieces: AsyncIterator[bytes]) -> None:
+        """Hand all of these on as they come. Raises ReaderLeft, and what they raise."""
+        leaving = asyncio.create_task(self._left.wait())
+        handing = asyncio.create_task(self._hand_on(pieces))
+        try:
+            await asyncio.wait({leaving, handing}, return_when=asyncio.FIRST_COMPLETED)
+            if not handing.done():
+                raise ReaderLeft
+            await handing
+        finally:
+            leaving.cancel()
+            handing.cancel()
+
+    async def _hand_on(self, pieces: AsyncIterator[bytes]) -> None:
+        async for piece in pieces:
+            self._pieces.put_nowait(piece)
+
+    def end(self) -> None:
+        """No piece follows."""
+        self._pieces.put_nowait(None)
+
+    def leave(self) -> None:
+        """Read no more of it."""
+        self._left.set()
+
+    async def piece(self) -> bytes | None:
+        """The next piece; None at the end."""
+        return await self._pieces.get()
+
+
 @dataclass(eq=False, slots=True)
 class Invocation:
-    """One event on its way through a function. `result` is set exactly once."""
+    """One event on its way through a function. `result` is set exactly once; where `stream` is given and the
+    function streams, it says how the stream ended."""
 
     payload: bytes
+    stream: ResponseStream | None = None
     request_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     result: "asyncio.Future[InvokeResult]" = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
@@ -69,6 +113,8 @@ class Invocation:
         """Answer the caller; what comes later (a result after the time-out) is dropped."""
         if not self.result.done():
             self.result.set_result(result)
+            if self.stream is not None:
+                self.stream.end()
 
     def timed_out(self, limit: timedelta) -> InvokeResult:
         """Returns Lambda's answer after it had to kill the environment."""

@@ -18,6 +18,7 @@ from layover.local.functions.invocation import (
     InvokeResult,
     LambdaError,
     RequestTooLarge,
+    ResponseStream,
     failure,
 )
 
@@ -199,6 +200,17 @@ class LambdaService:
         """Invoke and wait (RequestResponse). Raises LambdaError before the function is reached."""
         self.check(name, payload)
         return await self._pools[name].invoke(Invocation(payload))
+
+    async def stream(self, name: str, payload: bytes) -> Invocation:
+        """Invoke (InvokeWithResponseStream): the pieces come in `stream` as the function writes them, and
+        `result` says how it ended. Raises LambdaError before the function is reached."""
+        self.check(name, payload)
+        invocation = Invocation(payload, ResponseStream())
+        self._spawn(self._drive(self._pools[name], invocation))
+        return invocation
+
+    async def _drive(self, pool: FunctionPool, invocation: Invocation) -> None:
+        invocation.resolve(await pool.invoke(invocation))
 
     def invoke_blocking(self, name: str, payload: bytes) -> InvokeResult:
         """`invoke` for a thread that is not the event loop's, which may have ended since."""

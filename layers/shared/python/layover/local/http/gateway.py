@@ -2,24 +2,32 @@
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Protocol
 
 from layover.local.functions.invocation import (
     FunctionNotFound,
+    Invocation,
     InvokeResult,
     LambdaError,
     RequestTooLarge,
 )
 from layover.local.http.doors import LOCAL_HEADER, is_json, is_local, is_loopback
 from layover.local.http.event import HttpAnswer, http_answer, http_event
+from layover.local.http.streams import (
+    Receive,
+    Scope,
+    Send,
+    StreamedAnswer,
+    has_ticket,
+    is_streamed,
+    send_stream,
+    streamed_answer,
+)
 from layover.values.deployment.access import OPEN_PATHS, Access
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 LocalRoute = Callable[[bytes], HttpAnswer]
 WebSocket = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -33,6 +41,15 @@ class Functions(Protocol):
 
     async def invoke(self, name: str, payload: bytes) -> InvokeResult:
         """Invoke and wait; raises LambdaError before the function is reached."""
+        ...
+
+
+class Streaming(Protocol):
+    """The Lambda service, where functions stream."""
+
+    async def stream(self, name: str, payload: bytes) -> Invocation:
+        """Invoke for a streamed response; raises LambdaError before the function is reached."""
+        ...
 
 
 class _ClientLeft(Exception):
@@ -44,7 +61,7 @@ class Front:
     other than this machine's names are refused on every path.
 
     `local` maps (method, path) to what answers it with the request's body; `websocket` serves the
-    connections of that kind.
+    connections of that kind; `streaming` the requests that ask for a stream.
     """
 
     def __init__(
@@ -52,8 +69,10 @@ class Front:
         functions: Functions,
         local: Mapping[tuple[str, str], LocalRoute] | None = None,
         websocket: WebSocket | None = None,
+        streaming: Streaming | None = None,
     ) -> None:
         self._functions = functions
+        self._streaming = streaming
         self._websocket = websocket
         self._local = dict(local or {})
 
@@ -74,9 +93,13 @@ class Front:
         elif scope["type"] == "http":
             with suppress(_ClientLeft):
                 body = await _read(receive)
-                await _send(send, await self._answer(scope, body), scope["method"])
+                answer = await self._answer(scope, body)
+                if isinstance(answer, StreamedAnswer):
+                    await send_stream(answer, receive, send)
+                else:
+                    await _send(send, answer, scope["method"])
 
-    async def _answer(self, scope: Scope, body: bytes | None) -> HttpAnswer:
+    async def _answer(self, scope: Scope, body: bytes | None) -> HttpAnswer | StreamedAnswer:
         if not is_loopback(_values(scope, b"host")):
             return _misdirected()
         if body is None:
@@ -84,10 +107,14 @@ class Front:
         path = scope["path"]
         if path.startswith(_LOCAL_PREFIX):
             return self._answer_locally(scope, path, body)
+        streaming = self._streaming
+        if not is_streamed(scope["method"], path, _values(scope, b"accept")):
+            streaming = None
         claims = None if path in OPEN_PATHS else _claims(scope)
-        if claims is None and path not in OPEN_PATHS:
+        if claims is None and path not in OPEN_PATHS and not (streaming and has_ticket(scope)):
             return _unauthorized()
-        return await self._invoke(http_event(scope, body, claims))
+        event = http_event(scope, body, claims)
+        return await (self._stream(streaming, event) if streaming else self._invoke(event))
 
     def _answer_locally(self, scope: Scope, path: str, body: bytes) -> HttpAnswer:
         if not is_local(_values(scope, LOCAL_HEADER.lower().encode())):
@@ -105,15 +132,24 @@ class Front:
             return HttpAnswer.problem(HTTPStatus.NOT_FOUND, "not-found", detail)
         return route(body)
 
+    async def _stream(self, streaming: Streaming, event: Any) -> HttpAnswer | StreamedAnswer:
+        try:
+            invocation = await streaming.stream("streams", json.dumps(event).encode())
+        except LambdaError as error:
+            return _refused(error)
+        answer = await streamed_answer(invocation)
+        if answer is not None:
+            return answer
+        return self._answer_of(await invocation.result)
+
     async def _invoke(self, event: Any) -> HttpAnswer:
         try:
             result = await self._functions.invoke("api", json.dumps(event).encode())
-        except RequestTooLarge:
-            return _too_large()
-        except FunctionNotFound:
-            return _bad_gateway("there is no function `api`")
         except LambdaError as error:
-            return _bad_gateway(str(error))
+            return _refused(error)
+        return self._answer_of(result)
+
+    def _answer_of(self, result: InvokeResult) -> HttpAnswer:
         if result.error_type == "Sandbox.Timedout":
             detail = "the function did not answer in time"
             return HttpAnswer.problem(HTTPStatus.GATEWAY_TIMEOUT, "function-timeout", detail)
@@ -205,6 +241,15 @@ def _unauthorized() -> HttpAnswer:
 def _too_large() -> HttpAnswer:
     detail = f"a request has at most {BODY_LIMIT} bytes"
     return HttpAnswer.problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", detail)
+
+
+def _refused(error: LambdaError) -> HttpAnswer:
+    """What becomes of an event that Lambda did not take."""
+    if isinstance(error, RequestTooLarge):
+        return _too_large()
+    return _bad_gateway(
+        "a function is missing" if isinstance(error, FunctionNotFound) else str(error)
+    )
 
 
 def _bad_gateway(detail: str) -> HttpAnswer:

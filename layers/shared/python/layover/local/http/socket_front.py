@@ -18,7 +18,8 @@ from urllib.parse import parse_qsl
 
 from layover.local.functions.invocation import InvokeResult, LambdaError
 from layover.local.functions.lambda_service import result_in
-from layover.local.http.gateway import Functions, Receive, Scope, Send, refuse
+from layover.local.http.gateway import Functions, refuse
+from layover.local.http.streams import Receive, Scope, Send
 
 logger = logging.getLogger(__name__)
 

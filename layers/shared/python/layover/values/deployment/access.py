@@ -7,6 +7,16 @@ DISCOVERY = "/.well-known/layover"
 """Where a client learns how to sign in."""
 OPEN_PATHS = frozenset({"/", "/healthz", DOCS, "/openapi.json", DISCOVERY})
 """Paths that need no token; the gateway in front lets nothing else through without one."""
+TICKETED_ROUTE = "/runs/{run_id}/events"
+"""The one stream that a ticket may open instead of a token."""
+STREAM_ROUTES = (
+    ("GET", TICKETED_ROUTE),
+    ("POST", "/threads/{thread_id}/runs"),
+)
+"""What is streamed to who accepts `text/event-stream`."""
+TICKETED = "/ticketed"
+"""Before the path of a stream at `stream_url` that a ticket opens: the gateway there lets it pass without a
+token."""
 RESOURCE_HEADER = "X-Layover-Resource"
 """The end user for whom a backend asks."""
 
@@ -43,3 +53,5 @@ class Access(Value):
     issuer: str | None = None
     client_id: str | None = None
     """The public client that people sign in with."""
+    stream_url: str | None = None
+    """Where responses are streamed, under the same paths; None: here."""

@@ -62,6 +62,10 @@ class Environment(BaseModel):
     groups_claim: str = Field(default="cognito:groups", alias="LAYOVER_GROUPS_CLAIM")
     issuer: str | None = Field(default=None, alias="LAYOVER_ISSUER")
     client_id: str | None = Field(default=None, alias="LAYOVER_CLIENT_ID")
+    stream_url: str | None = Field(default=None, alias="LAYOVER_STREAM_URL")
+    """Where `streams` answers; without it, where `api` does."""
+    origins: str = Field(default="", alias="LAYOVER_ORIGINS")
+    """Of pages that may read streams, with commas between them."""
     daily_tokens: int | None = Field(default=None, ge=1, alias="LAYOVER_DAILY_TOKENS")
     daily_cost_usd: Decimal | None = Field(default=None, gt=0, alias="LAYOVER_DAILY_COST_USD")
     docs: bool = Field(default=True, alias="LAYOVER_DOCS")
@@ -110,8 +114,10 @@ class Environment(BaseModel):
                 groups_claim=self.groups_claim,
                 issuer=self.issuer,
                 client_id=self.client_id,
+                stream_url=self.stream_url,
             ),
             docs=self.docs,
+            origins=tuple(self.origins.split(",")) if self.origins else (),
             max_user_waits=self.max_user_waits,
             max_waits=self.max_waits,
             daily_tokens=self.daily_tokens,

@@ -41,6 +41,8 @@ class Settings(Value):
     """Tokens of a user and day (UTC) after which none of their runs begins; None: no limit."""
     docs: bool = True
     """Whether `/docs` is there, for everybody."""
+    origins: tuple[str, ...] = ()
+    """Of pages that may read what `streams` answers: a gateway says so of all other answers."""
     max_user_waits: int = 10
     """Requests of one user that wait at once; more are answered at once."""
     max_waits: int = 60

@@ -31,6 +31,8 @@ from layover.keys import CONNECTION, META, Keys, connection_key, subscription_ke
 from layover.values.socket import Claim, Connection, Held, Subscription, Ticket
 
 _TICKET = "TICKET"
+_STREAM_TICKET = "STREAM"
+"""Apart from those of sockets: neither is ever taken for the other."""
 _CONNECTIONS = "C#"
 """Of the owner's index."""
 _PAGE = 100
@@ -47,11 +49,13 @@ class TableConnections:
         """See `ports.Connections`."""
         item = {
             "owner": ticket.owner,
+            "run_id": ticket.run_id,
             "until": rfc3339(ticket.expires_at),
             "token_until": _time(ticket.token_expires_at),
             "expires": int(ticket.expires_at.timestamp()) + 1,
         }
-        await self._table.write(Put(ticket_key(ticket.text), _TICKET, item))
+        kind = _TICKET if ticket.run_id is None else _STREAM_TICKET
+        await self._table.write(Put(ticket_key(ticket.text), kind, item))
 
     async def redeem(self, text: str, now: datetime) -> Ticket | None:
         """See `ports.Connections`. One conditional delete: TTL deletion is late."""
@@ -61,12 +65,13 @@ class TableConnections:
         except ConditionFailed:
             return None
         assert old is not None
-        return Ticket(
-            text=text,
-            owner=old["owner"],
-            expires_at=from_rfc3339(old["until"]),
-            token_expires_at=_moment(old.get("token_until")),
-        )
+        return _ticket(text, old)
+
+    async def stream_ticket(self, text: str, now: datetime) -> Ticket | None:
+        """See `ports.Connections`."""
+        item = await self._table.get(ticket_key(text), _STREAM_TICKET)
+        ticket = None if item is None else _ticket(text, item)
+        return ticket if ticket is not None and ticket.expires_at > now else None
 
     async def open(self, connection: Connection) -> None:
         """See `ports.Connections`. One whose token expires is watched by the sweeper."""
@@ -184,6 +189,16 @@ class TableConnections:
 
     async def _item(self, connection_id: str) -> Item | None:
         return await self._table.get(connection_key(connection_id), CONNECTION)
+
+
+def _ticket(text: str, item: Item) -> Ticket:
+    return Ticket(
+        text=text,
+        owner=item["owner"],
+        run_id=item.get("run_id"),
+        expires_at=from_rfc3339(item["until"]),
+        token_expires_at=_moment(item.get("token_until")),
+    )
 
 
 def _connection(item: Item) -> Connection:

@@ -1,0 +1,107 @@
+"""Answers that are streamed: who wants one, and what it is made of."""
+
+import re
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
+
+from aws_lambda_powertools.event_handler import Response
+
+from api.auth import claims_of
+from api.call import Call, Host
+from api.problems import NotAcceptable, Unauthenticated
+from api.request import token_expires_at
+from layover.ports import Runtime
+from layover.protocols import sse
+from layover.runs.follow import beating, follow
+from layover.runs.read import MAX_SEQ, meta_of
+from layover.sockets.subscriptions import check_stream_ticket
+from layover.values.deployment.access import TICKETED
+from layover.values.socket import Ticket
+
+_EVENTS = re.compile(r"/runs/([^/]+)/events")
+_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+def wants_stream(call: Call, accept: str | None) -> bool:
+    """Whether the answer is to be a stream. Raises NotAcceptable where this function has none to give and
+    nothing else is accepted."""
+    accepted = [part.partition(";")[0].strip().lower() for part in (accept or "").split(",")]
+    if sse.CONTENT_TYPE not in accepted:
+        return False
+    if call.streams:
+        return True
+    if not {"application/json", "application/*", "*/*"}.isdisjoint(accepted):
+        return False
+    raise NotAcceptable(call.access.stream_url)
+
+
+def stream_events(
+    call: Call, run_id: str, after: int, event: Mapping[str, Any], first: bytes = b""
+) -> Response[str]:
+    """A run's events as server-sent events, until the caller's token ends at the latest. Raises NotFound."""
+    call.do(meta_of, run_id)
+    if not claims_of(event) and call.do(_is_over, run_id, after):
+        # A browser comes back to whatever ends, unless it is told so.
+        return Response(status_code=204, body="")
+    looks = follow(
+        call.host.runtime(),
+        call.actor.owner,
+        run_id,
+        after,
+        call.ends_at or token_expires_at(event),
+    )
+    return answer_stream(call, sse.event_frames(looks, first))
+
+
+def answer_stream(
+    call: Call, pieces: AsyncGenerator[bytes, None], headers: Mapping[str, str] | None = None
+) -> Response[str]:
+    """The pieces as they come, with heartbeats between them."""
+    call.pieces = beating(pieces, sse.HEARTBEAT)
+    return Response(
+        status_code=200,
+        content_type=sse.CONTENT_TYPE,
+        body="",
+        headers={**_HEADERS, **(headers or {})},
+    )
+
+
+async def _is_over(runtime: Runtime, owner: str, run_id: str, after: int) -> bool:
+    page = await runtime.journal.events(owner, run_id, min(after, MAX_SEQ), 1)
+    return page.done and not page.items
+
+
+def stream_base(call: Call, event: Mapping[str, Any]) -> str:
+    """Where streams are that a ticket opens: paths there begin with a run."""
+    elsewhere = call.access.stream_url
+    if elsewhere is not None:
+        return f"{elsewhere}{TICKETED}"
+    # On one machine: the name under which this very request came.
+    host = (event.get("requestContext") or {}).get("domainName", "")
+    return f"http://{host}"
+
+
+def shared_with(event: Mapping[str, Any], host: Host) -> dict[str, str]:
+    """Headers that let a page of another origin read the answer: a REST API leaves them to the function."""
+    headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
+    origin = headers.get("origin")
+    if origin not in host.runtime().settings.origins:
+        return {}
+    return {"Access-Control-Allow-Origin": str(origin), "Vary": "Origin"}
+
+
+def ticketed(event: Mapping[str, Any], path: str, host: Host) -> Ticket | None:
+    """The ticket of a request for a run's events that has no token: an `EventSource` cannot send one. None:
+    it names no ticket. Raises Unauthenticated where the ticket is no good for this run."""
+    text = (event.get("queryStringParameters") or {}).get("ticket")
+    events_of = _EVENTS.fullmatch(path)
+    if claims_of(event) or not text or events_of is None:
+        return None
+
+    async def check() -> Ticket | None:
+        return await check_stream_ticket(host.runtime(), events_of[1], str(text))
+
+    ticket = host.run(check())
+    if ticket is None:
+        raise Unauthenticated("the ticket is no good, or no longer: make another one")
+    return ticket

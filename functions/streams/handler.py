@@ -1,0 +1,13 @@
+"""Entry of the `streams` function: the routes of `api` whose answers are streamed."""
+
+from typing import Any
+
+from api.app import answer
+from layover import wiring
+from streams.rest_event import http_event
+
+
+@wiring.logged
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """One HTTP request. `layover.runtime_client` sends the body: a text, or an iterator of bytes."""
+    return answer(http_event(event), context, wiring, streams=True)

@@ -1,0 +1,119 @@
+"""The REST API in front of `streams` (docs/adr/0013-response-streaming.md): HTTP APIs cannot stream."""
+
+from collections.abc import Mapping
+
+from aws_cdk import Duration
+from aws_cdk import aws_apigateway as gateway
+from aws_cdk import aws_cognito as cognito
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from infra.constructs.acknowledge import acknowledge
+from infra.constructs.api import ASKED_HEADERS, TOLD_HEADERS
+from infra.constructs.identity import Identity
+from infra.settings import Settings
+from layover.values.deployment.access import STREAM_ROUTES, TICKETED, TICKETED_ROUTE
+
+STAGE = "live"
+LONGEST = Duration.minutes(15)
+"""API Gateway's limit for a streamed response."""
+STREAM_HEADERS = (*ASKED_HEADERS, "last-event-id")
+
+
+class StreamApi(Construct):
+    """Made before the functions, which are told its URL; `serve` connects the one that answers."""
+
+    def __init__(self, scope: Construct, id: str, settings: Settings) -> None:
+        super().__init__(scope, id)
+        self._settings = settings
+        self.api = gateway.RestApi(
+            self,
+            "Api",
+            rest_api_name=f"{settings.prefix}-streams",
+            description="Layover: streamed responses",
+            # Edge-optimized APIs close a stream that is silent for 30 s, regional ones after 5 minutes.
+            endpoint_configuration=gateway.EndpointConfiguration(
+                types=[gateway.EndpointType.REGIONAL]
+            ),
+            # A setting of the whole account.
+            cloud_watch_role=False,
+            deploy_options=gateway.StageOptions(
+                stage_name=STAGE,
+                tracing_enabled=True,
+                throttling_rate_limit=settings.api_rate,
+                throttling_burst_limit=settings.api_burst,
+            ),
+        )
+        self.url = self.api.url.removesuffix("/")
+        self._acknowledge()
+
+    def serve(self, function: lambda_.IFunction, identity: Identity, origins: list[str]) -> None:
+        """Routes that stream need a token of the user pool with the scope, which API Gateway verifies; one
+        needs a ticket instead, which the function verifies. `origins`: of pages that may read them."""
+        integration = gateway.LambdaIntegration(
+            function, response_transfer_mode=gateway.ResponseTransferMode.STREAM, timeout=LONGEST
+        )
+        resources: dict[str, gateway.IResource] = {}
+        if identity.pool_id is not None:
+            authorizer = self._authorizer(identity.pool_id)
+            for method, path in STREAM_ROUTES:
+                self._resource(path, resources).add_method(
+                    method,
+                    integration,
+                    authorizer=authorizer,
+                    authorization_type=gateway.AuthorizationType.COGNITO,
+                    authorization_scopes=[self._settings.scope],
+                )
+        # REST APIs verify tokens of Cognito alone. With another provider a stream begins with a ticket, for
+        # which the HTTP API has verified a token.
+        self._open(self._resource(f"{TICKETED}{TICKETED_ROUTE}", resources), integration)
+        for resource in resources.values():
+            self._let_browsers_ask(resource, origins)
+
+    def _authorizer(self, pool_id: str) -> gateway.CognitoUserPoolsAuthorizer:
+        pool = cognito.UserPool.from_user_pool_id(self, "Users", pool_id)
+        return gateway.CognitoUserPoolsAuthorizer(self, "Tokens", cognito_user_pools=[pool])
+
+    def _resource(self, path: str, known: dict[str, gateway.IResource]) -> gateway.IResource:
+        if path not in known:
+            known[path] = self.api.root.resource_for_path(path)
+        return known[path]
+
+    def _open(self, resource: gateway.IResource, integration: gateway.Integration) -> None:
+        """What comes without a ticket does not reach the function."""
+        method = resource.add_method(
+            "GET",
+            integration,
+            authorization_type=gateway.AuthorizationType.NONE,
+            request_parameters={"method.request.querystring.ticket": True},
+            request_validator=gateway.RequestValidator(
+                self, "Ticketed", rest_api=self.api, validate_request_parameters=True
+            ),
+        )
+        ticket = "A ticket for one run's events, made with a verified token, is the way in."
+        acknowledge(method, ("AwsSolutions-APIG4", ticket), ("AwsSolutions-COG4", ticket))
+
+    def _let_browsers_ask(self, resource: gateway.IResource, origins: list[str]) -> None:
+        preflight = resource.add_cors_preflight(
+            allow_origins=origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=list(STREAM_HEADERS),
+            expose_headers=list(TOLD_HEADERS),
+            max_age=Duration.hours(1),
+        )
+        bare = "A preflight carries no token, and API Gateway answers it by itself."
+        acknowledge(preflight, ("AwsSolutions-APIG4", bare), ("AwsSolutions-COG4", bare))
+
+    def _acknowledge(self) -> None:
+        unlogged = (
+            "Logs of REST APIs need a role that is a setting of the whole account; the function logs what "
+            "goes wrong, and the ticket, which is in a query string, is in no log."
+        )
+        rules: Mapping[str, str] = {
+            "AwsSolutions-APIG1": unlogged,
+            "AwsSolutions-APIG6": unlogged,
+            "Serverless-APIGWAccessLogging": unlogged,
+            "AwsSolutions-APIG2": "The function validates bodies against its own schemas.",
+            "AwsSolutions-APIG3": "A web ACL costs by the month; a deployer may associate one.",
+        }
+        acknowledge(self, *rules.items())

@@ -1,0 +1,100 @@
+"""Streamed responses: what API Gateway makes of a function's prelude and pieces."""
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs
+
+from layover.local.functions.invocation import Invocation, ResponseStream
+from layover.local.http.event import HttpAnswer, http_answer
+from layover.values.deployment.access import STREAM_ROUTES, TICKETED_ROUTE
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+PRELUDE_ENDS = b"\0" * 8
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    return re.compile(re.sub(r"\{\w+\}", "[^/]+", path))
+
+
+_ROUTES = tuple((method, _pattern(path)) for method, path in STREAM_ROUTES)
+_TICKETED = _pattern(TICKETED_ROUTE)
+
+
+@dataclass(frozen=True)
+class StreamedAnswer:
+    """Status and headers, the first bytes of the body, and the stream that the rest comes in."""
+
+    head: HttpAnswer
+    stream: ResponseStream
+    invocation: Invocation
+
+
+def is_streamed(method: str, path: str, accepts: Iterable[str]) -> bool:
+    """Whether the function `streams` answers, and not `api`."""
+    asks = any("text/event-stream" in accept.lower() for accept in accepts)
+    return asks and any(m == method and route.fullmatch(path) for m, route in _ROUTES)
+
+
+def has_ticket(scope: Mapping[str, Any]) -> bool:
+    """Whether the request names a ticket, where one may stand for a token. The function says whether it is a
+    good one."""
+    if scope["method"] != "GET" or not _TICKETED.fullmatch(scope["path"]):
+        return False
+    return bool(parse_qs(scope["query_string"].decode("latin-1")).get("ticket"))
+
+
+async def streamed_answer(invocation: Invocation) -> StreamedAnswer | None:
+    """The answer, once its prelude is there. None: it ended before, and the invocation's result says why."""
+    stream = invocation.stream
+    assert stream is not None
+    begun = b""
+    while PRELUDE_ENDS not in begun:
+        piece = await stream.piece()
+        if piece is None:
+            return None
+        begun += piece
+    prelude, _, body = begun.partition(PRELUDE_ENDS)
+    head = http_answer(json.dumps({**json.loads(prelude), "body": ""}).encode())
+    return StreamedAnswer(HttpAnswer(head.status, head.headers, body), stream, invocation)
+
+
+async def send_stream(answer: StreamedAnswer, receive: Receive, send: Send) -> None:
+    """Send what comes, until it ends or the client leaves. What breaks off in the middle breaks off for the
+    client, too: it would take a regular end for the whole."""
+    head = {"type": "http.response.start", "status": answer.head.status}
+    await send({**head, "headers": answer.head.headers})
+    leaving = asyncio.create_task(_left(receive))
+    sending = asyncio.create_task(_send_pieces(answer, send))
+    try:
+        await asyncio.wait({leaving, sending}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        answer.stream.leave()
+        for task in (leaving, sending):
+            if not task.done():
+                task.cancel()
+        with suppress(asyncio.CancelledError):
+            await sending
+
+
+async def _send_pieces(answer: StreamedAnswer, send: Send) -> None:
+    piece: bytes | None = answer.head.body
+    while piece is not None:
+        if piece:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        piece = await answer.stream.piece()
+    result = await answer.invocation.result
+    if result.error_type is None:
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,50 @@
+"""Server-sent events (text/event-stream), as browsers' `EventSource` reads them."""
+
+import re
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+
+from layover.values.runs.event import Event
+
+CONTENT_TYPE = "text/event-stream"
+HEARTBEAT = b": still here\n\n"
+"""A comment: clients pass over it."""
+OPENING = b"retry: 1000\n\n"
+"""Milliseconds after which a browser comes back; the first bytes also open the way through proxies."""
+_LAST_SEQ = re.compile(r"\d{1,18}", re.ASCII)
+
+
+def event_frame(event: Event) -> bytes:
+    """One event of a run: `id` is its seq, `event` its type, `data` the event as JSON."""
+    return _frame(f"id: {event.seq}\nevent: {event.type}\n", event.model_dump_json())
+
+
+def named_frame(name: str, data: str) -> bytes:
+    """JSON under a name, without an id: it is not part of what a client comes back to."""
+    return _frame(f"event: {name}\n", data)
+
+
+def data_frame(data: str) -> bytes:
+    """JSON alone."""
+    return _frame("", data)
+
+
+def last_seq(last_event_id: str | None) -> int | None:
+    """The seq in a `Last-Event-ID`; None where there is none or it is no seq."""
+    text = (last_event_id or "").strip()
+    return int(text) if _LAST_SEQ.fullmatch(text) else None
+
+
+async def event_frames(
+    looks: AsyncGenerator[Iterable[Event], None], first: bytes = b""
+) -> AsyncGenerator[bytes, None]:
+    """The frames of a run that is followed; an empty piece for a look that found nothing."""
+    async with aclosing(looks):
+        yield OPENING + first
+        async for events in looks:
+            yield b"".join(map(event_frame, events))
+
+
+def _frame(fields: str, data: str) -> bytes:
+    # JSON has its newlines escaped: data is one line.
+    return f"{fields}data: {data}\n\n".encode()

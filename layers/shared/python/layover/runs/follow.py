@@ -1,0 +1,89 @@
+"""Following a run for as long as it takes: what streams are made of (docs/behaviour.md#streams)."""
+
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from datetime import datetime, timedelta
+
+from layover.errors import NotFound
+from layover.ports import Runtime
+from layover.runs.long_polls import place_to_wait
+from layover.runs.read import MAX_SEQ, Pace, meta_of
+from layover.values.lease import LeaseKind
+from layover.values.runs.event import Event
+
+HEARTBEAT_S = 10.0
+"""Seconds without a byte after which a stream says that it is there: proxies close what is silent."""
+STREAM_LIVES = timedelta(minutes=14)
+"""Lambda and API Gateway both end a stream after 15 minutes (docs/aws-facts.md#api-gateway)."""
+_FIRST_DELAY_S = 0.05
+_LAST_DELAY_S = 0.5
+_SLOWING = 1.3
+_PAGE = 500
+
+
+async def follow(
+    runtime: Runtime,
+    owner: str,
+    run_id: str,
+    after: int,
+    until: datetime | None = None,
+    pace: Pace | None = None,
+) -> AsyncGenerator[tuple[Event, ...], None]:
+    """Yield the run's events after this seq, in order, none missing, none twice; nothing (an empty tuple) at
+    each look that finds nothing new. Ends behind the last event.
+
+    Ends earlier after `STREAM_LIVES`, at `until` (the end of the caller's token), when the thread is deleted,
+    and, behind what there is, for a caller with too many requests that wait. Whoever comes back with the last
+    seq misses nothing."""
+    pace = pace or Pace()
+    now = runtime.clock.now()
+    ends_at = min(now + STREAM_LIVES, until or datetime.max.replace(tzinfo=now.tzinfo))
+    end = pace.now() + (ends_at - now).total_seconds()
+    last, delay, checked = min(after, MAX_SEQ), _FIRST_DELAY_S, pace.now()
+    page = await runtime.journal.events(owner, run_id, last, _PAGE)
+    if page.items or page.done:
+        yield page.items
+    last = max(last, page.last_seq)
+    if page.done:
+        return
+    async with place_to_wait(runtime, owner, LeaseKind.STREAM, STREAM_LIVES) as may_wait:
+        while may_wait or page.items:
+            page = await runtime.journal.events(owner, run_id, last, _PAGE)
+            yield page.items
+            last = max(last, page.last_seq)
+            if page.done or pace.now() >= end:
+                return
+            if page.items:
+                delay = _FIRST_DELAY_S
+                continue
+            if pace.now() - checked >= HEARTBEAT_S:
+                checked = pace.now()
+                if not await _is_there(runtime, owner, run_id):
+                    return
+            await pace.sleep(min(delay, max(0.0, end - pace.now())))
+            delay = min(delay * _SLOWING, _LAST_DELAY_S)
+
+
+async def beating(
+    pieces: AsyncGenerator[bytes, None], beat: bytes, pace: Pace | None = None
+) -> AsyncGenerator[bytes, None]:
+    """The pieces, and `beat` where nothing but empty ones came for `HEARTBEAT_S`."""
+    now = pace.now if pace else time.monotonic
+    sent = now()
+    # Closed with this one: what is left to the collector of garbage gives no place back in time.
+    async with aclosing(pieces):
+        async for piece in pieces:
+            if piece:
+                sent = now()
+            elif now() - sent >= HEARTBEAT_S:
+                piece, sent = beat, now()
+            yield piece
+
+
+async def _is_there(runtime: Runtime, owner: str, run_id: str) -> bool:
+    try:
+        await meta_of(runtime, owner, run_id)
+    except NotFound:
+        return False
+    return True
