@@ -118,7 +118,6 @@ FUNCTIONS: Mapping[str, FunctionSettings] = {
     "sweep": FunctionSettings(memory_mib=512, timeout=timedelta(seconds=60)),
     # A WebSocket API gives up at 29 s; a replay of missed events stops at 20 s.
     "sockets": FunctionSettings(memory_mib=512, timeout=timedelta(seconds=29), postgres=False),
-    # API Gateway ends a stream after 15 minutes; it ends its own a minute before. It waits most of the time.
     "streams": FunctionSettings(memory_mib=512, timeout=timedelta(seconds=900)),
     # Five minutes for a waking database, two for the lock, and the migrations themselves.
     "migrate": FunctionSettings(memory_mib=512, timeout=timedelta(minutes=14)),
@@ -213,8 +212,7 @@ class Settings(BaseModel):
     max_waits: int | None = Field(default=None, ge=0)
     """The same of all users. Without it, 60 % of `api_concurrency`, or 5 where nothing is set aside."""
     nat_ami: str | None = None
-    """Image of the NAT instance, for example `ami-0123456789abcdef0`. Without it, the newest Amazon
-    Linux 2023 of the day on which the instance is first made."""
+    """Image of the NAT instance (`ami-...`); without it, the newest Amazon Linux 2023 when it is made."""
 
     provider: Provider = Provider.OPENAI
     """LAYOVER_PROVIDER."""

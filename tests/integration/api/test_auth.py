@@ -75,6 +75,7 @@ def test_open_paths_tell_how_to_sign_in(api: Api) -> None:
         "groups_claim": "cognito:groups",
         "issuer": None,
         "client_id": None,
+        "stream_url": None,
     }
 
 
