@@ -132,8 +132,7 @@ TUNED: Mapping[str, str] = {
         *("run_retention_days", "thread_retention_days", "entry_retention_days"),
         *("observer_message_tokens", "reflector_observation_tokens"),
         *("daily_tokens", "daily_cost_usd", "scope", "act_as_scope", "operate_scope"),
-        *("audit_scope", "groups_claim", "audit_days"),
-        *("max_user_waits", "docs"),
+        *("audit_scope", "groups_claim", "audit_days", "max_user_waits", "docs", "runs_per_minute"),
     )
 }
 """Settings that functions are given as they are: field -> variable."""
@@ -192,8 +191,9 @@ class Settings(BaseModel):
     budget_usd: float | None = Field(default=None, gt=0)
     """Of the whole account and month; mails at 80 % spent and at 100 % forecast."""
     daily_tokens: int | None = Field(default=None, ge=1)
-    """Of each user and day (UTC): none of their runs begins after that."""
+    """Of each user and day (UTC): no step of their runs begins after that."""
     daily_cost_usd: Decimal | None = Field(default=None, gt=0)
+    runs_per_minute: int | None = Field(default=None, ge=1)
     api_concurrency: int = Field(default=100, ge=0)
     """Invocations of `api` at once, long polls among them, set aside for it: the rest of the account's
     concurrency is for runs. 0 sets nothing aside (an account of less than 200 has to)."""

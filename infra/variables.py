@@ -28,6 +28,7 @@ READS: Mapping[str, tuple[str, ...]] = {
         *MACHINE,
         *SOCKETS,
         *DAY,
+        "LAYOVER_RUNS_PER_MINUTE",
         "LAYOVER_THREAD_RETENTION_DAYS",
         # People search what an agent knows of them.
         *ASKS,

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from layover.adapters.journal.allowance import SEEN_AFTER, TableAllowance
+from layover.adapters.journal.allowance import HELD, SEEN_AFTER, TableAllowance
 from layover.adapters.journal.items.table import Delete, Item, Put, Table, Write
 from layover.clock import ManualClock
 from layover.errors import RetryableError
 from layover.keys import SPENT, SWITCH, Keys
-from layover.ports import DayUse
+from layover.ports import DayLimits, DayUse, Reservation
 from layover.values.runs.usage import Usage
 
 EVENING = datetime(2026, 11, 21, 23, 59, 58, tzinfo=UTC)
@@ -131,3 +131,98 @@ async def test_switch_is_seen_soon_and_let_go_soon(
     await table.write(Delete(SWITCH, SWITCH))
     clock.advance(SEEN_AFTER)
     assert not await allowance.stopped()
+
+
+GRANTED, BUSY, USED_UP = Reservation
+TOKENS = DayLimits(tokens=100)
+
+
+async def step(allowance: TableAllowance, owner: str, tokens: int, run: str = "first") -> None:
+    """One whole step of a run."""
+    assert await allowance.reserve(owner, run, DayUse(1), TOKENS) is GRANTED
+    allowance.note(owner, usage(tokens))
+    await allowance.release(owner, run)
+
+
+async def test_a_used_up_day_has_no_room(allowance: TableAllowance, owner: str) -> None:
+    await step(allowance, owner, 100)
+    assert await allowance.reserve(owner, "b", DayUse(1), TOKENS) is USED_UP
+    cost = DayLimits(cost_usd=Decimal("0.5"))
+    assert await allowance.reserve(owner, "b", DayUse(1), cost) is GRANTED
+    allowance.note(owner, usage(0, "0.5"))
+    await allowance.release(owner, "b")
+    assert await allowance.reserve(owner, "b", DayUse(1), cost) is USED_UP
+
+
+@pytest.mark.both_stores(in_every_tier=True)
+async def test_steps_of_other_runs_hold_what_is_left(allowance: TableAllowance, owner: str) -> None:
+    await step(allowance, owner, 10)
+    assert await allowance.reserve(owner, "a", DayUse(90), TOKENS) is GRANTED
+    assert await allowance.reserve(owner, "b", DayUse(1), TOKENS) is BUSY
+    assert await allowance.reserve(f"{owner}2", "b", DayUse(1), TOKENS) is GRANTED
+    await allowance.release(owner, "a")
+    assert await allowance.reserve(owner, "b", DayUse(1), TOKENS) is GRANTED
+    assert await allowance.used(owner) == DayUse(10)
+
+
+async def test_the_first_step_of_a_day_goes_alone(allowance: TableAllowance, owner: str) -> None:
+    assert await allowance.reserve(owner, "a", DayUse(1), TOKENS) is GRANTED
+    assert await allowance.reserve(owner, "b", DayUse(1), TOKENS) is BUSY
+    allowance.note(owner, usage(1))
+    await allowance.release(owner, "a")
+    assert await allowance.reserve(owner, "b", DayUse(1), TOKENS) is GRANTED
+    assert await allowance.reserve(owner, "c", DayUse(1), TOKENS) is GRANTED
+
+
+async def test_a_step_holds_as_much_as_the_largest_of_the_day(
+    allowance: TableAllowance, owner: str
+) -> None:
+    await step(allowance, owner, 40)
+    await step(allowance, owner, 2)
+    assert await allowance.reserve(owner, "a", DayUse(1), TOKENS) is GRANTED
+    assert await allowance.reserve(owner, "b", DayUse(1), TOKENS) is GRANTED
+    # 42 are spent, 80 are held.
+    assert await allowance.reserve(owner, "c", DayUse(1), TOKENS) is BUSY
+
+
+async def test_a_run_holds_for_one_step_at_a_time(allowance: TableAllowance, owner: str) -> None:
+    await step(allowance, owner, 1)
+    for _ in range(3):
+        assert await allowance.reserve(owner, "a", DayUse(60), TOKENS) is GRANTED
+    assert await allowance.reserve(owner, "b", DayUse(60), TOKENS) is GRANTED
+    assert await allowance.reserve(owner, "c", DayUse(1), TOKENS) is BUSY
+
+
+async def test_what_a_dead_process_held_is_free_after_a_while(
+    allowance: TableAllowance, clock: ManualClock, owner: str
+) -> None:
+    clock.advance(timedelta(minutes=1))
+    await step(allowance, owner, 1)
+    assert await allowance.reserve(owner, "a", DayUse(100), TOKENS) is GRANTED
+    clock.advance(HELD - timedelta(seconds=1))
+    assert await allowance.reserve(owner, "b", DayUse(1), TOKENS) is BUSY
+    clock.advance(timedelta(seconds=1))
+    assert await allowance.reserve(owner, "b", DayUse(1), TOKENS) is GRANTED
+
+
+@pytest.mark.both_stores(in_every_tier=True)
+async def test_reservations_at_once_fit_together(
+    table: Table, clock: ManualClock, owner: str
+) -> None:
+    await step(TableAllowance(table, clock), owner, 1)
+    writers = [TableAllowance(table, clock) for _ in range(6)]
+    asked = (w.reserve(owner, f"run{n}", DayUse(40), TOKENS) for n, w in enumerate(writers))
+    answers = await asyncio.gather(*asked)
+    # 1 is spent; the third takes what is left and a step beyond.
+    assert sorted(answers) == [BUSY] * 3 + [GRANTED] * 3
+
+
+@pytest.mark.both_stores(in_every_tier=True)
+async def test_runs_of_a_minute_are_counted_for_each_user(
+    allowance: TableAllowance, clock: ManualClock, owner: str
+) -> None:
+    assert [await allowance.admit(owner, 2) for _ in range(2)] == [None, None]
+    assert await allowance.admit(owner, 2) == timedelta(seconds=2)
+    assert await allowance.admit(f"{owner}2", 2) is None
+    clock.advance(timedelta(seconds=2))
+    assert await allowance.admit(owner, 2) is None

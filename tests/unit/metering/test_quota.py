@@ -1,16 +1,20 @@
 """Nothing begins while the operator has stopped the system, or when a user's day is used up."""
 
+import asyncio
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
 from layover import Agent
-from layover.adapters.inmemory.model import call, say
+from layover.adapters.inmemory.model import call, fail, say
+from layover.adapters.inmemory.table import MemoryTable
+from layover.adapters.journal.allowance import TableAllowance
 from layover.clock import ManualClock
-from layover.errors import DayUsedUp, StoppedByOperator
-from layover.ports import DayUse, NoAllowance
+from layover.errors import DayUsedUp, LimitReached, StoppedByOperator
+from layover.ports import Allowance, DayLimits, DayUse, NoAllowance
 from layover.runs.accept import StartRun, keyed, start_run
 from layover.values.deployment.settings import Settings
 from layover.values.runs.run import OnBusy, Status
@@ -39,7 +43,7 @@ class Allowed(NoAllowance):
         return self.off
 
 
-def under(bench: Bench, allowed: Allowed) -> Bench:
+def under(bench: Bench, allowed: Allowance) -> Bench:
     """The bench with this allowance."""
     bench.plain = replace(bench.plain, allowance=allowed)
     bench.runtime = replace(bench.runtime, allowance=allowed)
@@ -51,6 +55,21 @@ def plain_bench(allowed: Allowed, settings: Settings = LIMITED) -> Bench:
     script = [say("one"), say("two")]
     bench = Bench(Agent("a", model="m"), script, settings=settings, clock=ManualClock(EVENING))
     return under(bench, allowed)
+
+
+def limited_bench(
+    script: list[Any],
+    limits: DayLimits,
+    agent: Agent | None = None,
+    settings: Settings | None = None,
+) -> tuple[Bench, TableAllowance]:
+    """A bench whose users' days are counted in a table; its model answers as scripted."""
+    clock = ManualClock(EVENING)
+    given = settings or Settings(daily_tokens=limits.tokens, daily_cost_usd=limits.cost_usd)
+    used = agent or Agent("helper", model="m", tools=[Ledger().pay])
+    bench = Bench(used, script, settings=given, clock=clock)
+    allowance = TableAllowance(MemoryTable(), clock)
+    return under(bench, allowance), allowance
 
 
 async def test_nothing_is_accepted_while_the_system_is_stopped() -> None:
@@ -122,16 +141,44 @@ async def test_queued_run_fails_when_its_users_day_is_used_up() -> None:
     assert run.error.type == "LimitReached"
 
 
-async def test_run_that_has_begun_is_not_ended_by_the_day() -> None:
-    allowed, ledger = Allowed(), Ledger()
-    bench = under(ledger.bench(call("pay", amount=5), say("paid")), allowed)
-    bench.plain = replace(bench.plain, settings=LIMITED)
-    bench.runtime = replace(bench.runtime, settings=LIMITED)
-    run = await bench.go()
-    allowed.use = DayUse(100)
-    await bench.decide(run.id, run.pending[0].tool_call_id, "approve")
-    assert await bench.drive(run.id) == "over"
-    assert (await bench.run(run.id)).text == "paid"
+async def test_run_that_has_begun_ends_before_its_next_step_when_the_day_is_used_up() -> None:
+    bench, _ = limited_bench([call("pay", amount=5), say("paid")], DayLimits(tokens=1))
+    run_id = await bench.start()
+    assert await bench.drive(run_id) == "suspended"
+    run = await bench.run(run_id)
+    await bench.decide(run_id, run.pending[0].tool_call_id, "approve")
+    assert await bench.drive(run_id) == "over"
+    run = await bench.run(run_id)
+    assert run.error is not None
+    assert run.error.type == "LimitReached"
+    assert run.messages[-1].role == "tool"
+
+
+async def test_parallel_runs_pass_a_daily_limit_by_one_step_at_most() -> None:
+    script = [say(f"{n}", usage=Usage(input_tokens=900, output_tokens=100)) for n in range(8)]
+    bench, allowance = limited_bench(script, DayLimits(tokens=3_500), Agent("a", model="m"))
+    runs = [await bench.start(thread=f"t{n}") for n in range(8)]
+    await asyncio.gather(*(bench.drive(run_id) for run_id in runs))
+    statuses = sorted([(await bench.run(run_id)).status for run_id in runs])
+    assert statuses == [Status.FAILED] * 4 + [Status.SUCCESS] * 4
+    assert await allowance.used(ANN) == DayUse(4_000)
+
+
+async def test_step_that_fails_holds_nothing() -> None:
+    bench, allowance = limited_bench([fail("no", status=400)], DayLimits(tokens=9_000))
+    assert (await bench.go()).status is Status.FAILED
+    assert await allowance.reserve(ANN, "other", DayUse(1), DayLimits(tokens=1)) == "granted"
+
+
+async def test_run_beyond_a_users_rate_is_refused_until_the_next_minute() -> None:
+    settings = Settings(runs_per_minute=1)
+    bench, _ = limited_bench([say("one"), say("two")], DayLimits(), settings=settings)
+    await bench.drive(await bench.start())
+    with pytest.raises(LimitReached) as refused:
+        await bench.start()
+    assert refused.value.retry_after == timedelta(minutes=1)
+    bench.clock.advance(timedelta(minutes=1))
+    await bench.drive(await bench.start())
 
 
 @pytest.mark.parametrize("use", [DayUse(99, Decimal("0.49")), DayUse()])

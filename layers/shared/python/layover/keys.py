@@ -21,6 +21,7 @@ DUE = "DUE"
 for nothing that is only to be tidied up."""
 CONNECTION = "CONNECTION"
 SPENT = "SPENT"
+RATE = "RATE"
 LEASES = "LEASES"
 """Partition of the leases that count for all users together. No owner: it is everybody's."""
 REQUEST = "REQUEST"
@@ -72,6 +73,10 @@ class Keys:
     def day(self, day: datetime) -> str:
         """Partition of what the owner has spent on a day: SPENT."""
         return f"U#{self.hash}#DAY#{day:%Y-%m-%d}"
+
+    def minute(self, minute: datetime) -> str:
+        """Partition of how many runs the owner began in a minute: RATE."""
+        return f"U#{self.hash}#MINUTE#{minute:%Y-%m-%dT%H:%M}"
 
     @property
     def leases(self) -> str:

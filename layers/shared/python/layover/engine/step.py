@@ -11,6 +11,7 @@ from layover.context.tokens import message_tokens
 from layover.declare.agent import Agent
 from layover.declare.schemas.render import LONGEST_PROBLEM, clean, describe, format_error, jsonable
 from layover.engine.attachments import Attachments
+from layover.engine.day_room import DayRoom
 from layover.engine.prompter import Prompter
 from layover.engine.state import RunState
 from layover.engine.tools.hooks import Stopping
@@ -56,6 +57,7 @@ class ModelStep:
         self._prompter = prompter
         self._attachments = attachments
         self._stopping = stopping
+        self._day = DayRoom(runtime, state.meta)
 
     async def make(self) -> StepRecord:
         """Ask the model for the next step and journal what it answered."""
@@ -71,14 +73,15 @@ class ModelStep:
         async def ask(prompt: Prompt) -> Reply:
             names.forget()
             loaded = await self._attachments.loaded(prompt)
+            await self._day.reserve(prompt)
             await self._stopping.check()
             return await self._runtime.model.complete(loaded, on_delta)
 
-        reply, size = await self._prompter.asked(self._state, ask)
-        step = self._record(index, key, reply, size, names)
-        self._runtime.allowance.note(self._state.meta.owner, step.counts_as)
-        await self._journal(step)
-        await self._runtime.allowance.flush()
+        async with self._day.released():
+            reply, size = await self._prompter.asked(self._state, ask)
+            step = self._record(index, key, reply, size, names)
+            self._runtime.allowance.note(self._state.meta.owner, step.counts_as)
+            await self._journal(step)
         return step
 
     async def _journal(self, step: StepRecord) -> None:

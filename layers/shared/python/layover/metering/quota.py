@@ -1,18 +1,24 @@
-"""Whether a run may begin: the operator's switch, and what its user has spent today."""
+"""Whether a run may begin: the operator's switch, how many its user begins, and what was spent today."""
 
 from datetime import datetime, timedelta
 
-from layover.errors import DayUsedUp, StoppedByOperator
-from layover.ports import Runtime
+from layover.errors import DayUsedUp, LimitReached, StoppedByOperator
+from layover.ports import DayLimits, Runtime
 
 
 async def may_begin(runtime: Runtime, owner: str) -> None:
-    """Raises StoppedByOperator and DayUsedUp."""
+    """Count the run for its user's minute. Raises StoppedByOperator, DayUsedUp and LimitReached."""
     if await runtime.allowance.stopped():
         raise StoppedByOperator("the operator of this system has stopped it for now")
     reached = await reached_today(runtime, owner)
     if reached is not None:
         raise DayUsedUp(reached, _until_tomorrow(runtime.clock.now()))
+    per_minute = runtime.settings.runs_per_minute
+    if per_minute is None:
+        return
+    wait = await runtime.allowance.admit(owner, per_minute)
+    if wait is not None:
+        raise LimitReached(f"a user may begin {per_minute} runs a minute", wait)
 
 
 async def reached_today(runtime: Runtime, owner: str) -> str | None:
@@ -21,9 +27,9 @@ async def reached_today(runtime: Runtime, owner: str) -> str | None:
     if tokens is None and cost is None:
         return None
     used = await runtime.allowance.used(owner)
-    if tokens is not None and used.tokens >= tokens:
+    if DayLimits(tokens=tokens).reached(used):
         return f"today's {tokens} tokens are used up; the next day begins at 00:00 UTC"
-    if cost is not None and used.cost_usd >= cost:
+    if DayLimits(cost_usd=cost).reached(used):
         return f"today's {cost} US dollars are used up; the next day begins at 00:00 UTC"
     return None
 

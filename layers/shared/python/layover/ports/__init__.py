@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from layover.ports.allowance import Allowance, DayUse, NoAllowance
+from layover.ports.allowance import Allowance, DayLimits, DayUse, NoAllowance, Reservation
 from layover.ports.blobs import BlobFacts, Blobs
 from layover.ports.dues import Due, DueKind, Dues
 from layover.ports.journal import (
@@ -67,6 +67,7 @@ __all__ = [
     "ChatModel",
     "Clock",
     "Connections",
+    "DayLimits",
     "DayUse",
     "Deadline",
     "Decided",
@@ -91,6 +92,7 @@ __all__ = [
     "PushLater",
     "RecallStore",
     "RequestKey",
+    "Reservation",
     "RunLog",
     "Runtime",
     "SocketPorts",

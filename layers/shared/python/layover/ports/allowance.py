@@ -1,7 +1,9 @@
 """Daily allowances of users, and the switch that stops everything."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
+from enum import StrEnum
 from typing import Protocol
 
 from layover.values.runs.usage import Usage
@@ -15,8 +17,45 @@ class DayUse:
     cost_usd: Decimal = Decimal(0)
 
 
+@dataclass(frozen=True)
+class DayLimits:
+    """What a user may spend in a UTC day; None: no limit."""
+
+    tokens: int | None = None
+    cost_usd: Decimal | None = None
+
+    def reached(self, use: DayUse) -> bool:
+        """Whether the day is used up."""
+        tokens = self.tokens is not None and use.tokens >= self.tokens
+        return tokens or (self.cost_usd is not None and use.cost_usd >= self.cost_usd)
+
+
+class Reservation(StrEnum):
+    """The answer to a request for room in a day. `BUSY`: steps of other runs hold what is left of it."""
+
+    GRANTED = "granted"
+    BUSY = "busy"
+    USED_UP = "used-up"
+
+
 class Allowance(Protocol):
-    """Counters of users' days, and the operator's switch."""
+    """Counters of users' days, the operator's switch, and rates."""
+
+    async def reserve(
+        self, owner: str, run_id: str, need: DayUse, limits: DayLimits
+    ) -> Reservation:
+        """Hold room in the owner's day for the next step of a run, in place of what the run held. `need`:
+        an estimate; a step that was larger than all estimates counts for the next ones. Held until
+        `release`, or for `HELD` where nobody releases it."""
+        ...
+
+    async def release(self, owner: str, run_id: str) -> None:
+        """Let go what the run holds, and write what was noted for its user."""
+        ...
+
+    async def admit(self, owner: str, per_minute: int) -> timedelta | None:
+        """Count one more run of the owner in this minute. None: it may begin; else how long to wait."""
+        ...
 
     def note(self, owner: str, usage: Usage) -> None:
         """Count what a model was paid for. Kept until `flush`; never raises."""
@@ -37,6 +76,19 @@ class Allowance(Protocol):
 
 class NoAllowance:
     """`Allowance` where nothing is limited and nothing can be stopped."""
+
+    async def reserve(
+        self, owner: str, run_id: str, need: DayUse, limits: DayLimits
+    ) -> Reservation:
+        """Always."""
+        return Reservation.GRANTED
+
+    async def release(self, owner: str, run_id: str) -> None:
+        """Nothing."""
+
+    async def admit(self, owner: str, per_minute: int) -> timedelta | None:
+        """Always."""
+        return None
 
     def note(self, owner: str, usage: Usage) -> None:
         """Nothing."""

@@ -6,11 +6,22 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
-from layover.adapters.journal.items.table import Table, Update
+from layover.adapters.journal.items.table import (
+    Below,
+    ConditionFailed,
+    Item,
+    Missing,
+    Table,
+    Update,
+    all_of,
+    any_of,
+    same,
+)
 from layover.errors import RetryableError
-from layover.keys import SPENT, SWITCH, Keys
-from layover.ports.allowance import DayUse
+from layover.keys import RATE, SPENT, SWITCH, Keys
+from layover.ports.allowance import DayLimits, DayUse, Reservation
 from layover.ports.platform import Clock
 from layover.values.runs.usage import Usage
 
@@ -18,7 +29,15 @@ SEEN_AFTER = timedelta(seconds=5)
 """How old the switch may be that is answered: it is asked before every model call."""
 KEPT = timedelta(days=2)
 """How long a day's counters stay after its beginning; then they go by TTL."""
+HELD = timedelta(minutes=15)
+"""How long a step's reservation holds where the process that made it died: as long as a function lives."""
 _MILLIONTHS = 1_000_000
+_HOLD = "hold_"
+"""Attributes of a day with what a run's step holds: tokens, millionths of a dollar, and until when."""
+_DONE = "done_"
+"""Attributes with what a run's last step came to, until the next reservation reads them."""
+_TRIES = 20
+"""Of a reservation beside others of the same user."""
 _log = logging.getLogger("layover")
 
 
@@ -46,18 +65,58 @@ class TableAllowance:
     async def flush(self) -> None:
         """See `ports.Allowance`."""
         for owner, day in {(owner, day) for owner, day, _ in self._noted}:
-            taken = dict(self._take(owner, day))
+            await self._write(owner, day, dict(self._take(owner, day)))
+
+    async def reserve(
+        self, owner: str, run_id: str, need: DayUse, limits: DayLimits
+    ) -> Reservation:
+        """See `ports.Allowance`. Granted in one conditional write, as long as what was spent and what the
+        steps of other runs hold leave anything. A hold is as large as the day's largest step, so that the
+        steps under way fit; where the day knows none yet, one of them goes first."""
+        pk = Keys(owner).day(self._today())
+        for _ in range(_TRIES):
+            day = _Day(await self._table.get(pk, SPENT) or {}, run_id, self._clock.now())
+            if limits.reached(day.spent):
+                return Reservation.USED_UP
+            if day.held is not None and (day.largest is None or limits.reached(day.with_held)):
+                return Reservation.BUSY
             try:
-                await self._table.write(_added(owner, day, taken))
-            except RetryableError as error:
-                self._noted.update({(owner, day, name): n for name, n in taken.items()})
-                _log.warning("a day's use is written later", extra={"cause": str(error)})
+                await self._table.write(day.reservation(pk, need, self._today() + KEPT))
+                return Reservation.GRANTED
+            except ConditionFailed:
+                continue
+        return Reservation.BUSY
+
+    async def release(self, owner: str, run_id: str) -> None:
+        """See `ports.Allowance`."""
+        if not self._counts:
+            return
+        day = self._today()
+        taken = dict(self._take(owner, day))
+        done = None if not any(taken.values()) else f"{taken['tokens']}:{taken['cost']}"
+        changes = {_HOLD + run_id: None, _DONE + run_id: done}
+        await self._write(owner, day, taken, changes)
+
+    async def admit(self, owner: str, per_minute: int) -> timedelta | None:
+        """See `ports.Allowance`. Minutes begin with the clock's."""
+        now = self._clock.now()
+        minute = now.replace(second=0, microsecond=0)
+        after = minute + timedelta(minutes=1)
+        fits = any_of(Missing("runs"), Below("runs", per_minute))
+        expires = int((after + KEPT).timestamp())
+        counts = Update(
+            Keys(owner).minute(minute), RATE, set={"expires": expires}, add={"runs": 1}, when=fits
+        )
+        try:
+            await self._table.write(counts)
+        except ConditionFailed:
+            return after - now
+        return None
 
     async def used(self, owner: str) -> DayUse:
         """See `ports.Allowance`."""
         item = await self._table.get(Keys(owner).day(self._today()), SPENT) or {}
-        cost = Decimal(int(item.get("cost", 0))) / _MILLIONTHS
-        return DayUse(tokens=int(item.get("tokens", 0)), cost_usd=cost)
+        return _use(int(item.get("tokens", 0)), int(item.get("cost", 0)))
 
     async def stopped(self) -> bool:
         """See `ports.Allowance`. The switch is an item that is there or not, whatever is in it."""
@@ -69,12 +128,87 @@ class TableAllowance:
     def _today(self) -> datetime:
         return self._clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
 
+    async def _write(
+        self,
+        owner: str,
+        day: datetime,
+        taken: dict[str, int],
+        changes: dict[str, Any] | None = None,
+    ) -> None:
+        try:
+            await self._table.write(_added(owner, day, taken, changes))
+        except RetryableError as error:
+            self._noted.update({(owner, day, name): n for name, n in taken.items()})
+            _log.warning("a day's use is written later", extra={"cause": str(error)})
+
     def _take(self, owner: str, day: datetime) -> Iterator[tuple[str, int]]:
         """What was noted, taken away at once: more may be noted while it is written."""
         for name in ("tokens", "cost"):
             yield name, self._noted.pop((owner, day, name), 0)
 
 
-def _added(owner: str, day: datetime, counts: dict[str, int]) -> Update:
-    expires = int((day + KEPT).timestamp())
-    return Update(Keys(owner).day(day), SPENT, set={"expires": expires}, add=counts)
+class _Day:
+    """A user's day as it was read, for the next step of a run."""
+
+    def __init__(self, item: Item, run_id: str, now: datetime) -> None:
+        self._item = item
+        self._run_id = run_id
+        self._now = now
+        self._done = [_pair(v) for n, v in item.items() if n.startswith(_DONE)]
+        others = {n: v for n, v in item.items() if n.startswith(_HOLD) and n != _HOLD + run_id}
+        self._lost = {n for n, v in others.items() if int(v.split(":")[2]) <= now.timestamp()}
+        held = [_pair(v) for n, v in others.items() if n not in self._lost]
+        self.spent = _use(int(item.get("tokens", 0)), int(item.get("cost", 0)))
+        self.held = _sum(held) if held else None
+        """What the steps of other runs hold; None: nothing."""
+        self.with_held = _plus(self.spent, self.held or DayUse())
+
+    @property
+    def largest(self) -> tuple[int, int] | None:
+        """Tokens and millionths of a dollar of the day's largest steps; None: it has none yet."""
+        known = [_pair(str(self._item["largest"]))] if "largest" in self._item else []
+        pairs = [*known, *self._done]
+        return (max(p[0] for p in pairs), max(p[1] for p in pairs)) if pairs else None
+
+    def reservation(self, pk: str, need: DayUse, expires: datetime) -> Update:
+        """What holds room for the step, unless the day has moved since it was read."""
+        tokens, cost = self.largest or (0, 0)
+        hold = (max(tokens, need.tokens), max(cost, math.ceil(need.cost_usd * _MILLIONTHS)))
+        until = int((self._now + HELD).timestamp())
+        gone = {
+            n: None for n in (*self._item, *self._lost) if n.startswith(_DONE) or n in self._lost
+        }
+        known = {} if self.largest is None else {"largest": f"{tokens}:{cost}"}
+        changes = {_HOLD + self._run_id: f"{hold[0]}:{hold[1]}:{until}", **gone, **known}
+        seen = all_of(*(same(name, self._item.get(name)) for name in ("version", "tokens", "cost")))
+        return Update(
+            pk,
+            SPENT,
+            set={"expires": int(expires.timestamp()), **changes},
+            add={"version": 1},
+            when=seen,
+        )
+
+
+def _pair(text: str) -> tuple[int, int]:
+    tokens, cost = text.split(":")[:2]
+    return int(tokens), int(cost)
+
+
+def _use(tokens: int, cost: int) -> DayUse:
+    return DayUse(tokens=tokens, cost_usd=Decimal(cost) / _MILLIONTHS)
+
+
+def _sum(pairs: list[tuple[int, int]]) -> DayUse:
+    return _use(sum(p[0] for p in pairs), sum(p[1] for p in pairs))
+
+
+def _plus(one: DayUse, other: DayUse) -> DayUse:
+    return DayUse(one.tokens + other.tokens, one.cost_usd + other.cost_usd)
+
+
+def _added(
+    owner: str, day: datetime, counts: dict[str, int], changes: dict[str, Any] | None = None
+) -> Update:
+    changed = {"expires": int((day + KEPT).timestamp()), **(changes or {})}
+    return Update(Keys(owner).day(day), SPENT, set=changed, add=counts)

@@ -68,6 +68,7 @@ class Environment(BaseModel):
     """Of pages that may read streams, with commas between them."""
     daily_tokens: int | None = Field(default=None, ge=1, alias="LAYOVER_DAILY_TOKENS")
     daily_cost_usd: Decimal | None = Field(default=None, gt=0, alias="LAYOVER_DAILY_COST_USD")
+    runs_per_minute: int | None = Field(default=None, ge=1, alias="LAYOVER_RUNS_PER_MINUTE")
     docs: bool = Field(default=True, alias="LAYOVER_DOCS")
     max_user_waits: int = Field(default=10, ge=0, alias="LAYOVER_MAX_USER_WAITS")
     max_waits: int = Field(default=60, ge=0, alias="LAYOVER_MAX_WAITS")
@@ -122,6 +123,7 @@ class Environment(BaseModel):
             max_waits=self.max_waits,
             daily_tokens=self.daily_tokens,
             daily_cost_usd=self.daily_cost_usd,
+            runs_per_minute=self.runs_per_minute,
         )
 
 

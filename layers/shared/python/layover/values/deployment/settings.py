@@ -38,7 +38,9 @@ class Settings(Value):
     """Entries of episodic memory are deleted so long after the turn that taught them; None: never."""
     access: Access = Access()
     daily_tokens: int | None = None
-    """Tokens of a user and day (UTC) after which none of their runs begins; None: no limit."""
+    """Tokens of a user and day (UTC) after which no step of their runs begins; None: no limit."""
+    runs_per_minute: int | None = None
+    """Runs that one user may begin in a minute; None: no limit."""
     docs: bool = True
     """Whether `/docs` is there, for everybody."""
     origins: tuple[str, ...] = ()

@@ -1,0 +1,61 @@
+"""Room in a user's day for the next step of a run (docs/behaviour.md#daily-limits)."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from decimal import Decimal
+
+from layover.context.assembly import estimated_tokens
+from layover.errors import RunFailed
+from layover.ports import DayLimits, DayUse, Reservation, Runtime
+from layover.values.prompt import Prompt
+from layover.values.runs.run import RunMeta
+from layover.values.runs.usage import Usage
+
+ANSWER_TOKENS = 4_000
+"""Tokens that an answer is taken for before it is there."""
+LOOK_AGAIN_AFTER = timedelta(seconds=0.5)
+"""While steps of the user's other runs hold what is left of the day."""
+
+
+class DayRoom:
+    """What one run may spend of its user's day, a step at a time."""
+
+    def __init__(self, runtime: Runtime, meta: RunMeta) -> None:
+        self._runtime = runtime
+        self._meta = meta
+        settings = runtime.settings
+        self._limits = DayLimits(settings.daily_tokens, settings.daily_cost_usd)
+
+    async def reserve(self, prompt: Prompt) -> None:
+        """Hold what a request may come to; waits while other runs hold the rest. Raises RunFailed where
+        the day is used up."""
+        if self._limits == DayLimits():
+            return
+        allowance, meta = self._runtime.allowance, self._meta
+        need = self._need(prompt)
+        while True:
+            answer = await allowance.reserve(meta.owner, meta.id, need, self._limits)
+            if answer is Reservation.GRANTED:
+                return
+            if answer is Reservation.USED_UP:
+                reason = "the user's day is used up; the next one begins at 00:00 UTC"
+                raise RunFailed(reason, type="LimitReached", run_id=meta.id)
+            await self._runtime.clock.sleep(LOOK_AGAIN_AFTER)
+
+    @asynccontextmanager
+    async def released(self) -> AsyncIterator[None]:
+        """Let go what was held, and count what was spent. A step that is cut off may still be paid for: what
+        it holds stays until the run reserves again."""
+        try:
+            yield
+        except Exception:
+            await self._runtime.allowance.release(self._meta.owner, self._meta.id)
+            raise
+        await self._runtime.allowance.release(self._meta.owner, self._meta.id)
+
+    def _need(self, prompt: Prompt) -> DayUse:
+        usage = Usage(input_tokens=estimated_tokens(prompt), output_tokens=ANSWER_TOKENS)
+        price = self._runtime.price
+        cost = price(prompt.model, usage) if price is not None else None
+        return DayUse(usage.total_tokens, cost or Decimal(0))
