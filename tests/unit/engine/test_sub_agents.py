@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from layover import Agent, Limits, ToolContext, tool
+from layover import Agent, Limits, ModelSettings, ToolContext, tool
 from layover.adapters.inmemory.model import ScriptedModel, call, calls, fail, say
 from layover.errors import DecisionAlreadyMade, DecisionInvalid, NotFound
 from layover.runs.cancel import cancel
 from layover.values.message import Message, ToolResultPart
 from layover.values.prompt import Prompt
 from layover.values.runs.event import Event
+from layover.values.runs.model_settings import RunChoice
 from layover.values.runs.run import Run, Status
 from support.worlds.runs import ANN, Bench, Ledger, answers_of, told, types
 
@@ -419,3 +420,24 @@ async def test_a_tool_of_a_sub_agent_knows_the_run_that_is_decided_and_its_own_a
     assert (ctx.run_id, ctx.agent_name) == (run.id, "desk")
     (data,) = [e for e in await bench.events(run.id) if e.type == "data"]
     assert data.agent_path == ("top", "desk")
+
+
+async def test_model_settings_are_inherited_where_a_sub_agent_sets_none() -> None:
+    above = ModelSettings(temperature=0.1, max_tokens=100, tool_choice="required")
+    desk = Desk(
+        PLAIN,
+        top={"model_settings": above, "overridable": ["model", "max_tokens", "reasoning"]},
+        desk={"model_settings": ModelSettings(max_tokens=9), "model": "own"},
+    )
+    await desk.bench.go(choice=RunChoice(model="chosen", max_tokens=50, reasoning="low"))
+    top, child = desk.bench.model.prompts[:2]
+    assert (top.model, top.settings.max_tokens, top.settings.tool_choice) == (
+        "chosen",
+        50,
+        "required",
+    )
+    assert (child.model, child.settings.max_tokens, child.settings.tool_choice) == ("own", 9, None)
+    assert (child.settings.temperature, child.settings.reasoning) == (0.1, "low")
+    plain = Desk(PLAIN, top={"overridable": ["model"]})
+    await plain.bench.go(choice=RunChoice(model="chosen"))
+    assert {p.model for p in plain.bench.model.prompts} == {"chosen"}

@@ -38,10 +38,12 @@ def build_prompt(
     steps: Sequence[StepRecord],
     tools: Sequence[ToolSpec],
     budget: int,
+    model_settings: ModelSettings | None = None,
 ) -> Prompt:
     """The request of a run's next step: one system message, history, the run's input, its own steps.
 
-    `budget`: tokens that the messages may have, by estimate. Raises `fit.TooLong`."""
+    `budget`: tokens that the messages may have, by estimate. `model_settings`: None are the agent's own.
+    Raises `fit.TooLong`."""
     history, response = uncompacted(history, run.input, response, shown.through)
     own = _with_corrections(response, steps)
     system = _system(agent, shown)
@@ -58,7 +60,7 @@ def build_prompt(
         stream=run.stream,
         task="turn",
         run_id=run.id,
-        settings=_asked_how(agent, run, steps),
+        settings=_asked_how(model_settings or agent.model_settings, run, steps),
         cache_key=cache_key(run.thread_id),
     )
 
@@ -68,9 +70,9 @@ def model_of(agent: Agent, settings: Settings, run: RunMeta) -> str:
     return run.choice.model or agent.model or settings.model
 
 
-def _asked_how(agent: Agent, run: RunMeta, steps: Sequence[StepRecord]) -> ModelSettings:
+def _asked_how(settings: ModelSettings, run: RunMeta, steps: Sequence[StepRecord]) -> ModelSettings:
     """Whatever forces a call does so once: a model that has to call at each step never answers."""
-    chosen = run.choice.applied(agent.model_settings)
+    chosen = run.choice.applied(settings)
     if steps and chosen.tool_choice not in (None, "auto", "none"):
         return chosen.model_copy(update={"tool_choice": "auto"})
     return chosen

@@ -5,6 +5,7 @@ import math
 import re
 import warnings
 from collections.abc import AsyncIterator, Callable, Sequence
+from copy import copy
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -187,6 +188,12 @@ class Agent:
     def tool(self, name: str) -> AnyTool | None:
         """The tool of this name, None if it has none."""
         return next((t for t in self.tools if t.name == name), None)
+
+    def without_memory(self) -> "Agent":
+        """The same agent as one that sees its briefing alone."""
+        plain = copy(self)
+        plain.memory = Memory()
+        return plain
 
     def at(self, path: Sequence[str]) -> "Agent | None":
         """The agent at the end of a path of names that begins with this agent's own; an empty path is the

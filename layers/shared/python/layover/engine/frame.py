@@ -29,6 +29,7 @@ from layover.errors import RunFailed
 from layover.ports import RunLog, Runtime
 from layover.values.base import Json
 from layover.values.message import Message
+from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.run import MAX_WINDOW, FinishReason, PromptSnapshot, Status, StepRecord
 
 
@@ -42,6 +43,8 @@ class TurnInput:
     shown: RenderedMemory
     memory_tools: Sequence[AnyTool] = ()
     compaction: CompactionState | None = None
+    model_settings: ModelSettings | None = None
+    """Those of the agent above, which hold where this one says nothing."""
 
 
 @dataclass
@@ -81,6 +84,7 @@ class Frame:
         self._log = log
         self._state = state
         self._agent = agent
+        self._settings = agent.model_settings.over(given.model_settings)
         self._above = above
         self._held = False
         """A budget, of this frame or above it, waits for a person."""
@@ -100,7 +104,7 @@ class Frame:
             invocation.running,
             width,
         )
-        prompter = _prompter(runtime, state, agent, given)
+        prompter = _prompter(runtime, state, agent, given, self._settings)
         compaction = given.compaction
         self._compaction = (
             Compaction(runtime, log, state, prompter, compaction) if compaction else None
@@ -115,13 +119,15 @@ class Frame:
         if len(state.agent_path) > MAX_DEPTH + 1:
             told = f"sub-agents are at most {MAX_DEPTH} levels below the top agent"
             raise RunFailed(told, type="DefinitionError")
+        state.choose(state.meta.choice.below(agent.model, agent.model_settings))
         base = PromptSnapshot(as_of=state.meta.input.created_at)
+        given = TurnInput((), base, RenderedMemory(), model_settings=self._settings.inherited())
         frame = Frame(
             self._invocation,
             NestedLog(self._invocation.log, state.agent_path),
             state,
-            agent,
-            TurnInput((), base, RenderedMemory()),
+            agent.without_memory(),
+            given,
             width,
             self._allowed,
         )
@@ -203,7 +209,9 @@ class Frame:
         return before is not None and before.correction is not None
 
 
-def _prompter(runtime: Runtime, state: RunState, agent: Agent, given: TurnInput) -> Prompter:
+def _prompter(
+    runtime: Runtime, state: RunState, agent: Agent, given: TurnInput, settings: ModelSettings
+) -> Prompter:
     model = model_of(agent, runtime.settings, state.meta)
     return Prompter(
         agent,
@@ -213,4 +221,5 @@ def _prompter(runtime: Runtime, state: RunState, agent: Agent, given: TurnInput)
         given.history,
         [t.spec for t in (*agent.tools, *given.memory_tools)],
         runtime.window(model) if runtime.window else None,
+        settings,
     )

@@ -11,6 +11,7 @@ from layover.errors import ContextLengthExceeded, RunFailed
 from layover.values.deployment.settings import Settings
 from layover.values.message import Message
 from layover.values.prompt import Prompt, Reply, ToolSpec
+from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.run import PromptSnapshot
 
 SHRINK = 0.7
@@ -35,6 +36,7 @@ class Prompter:
         history: Sequence[Message],
         tools: Sequence[ToolSpec],
         window: int | None,
+        model_settings: ModelSettings | None = None,
     ) -> None:
         self._agent = agent
         self._settings = settings
@@ -42,6 +44,7 @@ class Prompter:
         self.shown = shown
         self.history = history
         self._tools = tools
+        self._model_settings = model_settings
         self._budget = room(window)
 
     def room(self, state: RunState) -> int:
@@ -70,6 +73,7 @@ class Prompter:
                 state.steps,
                 self._tools,
                 self._corrected(state),
+                self._model_settings,
             )
         except TooLong:
             problem = "the run's input and its last step do not fit into the model's window"

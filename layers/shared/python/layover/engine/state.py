@@ -10,6 +10,7 @@ from layover.context.frames import steps_at, usage_at
 from layover.context.transcript import step_messages
 from layover.keys import call_key, child_path, path_of, step_key
 from layover.values.message import Message, Role
+from layover.values.runs.model_settings import RunChoice
 from layover.values.runs.run import (
     BUDGET_TOOL,
     CallRecord,
@@ -82,6 +83,10 @@ class RunState:
             child.id,
         )
         return state
+
+    def choose(self, choice: RunChoice) -> None:
+        """What the run chose for itself, as far as it holds for this sub-agent."""
+        self.meta = self.meta.model_copy(update={"choice": choice})
 
     def frame_of(self, key: str) -> "RunState":
         """The state that a step or a call belongs to, from the run's own down."""

@@ -81,6 +81,10 @@ class ModelSettings(Value):
         said = {name: getattr(self, name) for name in self.model_fields_set}
         return base.model_copy(update=said)
 
+    def inherited(self) -> "ModelSettings":
+        """What a sub-agent has of these: all but the tool to call, which it need not have."""
+        return self.model_copy(update={"tool_choice": None})
+
 
 class RunChoice(Value):
     """What one run chooses instead of its agent's settings; None: nothing."""
@@ -93,6 +97,12 @@ class RunChoice(Value):
     def names(self) -> tuple[Overridable, ...]:
         """What is chosen."""
         return tuple(name for name in OVERRIDABLE if getattr(self, name) is not None)
+
+    def below(self, model: str | None, settings: ModelSettings) -> "RunChoice":
+        """What of it holds for a sub-agent: what that does not name itself."""
+        own = {"model": model is not None, "reasoning": settings.reasoning is not None}
+        own["max_tokens"] = settings.max_tokens is not None
+        return self.model_copy(update={name: None for name, named in own.items() if named})
 
     def applied(self, settings: ModelSettings) -> ModelSettings:
         """The agent's settings with what the run chose."""
