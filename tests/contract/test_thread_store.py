@@ -406,3 +406,19 @@ async def test_a_number_that_json_does_not_know_does_not_fail_the_run(talk: Conv
     odd = ToolResultPart(tool_call_id="c", tool_name="x", result=[float("nan"), float("inf")])
     await talk.save(talk.message("q", None, Role.TOOL, odd), snapshot={"x": float("nan")})
     assert await talk.path("q") == ["q"]
+
+
+async def test_a_run_that_is_over_is_read_with_its_tree_and_its_messages(
+    talk: Conversation,
+) -> None:
+    given, answer = talk.chain(None, "q", "a")
+    tree = {"version": 1, "message_ids": ["q", "a"], "run": {"text": "ü"}}
+    await talk.save(given, answer, snapshot=tree)
+    past = await talk.store.past_run(talk.owner, "run")
+    assert past is not None
+    assert (past.thread_id, past.tree) == (talk.id, tree)
+    assert [m.id for m in past.messages] == ["q", "a"]
+    assert await talk.store.past_run(f"{talk.owner}-stranger", "run") is None
+    assert await talk.store.past_run(talk.owner, "another") is None
+    await talk.store.erase(talk.owner, talk.id)
+    assert await talk.store.past_run(talk.owner, "run") is None

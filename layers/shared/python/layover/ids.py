@@ -3,6 +3,7 @@
 import hashlib
 import secrets
 import time
+from datetime import UTC, datetime
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
@@ -23,6 +24,20 @@ class RandomIds:
         return (
             f"{kind}_{_base32(time.time_ns() // 1_000_000, 10)}{_base32(secrets.randbits(80), 16)}"
         )
+
+
+def made_at(id: str) -> datetime | None:
+    """When an id of `RandomIds` was made; None for any other text."""
+    text = id.rpartition("_")[2]
+    if len(text) != 26 or not set(text) <= set(_ALPHABET):
+        return None
+    milliseconds = 0
+    for digit in text[:10]:
+        milliseconds = milliseconds * 32 + _ALPHABET.index(digit)
+    try:
+        return datetime.fromtimestamp(milliseconds / 1_000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
 
 
 class SequentialIds:

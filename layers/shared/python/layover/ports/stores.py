@@ -8,7 +8,7 @@ from layover.ports.memory.entries import EntryStore, ReembeddingStore
 from layover.ports.memory.notes import NoteStore
 from layover.ports.memory.personal import PersonalStore
 from layover.ports.memory.recall import RecallStore
-from layover.values.memory.context import Extraction, TurnContext, TurnQuery, TurnRecord
+from layover.values.memory.context import Extraction, PastRun, TurnContext, TurnQuery, TurnRecord
 from layover.values.message import Message
 from layover.values.page import Page
 from layover.values.thread import ThreadHead
@@ -33,6 +33,11 @@ class ThreadStore(Protocol):
 
     async def message(self, owner: str, thread_id: str, message_id: str) -> Message | None:
         """One message of this thread."""
+        ...
+
+    async def past_run(self, owner: str, run_id: str) -> PastRun | None:
+        """The tree of a run that is over, with its messages; None where there is none, or its thread is
+        gone. It is there when the journal's records have expired."""
         ...
 
     async def head(self, owner: str, thread_id: str) -> ThreadHead | None:

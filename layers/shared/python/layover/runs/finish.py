@@ -5,7 +5,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 from layover.context.tokens import counted
 from layover.engine.progress import Over
@@ -13,6 +12,8 @@ from layover.engine.state import RunState
 from layover.errors import RetryableError
 from layover.keys import path_of
 from layover.ports import Ended, RunLog, Runtime
+from layover.runs.past import tree_of
+from layover.runs.views import run_view
 from layover.values.memory.context import StepUsage, TurnRecord
 from layover.values.message import Message, ToolResultPart
 from layover.values.runs.event import (
@@ -33,6 +34,7 @@ from layover.values.runs.run import (
     DecisionKind,
     FinishReason,
     Outcome,
+    Run,
     Status,
     Via,
 )
@@ -94,7 +96,6 @@ async def _end(
 ) -> Ended:
     tokens = await _close_open_calls(runtime, log, state)
     response = state.response()
-    saved = await save(turn_record(state, head, response))
     newest = response[-1] if response else state.meta.input
     outcome = Outcome(
         status=over.status,
@@ -105,8 +106,9 @@ async def _end(
         model=state.steps[-1].model if state.steps else None,
         leaf_id=newest.id,
         last_created_at=newest.created_at,
-        saved=saved,
     )
+    saved = await save(turn_record(state, head, response, _run_over(state, outcome)))
+    outcome = outcome.model_copy(update={"saved": saved})
     ended = await log.end(outcome, *last_events(runtime, outcome, response))
     for token in tokens:
         await wake(runtime, token, state.meta.id)
@@ -188,8 +190,18 @@ async def wake(runtime: Runtime, token: str, run_id: str) -> bool:
         return True
 
 
-def turn_record(state: RunState, head: ThreadHead, response: Sequence[Message]) -> TurnRecord:
-    """What goes to the database: messages with their token counts, and each step's usage."""
+def _run_over(state: RunState, outcome: Outcome) -> Run:
+    """The run as it will be read when it is over."""
+    told = ("status", "finish_reason", "output", "error", "usage", "model")
+    ended = {name: getattr(outcome, name) for name in told}
+    return run_view(state.snapshot()).model_copy(update={**ended, "pending": (), "unexecuted": ()})
+
+
+def turn_record(
+    state: RunState, head: ThreadHead, response: Sequence[Message], run: Run
+) -> TurnRecord:
+    """What goes to the database: messages with their token counts, each step's usage, and the tree of the
+    run."""
     return TurnRecord(
         head=head,
         run=state.meta,
@@ -205,7 +217,7 @@ def turn_record(state: RunState, head: ThreadHead, response: Sequence[Message]) 
             )
             for s in state.all_steps()
         ),
-        snapshot=_tree(state),
+        snapshot=tree_of(run),
     )
 
 
@@ -215,18 +227,6 @@ async def start_execution(runtime: Runtime, owner: str, run_id: str, n: int) -> 
         await runtime.callbacks.start(owner, run_id, n)
     except RetryableError:
         logger.warning("execution not started, left to the sweeper", extra={"run_id": run_id})
-
-
-def _tree(state: RunState) -> dict[str, Any]:
-    return {
-        "run_id": state.meta.id,
-        "agent": state.meta.agent,
-        "steps": [
-            {"step": s.index, "model": s.model, "finish_reason": s.finish_reason}
-            for s in state.steps
-        ],
-        "children": [],
-    }
 
 
 def last_events(runtime: Runtime, outcome: Outcome, response: Sequence[Message]) -> list[Event]:

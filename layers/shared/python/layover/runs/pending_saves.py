@@ -4,6 +4,7 @@ their thread's history (docs/behaviour.md#unsaved-runs)."""
 from layover.engine.state import RunState
 from layover.ports import Runtime
 from layover.runs.finish import turn_record
+from layover.runs.views import run_view
 from layover.values.thread import ThreadHead
 
 
@@ -14,5 +15,6 @@ async def save_unsaved(runtime: Runtime, head: ThreadHead) -> None:
         snapshot = await runtime.journal.snapshot(head.owner, run_id)
         if snapshot is not None:
             state = RunState(snapshot)
-            await runtime.threads.save_turn(turn_record(state, head, state.response()))
+            record = turn_record(state, head, state.response(), run_view(snapshot))
+            await runtime.threads.save_turn(record)
         await runtime.journal.saved(head.owner, run_id, head.id)

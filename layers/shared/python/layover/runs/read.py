@@ -11,6 +11,7 @@ from layover.errors import NotFound
 from layover.ports import Runtime
 from layover.runs.cancel import cancel as end_cancelled
 from layover.runs.long_polls import place_to_wait
+from layover.runs.past import past_run
 from layover.runs.views import run_view
 from layover.threads.threads import head_of
 from layover.values.cursor import decode_cursor_field, encode_cursor
@@ -42,15 +43,22 @@ async def get(
     runtime: Runtime, owner: str, run_id: str, wait: float = 0, pace: Pace | None = None
 ) -> Run:
     """One run, after waiting up to `wait` seconds until it is suspended or over; a caller who has too many
-    such requests is answered at once. Raises NotFound."""
+    such requests is answered at once. One whose records have expired is read from the database. Raises
+    NotFound, and then alone DatabaseWaking."""
 
     async def look() -> RunMeta | None:
         return await runtime.journal.run(owner, run_id)
 
-    if wait > 0:
-        await meta_of(runtime, owner, run_id)
-        await _until(runtime, owner, look, _settled, wait, pace or Pace())
-    return run_view(await snapshot_of(runtime, owner, run_id))
+    try:
+        if wait > 0:
+            await meta_of(runtime, owner, run_id)
+            await _until(runtime, owner, look, _settled, wait, pace or Pace())
+        return run_view(await snapshot_of(runtime, owner, run_id))
+    except NotFound:
+        past = await past_run(runtime, owner, run_id)
+        if past is None:
+            raise
+        return past
 
 
 def settled(run: Run) -> bool:

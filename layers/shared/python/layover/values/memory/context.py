@@ -157,6 +157,14 @@ class TurnRecord(Value):
     """The run's final tree, when it is over."""
 
 
+class PastRun(Value):
+    """What the database has of a run that is over: its tree, and its messages, the input first."""
+
+    thread_id: str
+    tree: dict[str, Any]
+    messages: tuple[Message, ...] = ()
+
+
 class Extraction(Value):
     """The results of one run's extraction; recorded once, however often it is tried."""
 

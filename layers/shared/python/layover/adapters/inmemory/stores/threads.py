@@ -9,6 +9,7 @@ from layover.adapters.inmemory.stores.recall import is_cut, recalled
 from layover.adapters.inmemory.stores.tables import StoredThread, Tables
 from layover.adapters.store.cursor import decode_cursor, encode_cursor
 from layover.values.memory.context import (
+    PastRun,
     Recalled,
     ThreadState,
     TurnContext,
@@ -96,6 +97,16 @@ class InMemoryThreads(Tables):
         """One message of this thread."""
         thread = self.find(owner, thread_id)
         return thread.messages.get(message_id) if thread else None
+
+    async def past_run(self, owner: str, run_id: str) -> PastRun | None:
+        """The tree of a run that is over, with its messages."""
+        thread = next((t for t in self.of(owner) if run_id in t.snapshots), None)
+        if thread is None:
+            return None
+        tree = thread.snapshots[run_id]
+        ids = [id for id in tree.get("message_ids", ()) if id in thread.messages]
+        messages = tuple(thread.messages[id] for id in ids)
+        return PastRun(thread_id=thread.head.id, tree=tree, messages=messages)
 
     async def head(self, owner: str, thread_id: str) -> ThreadHead | None:
         """The thread's head, `deleted` where it was erased."""

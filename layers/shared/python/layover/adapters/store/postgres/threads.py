@@ -1,5 +1,6 @@
 """Threads on Postgres."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +24,7 @@ from layover.adapters.store.postgres.memory.notes import notes_of, read_notes, r
 from layover.adapters.store.postgres.memory.recall import recall, recalled_of, was_cut
 from layover.adapters.store.postgres.queries import Query, Statement, load
 from layover.adapters.store.postgres.usage import insert_usage
-from layover.values.memory.context import TurnContext, TurnQuery, TurnRecord
+from layover.values.memory.context import PastRun, TurnContext, TurnQuery, TurnRecord
 from layover.values.message import Message
 from layover.values.page import Page
 from layover.values.thread import ThreadHead
@@ -97,6 +98,18 @@ class PostgresThreads:
             owner, _query("one_message")(thread_id=thread_id, message_id=message_id)
         )
         return load_message(rows[0][0]) if rows else None
+
+    async def past_run(self, owner: str, run_id: str) -> PastRun | None:
+        """The tree of a run that is over, with its messages."""
+        (rows,) = await self._database.run(owner, _query("run_tree")(run_id=run_id))
+        if not rows:
+            return None
+        thread_id, tree, messages = rows[0]
+        return PastRun(
+            thread_id=str(thread_id, "utf-8") if isinstance(thread_id, bytes) else thread_id,
+            tree=json.loads(tree or b"{}"),
+            messages=load_messages(messages),
+        )
 
     async def head(self, owner: str, thread_id: str) -> ThreadHead | None:
         """The thread's head, `deleted` where it was erased."""

@@ -273,3 +273,17 @@ from threads t
 where t.id = %(thread_id)s and t.deleted_at is null
 on conflict on constraint run_snapshots_pkey do update
 set status = excluded.status, tree = excluded.tree
+
+-- name: run_tree
+-- The messages of a run are rows of their own; its sub-agents' are in the tree alone.
+with found as materialized (
+    select s.thread_id, s.tree
+    from run_snapshots s
+    join threads t on t.id = s.thread_id and t.deleted_at is null
+    where s.run_id = %(run_id)s
+)
+select found.thread_id, found.tree, (
+    select coalesce(json_agg(row_to_json(m) order by ids.place), '[]')
+    from json_array_elements_text(found.tree -> 'message_ids') with ordinality as ids (id, place)
+    join messages m on m.id = ids.id and m.thread_id = found.thread_id)
+from found

@@ -1,0 +1,58 @@
+"""Runs whose records have expired: their trees, as they are kept with their threads (docs/sub-agents.md)."""
+
+from datetime import datetime
+from typing import Any
+
+from layover.errors import NotFound
+from layover.ids import made_at
+from layover.ports import Runtime
+from layover.values.memory.context import PastRun
+from layover.values.runs.run import Run
+
+VERSION = 1
+"""Of a tree. A newer one is another release's: it is not read."""
+
+
+def tree_of(run: Run) -> dict[str, Any]:
+    """The tree of a run as the database keeps it. The run's own messages are rows of the thread; those of
+    its sub-agents are nowhere else."""
+    return {
+        "version": VERSION,
+        "run": run.model_dump(mode="json", exclude={"messages", "input"}),
+        "message_ids": [run.input.id, *(m.id for m in run.messages)],
+    }
+
+
+async def past_run(runtime: Runtime, owner: str, run_id: str) -> Run | None:
+    """A run that the journal has no more; None where there is none. An id of a time whose runs the journal
+    still has costs no look into the database."""
+    if not _may_be_expired(runtime, made_at(run_id)):
+        return None
+    past = await runtime.threads.past_run(owner, run_id)
+    if past is None:
+        return None
+    head = await runtime.journal.thread(owner, past.thread_id)
+    if head is not None and head.deleted:
+        return None
+    return _read(past, run_id)
+
+
+def _may_be_expired(runtime: Runtime, begun: datetime | None) -> bool:
+    return begun is None or begun + runtime.settings.run_retention <= runtime.clock.now()
+
+
+def _read(past: PastRun, run_id: str) -> Run | None:
+    version = past.tree.get("version", 0)
+    if version > VERSION:
+        told = f"the tree of this run was written by a newer release (version {version})"
+        raise NotFound(f"{told}: this one reads up to version {VERSION}", run_id=run_id)
+    if version < 1 or not past.messages:
+        return None
+    given, *response = past.messages
+    return Run.model_validate(
+        {
+            **past.tree["run"],
+            "input": given.model_dump(),
+            "messages": [m.model_dump() for m in response],
+        }
+    )

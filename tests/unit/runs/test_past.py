@@ -1,0 +1,81 @@
+"""Runs whose records have expired, read from the tree that stays with their thread."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from layover import Agent
+from layover.adapters.inmemory.model import call, say
+from layover.clock import ManualClock
+from layover.errors import NotFound
+from layover.ids import RandomIds, made_at
+from layover.runs import read as runs
+from layover.values.runs.run import Run
+from support.worlds.runs import ANN, Bench, answers_of
+
+SCRIPT = {
+    "top": [call("desk", input="do it"), say("all done")],
+    "desk": [call("low", input="you"), say("desk done")],
+    "low": [say("low done")],
+}
+
+
+async def ended() -> tuple[Bench, Run]:
+    """A run with two levels of sub-agents, whose records are gone."""
+    low = Agent("low", instructions="low")
+    desk = Agent("desk", instructions="desk", tools=[low.as_tool("x")])
+    top = Agent("top", instructions="top", tools=[desk.as_tool("x")])
+    bench = Bench(top, answers_of(SCRIPT), clock=ManualClock(datetime.now(UTC)))
+    run = await bench.go()
+    await bench.plain.journal.erase_run(ANN, run.thread_id, run.id)
+    return bench, run
+
+
+async def test_the_tree_of_an_expired_run_is_read_as_it_was() -> None:
+    bench, run = await ended()
+    bench.clock.advance(timedelta(days=31))
+    found = await runs.get(bench.plain, ANN, run.id, wait=5)
+    same = run.model_copy(update={"updated_at": found.updated_at})
+    assert found.model_dump(mode="json") == same.model_dump(mode="json")
+    (desk,) = found.children
+    assert (desk.text, desk.children[0].text) == ("desk done", "low done")
+
+
+async def test_nobody_elses_run_and_none_of_a_deleted_thread_is_found() -> None:
+    bench, run = await ended()
+    bench.clock.advance(timedelta(days=31))
+    with pytest.raises(NotFound):
+        await runs.get(bench.plain, "bob", run.id)
+    await bench.plain.journal.mark_deleted(ANN, run.thread_id)
+    with pytest.raises(NotFound):
+        await runs.get(bench.plain, ANN, run.id)
+
+
+async def test_an_unknown_run_that_cannot_have_expired_costs_no_look_into_the_database() -> None:
+    bench, _ = await ended()
+
+    async def asked(*_: Any) -> None:
+        raise AssertionError("the database may be asleep")
+
+    bench.threads.past_run = asked  # type: ignore[method-assign,assignment]
+    with pytest.raises(NotFound):
+        await runs.get(bench.plain, ANN, RandomIds().new("run"))
+
+
+async def test_a_tree_of_a_newer_release_is_refused_and_says_so() -> None:
+    bench, run = await ended()
+    bench.clock.advance(timedelta(days=31))
+    thread = bench.threads.find(ANN, run.thread_id)
+    assert thread is not None
+    thread.snapshots[run.id]["version"] = 99
+    with pytest.raises(NotFound, match="newer release"):
+        await runs.get(bench.plain, ANN, run.id)
+
+
+def test_an_id_tells_when_it_was_made() -> None:
+    made = made_at(RandomIds().new("run"))
+    assert made is not None
+    assert abs(made - datetime.now(UTC)) < timedelta(minutes=1)
+    assert made_at("run_1") is None
+    assert made_at("nonsense") is None
