@@ -12,7 +12,7 @@ from layover.engine.state import RunState
 from layover.errors import RetryableError
 from layover.keys import path_of
 from layover.ports import Ended, RunLog, Runtime
-from layover.runs.past import tree_of
+from layover.retention.past_runs import tree_of
 from layover.runs.views import run_view
 from layover.values.memory.context import StepUsage, TurnRecord
 from layover.values.message import Message, ToolResultPart

@@ -9,9 +9,9 @@ from typing import TypeVar
 from layover import logs
 from layover.errors import NotFound
 from layover.ports import Runtime
+from layover.retention.past_runs import past_run
 from layover.runs.cancel import cancel as end_cancelled
 from layover.runs.long_polls import place_to_wait
-from layover.runs.past import past_run
 from layover.runs.views import run_view
 from layover.threads.threads import head_of
 from layover.values.cursor import decode_cursor_field, encode_cursor
