@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from layover.local.aws.interpreter import make_client
+from layover.local.aws.clients import make_client
 from layover.local.runner import Runner
 from layover.local.settings import Settings
 from support.system import folders as folders

@@ -15,8 +15,8 @@ from typing import Any, cast
 import psutil
 import pytest
 
+from layover.local.aws.clients import make_client
 from layover.local.aws.emulator import Services
-from layover.local.aws.interpreter import make_client
 from layover.local.aws.wsgi import WsgiServer
 from layover.local.functions import execution_environment, lambda_service
 from layover.local.functions.execution_environment import ExecutionEnvironment, FunctionSpec, State
@@ -219,7 +219,7 @@ def test_event_that_comes_after_the_end_is_refused_and_nothing_is_logged(
         await functions.stop()
 
     asyncio.run(lived())
-    services = WsgiServer(Services(functions, cast(Any, None)))
+    services = WsgiServer(Services(functions))
     services.start()
     try:
         lambdas = make_client("lambda", services.url)

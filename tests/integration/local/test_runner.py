@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from layover.cli.main import app
 from layover.keys import META, Keys
-from layover.local.aws.interpreter import make_client
+from layover.local.aws.clients import make_client
 from layover.local.postgres_data import lives, pid_file
 from layover.local.runner import Runner, RunnerFailed
 

@@ -10,8 +10,8 @@ import pytest
 from botocore.config import Config
 
 from layover.adapters.blobs.s3 import S3Blobs
+from layover.local.aws.clients import session
 from layover.local.aws.emulator import BUCKET_NAME
-from layover.local.aws.interpreter import session
 
 from .conftest import Served
 

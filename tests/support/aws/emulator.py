@@ -41,7 +41,7 @@ WAITS: dict[str, Any] = {
 @cache
 def _session() -> Any:
     """One for all modules: it keeps the services' descriptions, which take long to read."""
-    from layover.local.aws.interpreter import session
+    from layover.local.aws.clients import session
 
     return session()
 

@@ -408,7 +408,7 @@ class System:
 
     def aws(self, service: str) -> Any:
         """A boto3 client of the local services."""
-        from layover.local.aws.interpreter import make_client
+        from layover.local.aws.clients import make_client
 
         return make_client(service, self.services["endpoint_url"])
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 
@@ -105,7 +105,7 @@ async def serving(limits: Limits | None = None) -> AsyncIterator[Served]:
     function = Function()
     front = WebSocketFront(function, limits)
     server = HttpServer(Front(function, websocket=front.serve))
-    services = WsgiServer(Services(LambdaService(), cast(Any, None), front))
+    services = WsgiServer(Services(LambdaService(), front))
     await server.start()
     services.start()
     try:

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.text import Text
 
 from layover.cli.client import Api, ApiError
-from layover.local.aws.interpreter import make_client
+from layover.local.aws.clients import make_client
 from layover.local.http.server import PortInUse
 from layover.local.postgres_data import PostgresFailed
 from layover.local.runner import Runner, RunnerFailed

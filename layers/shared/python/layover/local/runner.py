@@ -17,6 +17,7 @@ from layover.clock import install_offset
 from layover.errors import shown_names
 from layover.local import agents_module
 from layover.local.aws.emulator import BUCKET_NAME, STATE_MACHINE_ARN, TABLE_NAME, AwsServer
+from layover.local.aws.storage import StorageFailed
 from layover.local.functions.clock_file import ClockFile
 from layover.local.functions.execution_environment import FunctionSpec
 from layover.local.functions.invocation import REGION, Invocation, InvokeResult
@@ -51,7 +52,8 @@ class RunnerFailed(Exception):
 
 
 class Runner:
-    """`async with Runner(settings) as runner:` serves at `runner.url` until the block ends.
+    """`async with Runner(settings) as runner:` serves at `runner.url` until the block ends. What was open
+    when the last one of the same `data` ended goes on.
 
     One a process, because moto's state is global. Raises RunnerFailed or PortInUse on entry.
     """
@@ -145,6 +147,7 @@ class Runner:
         await self._start_aws()
         await self._migrate()
         self._watch_logs()
+        await asyncio.to_thread(self.aws.resume_executions)
         self._start_sweeper()
         self._add_local_routes(front)
         await self._front_server.start()
@@ -180,7 +183,10 @@ class Runner:
 
     async def _start_aws(self) -> None:
         self._functions = LambdaService(concurrency=self.settings.concurrency)
-        self._aws = AwsServer(self._functions, self._sockets)
+        try:
+            self._aws = AwsServer(self._functions, self._sockets, self._data / "aws.sqlite")
+        except StorageFailed as error:
+            raise RunnerFailed(str(error)) from error
         self._aws.start()
         self._stack.callback(self._aws.stop)
         await asyncio.to_thread(self._aws.make_resources, self.settings.definition)
@@ -192,10 +198,10 @@ class Runner:
             self._functions.add(self._spec(name, common), most)
         await self._functions.start()
         self._stack.push_async_callback(self._functions.stop)
-        self._stack.callback(self._stop_executions)
+        self._stack.push_async_callback(self._stop_executions)
 
-    def _stop_executions(self) -> None:
-        self.left_open = self.aws.stop_executions()
+    async def _stop_executions(self) -> None:
+        self.left_open = await asyncio.to_thread(self.aws.stop_executions)
 
     def _service_variables(self) -> dict[str, str]:
         return {

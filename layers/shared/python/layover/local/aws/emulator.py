@@ -1,31 +1,31 @@
-"""AWS on one machine: S3 and Step Functions by moto, DynamoDB, EventBridge and Lambda by our own."""
+"""AWS on one machine: one endpoint for DynamoDB, Step Functions, EventBridge, Lambda and S3."""
 
 import json
 import re
 import threading
 import uuid
 import zlib
-from collections import deque
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 
-from moto.core.base_backend import BackendDict
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-
 from layover.adapters.journal.items.schema import TABLE, TIME_TO_LIVE
-from layover.clock import SystemClock, rfc3339
+from layover.clock import SystemClock
 from layover.keys import META, Keys
-from layover.local.aws import expiry, interpreter
-from layover.local.aws.dynamodb.service import TARGET, DynamoDB
+from layover.local.aws.dynamodb import service as dynamodb
+from layover.local.aws.dynamodb.service import DynamoDB
+from layover.local.aws.events import Events
+from layover.local.aws.objects import Objects
 from layover.local.aws.presigned import is_as_signed
+from layover.local.aws.states import service as states
+from layover.local.aws.states.errors import StatesError
+from layover.local.aws.states.service import StepFunctions
+from layover.local.aws.states.tasks import Tasks, function_name
 from layover.local.aws.storage import Storage
-from layover.local.aws.wsgi import App, Environ, StartResponse, WsgiServer
+from layover.local.aws.wsgi import Environ, StartResponse, WsgiServer
 from layover.local.functions.invocation import ACCOUNT, REGION, InvokeResult, LambdaError
 from layover.local.functions.lambda_service import LambdaService
 from layover.local.http.doors import is_loopback
@@ -38,47 +38,10 @@ BUCKET_NAME = "layover-local"
 STATE_MACHINE_NAME = "layover"
 STATE_MACHINE_ARN = f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:{STATE_MACHINE_NAME}"
 _in_use = threading.Lock()
-_MOST_EVENTS_KEPT = 10_000
 _EXPIRE_EVERY = timedelta(minutes=1)
 _CONNECTION = re.compile(r"^/@connections/(?P<id>.+)$")
 _INVOKE = re.compile(r"^/2015-03-31/functions/(?P<name>.+)/invocations/?$")
-_START = "AWSStepFunctions.StartExecution"
-_EXECUTIONS = (
-    *(_START, "AWSStepFunctions.StopExecution", "AWSStepFunctions.DescribeExecution"),
-    *("AWSStepFunctions.ListExecutions", "AWSStepFunctions.SendTask"),
-)
 _SUBSTITUTION = re.compile(r"\$\{(\w+)FunctionArn\}")
-
-
-class Events:
-    """What was published to EventBridge, newest last."""
-
-    def __init__(self) -> None:
-        self._events: deque[dict[str, object]] = deque(maxlen=_MOST_EVENTS_KEPT)
-
-    def put(self, entries: list[dict[str, Any]], now: datetime) -> list[dict[str, str]]:
-        """Record `entries` of PutEvents and answer as EventBridge does, one by one."""
-        return [self._put(entry, now) for entry in entries]
-
-    def list(self) -> list[dict[str, object]]:
-        """Every event kept: `{id, source, detail-type, detail, time, event_bus, resources}`."""
-        return list(self._events)
-
-    def _put(self, entry: dict[str, Any], now: datetime) -> dict[str, str]:
-        try:
-            detail = json.loads(entry["Detail"])
-            source, detail_type = entry["Source"], entry["DetailType"]
-        except KeyError as error:
-            return {"ErrorCode": "InvalidArgument", "ErrorMessage": f"Parameter {error} is missing"}
-        except ValueError:
-            return {"ErrorCode": "MalformedDetail", "ErrorMessage": "Detail is malformed."}
-        # `detail-type` is EventBridge's own name; the other one is how everything else here is spelt.
-        event = {"id": str(uuid.uuid4()), "source": source, "detail-type": detail_type}
-        event["detail_type"] = detail_type
-        event |= {"event_bus": entry.get("EventBusName", "default"), "time": rfc3339(now)}
-        resources = entry.get("Resources", [])
-        self._events.append(event | {"detail": detail, "resources": resources})
-        return {"EventId": event["id"]}
 
 
 _NOT_AS_SIGNED = (
@@ -99,79 +62,70 @@ class _Answer:
         start_response(self.status, self.headers)
         return [self.body]
 
+    def reply(self) -> Reply:
+        return Reply(HTTPStatus(int(self.status[:3])), self.body, tuple(self.headers))
+
 
 class Services:
-    """The WSGI application: our own services first, moto for the rest."""
+    """What answers AWS's clients: DynamoDB, Step Functions and EventBridge at once, the rest (Lambda,
+    sockets, S3) as a WSGI application."""
 
     def __init__(
         self,
         functions: LambdaService,
-        moto: App,
         sockets: WebSocketFront | None = None,
         storage: Storage | None = None,
     ) -> None:
-        self.events = Events()
-        self.dynamodb = DynamoDB(storage or Storage())
+        storage = storage or Storage()
+        self.events = Events(storage)
+        self.dynamodb = DynamoDB(storage)
+        self.states = StepFunctions(storage, Tasks(functions, self.dynamodb))
+        self._objects = Objects(storage, BUCKET_NAME)
         self._sockets = sockets
         self._functions = functions
-        self._moto = moto
         self._clock = SystemClock()
-        # moto's StartExecution checks the name, lists the execution, and starts it (who looks in between
-        # finds one without a status), its PutObject looks and then writes: one request at a time is what
-        # makes conditions mean something.
-        self._executions = threading.Lock()
-        self._stopping = False
-        self._objects = threading.Lock()
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request of an AWS client."""
-        if not is_loopback([environ.get("HTTP_HOST", "")]):
-            refusal = _error(421, "MisdirectedRequest", "this system answers its own machine alone")
-            return refusal.send(start_response)
-        target = environ.get("HTTP_X_AMZ_TARGET", "")
         if match := _INVOKE.match(environ["PATH_INFO"]):
             return self._invoke(unquote(match["name"]), environ).send(start_response)
         if self._sockets and (match := _CONNECTION.match(environ["PATH_INFO"])):
             return _connection(self._sockets, unquote(match["id"]), environ).send(start_response)
-        if target == "AWSEvents.PutEvents":
-            return self._put_events(environ).send(start_response)
         if not is_as_signed(environ):
             return _Answer(*_NOT_AS_SIGNED).send(start_response)
-        with self._one_at_a_time(target, environ):
-            if self._stopping and target == _START:
-                refusal = _error(503, "ServiceUnavailable", "the runner is stopping")
-                return refusal.send(start_response)
-            return self._moto(environ, start_response)
+        return self._objects(environ, start_response)
 
     def answer_at_once(self, request: Request) -> Reply | None:
-        """DynamoDB's answers; None for every other service's requests."""
-        target = request.headers.get("x-amz-target", "")
-        if not target.startswith(TARGET):
-            return None
+        """The answer of what takes no time; None for the application's requests. Hosts that are not this
+        machine's names are refused here, for all."""
         if not is_loopback([request.headers.get("host", "")]):
-            refusal = _error(421, "MisdirectedRequest", "this system answers its own machine alone")
-            return Reply(HTTPStatus(421), refusal.body, tuple(refusal.headers))
-        status, body = self.dynamodb.answer(target.removeprefix(TARGET), request.body)
-        return Reply(HTTPStatus(status), body, _dynamodb_headers(body))
+            text = "this system answers its own machine alone"
+            return _error(421, "MisdirectedRequest", text).reply()
+        target = request.headers.get("x-amz-target", "")
+        if target.startswith(dynamodb.TARGET):
+            status, body = self.dynamodb.answer(target.removeprefix(dynamodb.TARGET), request.body)
+            return Reply(HTTPStatus(status), body, _dynamodb_headers(body))
+        if target.startswith(states.TARGET):
+            return self._answer_states(target.removeprefix(states.TARGET), request.body).reply()
+        if target == "AWSEvents.PutEvents":
+            return self._put_events(request.body).reply()
+        return None
 
-    def refuse_starts(self) -> None:
-        """Once this is back, every StartExecution is through or refused: one that came later would go on
-        in this process, where nobody stops it."""
-        with self._executions:
-            self._stopping = True
+    def _answer_states(self, operation: str, body: bytes) -> "_Answer":
+        try:
+            return _json("200 OK", self.states.call(operation, json.loads(body or b"{}")))
+        except StatesError as error:
+            return _error(error.status, error.code, str(error))
+        except ValueError:
+            return _error(400, "SerializationException", "The body is no JSON")
 
-    def _one_at_a_time(self, target: str, environ: Environ) -> AbstractContextManager[object]:
-        if environ.keys() & {"HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH"}:
-            return self._objects
-        return self._executions if target.startswith(_EXECUTIONS) else nullcontext()
-
-    def _put_events(self, environ: Environ) -> _Answer:
-        entries = self.events.put(json.loads(_body(environ))["Entries"], self._clock.now())
+    def _put_events(self, body: bytes) -> "_Answer":
+        entries = self.events.put(json.loads(body)["Entries"], self._clock.now())
         failed = sum("ErrorCode" in entry for entry in entries)
         return _json("200 OK", {"FailedEntryCount": failed, "Entries": entries})
 
     def _invoke(self, reference: str, environ: Environ) -> _Answer:
-        name = _function_name(reference)
+        name = function_name(reference)
         kind = environ.get("HTTP_X_AMZ_INVOCATION_TYPE", "RequestResponse")
         payload = _body(environ) or b"{}"
         try:
@@ -214,12 +168,6 @@ def _body(environ: Environ) -> bytes:
     return bytes(environ["wsgi.input"].read())
 
 
-def _function_name(reference: str) -> str:
-    """`name`, `name:qualifier`, `account:function:name` or an ARN."""
-    parts = reference.split(":")
-    return parts[parts.index("function") + 1] if "function" in parts[:-1] else parts[0]
-
-
 def _json(status: str, document: object, *headers: tuple[str, str]) -> _Answer:
     kind = ("Content-Type", "application/json")
     request = ("x-amzn-RequestId", str(uuid.uuid4()))
@@ -248,10 +196,10 @@ class AwsServer:
         sockets: WebSocketFront | None = None,
         data: Path | None = None,
     ) -> None:
-        moto = DomainDispatcherApplication(create_backend_app)
+        """`data`: the file that keeps everything; without one, nothing outlives this object."""
         self._functions = functions
         self._storage = Storage(data)
-        self._services = Services(functions, moto, sockets, self._storage)
+        self._services = Services(functions, sockets, self._storage)
         self._server = WsgiServer(self._services, self._services.answer_at_once)
         self._clock = SystemClock()
         self._expired_at: datetime | None = None
@@ -267,12 +215,9 @@ class AwsServer:
         return self._services.events
 
     def start(self) -> None:
-        """Serve, with empty services."""
+        """Serve, with what the store has."""
         if not _in_use.acquire(blocking=False):
             raise RuntimeError("another runner is active in this process")
-        BackendDict.reset()
-        expiry.install()
-        interpreter.install(self.endpoint_url)
         self._server.start()
 
     def expire_items(self) -> None:
@@ -282,25 +227,30 @@ class AwsServer:
             self._expired_at = now
             self._services.dynamodb.expire_items(TABLE_NAME, now)
 
-    def stop_executions(self) -> list[str]:
-        """End every execution, start no more; answers the runs that were open, by id. An execution may
-        outlive its run, which then has ended: only what memory learns of it is missing."""
-        self._services.refuse_starts()
-        open_executions = [each for each in _executions() if each.status == "RUNNING"]
-        for execution in open_executions:
-            execution.stop(stop_date=datetime.now(UTC), error=None, cause="the runner stops")
-        return sorted({run for each in open_executions if (run := self._open_run(each))})
+    def resume_executions(self) -> None:
+        """Let what an earlier runner left open go on where it was."""
 
-    def _open_run(self, execution: Any) -> str | None:
-        """The run's id, None where it is over; the execution's name where it drives none."""
-        told = json.loads(execution.execution_input)
-        if not isinstance(told, dict) or not {"owner", "run_id"} <= told.keys():
-            return str(execution.name)
-        key = {"pk": {"S": Keys(told["owner"]).run(told["run_id"])}, "sk": {"S": META}}
+        async def resume() -> None:
+            self._services.states.resume()
+
+        self._server.run(resume())
+
+    def stop_executions(self) -> list[str]:
+        """Stop every execution where it is, start no more; answers the runs that are open, by id. An
+        execution may outlive its run, which then has ended: only what memory learns of it is missing."""
+        inputs = self._server.run(self._services.states.suspend())
+        return sorted({run for each in inputs if (run := self._open_run(each)) is not None})
+
+    def _open_run(self, text: str) -> str | None:
+        """The run's id, None where it is over; the execution's input where it drives none."""
+        given = json.loads(text)
+        if not isinstance(given, dict) or not {"owner", "run_id"} <= given.keys():
+            return text
+        key = {"pk": {"S": Keys(given["owner"]).run(given["run_id"])}, "sk": {"S": META}}
         request = {"TableName": TABLE_NAME, "Key": key}
         item = self._services.dynamodb.call("GetItem", request).get("Item")
         is_over = item is not None and Status(item["status"]["S"]).over
-        return None if is_over else str(told["run_id"])
+        return None if is_over else str(given["run_id"])
 
     def stop(self) -> None:
         """Stop serving."""
@@ -310,20 +260,17 @@ class AwsServer:
 
     def make_resources(self, definition: Path) -> None:
         """The table, the bucket and the state machine, as `infra/` makes them on AWS."""
-        self._make_table()
-        interpreter.make_client("s3", self.endpoint_url).create_bucket(Bucket=BUCKET_NAME)
-        interpreter.make_client("stepfunctions", self.endpoint_url).create_state_machine(
-            name=STATE_MACHINE_NAME,
-            definition=substitute(definition.read_text(), function_arn),
-            roleArn=f"arn:aws:iam::{ACCOUNT}:role/layover",
-        )
-
-    def _make_table(self) -> None:
         database = self._services.dynamodb
         if TABLE_NAME not in database.call("ListTables", {})["TableNames"]:
             database.call("CreateTable", {"TableName": TABLE_NAME, **TABLE})
         expiry = {"TableName": TABLE_NAME, "TimeToLiveSpecification": TIME_TO_LIVE}
         database.call("UpdateTimeToLive", expiry)
+        machine = {
+            "name": STATE_MACHINE_NAME,
+            "definition": substitute(definition.read_text(), function_arn),
+            "roleArn": f"arn:aws:iam::{ACCOUNT}:role/layover",
+        }
+        self._services.states.call("CreateStateMachine", machine)
 
 
 def function_arn(name: str) -> str:
@@ -334,10 +281,3 @@ def function_arn(name: str) -> str:
 def substitute(definition: str, arn_of: Callable[[str], str]) -> str:
     """A definition with every `${XFunctionArn}` replaced by `arn_of("X")`."""
     return _SUBSTITUTION.sub(lambda match: arn_of(match[1]), definition)
-
-
-def _executions() -> list[Any]:
-    from moto.stepfunctions.parser.models import stepfunctions_parser_backends
-
-    machines = stepfunctions_parser_backends[ACCOUNT][REGION].state_machines
-    return [execution for machine in machines for execution in machine.executions]

@@ -13,11 +13,12 @@ import threading
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote_to_bytes
 
 from layover.local.wire import BACKLOG, Reply, Request, WireServer
 
+T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 Environ = dict[str, Any]
@@ -27,7 +28,7 @@ Shortcut = Callable[[Request], Reply | None]
 
 _THREADS = 256
 """An invocation holds one for as long as its function runs."""
-_STOP_LIMIT_S = 5.0
+_LIMIT_S = 5.0
 # moto.core.request names it so; to import that would import moto.
 _PRESERVED_NAMES = "moto.preserved_header_names"
 
@@ -56,21 +57,22 @@ class WsgiServer:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self._in_loop(self._server.start(self._listener))
+        self.run(self._server.start(self._listener))
 
     def stop(self) -> None:
         """Stop accepting, and close the connections."""
         if self._thread is not None:
-            self._in_loop(self._close())
+            self.run(self._close())
             self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(_STOP_LIMIT_S)
+            self._thread.join(_LIMIT_S)
             self._loop.close()
             # What it still answers, nobody hears: its threads end with the process at the latest.
             self._pool.shutdown(wait=False, cancel_futures=True)
         self._listener.close()
 
-    def _in_loop(self, work: Coroutine[Any, Any, object]) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(_STOP_LIMIT_S)
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """What `work` comes to in the server's loop; for any other thread, once it was started."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_LIMIT_S)
 
     async def _close(self) -> None:
         self._server.close()

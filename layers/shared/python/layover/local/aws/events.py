@@ -1,0 +1,50 @@
+"""What was published to EventBridge."""
+
+import json
+import uuid
+from datetime import datetime
+from typing import Any
+
+from layover.clock import rfc3339
+from layover.local.aws.storage import Storage
+
+MAX_EVENTS = 10_000
+"""The oldest go first."""
+_SCHEMA = "CREATE TABLE IF NOT EXISTS events (number INTEGER PRIMARY KEY, document TEXT NOT NULL)"
+
+
+class Events:
+    """PutEvents, and what it has taken."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        storage.create(_SCHEMA)
+
+    def put(self, entries: list[dict[str, Any]], now: datetime) -> list[dict[str, str]]:
+        """Record `entries` of PutEvents and answer as EventBridge does, one by one."""
+        return [self._put(entry, now) for entry in entries]
+
+    def list(self) -> list[dict[str, object]]:
+        """Every event kept, newest last: `{id, source, detail-type, detail, time, event_bus, resources}`."""
+        with self._storage.reading() as connection:
+            rows = connection.execute("SELECT document FROM events ORDER BY number")
+            return [json.loads(row[0]) for row in rows]
+
+    def _put(self, entry: dict[str, Any], now: datetime) -> dict[str, str]:
+        try:
+            detail = json.loads(entry["Detail"])
+            source, detail_type = entry["Source"], entry["DetailType"]
+        except KeyError as error:
+            return {"ErrorCode": "InvalidArgument", "ErrorMessage": f"Parameter {error} is missing"}
+        except ValueError:
+            return {"ErrorCode": "MalformedDetail", "ErrorMessage": "Detail is malformed."}
+        # `detail-type` is EventBridge's own name; the other one is how everything else here is spelt.
+        event = {"id": str(uuid.uuid4()), "source": source, "detail-type": detail_type}
+        event["detail_type"] = detail_type
+        event |= {"event_bus": entry.get("EventBusName", "default"), "time": rfc3339(now)}
+        whole = event | {"detail": detail, "resources": entry.get("Resources", [])}
+        with self._storage.transaction() as connection:
+            query = "INSERT INTO events (document) VALUES (?) RETURNING number"
+            ((number,),) = connection.execute(query, (json.dumps(whole),)).fetchall()
+            connection.execute("DELETE FROM events WHERE number <= ?", (number - MAX_EVENTS,))
+        return {"EventId": event["id"]}

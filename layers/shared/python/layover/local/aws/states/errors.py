@@ -1,0 +1,34 @@
+"""Errors of the service's API, and those that a state machine catches."""
+
+from typing import Any
+
+
+class StatesError(Exception):
+    """An error answer of the API. `code` is the exception's name in the SDKs."""
+
+    def __init__(self, code: str, message: str, status: int = 400) -> None:
+        super().__init__(message)
+        self.code = code
+        self.status = status
+
+
+class StateFailed(Exception):
+    """A state's error, as Retry and Catch see it."""
+
+    def __init__(self, error: str | None, cause: str | None = None) -> None:
+        super().__init__(f"{error}: {cause}")
+        self.error = error
+        self.cause = cause
+
+    def output(self) -> dict[str, Any]:
+        """What a Catch gets."""
+        told: dict[str, Any] = {"Error": self.error}
+        return told if self.cause is None else {**told, "Cause": self.cause}
+
+    def is_named(self, names: list[str]) -> bool:
+        """Whether an `ErrorEquals` means it. States.ALL leaves out what is the machine's own fault."""
+        if self.error in names:
+            return True
+        if "States.ALL" in names:
+            return self.error not in ("States.DataLimitExceeded", "States.Runtime")
+        return "States.TaskFailed" in names and self.error != "States.Timeout"

@@ -1,0 +1,250 @@
+"""Executions in the store: what they were started with, where they are, and what has happened to them."""
+
+import json
+import time
+import uuid
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from layover.local.aws.states.errors import StatesError
+from layover.local.aws.storage import Storage
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS sfn_machines (
+    arn TEXT PRIMARY KEY, name TEXT NOT NULL, definition TEXT NOT NULL, role TEXT NOT NULL,
+    created REAL NOT NULL
+);
+CREATE TABLE IF NOT EXISTS sfn_executions (
+    arn TEXT PRIMARY KEY, machine TEXT NOT NULL, name TEXT NOT NULL, definition TEXT NOT NULL,
+    input TEXT NOT NULL, status TEXT NOT NULL, started REAL NOT NULL, stopped REAL,
+    output TEXT, error TEXT, cause TEXT
+);
+CREATE INDEX IF NOT EXISTS sfn_by_status ON sfn_executions (status, started);
+CREATE INDEX IF NOT EXISTS sfn_by_machine ON sfn_executions (machine, started);
+CREATE TABLE IF NOT EXISTS sfn_definitions (id TEXT PRIMARY KEY, text TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS sfn_frames (
+    execution TEXT NOT NULL, path TEXT NOT NULL, document TEXT NOT NULL, PRIMARY KEY (execution, path)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS sfn_tokens (
+    token TEXT PRIMARY KEY, execution TEXT NOT NULL, path TEXT NOT NULL, outcome TEXT,
+    over INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX IF NOT EXISTS sfn_tokens_by_place ON sfn_tokens (execution, path);
+CREATE TABLE IF NOT EXISTS sfn_events (
+    execution TEXT NOT NULL, id INTEGER NOT NULL, document TEXT NOT NULL, PRIMARY KEY (execution, id)
+) WITHOUT ROWID;
+"""
+RUNNING = "RUNNING"
+_KEPT_S = 90 * 86_400.0
+"""Closed executions are kept as long as AWS keeps them."""
+_COLUMNS = "arn, machine, name, definition, input, status, started, stopped, output, error, cause"
+
+
+@dataclass
+class Frame:
+    """Where a program, or a branch of one, is: the state, and its input as the state before left it."""
+
+    path: str
+    state: str
+    data: Any
+    attempts: dict[str, int] = field(default_factory=dict)
+    """Retrier -> how often it was used in this state."""
+    entered: float = 0.0
+    deadline: float | None = None
+    """Epoch seconds; of a Wait, and of a task that waits for its token."""
+    token: str | None = None
+    is_delivered: bool = False
+    """Whoever was to hear of the token has it."""
+    is_over: bool = False
+    """`data` is the branch's output."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One execution, as it is described."""
+
+    arn: str
+    machine: str
+    name: str
+    definition: str
+    input: str
+    status: str
+    started: float
+    stopped: float | None
+    output: str | None
+    error: str | None
+    cause: str | None
+
+
+class Records:
+    """All executions. What a method does, it does in one transaction."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        storage.create(SCHEMA)
+        with storage.transaction() as connection:
+            query = "SELECT arn FROM sfn_executions WHERE status <> ? AND stopped < ?"
+            for (arn,) in connection.execute(query, (RUNNING, time.time() - _KEPT_S)).fetchall():
+                connection.execute("DELETE FROM sfn_executions WHERE arn = ?", (arn,))
+                for table in ("sfn_tokens", "sfn_events"):
+                    connection.execute(f"DELETE FROM {table} WHERE execution = ?", (arn,))
+
+    def machines(self) -> list[dict[str, Any]]:
+        """`{arn, name, definition, role, created}` of each."""
+        query = "SELECT arn, name, definition, role, created FROM sfn_machines ORDER BY name"
+        names = ("arn", "name", "definition", "role", "created")
+        with self._storage.reading() as connection:
+            return [dict(zip(names, row, strict=True)) for row in connection.execute(query)]
+
+    def save_machine(self, arn: str, name: str, definition: str, role: str) -> float:
+        """A new one, or a new definition of one; answers when it was made."""
+        query = (
+            "INSERT INTO sfn_machines VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+            "definition = excluded.definition, role = excluded.role RETURNING created"
+        )
+        with self._storage.transaction() as connection:
+            row = (arn, name, definition, role, time.time())
+            ((created,),) = connection.execute(query, row).fetchall()
+            return float(created)
+
+    def delete_machine(self, arn: str) -> None:
+        """Its executions stay."""
+        with self._storage.transaction() as connection:
+            connection.execute("DELETE FROM sfn_machines WHERE arn = ?", (arn,))
+
+    def start(self, machine: dict[str, Any], arn: str, name: str, text: str) -> tuple[Record, bool]:
+        """A new execution, or the open one of this name and input; whether it is new. Raises StatesError."""
+        with self._storage.transaction() as connection:
+            query = f"SELECT {_COLUMNS} FROM sfn_executions WHERE arn = ?"
+            if row := connection.execute(query, (arn,)).fetchone():
+                found = Record(*row)
+                if (found.status, found.input) != (RUNNING, text):
+                    raise StatesError(
+                        "ExecutionAlreadyExists", f"Execution Already Exists: '{arn}'"
+                    )
+                return found, False
+            identifier = str(uuid.uuid5(uuid.NAMESPACE_OID, machine["definition"]))
+            connection.execute(
+                "INSERT OR IGNORE INTO sfn_definitions VALUES (?, ?)",
+                (identifier, machine["definition"]),
+            )
+            record = Record(
+                *(arn, machine["arn"], name, identifier, text, RUNNING, time.time()),
+                *(None, None, None, None),
+            )
+            connection.execute(
+                "INSERT INTO sfn_executions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                tuple(asdict(record).values()),
+            )
+            return record, True
+
+    def definition(self, record: Record) -> str:
+        """That it was started with."""
+        query = "SELECT text FROM sfn_definitions WHERE id = ?"
+        with self._storage.reading() as connection:
+            return str(connection.execute(query, (record.definition,)).fetchone()[0])
+
+    def get(self, arn: str) -> Record:
+        """One. Raises StatesError."""
+        query = f"SELECT {_COLUMNS} FROM sfn_executions WHERE arn = ?"
+        with self._storage.reading() as connection:
+            row = connection.execute(query, (arn,)).fetchone()
+        if row is None:
+            raise StatesError("ExecutionDoesNotExist", f"Execution Does Not Exist: '{arn}'")
+        return Record(*row)
+
+    def listed(self, machine: str | None, status: str | None) -> list[Record]:
+        """Those of a machine, or of all, the newest first."""
+        query = (
+            f"SELECT {_COLUMNS} FROM sfn_executions WHERE (? IS NULL OR machine = ?) "
+            "AND (? IS NULL OR status = ?) ORDER BY started DESC, arn"
+        )
+        with self._storage.reading() as connection:
+            rows = connection.execute(query, (machine, machine, status, status))
+            return [Record(*row) for row in rows]
+
+    def close(self, arn: str, status: str, events: list[dict[str, Any]], **outcome: Any) -> bool:
+        """End it, with `output`, or `error` and `cause`; False where it was over already."""
+        values = tuple(outcome.get(name) for name in ("output", "error", "cause"))
+        with self._storage.transaction() as connection:
+            done = connection.execute(
+                "UPDATE sfn_executions SET status = ?, stopped = ?, output = ?, error = ?, cause = ? "
+                "WHERE arn = ? AND status = ?",
+                (status, time.time(), *values, arn, RUNNING),
+            )
+            if not done.rowcount:
+                return False
+            connection.execute("DELETE FROM sfn_frames WHERE execution = ?", (arn,))
+            connection.execute("UPDATE sfn_tokens SET over = 1 WHERE execution = ?", (arn,))
+            _append(connection, arn, events)
+            return True
+
+    def frames(self, arn: str) -> dict[str, Frame]:
+        """Where an open execution is, by path."""
+        query = "SELECT document FROM sfn_frames WHERE execution = ?"
+        with self._storage.reading() as connection:
+            rows = connection.execute(query, (arn,)).fetchall()
+        frames = (Frame(**json.loads(document)) for (document,) in rows)
+        return {frame.path: frame for frame in frames}
+
+    def save(self, arn: str, frame: Frame, events: list[dict[str, Any]], *, moved: bool) -> None:
+        """Where a branch is now. `moved`: it has left a state, with the branches and tokens of that."""
+        with self._storage.transaction() as connection:
+            if moved:
+                below = (arn, f"{frame.path}/%")
+                connection.execute(
+                    "DELETE FROM sfn_frames WHERE execution = ? AND path LIKE ?", below
+                )
+                connection.execute(
+                    "UPDATE sfn_tokens SET over = 1 WHERE execution = ? AND (path = ? OR path LIKE ?)",
+                    (arn, frame.path, below[1]),
+                )
+            query = "INSERT OR REPLACE INTO sfn_frames VALUES (?, ?, ?)"
+            connection.execute(query, (arn, frame.path, json.dumps(asdict(frame))))
+            if frame.token is not None:
+                query = "INSERT OR IGNORE INTO sfn_tokens (token, execution, path) VALUES (?, ?, ?)"
+                connection.execute(query, (frame.token, arn, frame.path))
+            _append(connection, arn, events)
+
+    def retire(self, token: str) -> None:
+        """The task that waited for it is over: nobody may answer it any more."""
+        with self._storage.transaction() as connection:
+            connection.execute("UPDATE sfn_tokens SET over = 1 WHERE token = ?", (token,))
+
+    def settle(self, token: str, outcome: dict[str, Any]) -> None:
+        """Keep the first answer. Raises StatesError."""
+        with self._storage.transaction() as connection:
+            query = "SELECT outcome, over FROM sfn_tokens WHERE token = ?"
+            row = connection.execute(query, (token,)).fetchone()
+            if row is None:
+                raise StatesError("InvalidToken", "Invalid Token: 'Invalid token'")
+            if row[0] is not None or row[1]:
+                message = "Task Timed Out: 'Provided task does not exist anymore'"
+                raise StatesError("TaskTimedOut", message)
+            query = "UPDATE sfn_tokens SET outcome = ? WHERE token = ?"
+            connection.execute(query, (json.dumps(outcome), token))
+
+    def outcome(self, token: str) -> dict[str, Any] | None:
+        """The answer, None while there is none."""
+        query = "SELECT outcome FROM sfn_tokens WHERE token = ?"
+        with self._storage.reading() as connection:
+            row = connection.execute(query, (token,)).fetchone()
+        return json.loads(row[0]) if row and row[0] else None
+
+    def history(self, arn: str) -> list[dict[str, Any]]:
+        """Its events in order."""
+        query = "SELECT document FROM sfn_events WHERE execution = ? ORDER BY id"
+        with self._storage.reading() as connection:
+            return [json.loads(row[0]) for row in connection.execute(query, (arn,))]
+
+
+def _append(connection: Any, arn: str, events: list[dict[str, Any]]) -> None:
+    if not events:
+        return
+    query = "SELECT coalesce(max(id), 0) FROM sfn_events WHERE execution = ?"
+    (last,) = connection.execute(query, (arn,)).fetchone()
+    now = time.time()
+    for number, event in enumerate(events, last + 1):
+        whole = {"timestamp": now, "id": number, "previousEventId": number - 1, **event}
+        row = (arn, number, json.dumps(whole))
+        connection.execute("INSERT INTO sfn_events VALUES (?, ?, ?)", row)

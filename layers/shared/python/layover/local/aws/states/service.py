@@ -1,0 +1,240 @@
+"""Step Functions' operations: a document in, a document out."""
+
+import asyncio
+import json
+import logging
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from layover.local.aws.states.errors import StatesError
+from layover.local.aws.states.execution import MAX_DATA, Execution, Task
+from layover.local.aws.states.records import RUNNING, Record, Records
+from layover.local.aws.storage import Storage
+from layover.local.functions.invocation import ACCOUNT, REGION
+
+logger = logging.getLogger(__name__)
+
+Document = dict[str, Any]
+TARGET = "AWSStepFunctions."
+"""How `X-Amz-Target` of every operation begins."""
+_MACHINES = f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:"
+_PAGE = 1000
+
+
+class StepFunctions:
+    """State machines and executions. Every call comes from the loop that the executions run in."""
+
+    def __init__(self, storage: Storage, task: Task) -> None:
+        self._records = Records(storage)
+        self._task = task
+        self._running: dict[str, tuple[Execution, asyncio.Task[None]]] = {}
+        self._is_stopping = False
+        self._operations: dict[str, Callable[[Document], Document]] = {
+            "CreateStateMachine": self._create_state_machine,
+            "UpdateStateMachine": self._update_state_machine,
+            "DescribeStateMachine": self._describe_state_machine,
+            "DeleteStateMachine": self._delete_state_machine,
+            "ListStateMachines": self._list_state_machines,
+            "StartExecution": self._start_execution,
+            "StopExecution": self._stop_execution,
+            "DescribeExecution": lambda request: _described(
+                self._records.get(request["executionArn"])
+            ),
+            "ListExecutions": self._list_executions,
+            "GetExecutionHistory": self._get_execution_history,
+            "SendTaskSuccess": self._send_task_success,
+            "SendTaskFailure": self._send_task_failure,
+            "SendTaskHeartbeat": lambda _: {},
+        }
+
+    def call(self, operation: str, request: Document) -> Document:
+        """What the operation answers. Raises StatesError."""
+        if operation not in self._operations:
+            raise StatesError("UnknownOperationException", f"{operation} is not served here")
+        try:
+            return self._operations[operation](request)
+        except KeyError as error:
+            raise StatesError("ValidationException", f"The parameter {error} is missing") from error
+
+    def resume(self) -> None:
+        """Let every open execution of an earlier process go on where it was."""
+        for record in self._records.listed(None, RUNNING):
+            self._run(record)
+
+    async def suspend(self) -> list[str]:
+        """Stop where everything is, for `resume` of a later process; answers the inputs of what is open.
+        No execution starts after this."""
+        self._is_stopping = True
+        running = [task for _, task in self._running.values()]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        return [record.input for record in self._records.listed(None, RUNNING)]
+
+    def _run(self, record: Record) -> None:
+        execution = Execution(record, self._records, self._task)
+        task = asyncio.ensure_future(self._guarded(execution))
+        self._running[record.arn] = execution, task
+
+    async def _guarded(self, execution: Execution) -> None:
+        arn = execution.record.arn
+        try:
+            await execution.run()
+        except Exception as error:  # Nobody waits for it: what is wrong has to be said here.
+            logger.exception("the execution %s cannot go on", execution.record.name)
+            event = {
+                "type": "ExecutionFailed",
+                "executionFailedEventDetails": {"cause": str(error)},
+            }
+            self._records.close(arn, "FAILED", [event], error="States.Runtime", cause=str(error))
+        finally:
+            self._running.pop(arn, None)
+
+    def _create_state_machine(self, request: Document) -> Document:
+        name = request["name"]
+        _check_definition(request["definition"])
+        arn = _MACHINES + name
+        created = self._records.save_machine(arn, name, request["definition"], request["roleArn"])
+        return {"stateMachineArn": arn, "creationDate": created}
+
+    def _update_state_machine(self, request: Document) -> Document:
+        machine = self._machine(request["stateMachineArn"])
+        definition = request.get("definition") or machine["definition"]
+        _check_definition(definition)
+        role = request.get("roleArn") or machine["role"]
+        self._records.save_machine(machine["arn"], machine["name"], definition, role)
+        return {"updateDate": machine["created"]}
+
+    def _describe_state_machine(self, request: Document) -> Document:
+        machine = self._machine(request["stateMachineArn"])
+        return {
+            "stateMachineArn": machine["arn"],
+            "name": machine["name"],
+            "status": "ACTIVE",
+            "definition": machine["definition"],
+            "roleArn": machine["role"],
+            "type": "STANDARD",
+            "creationDate": machine["created"],
+        }
+
+    def _delete_state_machine(self, request: Document) -> Document:
+        self._records.delete_machine(request["stateMachineArn"])
+        return {}
+
+    def _list_state_machines(self, _: Document) -> Document:
+        listed = [
+            {
+                "stateMachineArn": each["arn"],
+                "name": each["name"],
+                "type": "STANDARD",
+                "creationDate": each["created"],
+            }
+            for each in self._records.machines()
+        ]
+        return {"stateMachines": listed}
+
+    def _machine(self, arn: str) -> Document:
+        for each in self._records.machines():
+            if each["arn"] == arn:
+                return each
+        raise StatesError("StateMachineDoesNotExist", f"State Machine Does Not Exist: '{arn}'")
+
+    def _start_execution(self, request: Document) -> Document:
+        if self._is_stopping:
+            raise StatesError("ServiceUnavailable", "the runner is stopping", 503)
+        machine = self._machine(request["stateMachineArn"])
+        name, text = request.get("name") or str(uuid.uuid4()), request.get("input") or "{}"
+        try:
+            json.loads(text)
+        except ValueError as error:
+            raise StatesError("InvalidExecutionInput", f"Invalid input: {error}") from error
+        if len(text) > MAX_DATA:
+            raise StatesError("InvalidExecutionInput", "The input has more than 262,144 bytes")
+        arn = f"{machine['arn'].replace(':stateMachine:', ':execution:')}:{name}"
+        record, is_new = self._records.start(machine, arn, name, text)
+        if is_new:
+            self._run(record)
+        return {"executionArn": arn, "startDate": record.started}
+
+    def _stop_execution(self, request: Document) -> Document:
+        record = self._records.get(request["executionArn"])
+        outcome = {name: request[name] for name in ("error", "cause") if request.get(name)}
+        event = {"type": "ExecutionAborted", "executionAbortedEventDetails": outcome}
+        self._records.close(record.arn, "ABORTED", [event], **outcome)
+        if record.arn in self._running:
+            self._running[record.arn][1].cancel()
+        return {"stopDate": self._records.get(record.arn).stopped}
+
+    def _list_executions(self, request: Document) -> Document:
+        machine = self._machine(request["stateMachineArn"])
+        found = self._records.listed(machine["arn"], request.get("statusFilter"))
+        listed = [
+            {name: value for name, value in _described(each).items() if name in _LISTED}
+            for each in found
+        ]
+        return _page("executions", listed, request)
+
+    def _get_execution_history(self, request: Document) -> Document:
+        events = self._records.history(self._records.get(request["executionArn"]).arn)
+        return _page("events", events[::-1] if request.get("reverseOrder") else events, request)
+
+    def _send_task_success(self, request: Document) -> Document:
+        output = request["output"]
+        try:
+            json.loads(output)
+        except (TypeError, ValueError) as error:
+            raise StatesError("InvalidOutput", f"Invalid Output: {error}") from error
+        if len(output) > MAX_DATA:
+            raise StatesError("InvalidOutput", "The output has more than 262,144 bytes")
+        return self._settle(request["taskToken"], {"output": output})
+
+    def _send_task_failure(self, request: Document) -> Document:
+        names = [name for name in ("error", "cause") if request.get(name) is not None]
+        return self._settle(request["taskToken"], {name: request[name] for name in names})
+
+    def _settle(self, token: str, outcome: Mapping[str, Any]) -> Document:
+        self._records.settle(token, dict(outcome))
+        for execution, _ in list(self._running.values()):
+            execution.wake(token)
+        return {}
+
+
+_LISTED = ("executionArn", "stateMachineArn", "name", "status", "startDate", "stopDate")
+
+
+def _described(record: Record) -> Document:
+    described = {
+        "executionArn": record.arn,
+        "stateMachineArn": record.machine,
+        "name": record.name,
+        "status": record.status,
+        "startDate": record.started,
+        "stopDate": record.stopped,
+        "input": record.input,
+        "inputDetails": {"included": True},
+        "output": record.output,
+        "error": record.error,
+        "cause": record.cause,
+    }
+    return {name: value for name, value in described.items() if value is not None}
+
+
+def _check_definition(definition: str) -> None:
+    try:
+        program = json.loads(definition)
+        names: Iterable[str] = program["States"]
+        if program["StartAt"] not in names:
+            raise ValueError("StartAt names no state")
+    except (ValueError, KeyError, TypeError) as error:
+        raise StatesError(
+            "InvalidDefinition", f"Invalid State Machine Definition: {error}"
+        ) from error
+
+
+def _page(name: str, listed: list[Any], request: Document) -> Document:
+    start, most = int(request.get("nextToken") or 0), int(request.get("maxResults") or _PAGE)
+    answer: Document = {name: listed[start : start + most]}
+    if start + most < len(listed):
+        answer["nextToken"] = str(start + most)
+    return answer
