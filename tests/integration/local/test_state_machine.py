@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
@@ -107,7 +108,7 @@ async def test_answer_that_is_too_large_to_go_on_reaches_resume_as_that(served: 
     text = json.dumps("x" * (262_144 - 2))
     for key in ("c1", "c2"):
         answer = {"taskToken": await token(served, "large", key), "output": text}
-        await asyncio.to_thread(lambda answer=answer: states.send_task_success(**answer))
+        await asyncio.to_thread(partial(states.send_task_success, **answer))
     assert await end_of(served, arn) == "SUCCEEDED"
     assert {each["Error"] for each in outputs(served, "large")} == {"States.DataLimitExceeded"}
 
