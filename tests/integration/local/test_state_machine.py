@@ -301,12 +301,11 @@ async def test_one_call_that_waits_again_rests_and_gets_a_new_token(served: Serv
     assert await states_of(served, arn) == names
 
 
-async def test_answer_that_is_too_large_for_the_state_decides_nothing(served: Served) -> None:
-    """The largest that SendTaskSuccess takes. Here it ends the execution, and the sweeper starts the
-    next one; Step Functions goes where the error is named."""
+async def test_answer_that_is_too_large_for_the_state_reaches_turn_as_that(served: Served) -> None:
+    """The largest that SendTaskSuccess takes."""
     arn = await start(served, "alone", "alone-large")
     send = served.client("stepfunctions").send_task_success
     name, text = await token(served, "alone-large", "c1"), json.dumps("x" * (262_144 - 2))
     await asyncio.to_thread(lambda: send(taskToken=name, output=text))
-    assert await end_of(served, arn) == "FAILED"
-    assert len(await turns(served, "alone-large")) == 1
+    assert await end_of(served, arn) == "SUCCEEDED"
+    assert (await turns(served, "alone-large"))[1]["output"]["Error"] == "States.DataLimitExceeded"
