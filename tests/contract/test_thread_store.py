@@ -10,7 +10,7 @@ import pytest
 from layover.adapters.inmemory.stores.threads import InMemoryThreads
 from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.errors import InvalidRequest
-from layover.values.message import Role, TextPart, ToolCallPart, ToolResultPart
+from layover.values.message import ProviderState, Role, TextPart, ToolCallPart, ToolResultPart
 from support.worlds.threads import START, Conversation, Stores
 
 
@@ -379,6 +379,25 @@ async def test_an_input_is_stored_with_the_tokens_that_it_was_opened_with(
     await talk.save(talk.message("q", None, token_count=9), talk.message("a", "q", Role.ASSISTANT))
     context = await talk.store.open_turn(talk.query(talk.message("next", "a")))
     assert [m.token_count for m in context.history] == [7, None]
+
+
+async def test_the_history_has_what_the_provider_wants_back(talk: Conversation) -> None:
+    state = ProviderState(
+        provider="api.example.com",
+        model="m",
+        fields={
+            "reasoning_content": "größe \U0001f600",
+            "reasoning_details": [{"z": 1, "a": None}],
+        },
+        calls={"c1": {"extra_content": {"google": {"thought_signature": "a/+=="}}}},
+    )
+    asked = talk.message("a", "q", Role.ASSISTANT, provider_state=state)
+    await talk.save(talk.message("q", None), asked)
+    context = await talk.store.open_turn(talk.query(talk.message("next", "a")))
+    returned = context.history[1].provider_state
+    assert (context.history[0].provider_state, returned) == (None, state)
+    assert returned is not None
+    assert list(returned.fields["reasoning_details"][0]) == ["z", "a"]
 
 
 async def test_the_history_has_what_the_model_saw(talk: Conversation) -> None:

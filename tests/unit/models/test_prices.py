@@ -41,6 +41,14 @@ def test_cached_input_has_a_rate_of_its_own() -> None:
     assert cost("gpt-4o-mini", cached) == Decimal("0.135")
 
 
+def test_what_is_written_to_the_cache_has_a_rate_of_its_own() -> None:
+    # claude-sonnet-4: 3 USD a million of input, 3.75 where it is written to the cache.
+    written = USAGE.model_copy(update={"cache_write_input_tokens": 1_000_000, "output_tokens": 0})
+    plain = written.model_copy(update={"cache_write_input_tokens": 0})
+    assert cost("claude-sonnet-4-0", plain) == Decimal("3")
+    assert cost("claude-sonnet-4-0", written) == Decimal("3.75")
+
+
 def test_reasoning_is_part_of_the_output_already() -> None:
     thought = USAGE.model_copy(update={"reasoning_tokens": 50_000})
     assert cost("gpt-4o-mini", thought) == cost("gpt-4o-mini", USAGE)

@@ -224,6 +224,45 @@ def test_usage_is_read_with_its_details() -> None:
     ) == Usage(input_tokens=10, output_tokens=5, cached_input_tokens=4, reasoning_tokens=3)
 
 
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {"prompt_tokens_details": {"cache_write_tokens": 4}},
+        {"prompt_tokens_details": {"cache_creation_tokens": 4}},
+        {"cache_creation_input_tokens": 4},
+    ],
+)
+def test_what_was_written_to_the_cache_is_counted_apart(usage: Any) -> None:
+    said = usage_of({"prompt_tokens": 10, **usage})
+    assert (said.input_tokens, said.cached_input_tokens, said.cache_write_input_tokens) == (
+        10,
+        0,
+        4,
+    )
+
+
+def test_halves_of_a_character_in_opaque_thoughts_are_whole_again() -> None:
+    said = reply(
+        chunk(reasoning_content="a\ud83d"), chunk(reasoning_content="\ude00b", content="x")
+    )
+    assert said.state == {"reasoning_content": "a\U0001f600b"}
+
+
+def test_blocks_of_thought_are_put_together_by_their_place() -> None:
+    pieces = [
+        {"type": "reasoning.summary", "summary": "a", "index": 0},
+        {"type": "reasoning.summary", "summary": "b", "index": 0},
+        {"type": "reasoning.summary", "summary": "c", "index": 1},
+        {"type": "reasoning.encrypted", "data": "d", "id": "r1"},
+        {"type": "reasoning.encrypted", "data": "e", "id": "r2"},
+    ]
+    said = reply(*(chunk(reasoning_details=[piece]) for piece in pieces), chunk(content="x"))
+    assert said.state["reasoning_details"] == [
+        {"type": "reasoning.summary", "summary": "ab", "index": 0},
+        *pieces[2:],
+    ]
+
+
 @pytest.mark.parametrize("bad", [None, "7", -1, float("nan"), {}])
 def test_senseless_counts_are_zero(bad: Any) -> None:
     assert usage_of({"prompt_tokens": bad, "prompt_tokens_details": bad}) == Usage()

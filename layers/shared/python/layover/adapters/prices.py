@@ -45,9 +45,11 @@ def _cost(model: str, usage: Usage) -> Decimal | None:
     from genai_prices import Usage as Counts
 
     provider, info = found
+    read = min(usage.cached_input_tokens, usage.input_tokens)
     counts = Counts(
         input_tokens=usage.input_tokens,
-        cache_read_tokens=min(usage.cached_input_tokens, usage.input_tokens),
+        cache_read_tokens=read,
+        cache_write_tokens=min(usage.cache_write_input_tokens, usage.input_tokens - read),
         output_tokens=usage.output_tokens,
     )
     # Some prices depend on the hour.

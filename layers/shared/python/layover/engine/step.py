@@ -17,7 +17,15 @@ from layover.engine.state import RunState
 from layover.engine.tools.hooks import Stopping
 from layover.ports import Clock, Ids, RunLog, Runtime
 from layover.values.base import strict_json
-from layover.values.message import Message, Part, ReasoningPart, Role, TextPart, ToolCallPart
+from layover.values.message import (
+    Message,
+    Part,
+    ProviderState,
+    ReasoningPart,
+    Role,
+    TextPart,
+    ToolCallPart,
+)
 from layover.values.prompt import Delta, Prompt, Reply
 from layover.values.runs.event import (
     Event,
@@ -117,6 +125,7 @@ class ModelStep:
             role=Role.ASSISTANT,
             content=_content(reply, calls),
             created_at=created_at,
+            provider_state=_state(reply, calls),
         )
         slots = tuple(
             ToolMessageSlot(
@@ -243,6 +252,17 @@ def _decoded(args: str) -> Any:
         return jsonable(value) if isinstance(value, dict) else clean(args)
     except (ValueError, RecursionError):
         return clean(args)
+
+
+def _state(reply: Reply, calls: list[ToolCallPart]) -> ProviderState | None:
+    """What the provider wants back, by the calls' own ids."""
+    pairs = zip(calls, reply.calls, strict=True)
+    of_calls = {part.tool_call_id: call.state for part, call in pairs if call.state}
+    if not reply.state and not of_calls:
+        return None
+    return ProviderState(
+        provider=reply.provider, model=reply.asked_model, fields=reply.state, calls=of_calls
+    )
 
 
 def _content(reply: Reply, calls: list[ToolCallPart]) -> tuple[Part, ...]:

@@ -105,6 +105,19 @@ InputPart = Annotated[TextPart | FilePart | DataPart, Field(discriminator="type"
 """What a caller may send."""
 
 
+class ProviderState(Value):
+    """What a provider wants back with one of its messages, as it was. It is nobody else's to read."""
+
+    provider: str
+    """The host that it came from."""
+    model: str
+    """As it was asked for."""
+    fields: dict[str, Any] = Field(default_factory=dict)
+    """Of the message, by their names on the wire."""
+    calls: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """The same of its calls, by `tool_call_id`."""
+
+
 class Message(Value):
     """One message of a thread. Stored order is (created_at, id)."""
 
@@ -118,6 +131,8 @@ class Message(Value):
     model_output: str | None = Field(default=None, exclude=True, repr=False)
     """What the model saw of a tool's result, computed once when the call settled
     (docs/behaviour.md#model-output)."""
+    provider_state: ProviderState | None = Field(default=None, exclude=True, repr=False)
+    """Kept for the provider alone (docs/behaviour.md#provider-state)."""
     token_count: int | None = Field(default=None, exclude=True, repr=False)
 
     @property

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pydantic import Field
+
 from layover.values.base import Value
 from layover.values.message import Message
 from layover.values.runs.model_settings import ModelSettings
@@ -50,6 +52,8 @@ class RequestedCall(Value):
     id: str
     name: str
     args: str
+    state: dict[str, Any] = Field(default_factory=dict, repr=False)
+    """What the provider wants back with this call, as it was."""
 
 
 class Reply(Value):
@@ -61,6 +65,12 @@ class Reply(Value):
     finish_reason: Literal["stop", "length", "tool-calls", "content-filter"] = "stop"
     usage: Usage = Usage()
     model: str = ""
+    provider: str = ""
+    """The host that `state`, and that of the calls, may go back to."""
+    asked_model: str = ""
+    """The model that it may go back to."""
+    state: dict[str, Any] = Field(default_factory=dict, repr=False)
+    """What the provider wants back with this message, as it was."""
 
 
 @dataclass(frozen=True)

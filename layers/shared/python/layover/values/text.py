@@ -21,6 +21,14 @@ def cleaned(value: T) -> T:
     return result
 
 
+def sound(text: str) -> str:
+    """Text that UTF-8 and Postgres can hold: halves of a character that meet again are whole, NUL and
+    lone surrogates become U+FFFD."""
+    if not text.isascii():
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text.replace("\0", REPLACEMENT)
+
+
 def json_size(value: Any) -> int:
     """Bytes of the value as compact JSON in UTF-8."""
     return len(compact_json(value).encode("utf-8", "replace"))

@@ -8,10 +8,11 @@ import asyncio
 import contextlib
 import logging
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence, Set
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-from layover.adapters.models import wire
+from layover.adapters.models import opaque, wire
 from layover.adapters.models.endpoint import Endpoint, bearer, broken, json_or_text, read
 from layover.adapters.models.faults import (
     ProviderFault,
@@ -71,12 +72,14 @@ class OpenAIChat(ChatModel):
         """One reply; see the port. Deltas are told only where `prompt.stream` asks for a stream."""
         while True:
             name = wire.model(prompt)
-            request = wire.body(prompt, self._left_out | self._refused.get(name, frozenset()))
+            left_out = self._left_out | self._refused.get(name, frozenset())
+            request = wire.body(prompt, left_out, self._provider)
             try:
                 return await self._complete(prompt, request, on_delta)
             except ModelError as error:
                 unknown = _unknown_fields(error, request)
-                refused = _refused_settings(error, request, wire.removable(prompt))
+                sent = request.keys() | (opaque.FIELDS - left_out)
+                refused = _refused_settings(error, wire.removable(prompt) & sent)
                 if not unknown | refused:
                     raise
                 self._left_out |= unknown
@@ -120,6 +123,14 @@ class OpenAIChat(ChatModel):
         """Where requests go."""
         return self._endpoint.base_url
 
+    @property
+    def _provider(self) -> str:
+        """Who may see again what it sent: the host, wherever its port is."""
+        try:
+            return urlsplit(self.base_url).hostname or ""
+        except ValueError:  # the request says what is wrong with it
+            return ""
+
     async def aclose(self) -> None:
         """Close this event loop's connections; the next call opens new ones."""
         await self._endpoint.aclose()
@@ -129,7 +140,7 @@ class OpenAIChat(ChatModel):
         return self._whole(prompt, response)[0]
 
     def _whole(self, prompt: Prompt, response: "httpx2.Response") -> tuple[Reply, list[Delta]]:
-        assembly = Assembly(self._ids, wire.model(prompt))
+        assembly = Assembly(self._ids, wire.model(prompt), self._provider)
         deltas = assembly.add(decoded(response.text))
         return assembly.reply(), deltas
 
@@ -148,7 +159,7 @@ class OpenAIChat(ChatModel):
     async def _assemble(
         self, prompt: Prompt, response: "httpx2.Response", on_delta: OnDelta | None
     ) -> Reply:
-        assembly = Assembly(self._ids, wire.model(prompt))
+        assembly = Assembly(self._ids, wire.model(prompt), self._provider)
         started = False
         events = _events(response)
         try:
@@ -198,15 +209,13 @@ _UNSUPPORTED = re.compile(
 )
 
 
-def _refused_settings(
-    error: ModelError, request: wire.Body, settings: frozenset[str]
-) -> frozenset[str]:
+def _refused_settings(error: ModelError, settings: Set[str]) -> frozenset[str]:
     """Settings that the provider says it does not support. One that is only wrong (too large) is the
     author's to mend: the error names it."""
     if error.status not in (400, 422) or not _UNSUPPORTED.search(error.message):
         return frozenset()
     named = set(re.findall(r"\w+", error.message))
-    return frozenset(name for name in settings & request.keys() if name in named)
+    return frozenset(settings & named)
 
 
 def _unknown_fields(error: ModelError, request: wire.Body) -> frozenset[str]:

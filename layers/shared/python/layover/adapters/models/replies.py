@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from layover.adapters.models.faults import from_event, invalid, page
+from layover.adapters.models.opaque import Opaque
 from layover.adapters.models.thoughts import Thoughts
 from layover.ports import Ids
 from layover.values.prompt import Delta, Reply, RequestedCall
 from layover.values.runs.usage import Usage, tokens_said
+from layover.values.text import sound
 
 FinishReason = Literal["stop", "length", "tool-calls", "content-filter"]
 Json = Mapping[str, Any]
@@ -47,19 +49,14 @@ class _Text:
         return "".join(self._pieces) + sound(self._half)
 
 
-def sound(text: str) -> str:
-    """Text that UTF-8 and Postgres can hold: NUL and lone surrogates become U+FFFD."""
-    if not text.isascii():
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text.replace("\0", "\ufffd")
-
-
 class Assembly:
     """One reply in the making: takes chunks of a stream, or one plain answer as its only chunk."""
 
-    def __init__(self, ids: Ids, asked_model: str) -> None:
+    def __init__(self, ids: Ids, asked_model: str, provider: str = "") -> None:
         self._ids = ids
-        self._model = asked_model
+        self._model = self._asked_model = asked_model
+        self._provider = provider
+        self._opaque = Opaque()
         self._text = _Text()
         self._reasoning = _Text()
         self._thoughts = Thoughts()
@@ -99,6 +96,9 @@ class Assembly:
             finish_reason=self._finish_reason(),
             usage=self._usage,
             model=self._model,
+            provider=self._provider,
+            asked_model=self._asked_model,
+            state=self._opaque.fields(),
         )
 
     def _choice(self, choice: Json) -> Iterator[Delta]:
@@ -116,6 +116,7 @@ class Assembly:
             yield from self._said(*self._thoughts.end())
 
     def _message(self, message: Json, *, whole: bool) -> Iterator[Delta]:
+        self._opaque.add(message)
         refusal = text_of(message.get("refusal"))
         self._refused = self._refused or bool(refusal)
         thought, text = self._thoughts.add(refusal + text_of(message.get("content")))
@@ -172,9 +173,11 @@ class _Call:
         self.id = sound(str(self.given_id or ids.new("call")))
         self.name = ""
         self._args = _Text()
+        self._opaque = Opaque()
 
     def add(self, piece: Json) -> str:
         """Take a piece; the arguments' text in it. A repeated name is the same one again."""
+        self._opaque.add(piece)
         function = _function(piece)
         self.name = self.name or sound(str(function.get("name") or ""))
         args = function.get("arguments")
@@ -184,7 +187,8 @@ class _Call:
     def whole(self) -> RequestedCall:
         """A tool without arguments is called with none, with blanks or with `{}`."""
         args = self._args.whole()
-        return RequestedCall(id=self.id, name=self.name, args=args if args.strip() else "{}")
+        args = args if args.strip() else "{}"
+        return RequestedCall(id=self.id, name=self.name, args=args, state=self._opaque.fields())
 
 
 def _pieces(message: Json) -> list[Json]:
@@ -244,10 +248,12 @@ def usage_of(usage: Json) -> Usage:
     """Token counts; what is missing or senseless counts 0."""
     prompt, output = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
     cached = _count(prompt, "cached_tokens") or _count(usage, "prompt_cache_hit_tokens")
+    written = _count(prompt, "cache_write_tokens") or _count(prompt, "cache_creation_tokens")
     return Usage(
         input_tokens=_count(usage, "prompt_tokens"),
         output_tokens=_count(usage, "completion_tokens"),
         cached_input_tokens=cached,
+        cache_write_input_tokens=written or _count(usage, "cache_creation_input_tokens"),
         reasoning_tokens=_count(output, "reasoning_tokens"),
     )
 

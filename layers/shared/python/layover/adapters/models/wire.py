@@ -9,7 +9,16 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from typing import Any
 
-from layover.values.message import FilePart, Message, Role, TextPart, ToolCallPart, ToolResultPart
+from layover.adapters.models import opaque
+from layover.values.message import (
+    FilePart,
+    Message,
+    ProviderState,
+    Role,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+)
 from layover.values.prompt import OutputSpec, Prompt, ToolSpec
 
 Body = dict[str, Any]
@@ -27,11 +36,16 @@ MAX_TOKENS = ("max_completion_tokens", "max_tokens")
 """OpenAI's newer models refuse the old name, some servers know no other one."""
 
 
-def body(prompt: Prompt, left_out: frozenset[str] = frozenset()) -> Body:
-    """The request, without those of the `OPTIONAL` fields and of the settings that are not taken."""
+def body(prompt: Prompt, left_out: frozenset[str] = frozenset(), provider: str = "") -> Body:
+    """The request, without those of the `OPTIONAL` fields and of the settings that are not taken.
+    `provider`: the host that is asked, which gets its own state back."""
+    asked = model(prompt)
     request: Body = {
-        "model": model(prompt),
-        "messages": [*_system(prompt.system), *messages(prompt.messages)],
+        "model": asked,
+        "messages": [
+            *_system(prompt.system),
+            *messages(prompt.messages, (provider, asked), left_out),
+        ],
     }
     if prompt.tools:
         request["tools"] = [_tool(spec) for spec in prompt.tools]
@@ -47,8 +61,11 @@ def body(prompt: Prompt, left_out: frozenset[str] = frozenset()) -> Body:
 
 
 def removable(prompt: Prompt) -> frozenset[str]:
-    """The settings of a request, by the names that they have there: what a model may refuse."""
-    return frozenset(_settings(prompt, frozenset())) | frozenset(MAX_TOKENS)
+    """What of a request a model may refuse and a run does without: settings, and state that it gets
+    back; by the names that they have there."""
+    settings = frozenset(_settings(prompt, frozenset())) | frozenset(MAX_TOKENS)
+    has_state = any(m.provider_state for m in prompt.messages)
+    return settings | opaque.FIELDS if has_state else settings
 
 
 def _settings(prompt: Prompt, left_out: frozenset[str]) -> Body:
@@ -105,34 +122,54 @@ def safe_name(name: str) -> str:
     return _UNSAFE_IN_NAME.sub("_", name)[:64] or "unnamed"
 
 
-def messages(thread: Sequence[Message]) -> list[Body]:
-    """Messages in the provider's words: custom ones, empty ones, and calls without a result left out."""
+def messages(
+    thread: Sequence[Message],
+    asked: tuple[str, str] = ("", ""),
+    left_out: frozenset[str] = frozenset(),
+) -> list[Body]:
+    """Messages in the provider's words: custom ones, empty ones, and calls without a result left out.
+    `asked`: the provider and the model, which get their own state back, but for what is `left_out`."""
     sendable = [m for m in thread if m.role is not Role.CUSTOM]
-    return [wire for at, m in enumerate(sendable) for wire in _message(m, sendable[at + 1 :])]
+    found = [
+        wire
+        for at, m in enumerate(sendable)
+        for wire in _message(m, sendable[at + 1 :], opaque.state_of(m, *asked))
+    ]
+    for name in left_out & opaque.FIELDS:
+        for message in found:
+            for holder in (message, *message.get("tool_calls", ())):
+                holder.pop(name, None)
+    return found
 
 
 def _system(text: str | None) -> list[Body]:
     return [{"role": "system", "content": text}] if text else []
 
 
-def _message(message: Message, following: Sequence[Message]) -> Iterator[Body]:
+def _message(
+    message: Message, following: Sequence[Message], state: ProviderState | None
+) -> Iterator[Body]:
     if message.role is Role.USER:
         content = _user_content(message)
         if content:
             yield {"role": "user", "content": content}
     elif message.role is Role.ASSISTANT:
-        yield from _assistant(message, following)
+        yield from _assistant(message, following, state)
 
 
-def _assistant(message: Message, following: Sequence[Message]) -> Iterator[Body]:
+def _assistant(
+    message: Message, following: Sequence[Message], state: ProviderState | None
+) -> Iterator[Body]:
     """An assistant message with the calls that were answered, and right after it their answers."""
     answers = _answers(following)
     calls = [c for c in message.tool_calls if c.tool_call_id in answers]
     if calls:
-        tool_calls = [_call(call) for call in calls]
-        yield {"role": "assistant", "content": message.text or None, "tool_calls": tool_calls}
+        tool_calls = [_call(c) | opaque.call_fields(state, c.tool_call_id) for c in calls]
+        said: Body = {"role": "assistant", "content": message.text or None}
+        yield {**said, "tool_calls": tool_calls, **opaque.message_fields(state, calls=True)}
     elif message.text:
-        yield {"role": "assistant", "content": message.text}
+        said = {"role": "assistant", "content": message.text}
+        yield {**said, **opaque.message_fields(state, calls=False)}
     for call in calls:
         call_id = safe_id(call.tool_call_id)
         yield {"role": "tool", "tool_call_id": call_id, "content": answers[call.tool_call_id]}

@@ -133,7 +133,7 @@ def run_from(owner: str, item: Item, body: str, outcome_text: str | None) -> Run
         thread_given=item.get("thread_given", True),
         stream=item["stream"],
         max_iterations=item.get("max_iterations"),
-        choice=RunChoice.model_validate_json(item.get("choice", "{}")),
+        choice=RunChoice.model_validate_json(item.get("choice") or "{}"),
         created_at=from_rfc3339(item["created_at"]),
         updated_at=from_rfc3339(item["updated_at"]),
         epoch=item["epoch"],
@@ -204,10 +204,17 @@ def is_call(item: Mapping[str, Any]) -> bool:
 
 def step_body(step: StepRecord) -> str:
     """What a step's item keeps in its body: all of it but the key, and whether it ended."""
-    return step.model_dump_json(exclude={"key", "ended"})
+    body = step.model_dump_json(exclude={"key", "ended"})
+    state = step.message.provider_state
+    if state is None:
+        return body
+    # A message's JSON leaves it out: that is what callers see.
+    return f'{body[:-1]},"provider_state":{json.dumps(state.model_dump())}}}'
 
 
 def step_from(item: Item, body: str) -> StepRecord:
     """The value of a STEP item."""
     about = {"key": item["sk"], "ended": item.get("ended", False)}
-    return StepRecord.model_validate({**json.loads(body), **about})
+    step = {**json.loads(body), **about}
+    step["message"]["provider_state"] = step.pop("provider_state", None)
+    return StepRecord.model_validate(step)

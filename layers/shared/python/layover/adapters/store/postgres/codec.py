@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from layover.values.base import Json, Value
 from layover.values.memory.context import StepUsage
-from layover.values.message import Message, Part, Role
+from layover.values.message import Message, Part, ProviderState, Role
 
 # An escaped NUL, but not an escaped backslash followed by "u0000".
 _NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
@@ -29,6 +29,7 @@ class _MessageRow(Value):
     token_count: int | None
     content: tuple[Part, ...]
     model_output: str | None
+    provider_state: ProviderState | None
 
 
 class _UsageRow(Value):
@@ -102,6 +103,7 @@ def _message_row(m: Message) -> _MessageRow:
         token_count=m.token_count,
         content=m.content,
         model_output=m.model_output,
+        provider_state=m.provider_state,
     )
 
 

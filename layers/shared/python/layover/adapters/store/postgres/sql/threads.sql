@@ -38,8 +38,9 @@ with incoming as (
     select * from rows from (
         json_to_recordset(%(messages)s::json) as (
             id text, parent_id text, run_id text, role text, created_at timestamptz, token_count integer,
-            content json, model_output text)
-    ) with ordinality as i (id, parent_id, run_id, role, created_at, token_count, content, model_output, n)
+            content json, model_output text, provider_state json)
+    ) with ordinality as i (id, parent_id, run_id, role, created_at, token_count, content, model_output,
+                            provider_state, n)
 ),
 alive as (
     select from threads where id = %(thread_id)s and deleted_at is null
@@ -89,9 +90,9 @@ fork as (
     returning id
 )
 insert into messages (thread_id, branch_id, depth, id, parent_id, run_id, role, created_at, token_count, content,
-                      model_output)
+                      model_output, provider_state)
 select %(thread_id)s, coalesce(fork.id, place.branch_id), place.depth + i.n - place.n, i.id, i.parent_id, i.run_id,
-       i.role, i.created_at, i.token_count, i.content, i.model_output
+       i.role, i.created_at, i.token_count, i.content, i.model_output, i.provider_state
 from place
 left join fork on true
 join incoming i on i.n > place.n
@@ -185,7 +186,7 @@ history as (
     from ranges s
     cross join lateral (
         select m.depth, m.id, m.thread_id, m.run_id, m.parent_id, m.role, m.content, m.created_at,
-               m.model_output, m.token_count
+               m.model_output, m.provider_state, m.token_count
         from messages m
         where m.thread_id = %(thread_id)s and m.branch_id = s.branch_id and m.depth between s.low and s.depth
         order by m.depth

@@ -1,0 +1,110 @@
+"""What a provider wants back as it was: thoughts in fields of its own, and signatures of thoughts.
+
+- `reasoning_content` of a message (DeepSeek, Kimi): wanted with the messages that ask for tools; older models
+  refuse it with others.
+- `reasoning_details` of a message (OpenRouter): blocks, some of them encrypted or signed.
+- `extra_content` of a call or a message (Gemini's `thought_signature`).
+
+It goes back to the provider and the model that it came from, and nobody else ever sees it
+(docs/behaviour.md#provider-state)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from layover.values.base import MAX_DEPTH
+from layover.values.message import Message, ProviderState
+from layover.values.text import sound
+
+Json = Mapping[str, Any]
+
+TEXT, BLOCKS, EXTRA = "reasoning_content", "reasoning_details", "extra_content"
+FIELDS = frozenset({TEXT, BLOCKS, EXTRA})
+_GROWING = ("text", "summary", "data")
+"""Of a block: what comes in pieces. Everything else comes once."""
+
+
+class Opaque:
+    """The opaque fields of one message, or of one call, in the making: from one document or in pieces."""
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._blocks: list[dict[str, Any]] = []
+        self._extra: dict[str, Any] = {}
+
+    def add(self, piece: Json) -> None:
+        """Take what of it is in a message, a call, or a piece of one."""
+        if isinstance(text := piece.get(TEXT), str):
+            self._text += text
+        blocks = piece.get(BLOCKS)
+        for block in blocks if isinstance(blocks, list) else ():
+            if isinstance(block, Mapping):
+                self._add_block(block)
+        if isinstance(extra := piece.get(EXTRA), Mapping):
+            self._extra = _merged(self._extra, extra)
+
+    def fields(self) -> dict[str, Any]:
+        """What there is, by the names of the wire."""
+        found = {TEXT: self._text, BLOCKS: self._blocks, EXTRA: self._extra}
+        fields: dict[str, Any] = _stored({n: value for n, value in found.items() if value})
+        return fields
+
+    def _add_block(self, piece: Json) -> None:
+        """A piece continues the last block where it has the same type and the same place."""
+        last = self._blocks[-1] if self._blocks else None
+        if last is None or not _is_of(piece, last):
+            self._blocks.append(dict(piece))
+            return
+        for name, value in piece.items():
+            if name in _GROWING and isinstance(value, str) and isinstance(last.get(name), str):
+                last[name] += value
+            elif value or name not in last:
+                last[name] = value
+
+
+def _is_of(piece: Json, block: Json) -> bool:
+    """Without an index only texts go on: two encrypted blocks are two."""
+    if piece.get("type") != block.get("type"):
+        return False
+    if piece.get("index") is not None or block.get("index") is not None:
+        same = piece.get("index") == block.get("index")
+        return same and piece.get("id") in (None, block.get("id"))
+    return piece.get("type") != "reasoning.encrypted" and not block.get("signature")
+
+
+def _stored(value: Any, depth: int = 0) -> Any:
+    """The same JSON as every store takes it. No provider nests deeper than callers may."""
+    if isinstance(value, str):
+        return sound(value)
+    if not isinstance(value, Mapping | list) or depth > MAX_DEPTH:
+        return None if isinstance(value, Mapping | list) else value
+    if isinstance(value, Mapping):
+        return {sound(name): _stored(each, depth + 1) for name, each in value.items()}
+    return [_stored(each, depth + 1) for each in value]
+
+
+def _merged(known: Json, more: Json) -> dict[str, Any]:
+    merged = dict(known)
+    for name, value in more.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(name), Mapping)
+        merged[name] = _merged(merged[name], value) if both else value
+    return merged
+
+
+def state_of(message: Message, provider: str, model: str) -> ProviderState | None:
+    """What this provider and model want back with a message: None where it came from another one."""
+    state = message.provider_state
+    if state is None or (state.provider, state.model) != (provider, model):
+        return None
+    return state
+
+
+def message_fields(state: ProviderState | None, *, calls: bool) -> dict[str, Any]:
+    """The fields of a message. `calls`: whether it asks for tools."""
+    if state is None:
+        return {}
+    return {name: value for name, value in state.fields.items() if calls or name != TEXT}
+
+
+def call_fields(state: ProviderState | None, tool_call_id: str) -> dict[str, Any]:
+    """The fields of one of its calls."""
+    return {} if state is None else state.calls.get(tool_call_id, {})

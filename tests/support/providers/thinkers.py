@@ -1,0 +1,144 @@
+"""Providers that refuse the second step of a tool run unless their own state comes back as it was.
+
+Each is a responder for `FakeOpenAI.respond_with`, streamed and not: it asks for the tool `look` twice, and
+then answers. What it gave with each call it expects back with that call, and it knows no state of others."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from support.providers.openai import Raw, Reply, document, fail, stream
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Thinker:
+    """A vendor. `state`: of its nth step (message fields, call fields); `pieces`: the same message fields
+    as a stream brings them; `refuses`: of an assistant message with calls, what is wrong with it."""
+
+    name: str
+    state: Callable[[int], tuple[Json, Json]]
+    pieces: Callable[[int], list[Json]]
+    refusal: str
+
+    def __call__(self, body: Any) -> Reply:
+        said = [m for m in body["messages"] if m["role"] == "assistant"]
+        if (problem := self._problem(said)) is not None:
+            return fail(400, problem)
+        step = sum("tool_calls" in m for m in said)
+        if body["messages"][-1]["role"] == "tool" and step % 2 == 0:
+            return self._answered(body)
+        return self._asked(body, step)
+
+    def _problem(self, said: list[Json]) -> str | None:
+        """What is wrong with the messages that the client sends back."""
+        for message in said:
+            state: tuple[Json, Json] = ({}, {})
+            if "tool_calls" in message:
+                state = self.state(int(message["tool_calls"][0]["id"].rpartition("_")[2]))
+            of_message, of_call = state
+            known = {"role", "content", "tool_calls"}
+            found = {k: v for k, v in message.items() if k not in known}
+            if found != of_message:
+                return f"{self.refusal} (message has {sorted(found)})"
+            for call in message.get("tool_calls", ()):
+                found = {k: v for k, v in call.items() if k not in ("id", "type", "function")}
+                if found != of_call:
+                    return f"{self.refusal} (call has {sorted(found)})"
+        return None
+
+    def _asked(self, body: Json, step: int) -> Raw:
+        of_message, of_call = self.state(step)
+        function = {"name": "look", "arguments": json.dumps({"n": step})}
+        call = {"id": f"call_{step}", "type": "function", "function": function, **of_call}
+        if not body.get("stream"):
+            said = {"role": "assistant", "content": None, "tool_calls": [call], **of_message}
+            return _document(body, said, "tool_calls")
+        half = {"index": 0, **call, "function": {"name": "look", "arguments": ""}}
+        rest = {"index": 0, "function": {"arguments": function["arguments"]}}
+        deltas = [*self.pieces(step), {"tool_calls": [half]}, {"tool_calls": [rest]}]
+        return _stream(deltas, "tool_calls")
+
+    def _answered(self, body: Json) -> Raw:
+        if not body.get("stream"):
+            return _document(body, {"role": "assistant", "content": "done"}, "stop")
+        return _stream([{"content": "done"}], "stop")
+
+
+def _document(body: Json, message: Json, finish: str) -> Raw:
+    choice = {"index": 0, "message": message, "finish_reason": finish}
+    return document({"model": body["model"], "choices": [choice]})
+
+
+def _stream(deltas: list[Json], finish: str) -> Raw:
+    events = [{"choices": [{"index": 0, "delta": d, "finish_reason": None}]} for d in deltas]
+    return stream(*events, {"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
+
+
+def _thought(step: int) -> str:
+    return f"Für Schritt {step} \U0001f600 look"
+
+
+def _words(step: int) -> list[Json]:
+    return [{"reasoning_content": word} for word in (_thought(step)[:5], _thought(step)[5:])]
+
+
+def _blocks(step: int) -> list[Json]:
+    return [
+        {
+            "type": "reasoning.text",
+            "text": _thought(step),
+            "signature": f"sig{step}==",
+            "format": "anthropic-claude-v1",
+            "index": 0,
+        },
+        {
+            "type": "reasoning.encrypted",
+            "data": f"enc{step}==",
+            "id": f"rs_{step}",
+            "format": "openai-responses-v1",
+            "index": 1,
+        },
+    ]
+
+
+def _block_pieces(step: int) -> list[Json]:
+    text, encrypted = _blocks(step)
+    head = {"type": "reasoning.text", "format": text["format"], "index": 0}
+    pieces = [
+        {**head, "text": "", "signature": ""},
+        {**head, "text": _thought(step)[:5]},
+        {**head, "text": _thought(step)[5:]},
+        {**head, "signature": text["signature"]},
+        encrypted,
+    ]
+    return [{"reasoning": "", "reasoning_details": [piece]} for piece in pieces]
+
+
+DEEPSEEK = Thinker(
+    "deepseek",
+    lambda step: ({"reasoning_content": _thought(step)}, {}),
+    _words,
+    "Missing `reasoning_content` field in the assistant message",
+)
+KIMI = Thinker(
+    "kimi",
+    DEEPSEEK.state,
+    _words,
+    "thinking is enabled but reasoning_content is missing in assistant tool call message",
+)
+OPENROUTER = Thinker(
+    "openrouter",
+    lambda step: ({"reasoning_details": _blocks(step)}, {}),
+    _block_pieces,
+    "Provider returned error: the thinking blocks of the latest message cannot be modified",
+)
+GEMINI = Thinker(
+    "gemini",
+    lambda step: ({}, {"extra_content": {"google": {"thought_signature": f"sig{step}/+=="}}}),
+    lambda step: [],
+    "Function call is missing a thought_signature in functionCall parts",
+)
+ALL = (DEEPSEEK, KIMI, OPENROUTER, GEMINI)
