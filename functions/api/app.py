@@ -14,6 +14,7 @@ from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEventV2
 from api import (
     routes_approvals,
     routes_audit,
+    routes_console,
     routes_files,
     routes_me,
     routes_memory,
@@ -96,6 +97,7 @@ def resolver() -> Resolver:
     app = Resolver(enable_validation=True, json_body_deserializer=parse_json)
     for module in (
         routes_meta,
+        routes_console,
         routes_threads,
         routes_runs,
         routes_approvals,

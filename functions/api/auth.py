@@ -8,7 +8,7 @@ from typing import Any
 
 from api.problems import Forbidden, Unauthenticated
 from layover.errors import InvalidRequest
-from layover.values.deployment.access import OPEN_PATHS, RESOURCE_HEADER, Access, Actor
+from layover.values.deployment.access import RESOURCE_HEADER, Access, Actor, is_open
 
 _NONE: frozenset[str] = frozenset()
 _JWT = re.compile(r"(?:bearer\s+)?[\w-]+\.([\w-]+)\.[\w-]*", re.IGNORECASE | re.ASCII)
@@ -21,7 +21,7 @@ def caller(event: Mapping[str, Any], path: str, access: Access) -> Actor | None:
 
     The gateway has verified signature, issuer, audience and expiry. Raises Unauthenticated (no token),
     Forbidden (a scope is missing), InvalidRequest (a named user that is no id)."""
-    if path in OPEN_PATHS:
+    if is_open(path):
         return None
     claims = claims_of(event)
     sub = claims.get("sub")

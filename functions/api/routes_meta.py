@@ -1,12 +1,11 @@
-"""The front page, health, documentation, and what agents there are."""
+"""Health, documentation, and what agents there are."""
 
-import hashlib
-from pathlib import Path
 from typing import Any, Literal
 
 from aws_lambda_powertools.event_handler import ApiGatewayResolver, Response
 from pydantic import BaseModel
 
+from api.caching import cached
 from api.call import Cursor, Limit, answer_json, call_of, new_router
 from api.documented import answers, open_answer
 from layover.errors import NotFound
@@ -19,23 +18,12 @@ router = new_router()
 _OPEN: dict[str, Any] = {"security": []}
 _HTML = "text/html; charset=utf-8"
 _CURSOR = "agents"
-_DOCS_LINK = '  <li><a href="docs">API documentation</a></li>\n'
-_FRESH_S = 300
-"""What is the same for everybody is asked for again after so long, and sent again only where it changed."""
 
 
 class Health(BaseModel):
     """That the function answers."""
 
     status: Literal["ok"] = "ok"
-
-
-@router.get("/", include_in_schema=False)
-def front_page() -> Response[str]:
-    text = (Path(__file__).parent / "index.html").read_text(encoding="utf-8")
-    if not _has_docs():
-        text = text.replace(_DOCS_LINK, "")
-    return _cached(_HTML, text)
 
 
 @router.get(
@@ -67,7 +55,7 @@ def discovery() -> Response[str]:
 def openapi() -> Response[str]:
     from api.openapi import document
 
-    return _cached("application/json", document(_app()))
+    return cached(router, "application/json", document(_app()))
 
 
 @router.get("/docs", include_in_schema=False)
@@ -76,7 +64,7 @@ def docs() -> Response[str]:
         raise NotFound("there is no such path")
     from api.openapi import docs_page
 
-    return _cached(_HTML, docs_page(_app()))
+    return cached(router, _HTML, docs_page(_app()))
 
 
 @router.get(
@@ -103,19 +91,3 @@ def _app() -> ApiGatewayResolver:
 
 def _has_docs() -> bool:
     return call_of(router).host.runtime().settings.docs
-
-
-def _cached(content_type: str, text: str) -> Response[str]:
-    """A text that changes with a release alone; nothing of it where the client has it already."""
-    tag = f'W/"{hashlib.sha256(text.encode()).hexdigest()[:16]}"'
-    headers: dict[str, Any] = {
-        "ETag": tag,
-        "Cache-Control": f"public, max-age={_FRESH_S}",
-        "Vary": "Accept-Encoding",
-    }
-    known = router.current_event.headers.get("if-none-match", "")
-    if tag.removeprefix("W/") in (one.strip().removeprefix("W/") for one in known.split(",")):
-        return Response(status_code=304, body="", headers=headers)
-    return Response(
-        status_code=200, content_type=content_type, body=text, headers=headers, compress=True
-    )

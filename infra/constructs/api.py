@@ -14,7 +14,7 @@ from infra.constructs.acknowledge import acknowledge
 from infra.constructs.identity import Identity
 from infra.constructs.logs import log_group
 from infra.settings import Settings
-from layover.values.deployment.access import DOCS, OPEN_PATHS
+from layover.values.deployment.access import CONSOLE_FILES, DOCS, OPEN_PATHS
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 """All but OPTIONS: a preflight carries no token, and API Gateway answers it by itself."""
@@ -56,7 +56,8 @@ class HttpApi(Construct):
     def serve(self, function: lambda_.IFunction, identity: Identity) -> None:
         """Open paths are open; everything else needs a token with the scope."""
         integration = HttpLambdaIntegration("Function", function)
-        for path in sorted(OPEN_PATHS if self._settings.docs else OPEN_PATHS - {DOCS}):
+        paths = OPEN_PATHS if self._settings.docs else OPEN_PATHS - {DOCS}
+        for path in sorted(paths | {CONSOLE_FILES}):
             self._slow(
                 path,
                 self.api.add_routes(
@@ -74,7 +75,7 @@ class HttpApi(Construct):
             self,
             (
                 "AwsSolutions-APIG4",
-                "These paths are open on purpose: health, documentation and how to sign in.",
+                "These paths are open on purpose: the console, health, documentation, how to sign in.",
             ),
         )
 

@@ -9,7 +9,7 @@ from infra.calls import CALLS
 from infra.settings import FUNCTIONS, Settings
 from layover.cli.login import PORT
 from layover.cli.second_factor import SCOPE
-from layover.values.deployment.access import DOCS, OPEN_PATHS
+from layover.values.deployment.access import CONSOLE_FILES, DOCS, OPEN_PATHS
 from support.aws.templates import Synthesized
 
 PUSHING = sorted(name for name, calls in CALLS.items() if calls.pushes)
@@ -41,9 +41,9 @@ def open_routes(stack: Synthesized) -> set[str]:
 
 
 def test_only_the_open_paths_are_open(vpc: Synthesized, plain: Synthesized) -> None:
-    assert open_routes(vpc) == {f"GET {path}" for path in OPEN_PATHS}
+    assert open_routes(vpc) == {f"GET {path}" for path in OPEN_PATHS | {CONSOLE_FILES}}
     # The documentation is there for whom it is asked for.
-    assert open_routes(plain) == {f"GET {path}" for path in OPEN_PATHS - {DOCS}}
+    assert open_routes(plain) == {f"GET {path}" for path in (OPEN_PATHS | {CONSOLE_FILES}) - {DOCS}}
     for stack, docs in ((vpc, "True"), (plain, "False")):
         assert stack.functions()["api"]["Environment"]["Variables"]["LAYOVER_DOCS"] == docs
 

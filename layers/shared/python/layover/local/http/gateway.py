@@ -26,7 +26,7 @@ from layover.local.http.streams import (
     send_stream,
     streamed_answer,
 )
-from layover.values.deployment.access import OPEN_PATHS, Access
+from layover.values.deployment.access import Access, is_open
 
 LocalRoute = Callable[[bytes], HttpAnswer]
 WebSocket = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -110,8 +110,8 @@ class Front:
         streaming = self._streaming
         if not is_streamed(scope["method"], path, _values(scope, b"accept")):
             streaming = None
-        claims = None if path in OPEN_PATHS else _claims(scope)
-        if claims is None and path not in OPEN_PATHS and not (streaming and has_ticket(scope)):
+        claims = None if is_open(path) else _claims(scope)
+        if claims is None and not is_open(path) and not (streaming and has_ticket(scope)):
             return _unauthorized()
         event = http_event(scope, body, claims)
         return await (self._stream(streaming, event) if streaming else self._invoke(event))

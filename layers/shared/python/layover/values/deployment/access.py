@@ -1,12 +1,18 @@
 """Access to the API: paths without a token, and the scopes of the others."""
 
+import re
+
 from layover.values.base import Value
 
 DOCS = "/docs"
 DISCOVERY = "/.well-known/layover"
 """Where a client learns how to sign in."""
+CONSOLE_FILES = "/console/{version}/{file}"
+"""Route of what the console's page loads."""
 OPEN_PATHS = frozenset({"/", "/healthz", DOCS, "/openapi.json", DISCOVERY})
-"""Paths that need no token; the gateway in front lets nothing else through without one."""
+"""Paths that need no token, beside the console's files; the gateway in front lets nothing else through
+without one."""
+_CONSOLE_FILE = re.compile(r"/console/[^/]+/[^/]+")
 TICKETED_ROUTE = "/runs/{run_id}/events"
 """The one stream that a ticket may open instead of a token."""
 STREAM_ROUTES = (
@@ -19,6 +25,11 @@ TICKETED = "/ticketed"
 token."""
 RESOURCE_HEADER = "X-Layover-Resource"
 """The end user for whom a backend asks."""
+
+
+def is_open(path: str) -> bool:
+    """True for a path that needs no token."""
+    return path in OPEN_PATHS or _CONSOLE_FILE.fullmatch(path) is not None
 
 
 class Actor(Value):

@@ -1,0 +1,86 @@
+"""The files of the console, as they are sent: our own modules as one, libraries as they were published."""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+_SCRIPT = "text/javascript; charset=utf-8"
+MODULES = (
+    "strings",
+    "dom",
+    "api",
+    "session",
+    "markdown",
+    "events",
+    "forms",
+    "calls",
+    "timeline",
+    "branches",
+    "conversation",
+    "chat",
+    "inbox",
+    "memory",
+    "usage",
+    "app",
+)
+"""In the order of what they import. Each file more is a request, and on a cold start a function: so they are
+sent as one, with names that are unique among all of them."""
+LIBRARIES = ("preact.mjs", "hooks.mjs", "htm.mjs", "marked.esm.js")
+_IMPORT = re.compile(r"^import \{[^}]*\} from \"\./(?!vendor/)[^\"]+\";\n", re.MULTILINE)
+_LIBRARY = re.compile(r"^(import .* from \"\./)vendor/", re.MULTILINE)
+_NAMES = re.compile(r"^export \{[^}]*\};\n", re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(async )?function|const|class)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Asset:
+    """One file of the page, in UTF-8."""
+
+    content_type: str
+    text: str
+
+
+@cache
+def assets() -> dict[str, Asset]:
+    """All that the page loads, by name."""
+    libraries = {name: Asset(_SCRIPT, _read(f"vendor/{name}")) for name in LIBRARIES}
+    return {
+        **libraries,
+        "app.js": Asset(_SCRIPT, _joined()),
+        "console.css": Asset("text/css; charset=utf-8", _read("page/console.css")),
+        "icon.svg": Asset("image/svg+xml", _read("page/icon.svg")),
+    }
+
+
+@cache
+def version() -> str:
+    """Another one whenever a file of the page is: files under it never change."""
+    digest = hashlib.sha256()
+    for name, asset in sorted(assets().items()):
+        digest.update(f"{name} {hashlib.sha256(asset.text.encode()).hexdigest()}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def page() -> str:
+    """The page itself."""
+    return _read("page/index.html").replace("{version}", version())
+
+
+def _joined() -> str:
+    """Our modules as one: imports among them left out, those of libraries once."""
+    heads: dict[str, None] = {}
+    bodies = []
+    for name in MODULES:
+        source = _LIBRARY.sub(r"\1", _NAMES.sub("", _IMPORT.sub("", _read(f"page/{name}.js"))))
+        lines = source.split("\n")
+        heads |= dict.fromkeys(line for line in lines if line.startswith("import "))
+        body = "\n".join(line for line in lines if not line.startswith("import "))
+        bodies.append(f"// {name}.js\n{_EXPORT.sub('', body).strip()}\n")
+    return "\n".join([*heads, *bodies])
+
+
+def _read(name: str) -> str:
+    return (FOLDER / name).read_text(encoding="utf-8")

@@ -1,0 +1,179 @@
+import { S } from "./strings.js";
+
+/** What came instead of an answer: a problem document (RFC 9457), or that nothing came. */
+export class Problem extends Error {
+  constructor(status, body) {
+    super(body?.detail || body?.title || body?.message || `${S.problem.status} ${status}`);
+    this.status = status;
+    this.body = body;
+  }
+}
+
+const RETRY_MS = [300, 1000, 2000, 5000, 10000];
+const POLL_S = 20;
+
+let bearer = async () => null;
+let signedOut = () => {};
+let streams = "";
+
+/** `token()` answers a token; `lost()` is called once one is refused; `url`: where streams are, if elsewhere. */
+export function authorize(token, lost, url) {
+  bearer = token;
+  signedOut = lost;
+  streams = url || "";
+}
+
+function whereIs(path, base) {
+  return new URL(path.replace(/^\//, ""), base || document.baseURI.replace(/[#?].*$/, ""));
+}
+
+async function send(method, path, { body, headers = {}, signal, base } = {}) {
+  const token = await bearer();
+  const named = { ...headers };
+  if (token) named.Authorization = `Bearer ${token}`;
+  if (body !== undefined) named["Content-Type"] = "application/json";
+  let answer;
+  try {
+    answer = await fetch(whereIs(path, base), {
+      method, headers: named, signal, body: body === undefined ? undefined : JSON.stringify(body),
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Problem(0, { detail: S.problem.unreachable });
+  }
+  if (answer.ok) return answer;
+  const problem = await answer.json().catch(() => null);
+  if (answer.status === 401) signedOut();
+  throw new Problem(answer.status, problem);
+}
+
+const pause = (ms, signal) => new Promise((resolve) => {
+  const timer = setTimeout(done, ms);
+  function done() {
+    clearTimeout(timer);
+    removeEventListener("online", done);
+    signal?.removeEventListener("abort", done);
+    resolve();
+  }
+  addEventListener("online", done);
+  signal?.addEventListener("abort", done);
+});
+
+/** The JSON of an answer; a database that wakes up is asked again. */
+async function json(method, path, body, options = {}) {
+  for (let tries = 0; ; tries += 1) {
+    try {
+      const answer = await send(method, path, { body, ...options });
+      return answer.status === 204 ? null : await answer.json();
+    } catch (problem) {
+      const wakes = problem.status === 503 && (problem.body?.type || "").endsWith(":database-waking");
+      if (!wakes || tries >= 24) throw problem;
+      await pause(5000, options.signal);
+    }
+  }
+}
+
+export const id = encodeURIComponent;
+export const get = (path, options) => json("GET", path, undefined, options);
+export const post = (path, body = {}, options) => json("POST", path, body, options);
+export const patch = (path, body) => json("PATCH", path, body);
+export const put = (path, body) => json("PUT", path, body);
+export const remove = (path) => json("DELETE", path);
+
+/** Every item of a list, through its pages; `most` at most. */
+export async function all(path, most = 1000) {
+  const found = [];
+  let cursor = null;
+  do {
+    const joint = path.includes("?") ? "&" : "?";
+    const more = cursor ? `&cursor=${id(cursor)}` : "";
+    const page = await get(`${path}${joint}limit=100${more}`);
+    found.push(...page.items);
+    cursor = page.next_cursor;
+  } while (cursor && found.length < most);
+  return found;
+}
+
+/** Announces a file, sends its bytes where that leads, and answers the part that names it. */
+export async function upload(file) {
+  const type = file.type || "application/octet-stream";
+  const made = await post("/files", { name: file.name, mime_type: type, size: file.size });
+  let answer;
+  try {
+    answer = await fetch(made.upload_url, { method: "PUT", headers: { "Content-Type": type }, body: file });
+  } catch {
+    throw new Problem(0, { detail: S.problem.upload });
+  }
+  if (!answer.ok) throw new Problem(answer.status, { detail: S.problem.upload });
+  return { type: "file", file_id: made.id, name: file.name, mime_type: type };
+}
+
+/** Where a file of one's own is. The answer is a redirect that a script may not read: so a new page follows it. */
+export async function blobOf(fileId) {
+  const answer = await send("GET", `/files/${id(fileId)}`);
+  return answer.blob();
+}
+
+/** Events of a run after `after`, in lists, each once and none missing, until none can follow. A server that
+ *  streams is read as a stream, any other one is polled; a lost connection goes on where it broke.
+ *  `connected(false)` while there is none. */
+export async function* follow(runId, after, signal, connected = () => {}) {
+  const path = `/runs/${id(runId)}/events`;
+  let last = after, tries = 0, polls = false;
+  while (!signal.aborted) {
+    try {
+      const accept = polls ? "application/json" : "text/event-stream, application/json;q=0.5";
+      const wait = polls ? 0 : POLL_S;
+      const base = polls ? "" : streams;
+      const answer = await send("GET", `${path}?after=${last}&wait=${wait}`, { headers: { Accept: accept }, signal, base });
+      connected(true);
+      if ((answer.headers.get("Content-Type") || "").startsWith("text/event-stream")) {
+        for await (const event of serverEvents(answer.body)) {
+          if (!event.seq || event.seq <= last) continue;
+          if (event.seq > last + 1) break;
+          last = event.seq;
+          tries = 0;
+          yield [event];
+        }
+        polls = true;
+        continue;
+      }
+      const page = await answer.json();
+      const items = page.items.filter((event) => event.seq > last);
+      last = Math.max(last, page.last_seq);
+      tries = 0;
+      polls = false;
+      if (items.length) yield items;
+      if (page.done) return;
+    } catch (problem) {
+      if (signal.aborted || problem.name === "AbortError") return;
+      const passing = problem instanceof Problem ? problem.status === 0 || problem.status === 429 || problem.status >= 500 : true;
+      if (!passing) throw problem;
+      polls = false;
+      connected(false);
+      await pause(RETRY_MS[Math.min(tries, RETRY_MS.length - 1)], signal);
+      tries += 1;
+    }
+  }
+}
+
+async function* serverEvents(body) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      text = (text + value).replace(/\r\n?/g, "\n");
+      let end;
+      while ((end = text.indexOf("\n\n")) >= 0) {
+        const data = text.slice(0, end).split("\n").filter((line) => line.startsWith("data:"))
+          .map((line) => line.slice(5).replace(/^ /, "")).join("\n");
+        text = text.slice(end + 2);
+        if (data) yield JSON.parse(data);
+      }
+    }
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+}

@@ -1,0 +1,196 @@
+import { all, authorize, blobOf, get, id, patch, remove } from "./api.js";
+import { Chat, Start } from "./chat.js";
+import { Icon, IconButton, Loading, Trouble, html, paint, useAction, useCallback, useEffect, useRef, useState } from "./dom.js";
+import { Inbox, useInbox } from "./inbox.js";
+import { Memory } from "./memory.js";
+import { completeSignIn, discover, signIn, signInLocally, signOut, tokenOf, whoIs } from "./session.js";
+import { S } from "./strings.js";
+import { Usage } from "./usage.js";
+
+const route = () => {
+  const [, page = "new", rest = ""] = /^#\/([^/]*)\/?(.*)$/.exec(location.hash) || [];
+  return { page, rest: decodeURIComponent(rest) };
+};
+
+function useRoute() {
+  const [at, setAt] = useState(route);
+  useEffect(() => {
+    const moved = () => setAt(route());
+    addEventListener("hashchange", moved);
+    return () => removeEventListener("hashchange", moved);
+  }, []);
+  return at;
+}
+
+const go = (hash) => { location.hash = hash; };
+
+/** Signs in first, then shows everything else. */
+function App() {
+  const [state, setState] = useState({ loading: true });
+  const begin = useCallback(async () => {
+    try {
+      const access = await discover();
+      await (access.issuer ? completeSignIn(access) : null);
+      const who = whoIs(access);
+      authorize(tokenOf(access), () => { signOut(); setState({ access, ended: true }); }, access.stream_url);
+      setState({ access, who });
+    } catch (error) {
+      setState((old) => ({ ...old, loading: false, error }));
+    }
+  }, []);
+  useEffect(() => { begin(); }, []);
+  if (state.who) {
+    const leave = () => { signOut(); go("#/new"); setState({ access: state.access }); };
+    return html`<${Shell} key=${state.who} who=${state.who} leave=${leave} />`;
+  }
+  if (state.loading && !state.error) return html`<main class="sign"><${Loading} /></main>`;
+  return html`<${SignIn} state=${state} begin=${begin} />`;
+}
+
+function SignIn({ state, begin }) {
+  const { access, ended } = state;
+  const action = useAction();
+  const [name, setName] = useState("");
+  const [groups, setGroups] = useState("");
+  const [scopes, setScopes] = useState("");
+  const submit = (event) => {
+    event.preventDefault();
+    if (access.issuer) { action.run(() => signIn(access)); return; }
+    const more = [["groups", groups], ["scopes", scopes]].filter(([, value]) => value.trim());
+    signInLocally([name.trim(), ...more.map(([key, value]) => `${key}=${value.replace(/\s+/g, "")}`)].join(";"));
+    begin();
+  };
+  return html`<main class="sign" id="main"><div class="sign-box">
+    <p class="brand"><${Mark} /> ${S.product}</p><h1>${S.sign.title}</h1><p class="quiet">${S.sign.lead}</p>
+    ${ended && html`<p role="status">${S.sign.ended}</p>`}
+    <${Trouble} error=${state.error || action.error} retry=${state.error && begin} />
+    ${access && html`<form onSubmit=${submit}>
+      ${access.issuer
+        ? access.client_id ? html`<button class="primary wide" type="submit" disabled=${action.busy}>${S.sign.provider}</button>` : html`<p class="trouble">${S.sign.noClient}</p>`
+        : html`<div class="field"><label for="name">${S.sign.name}</label><input id="name" required pattern="[^;]*\\S[^;]*" maxlength="100" autocomplete="username" value=${name} onInput=${(e) => setName(e.currentTarget.value)} /></div>
+          <details><summary class="small">${S.sign.more}</summary>
+            <div class="field"><label for="groups">${S.sign.groups}</label><input id="groups" value=${groups} onInput=${(e) => setGroups(e.currentTarget.value)} /></div>
+            <div class="field"><label for="scopes">${S.sign.scopes}</label><input id="scopes" value=${scopes} onInput=${(e) => setScopes(e.currentTarget.value)} /></div></details>
+          <button class="primary wide" type="submit">${S.sign.enter}</button>
+          <p class="quiet small">${S.sign.local}</p>`}
+    </form>`}
+  </div></main>`;
+}
+
+const Mark = () => html`<svg class="mark" viewBox="0 0 32 32" aria-hidden="true"><rect width="32" height="32" rx="8" /><path d="M10 8v16h12" /><circle cx="21" cy="12" r="3" /></svg>`;
+
+function useThreads() {
+  const [state, setState] = useState({ items: [], cursor: null, loading: true });
+  const reload = useCallback(async () => {
+    try {
+      const page = await get("/threads?limit=50");
+      setState({ items: page.items, cursor: page.next_cursor });
+    } catch (error) {
+      setState((old) => ({ ...old, error, loading: false }));
+    }
+  }, []);
+  const more = async () => {
+    const page = await get(`/threads?limit=50&cursor=${id(state.cursor)}`);
+    setState((old) => ({ items: [...old.items, ...page.items], cursor: page.next_cursor }));
+  };
+  return { ...state, reload, more };
+}
+
+function Shell({ who, leave }) {
+  const at = useRoute();
+  const threads = useThreads();
+  const inbox = useInbox(who);
+  const [agents, setAgents] = useState(null);
+  const [error, setError] = useState(null);
+  const [open, setOpen] = useState(false);
+  const [agent, setAgent] = useState(null);
+  const look = useCallback(() => all("/agents").then(setAgents, setError), []);
+  const changed = useCallback(() => { threads.reload(); inbox.reload(); }, []);
+  useEffect(() => { look(); threads.reload(); }, []);
+  useEffect(() => {
+    setOpen(false);
+    document.title = `${inbox.items.length ? `(${inbox.items.length}) ` : ""}${S.product}`;
+  }, [at, inbox.items.length]);
+  // Titles are made after the first answer, a moment later.
+  useEffect(() => {
+    const timer = setInterval(() => document.visibilityState === "visible" && threads.reload(), 15000);
+    return () => clearInterval(timer);
+  }, []);
+  const page = () => {
+    if (error) return html`<main class="page" id="main"><${Trouble} error=${error} retry=${() => { setError(null); look(); }} /></main>`;
+    if (at.page === "inbox") return html`<${Inbox} inbox=${inbox} />`;
+    if (at.page === "usage") return html`<${Usage} />`;
+    if (!agents) return html`<main class="page" id="main"><${Loading} /></main>`;
+    if (at.page === "memory") return html`<${Memory} agents=${agents} />`;
+    if (at.page === "t" && at.rest) return html`<${Chat} threadId=${at.rest} changed=${changed} openFile=${openFile} />`;
+    return html`<${Start} agents=${agents} chosen=${agent} choose=${setAgent} onThread=${(thread) => { changed(); go(`#/t/${id(thread.id)}`); }} />`;
+  };
+  return html`<a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); document.getElementById("main")?.querySelector("textarea, h1, a, button")?.focus(); }}>${S.skip}</a>
+    <div class=${`shell${open ? " open" : ""}`}>
+      <div class="top"><${IconButton} icon="menu" label=${S.nav.open} aria-expanded=${open ? "true" : "false"} onClick=${() => setOpen(!open)} /><span class="brand"><${Mark} /> ${S.product}</span>
+        ${inbox.items.length > 0 && html`<a class="badge" href="#/inbox" aria-label=${`${S.nav.inbox}: ${inbox.items.length}`}>${inbox.items.length}</a>`}</div>
+      <${Sidebar} who=${who} leave=${leave} at=${at} threads=${threads} inbox=${inbox} close=${() => setOpen(false)} />
+      ${open && html`<div class="veil" onClick=${() => setOpen(false)}></div>`}
+      ${page()}
+    </div>`;
+}
+
+/** Saves a file: its route leads to another host, which the answer of a fetch follows. */
+async function openFile(part) {
+  const url = URL.createObjectURL(await blobOf(part.file_id));
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = part.name || "file";
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 60000);
+}
+
+function Sidebar({ who, leave, at, threads, inbox, close }) {
+  const docs = document.querySelector("link[rel=help]");
+  const link = (page, icon, text, count) => html`<a href=${`#/${page}`} aria-current=${at.page === page ? "page" : undefined}><${Icon} name=${icon} /> ${text}${count > 0 && html`<span class="badge">${count}</span>`}</a>`;
+  return html`<nav class="side" aria-label=${S.nav.label}>
+    <p class="brand"><${Mark} /> ${S.product}<${IconButton} icon="close" label=${S.nav.close} class="icon-button only-narrow" onClick=${close} /></p>
+    <div class="links">${link("new", "plus", S.nav.create)}${link("inbox", "inbox", S.nav.inbox, inbox.items.length)}${link("memory", "memory", S.nav.memory)}${link("usage", "chart", S.nav.usage)}</div>
+    <h2 class="label">${S.nav.threads}</h2>
+    <${Trouble} error=${threads.error} retry=${threads.reload} />
+    <ul class="threads">${threads.items.map((thread) => html`<${ThreadLink} key=${thread.id} thread=${thread} current=${at.page === "t" && at.rest === thread.id} reload=${threads.reload} />`)}</ul>
+    ${!threads.loading && threads.items.length === 0 && html`<p class="quiet small">${S.nav.none}</p>`}
+    ${threads.cursor && html`<button type="button" class="plain" onClick=${threads.more}>${S.nav.more}</button>`}
+    <div class="me small"><span title=${who}>${who.split(";")[0]}</span><button type="button" class="plain" onClick=${leave}>${S.sign.out}</button>
+      ${docs && html`<a href=${docs.href} target="_blank" rel="noopener">${S.nav.docs}</a>`}</div>
+  </nav>`;
+}
+
+function ThreadLink({ thread, current, reload }) {
+  const [draft, setDraft] = useState(null);
+  const action = useAction();
+  const box = useRef(null);
+  useEffect(() => { if (draft !== null) box.current?.focus(); }, [draft !== null]);
+  const title = thread.title || S.nav.fallback(thread.agent, new Date(thread.created_at));
+  const state = thread.active_run?.status;
+  const save = (event) => {
+    event.preventDefault();
+    action.run(async () => {
+      await patch(`/threads/${id(thread.id)}`, { title: draft.trim() || null });
+      setDraft(null);
+      await reload();
+    });
+  };
+  const erase = () => confirm(S.nav.confirm(title)) && action.run(async () => {
+    await remove(`/threads/${id(thread.id)}`);
+    if (current) go("#/new");
+    await reload();
+  });
+  if (draft !== null) {
+    return html`<li><form onSubmit=${save}><input ref=${box} aria-label=${S.nav.newTitle} maxlength="500" value=${draft} onInput=${(e) => setDraft(e.currentTarget.value)}
+      onKeyDown=${(e) => e.key === "Escape" && setDraft(null)} onBlur=${() => setDraft(null)} /></form></li>`;
+  }
+  return html`<li class=${current ? "current" : ""}><a href=${`#/t/${id(thread.id)}`} aria-current=${current ? "page" : undefined}>
+      ${state && html`<span class=${`dot ${state}`} role="img" aria-label=${state === "suspended" ? S.nav.waiting : S.nav.running}></span>`}
+      <span class="thread-title">${title}</span></a>
+    <span class="thread-actions"><${IconButton} icon="pen" label=${`${S.nav.rename}: ${title}`} onClick=${() => setDraft(thread.title || "")} />
+      <${IconButton} icon="trash" label=${`${S.nav.remove}: ${title}`} disabled=${action.busy} onClick=${erase} /></span>
+    ${action.error && html`<${Trouble} error=${action.error} />`}</li>`;
+}
+
+paint(html`<${App} />`, document.getElementById("app"));

@@ -1,0 +1,177 @@
+import { upload } from "./api.js";
+import { leafOf, textOf } from "./branches.js";
+import { Blocks, FileChip } from "./calls.js";
+import { begin, useConversation } from "./conversation.js";
+import { Empty, Icon, IconButton, Loading, Trouble, html, money, tokens, useAction, useEffect, useMemo, useRef, useState } from "./dom.js";
+import { viewOfMessages } from "./events.js";
+import { ThreadMemory } from "./memory.js";
+import { S } from "./strings.js";
+import { Timeline } from "./timeline.js";
+
+const NEAR_END = 120;
+
+/** A thread: what was said, what is being said, and the composer. */
+export function Chat({ threadId, changed, openFile }) {
+  const talk = useConversation(threadId, changed);
+  const [editing, setEditing] = useState(null);
+  const [panel, setPanel] = useState(null);
+  const action = useAction();
+  useEffect(() => { setEditing(null); setPanel(null); }, [threadId]);
+  if (talk.loading) return html`<main class="page" id="main"><${Loading} /></main>`;
+  if (!talk.thread) return html`<main class="page" id="main"><${Trouble} error=${talk.error} retry=${() => talk.reload()} /></main>`;
+  const send = (input) => action.run(async () => {
+    await talk.send(input, editing ? editing.input.parent_id : undefined);
+    setEditing(null);
+    return true;
+  });
+  const busy = Boolean(talk.live) && talk.live.view.status === "running";
+  return html`<main class="chat" id="main">
+    <header class="bar"><h1>${talk.thread.title || S.nav.untitled}</h1><span class="quiet small">${talk.thread.agent}</span>
+      <${IconButton} icon="memory" label=${S.chat.memory} aria-expanded=${panel === "memory" ? "true" : "false"} onClick=${() => setPanel(panel === "memory" ? null : "memory")} /></header>
+    ${!talk.connected && html`<p class="banner" role="status">${S.chat.reconnecting}</p>`}
+    ${panel === "memory" && html`<aside class="panel" aria-label=${S.chat.memory}><${IconButton} icon="close" label=${S.chat.hide} onClick=${() => setPanel(null)} />
+      <h2>${S.chat.memory}</h2><${ThreadMemory} threadId=${threadId} stamp=${talk.messages.length} /></aside>`}
+    <${Transcript} talk=${talk} openFile=${openFile} onEdit=${setEditing} onAgain=${(turn) => action.run(() => talk.regenerate(turn))} changed=${changed} />
+    <div class="foot">
+      <${Trouble} error=${action.error || talk.error} />
+      ${editing && html`<p class="quiet small">${S.chat.editing} <button type="button" class="plain" onClick=${() => setEditing(null)}>${S.chat.cancelEdit}</button></p>`}
+      <${Composer} key=${editing ? editing.key : threadId} agent=${talk.thread.agent} text=${editing ? textOf(editing.input) : ""}
+        busy=${busy} sending=${action.busy} onSend=${send} onStop=${() => action.run(talk.cancel)} />
+    </div>
+  </main>`;
+}
+
+function Transcript({ talk, openFile, onEdit, onAgain, changed }) {
+  const box = useRef(null), follows = useRef(true);
+  const scrolled = () => {
+    const { scrollHeight, scrollTop, clientHeight } = box.current;
+    follows.current = scrollHeight - scrollTop - clientHeight < NEAR_END;
+  };
+  useEffect(() => { if (follows.current && box.current) box.current.scrollTop = box.current.scrollHeight; });
+  const running = talk.live;
+  const turns = talk.turns;
+  const shownLive = running && turns.some((turn) => turn.runId === running.runId);
+  return html`<div class="transcript" ref=${box} onScroll=${scrolled} role="log" aria-label=${S.chat.label} tabindex="0">
+    ${turns.length === 0 && !running && html`<${Empty} title=${S.start.empty} />`}
+    ${turns.map((turn) => html`<${Turn} key=${turn.key} turn=${turn} talk=${talk} live=${running?.runId === turn.runId ? running.view : null}
+      openFile=${openFile} onEdit=${onEdit} onAgain=${onAgain} changed=${changed} />`)}
+    ${running && !shownLive && html`<article class="turn"><div class="answer"><${Live} view=${running.view} openFile=${openFile} changed=${changed} /></div></article>`}
+  </div>`;
+}
+
+function Turn({ turn, talk, live, openFile, onEdit, onAgain, changed }) {
+  const [open, setOpen] = useState(false);
+  const stored = useMemo(() => viewOfMessages(turn.answer, turn.run?.children), [turn.answer, turn.run]);
+  const busy = Boolean(talk.live);
+  return html`<article class="turn">
+    ${turn.input && html`<div class="asked"><div class="bubble"><${Input} message=${turn.input} openFile=${openFile} /></div></div>`}
+    <div class="answer">
+      ${live ? html`<${Live} view=${live} openFile=${openFile} changed=${changed} />` : html`<${Blocks} blocks=${stored.blocks} openFile=${openFile} onDecided=${changed} />`}
+      ${!live && turn.run && html`<${Outcome} run=${turn.run} />`}
+      ${!live && html`<footer class="turn-foot">
+        ${turn.siblings.length > 1 && html`<${Siblings} turn=${turn} talk=${talk} busy=${busy} />`}
+        ${turn.input && html`<${IconButton} icon="again" label=${S.chat.again} disabled=${busy} onClick=${() => onAgain(turn)} />`}
+        ${turn.input && html`<${IconButton} icon="pen" label=${S.chat.edit} disabled=${busy} onClick=${() => onEdit(turn)} />`}
+        ${turn.runId && html`<${IconButton} icon="clock" label=${S.chat.details} aria-expanded=${open ? "true" : "false"} onClick=${() => setOpen(!open)} />`}
+        ${turn.run?.usage && html`<span class="quiet small">${S.chat.tokens(tokens(turn.run.usage.total_tokens))} · ${money(turn.run.usage.cost_usd)}${turn.run.model ? ` · ${turn.run.model}` : ""}</span>`}
+      </footer>`}
+      ${open && turn.runId && html`<${Timeline} runId=${turn.runId} />`}
+    </div>
+  </article>`;
+}
+
+function Siblings({ turn, talk, busy }) {
+  const n = turn.siblings.findIndex((run) => run.id === turn.runId);
+  const to = (step) => talk.show(leafOf(turn.siblings[n + step], talk.runs));
+  return html`<span class="siblings"><${IconButton} icon="left" label=${S.chat.earlier} disabled=${busy || n <= 0} onClick=${() => to(-1)} />
+    <span class="small">${S.chat.branch(n + 1, turn.siblings.length)}</span>
+    <${IconButton} icon="right" label=${S.chat.later} disabled=${busy || n >= turn.siblings.length - 1} onClick=${() => to(1)} /></span>`;
+}
+
+function Input({ message, openFile }) {
+  const text = textOf(message);
+  return html`${message.content.filter((part) => part.type === "file").map((part, n) => html`<${FileChip} key=${n} part=${part} openFile=${openFile} />`)}
+    ${text && html`<div class="typed">${text}</div>`}`;
+}
+
+function Live({ view, openFile, changed }) {
+  const waits = view.waiting.size > 0;
+  const quiet = view.status === "running" && !waits;
+  return html`<${Blocks} blocks=${view.blocks} openFile=${openFile} onDecided=${changed} />
+    ${quiet && html`<p class="typing" role="status"><span class="hidden">${S.nav.running}</span><i></i><i></i><i></i></p>`}
+    ${view.error && html`<p class="trouble">${view.error.type}: ${view.error.message}</p>`}`;
+}
+
+function Outcome({ run }) {
+  const reason = run.finish_reason && run.finish_reason !== "stop" ? S.chat.stopped[run.finish_reason] : null;
+  return html`${run.error ? html`<div class="trouble" role="alert"><p>${run.error.type}: ${run.error.message}</p></div>` : reason && html`<p class="quiet small">${reason}</p>`}
+    ${run.output !== null && run.output !== undefined && html`<details class="reasoning" open><summary>${S.chat.output}</summary><pre tabindex="0"><code>${JSON.stringify(run.output, null, 2)}</code></pre></details>`}`;
+}
+
+/** Where messages are written. `onSend(input)` answers whether it was taken. */
+export function Composer({ agent, text = "", busy, sending, onSend, onStop, autofocus = true }) {
+  const [draft, setDraft] = useState(text);
+  const [files, setFiles] = useState([]);
+  const [over, setOver] = useState(false);
+  const box = useRef(null), picker = useRef(null);
+  useEffect(() => { if (autofocus && matchMedia("(hover: hover)").matches) box.current.focus(); }, []);
+  useEffect(() => {
+    box.current.style.height = "auto";
+    box.current.style.height = `${Math.min(box.current.scrollHeight, 240)}px`;
+  }, [draft]);
+  const add = (list) => {
+    for (const file of list) {
+      const entry = { key: crypto.randomUUID?.() || String(Math.random()), name: file.name };
+      setFiles((old) => [...old, entry]);
+      const settle = (more) => setFiles((old) => old.map((each) => (each.key === entry.key ? { ...each, ...more } : each)));
+      upload(file).then((part) => settle({ part }), (error) => settle({ error }));
+    }
+  };
+  const ready = (draft.trim() || files.some((file) => file.part)) && files.every((file) => file.part || file.error) && !sending && !busy;
+  const submit = async (event) => {
+    event?.preventDefault();
+    if (!ready) return;
+    const parts = files.filter((file) => file.part).map(({ part }) => ({ type: "file", file_id: part.file_id }));
+    const input = parts.length ? [...parts, ...(draft.trim() ? [{ type: "text", text: draft.trim() }] : [])] : draft.trim();
+    const before = draft;
+    setDraft("");
+    if (await onSend(input)) setFiles([]);
+    else setDraft(before);
+  };
+  const key = (event) => { if (event.key === "Enter" && !event.shiftKey && !event.isComposing) submit(event); };
+  const drop = (event) => { event.preventDefault(); setOver(false); add(event.dataTransfer.files); };
+  const paste = (event) => { if (event.clipboardData.files.length) { event.preventDefault(); add(event.clipboardData.files); } };
+  return html`<form class=${`composer${over ? " over" : ""}`} onSubmit=${submit} onDragOver=${(e) => { e.preventDefault(); setOver(true); }} onDragLeave=${() => setOver(false)} onDrop=${drop}>
+    ${over && html`<p class="quiet small">${S.chat.drop}</p>`}
+    ${files.length > 0 && html`<ul class="files">${files.map((file) => html`<li key=${file.key} class=${file.error ? "wrong" : ""}><${Icon} name="file" /> ${file.name}
+      ${!file.part && !file.error && html`<span class="quiet small"> ${S.chat.sending}</span>`}${file.error && html`<span class="small"> ${file.error.message}</span>`}
+      <${IconButton} icon="close" label=${`${S.chat.detach} ${file.name}`} onClick=${() => setFiles(files.filter((each) => each !== file))} /></li>`)}</ul>`}
+    <div class="line">
+      <${IconButton} icon="clip" label=${S.chat.attach} onClick=${() => picker.current.click()} />
+      <input ref=${picker} type="file" multiple class="hidden" tabindex="-1" aria-label=${S.chat.attach} onChange=${(e) => { add(e.currentTarget.files); e.currentTarget.value = ""; }} />
+      <textarea ref=${box} rows="1" aria-label=${S.chat.write} placeholder=${S.chat.placeholder(agent)} title=${S.chat.hint} value=${draft}
+        onInput=${(e) => setDraft(e.currentTarget.value)} onKeyDown=${key} onPaste=${paste}></textarea>
+      ${busy ? html`<button type="button" class="round" aria-label=${S.chat.stop} title=${S.chat.stop} onClick=${onStop}><${Icon} name="stop" /></button>`
+        : html`<button type="submit" class="round primary" aria-label=${S.chat.send} title=${S.chat.send} disabled=${!ready}><${Icon} name="send" /></button>`}
+    </div></form>`;
+}
+
+/** A new thread: who answers, and the first message. */
+export function Start({ agents, chosen, choose, onThread }) {
+  const action = useAction();
+  const agent = agents.find((each) => each.name === chosen) || agents[0];
+  if (!agent) return html`<main class="page" id="main"><${Empty} title=${S.start.noAgents}><p>${S.start.addAgent}</p></${Empty}></main>`;
+  const send = (input) => action.run(async () => {
+    onThread(await begin(agent.name, input));
+    return true;
+  });
+  return html`<main class="chat start" id="main"><div class="transcript centered">
+    <h1>${S.start.title}</h1><p class="quiet">${S.start.lead}</p>
+    <div class="agents" role="radiogroup" aria-label=${S.start.title}>${agents.map((each) => html`<label key=${each.name} class=${`agent${each === agent ? " chosen" : ""}`}>
+      <input type="radio" name="agent" value=${each.name} checked=${each === agent} onChange=${() => choose(each.name)} />
+      <span class="agent-name">${each.name}</span><span class="quiet small">${each.model}</span>
+      ${each.tools.length > 0 && html`<ul class="tools">${each.tools.map((tool) => html`<li key=${tool.name} title=${tool.description}><code>${tool.name}</code>${tool.needs_approval && html` <span class="tag">${S.start.asks}</span>`}</li>`)}</ul>`}
+    </label>`)}</div>
+    <${Trouble} error=${action.error} />
+    </div><div class="foot"><${Composer} key=${agent.name} agent=${agent.name} busy=${false} sending=${action.busy} onSend=${send} /></div></main>`;
+}

@@ -1,0 +1,111 @@
+import { all, follow, get, id, post } from "./api.js";
+import { askedOf, turnsOf } from "./branches.js";
+import { useCallback, useEffect, useMemo, useRef, useState } from "./dom.js";
+import { applyEvent, newView } from "./events.js";
+import { runsOf } from "./timeline.js";
+
+const PAINT_MS = 40;
+
+async function load(threadId, branch) {
+  const end = branch ? `?branch=${id(branch)}` : "";
+  const [thread, messages, runs] = await Promise.all([
+    get(`/threads/${id(threadId)}`), all(`/threads/${id(threadId)}/messages${end}`, 5000), runsOf(threadId),
+  ]);
+  return { thread, messages, runs };
+}
+
+/** One thread as it is and as it becomes: what is stored, the run that is answering, and what one can do.
+ *  `changed()` is called when the list of threads may look different. */
+export function useConversation(threadId, changed) {
+  const [state, setState] = useState({ loading: true, runs: [], messages: [] });
+  const [branch, setBranch] = useState(null);
+  const [live, setLive] = useState(null);
+  const [connected, setConnected] = useState(true);
+  const [, repaint] = useState(0);
+  const current = useRef(threadId);
+  current.current = threadId;
+
+  const reload = useCallback(async (end = branch) => {
+    try {
+      const found = await load(threadId, end);
+      if (current.current !== threadId) return;
+      setState({ ...found, loading: false });
+      const active = found.thread.active_run;
+      setLive((old) => (active ? (old?.runId === active.id ? old : { runId: active.id, view: newView() }) : null));
+    } catch (error) {
+      if (current.current === threadId) setState((old) => ({ ...old, error, loading: false }));
+    }
+  }, [threadId, branch]);
+
+  useEffect(() => {
+    setState({ loading: true, runs: [], messages: [] });
+    setLive(null);
+    setBranch(null);
+    if (threadId) reload(null);
+  }, [threadId]);
+
+  const runId = live?.runId;
+  useEffect(() => {
+    if (!runId) return undefined;
+    const leave = new AbortController();
+    const { view } = live;
+    let timer = null;
+    const soon = () => { timer ||= setTimeout(() => { timer = null; repaint((n) => n + 1); }, PAINT_MS); };
+    (async () => {
+      try {
+        for await (const events of follow(runId, view.last, leave.signal, setConnected)) {
+          const waited = view.waiting.size;
+          for (const event of events) applyEvent(view, event);
+          if (view.waiting.size !== waited) changed();
+          soon();
+        }
+      } catch (error) {
+        if (!leave.signal.aborted) setState((old) => ({ ...old, error }));
+      }
+      if (!leave.signal.aborted) {
+        await reload(null);
+        changed();
+      }
+    })();
+    return () => { leave.abort(); clearTimeout(timer); setConnected(true); };
+  }, [runId]);
+
+  const start = useCallback(async (input, parent) => {
+    const body = { input, stream: true };
+    if (parent !== undefined) body.parent_id = parent;
+    const run = await post(`/threads/${id(threadId)}/runs`, body);
+    setBranch(null);
+    setState((old) => ({
+      ...old,
+      error: null,
+      messages: [...cutAt(old.messages, parent), { ...(run.input || {}), run_id: run.id }],
+      runs: [run, ...old.runs],
+    }));
+    setLive({ runId: run.id, view: newView() });
+    changed();
+  }, [threadId]);
+
+  const send = (input, parent) => {
+    const end = parent !== undefined ? parent : branch ? state.messages.at(-1)?.id : undefined;
+    return start(input, end);
+  };
+  const regenerate = (turn) => start(askedOf(turn.input), turn.input.parent_id);
+  const cancel = () => post(`/runs/${id(runId)}/cancel`);
+  const show = (leaf) => { setBranch(leaf); reload(leaf); };
+  const turns = useMemo(() => turnsOf(state.messages, state.runs), [state.messages, state.runs]);
+  return { ...state, turns, live, connected, send, regenerate, cancel, show, reload };
+}
+
+/** Messages up to the one that a new run continues; null begins anew. */
+function cutAt(messages, parent) {
+  if (parent === undefined) return messages;
+  const n = parent === null ? -1 : messages.findIndex((message) => message.id === parent);
+  return messages.slice(0, n + 1);
+}
+
+/** A new thread, and its first message on the way. */
+export async function begin(agent, input) {
+  const thread = await post("/threads", { agent });
+  await post(`/threads/${id(thread.id)}/runs`, { input, stream: true });
+  return thread;
+}

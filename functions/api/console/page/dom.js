@@ -1,0 +1,121 @@
+import { h, render } from "./vendor/preact.mjs";
+import { useCallback, useEffect, useMemo, useRef, useState } from "./vendor/hooks.mjs";
+import htm from "./vendor/htm.mjs";
+import { S } from "./strings.js";
+
+export const html = htm.bind(h);
+export const paint = render;
+
+/** What a promise answers: `{value, error, loading, reload, set}`; asked again when `keys` change. */
+export function useLoaded(load, keys) {
+  const [state, setState] = useState({ loading: true });
+  const [round, setRound] = useState(0);
+  useEffect(() => {
+    let current = true;
+    setState((old) => ({ ...old, loading: true, error: null }));
+    load().then(
+      (value) => current && setState({ value, loading: false }),
+      (error) => current && setState((old) => ({ ...old, error, loading: false })),
+    );
+    return () => { current = false; };
+  }, [...keys, round]);
+  const reload = useCallback(() => setRound((n) => n + 1), []);
+  const set = useCallback((value) => setState({ value, loading: false }), []);
+  return { ...state, reload, set };
+}
+
+/** Runs `act` with `busy` set, and keeps its error. */
+export function useAction() {
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState(null);
+  const run = async (act) => {
+    setBusy(true);
+    setError(null);
+    try {
+      return await act();
+    } catch (problem) {
+      setError(problem);
+      return undefined;
+    } finally {
+      setBusy(false);
+    }
+  };
+  return { busy, error, run };
+}
+
+const PATHS = {
+  send: "M4 12l16-8-6 16-3-7z",
+  stop: "M7 7h10v10H7z",
+  clip: "M8 12l6-6a3 3 0 014 4l-8 8a5 5 0 01-7-7l8-8",
+  menu: "M4 7h16M4 12h16M4 17h16",
+  plus: "M12 5v14M5 12h14",
+  inbox: "M4 13h4l2 3h4l2-3h4M4 13l3-8h10l3 8v6H4z",
+  memory: "M12 4a5 5 0 015 5c3 1 3 6 0 7a5 5 0 01-10 0c-3-1-3-6 0-7a5 5 0 015-5zM12 4v16",
+  chart: "M5 20V10M12 20V4M19 20v-7",
+  trash: "M5 7h14M9 7V4h6v3M7 7l1 13h8l1-13",
+  pen: "M4 20l1-5L16 4l4 4L9 19z",
+  again: "M4 12a8 8 0 0114-5l2 2M20 4v5h-5M20 12a8 8 0 01-14 5l-2-2M4 20v-5h5",
+  left: "M15 5l-7 7 7 7",
+  right: "M9 5l7 7-7 7",
+  close: "M6 6l12 12M18 6L6 18",
+  clock: "M12 7v5l3 2M12 3a9 9 0 100 18 9 9 0 000-18z",
+  file: "M7 3h7l4 4v14H7zM14 3v4h4",
+};
+
+export const Icon = ({ name }) => html`
+  <svg class="icon" viewBox="0 0 24 24" aria-hidden="true"><path d=${PATHS[name]} /></svg>`;
+
+export const IconButton = ({ icon, label, ...more }) => html`
+  <button type="button" class="icon-button" aria-label=${label} title=${label} ...${more}><${Icon} name=${icon} /></button>`;
+
+/** A problem as a sentence, with what can be done about it. */
+export function Trouble({ error, retry }) {
+  if (!error) return null;
+  const fields = (error.body?.errors || []).map((e) => `${(e.loc || []).slice(2).join(".") || S.problem.value}: ${e.msg}`);
+  return html`<div class="trouble" role="alert">
+    <p>${error.message}</p>
+    ${fields.length > 0 && html`<ul>${fields.map((text) => html`<li key=${text}>${text}</li>`)}</ul>`}
+    ${error.body?.request_id && html`<p class="quiet small">${S.problem.request} <code>${error.body.request_id}</code></p>`}
+    ${retry && html`<button type="button" class="plain" onClick=${retry}>${S.retry}</button>`}
+  </div>`;
+}
+
+export const Loading = () => html`<p class="quiet" role="status">${S.loading}</p>`;
+
+export function Empty({ title, children }) {
+  return html`<div class="empty"><h2>${title}</h2>${children}</div>`;
+}
+
+/** A value as a person reads it: text bare, anything else as JSON. */
+export function shown(value) {
+  return typeof value === "string" ? value : JSON.stringify(value, null, 2);
+}
+
+/** A short time for lists, a long one beside it. */
+export function Time({ at }) {
+  const date = new Date(at);
+  const today = date.toDateString() === new Date().toDateString();
+  const short = today ? { hour: "2-digit", minute: "2-digit" } : { day: "numeric", month: "short" };
+  return html`<time dateTime=${at} title=${date.toLocaleString()}>${new Intl.DateTimeFormat(undefined, short).format(date)}</time>`;
+}
+
+export function tokens(count) {
+  return new Intl.NumberFormat().format(count || 0);
+}
+
+export function money(cost) {
+  if (cost === null || cost === undefined) return S.unpriced;
+  const value = Number(cost);
+  return `$${value >= 1 ? value.toFixed(2) : value.toPrecision(2).replace(/0+$/, "").replace(/\.$/, "")}`;
+}
+
+export function duration(ms) {
+  const s = Math.max(0, ms) / 1000;
+  if (s < 1) return `${Math.round(ms)} ms`;
+  if (s < 60) return `${s.toFixed(1)} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min ${Math.round(s % 60)} s`;
+  if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.round((s % 3600) / 60)} min`;
+  return `${Math.round(s / 86400)} d`;
+}
+
+export { useCallback, useEffect, useMemo, useRef, useState };

@@ -1,0 +1,107 @@
+import { html, useState } from "./dom.js";
+import { S } from "./strings.js";
+
+/** A field's schema with its `$ref` followed; of `X | null` the X. */
+export function resolved(schema, root) {
+  const name = /^#\/\$defs\/(.+)$/.exec(schema?.$ref || "")?.[1];
+  if (name) return resolved({ ...(root.$defs?.[name] || {}), ...schema, $ref: undefined }, root);
+  const choices = (schema?.anyOf || []).filter((each) => each.type !== "null");
+  return choices.length === 1 ? { ...schema, anyOf: undefined, ...resolved(choices[0], root) } : schema || {};
+}
+
+const kindOf = (schema) => {
+  if (schema.enum) return "enum";
+  if (["string", "integer", "number", "boolean"].includes(schema.type)) return schema.type;
+  return "json";
+};
+
+/** A schema for the arguments of a call, from their values. */
+export function schemaOf(args) {
+  const kinds = { string: "string", number: "number", boolean: "boolean" };
+  const properties = Object.fromEntries(Object.entries(args).map(([name, value]) => [name, { type: kinds[typeof value] }]));
+  return { type: "object", properties, required: Object.keys(args) };
+}
+
+const written = (value, kind) => {
+  if (value === undefined) return kind === "boolean" ? false : "";
+  return kind === "json" ? JSON.stringify(value, null, 2) : value;
+};
+
+/** The fields of an object schema as they are typed: `{fields, values(), ...}`. Texts may be no JSON yet. */
+export function useForm(schema, initial = {}) {
+  const single = !(schema?.type === "object" && schema.properties);
+  const properties = single ? { "": schema || {} } : schema.properties;
+  const fields = Object.entries(properties).map(([name, each]) => {
+    const of = resolved(each, schema);
+    return { name, schema: of, kind: kindOf(of), required: single || (schema.required || []).includes(name) };
+  });
+  const [texts, setTexts] = useState(() => Object.fromEntries(fields.map(({ name, kind, schema: of }) =>
+    [name, written(single ? undefined : initial[name] ?? of.default, kind)])));
+  const [wrong, setWrong] = useState({});
+  const change = (name, value) => setTexts((old) => ({ ...old, [name]: value }));
+  /** What was typed, or undefined where a field is wrong, which is then shown. */
+  const values = () => {
+    const found = {}, errors = {};
+    for (const { name, kind, required, schema: of } of fields) {
+      const text = texts[name];
+      if (text === "" && !required) continue;
+      try {
+        found[name] = valueOf(text, kind, of);
+      } catch (error) {
+        errors[name] = error.message;
+      }
+    }
+    setWrong(errors);
+    if (Object.keys(errors).length) return undefined;
+    return single ? { value: found[""] } : { value: found };
+  };
+  return { fields, texts, wrong, change, values };
+}
+
+function valueOf(text, kind, schema) {
+  if (kind === "integer" || kind === "number") {
+    if (String(text).trim() === "" || Number.isNaN(Number(text))) throw new Error(S.problem.number);
+    return Number(text);
+  }
+  if (kind === "enum") return schema.enum.find((each) => String(each) === text) ?? text;
+  if (kind !== "json") return text;
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Error(S.problem.json);
+  }
+}
+
+/** Values that the payload of a call offers for a field: `slots: [...]` for `slot`. */
+const offered = (payload, name) => {
+  const list = payload?.[`${name}s`] ?? payload?.[`${name}es`] ?? payload?.options;
+  return Array.isArray(list) && list.length <= 24 && list.every((each) => typeof each !== "object") ? list : null;
+};
+
+export function Fields({ form, prefix, payload, disabled }) {
+  return form.fields.map((field) => html`<${Field} key=${field.name} ...${field} id=${`${prefix}-${field.name}`} value=${form.texts[field.name]}
+    wrong=${form.wrong[field.name]} offers=${offered(payload, field.name)} disabled=${disabled}
+    onValue=${(value) => form.change(field.name, value)} />`);
+}
+
+function Field({ id, name, kind, schema, required, value, wrong, offers, disabled, onValue }) {
+  const typed = (event) => onValue(event.currentTarget.value);
+  const about = { id, disabled, "aria-describedby": wrong || schema.description ? `${id}-about` : undefined, "aria-invalid": wrong ? "true" : undefined };
+  const label = schema.title || name || S.decide.reason;
+  const note = html`<span id=${`${id}-about`} class=${wrong ? "wrong" : "quiet small"}>${wrong || schema.description}</span>`;
+  if (kind === "boolean") {
+    return html`<div class="field check"><input type="checkbox" ...${about} checked=${value} onChange=${(e) => onValue(e.currentTarget.checked)} />
+      <label for=${id}>${label}</label>${note}</div>`;
+  }
+  const choices = kind === "enum" ? schema.enum : offers;
+  return html`<div class="field">
+    <label for=${id}>${label}${!required && html` <span class="quiet small">${S.decide.optional}</span>`}</label>
+    ${kind === "enum"
+      ? html`<select ...${about} value=${value} onChange=${typed}><option value="">${S.decide.choose}</option>${choices.map((each) => html`<option key=${each} value=${String(each)}>${String(each)}</option>`)}</select>`
+      : kind === "json" ? html`<textarea ...${about} rows="4" class="code" value=${value} onInput=${typed} spellcheck="false" />`
+        : html`<input ...${about} type="text" inputmode=${kind === "string" ? "text" : "decimal"} value=${value} onInput=${typed} autocomplete="off" />`}
+    ${kind !== "enum" && offers && html`<div class="offers" role="group" aria-label=${`${S.decide.choose}: ${label}`}>
+      ${offers.map((each) => html`<button type="button" key=${each} class="chip" disabled=${disabled} aria-pressed=${String(each) === String(value) ? "true" : "false"} onClick=${() => onValue(each)}>${String(each)}</button>`)}</div>`}
+    ${(wrong || schema.description) && note}
+  </div>`;
+}

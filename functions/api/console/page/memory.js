@@ -1,0 +1,97 @@
+import { all, get, id, put, remove } from "./api.js";
+import { Empty, IconButton, Loading, Time, Trouble, html, shown, useAction, useEffect, useLoaded, useState } from "./dom.js";
+import { S } from "./strings.js";
+
+/** What agents remember of the caller: profile and entries. */
+export function Memory({ agents }) {
+  const [agent, setAgent] = useState(agents[0]?.name);
+  const name = agent || agents[0]?.name;
+  if (!name) return html`<main class="page" id="main"><${Empty} title=${S.start.noAgents}><p>${S.start.addAgent}</p></${Empty}></main>`;
+  return html`<main class="page" id="main"><h1>${S.memory.title}</h1><p class="quiet">${S.memory.lead}</p>
+    <div class="field narrow"><label for="memory-agent">${S.memory.agent}</label>
+      <select id="memory-agent" value=${name} onChange=${(e) => setAgent(e.currentTarget.value)}>${agents.map((each) => html`<option key=${each.name} value=${each.name}>${each.name}</option>`)}</select></div>
+    <${Entries} key=${`entries ${name}`} agent=${name} />
+    <${Profile} key=${`profile ${name}`} agent=${name} />
+  </main>`;
+}
+
+const profileOf = (agent) => get(`/memory/profile?agent=${id(agent)}`).catch((problem) => {
+  if (problem.status === 404) return null;
+  throw problem;
+});
+
+function Profile({ agent }) {
+  const found = useLoaded(() => profileOf(agent), [agent]);
+  const [draft, setDraft] = useState(null);
+  const action = useAction();
+  const profile = found.value?.profile;
+  const empty = profile === undefined || profile === null || profile === "" || (typeof profile === "object" && !Object.keys(profile).length);
+  const save = (event) => {
+    event.preventDefault();
+    action.run(async () => {
+      let value = draft;
+      if (/^\s*\{/.test(draft)) value = JSON.parse(draft);
+      found.set(await put(`/memory/profile?agent=${id(agent)}`, { profile: value }) || { profile: value });
+      setDraft(null);
+      found.reload();
+    });
+  };
+  const forget = () => confirm(S.memory.confirmProfile) && action.run(async () => {
+    await remove(`/memory/profile?agent=${id(agent)}`);
+    found.set(null);
+  });
+  return html`<section aria-labelledby="profile-title"><h2 id="profile-title">${S.memory.profile}</h2>
+    <${Trouble} error=${found.error || action.error} />
+    ${found.loading && !found.value ? html`<${Loading} />`
+      : draft !== null ? html`<form onSubmit=${save}><textarea class="code" rows="8" aria-label=${S.memory.profile} value=${draft} onInput=${(e) => setDraft(e.currentTarget.value)}></textarea>
+        <div class="actions"><button class="primary" type="submit" disabled=${action.busy}>${S.memory.save}</button><button type="button" onClick=${() => setDraft(null)}>${S.memory.cancel}</button></div></form>`
+        : html`<div class="card">${empty ? html`<p class="quiet">${S.memory.noProfile}</p>` : html`<pre tabindex="0"><code>${shown(profile)}</code></pre>`}
+          <div class="actions"><button type="button" onClick=${() => setDraft(empty ? "" : shown(profile))}>${empty ? S.memory.write : S.memory.edit}</button>
+          ${!empty && html`<button type="button" onClick=${forget}>${S.memory.forget}</button>`}</div></div>`}
+  </section>`;
+}
+
+function Entries({ agent }) {
+  const [typed, setTyped] = useState("");
+  const [query, setQuery] = useState("");
+  useEffect(() => {
+    const timer = setTimeout(() => setQuery(typed.trim()), 300);
+    return () => clearTimeout(timer);
+  }, [typed]);
+  const asked = query ? `&query=${id(query)}` : "";
+  const found = useLoaded(() => all(`/memory/entries?agent=${id(agent)}${asked}`, query ? 50 : 300), [agent, query]);
+  const action = useAction();
+  const forget = (entry) => confirm(S.memory.confirmEntry) && action.run(async () => {
+    await remove(`/memory/entries/${id(entry.id)}`);
+    found.set(found.value.filter((each) => each.id !== entry.id));
+  });
+  const items = found.value || [];
+  return html`<section aria-labelledby="entries-title"><h2 id="entries-title">${S.memory.entries}</h2>
+    <div class="field narrow"><label for="entries-query">${S.memory.search}</label><input id="entries-query" type="search" maxlength="2000" value=${typed} onInput=${(e) => setTyped(e.currentTarget.value)} /></div>
+    <${Trouble} error=${found.error || action.error} retry=${found.error && found.reload} />
+    ${found.loading && !found.value && html`<${Loading} />`}
+    ${found.value && items.length === 0 && html`<p class="quiet">${query ? S.memory.noMatch : S.memory.noEntries}</p>`}
+    <ul class="entries">${items.map((entry) => html`<li key=${entry.id} class="card">
+      <p>${entry.content}</p>
+      <p class="quiet small facts"><span>${S.memory.source[entry.source] || entry.source}</span><${Time} at=${entry.created_at} />${entry.verified && html`<span>${S.memory.verified}</span>`}${entry.thread_id && html`<a href=${`#/t/${id(entry.thread_id)}`}>${S.memory.thread}</a>`}</p>
+      ${entry.evidence && entry.evidence !== entry.content && html`<details><summary class="small">${S.memory.evidence}</summary><blockquote>${entry.evidence}</blockquote></details>`}
+      <${IconButton} icon="trash" label=${`${S.memory.remove}: ${entry.content}`} onClick=${() => forget(entry)} /></li>`)}</ul></section>`;
+}
+
+const NOTES = ["summary", "working_memory", "session", "plan", "iteration_log"];
+const holds = (value) => value !== null && value !== undefined && value !== "" && !(typeof value === "object" && !Object.keys(value).length);
+
+/** What the next turn of a thread would start from. */
+export function ThreadMemory({ threadId, stamp }) {
+  const found = useLoaded(() => get(`/threads/${id(threadId)}/memory`), [threadId, stamp]);
+  if (found.error) return html`<${Trouble} error=${found.error} retry=${found.reload} />`;
+  if (!found.value) return html`<${Loading} />`;
+  const memory = found.value;
+  const notes = NOTES.filter((name) => holds(memory[name]));
+  const observed = memory.observations || [];
+  return html`
+    ${!notes.length && !observed.length && html`<p class="quiet">${S.memory.nothing}</p>`}
+    ${observed.length > 0 && html`<h3>${S.memory.observations}</h3><ul class="entries">${observed.map((note) => html`<li key=${note.id} class=${note.active === false ? "quiet" : ""}>${note.marker && html`<span class="tag">${note.marker}</span> `}${note.text}</li>`)}</ul>`}
+    ${notes.map((name) => html`<div key=${name}><h3>${S.memory[name]}</h3><pre tabindex="0"><code>${shown(memory[name])}</code></pre></div>`)}
+    ${holds(memory.token_counts) && html`<h3>${S.memory.tokens}</h3><dl class="values">${Object.entries(memory.token_counts).map(([name, n]) => html`<div key=${name}><dt>${name.replace(/_/g, " ")}</dt><dd>${shown(n)}</dd></div>`)}</dl>`}`;
+}

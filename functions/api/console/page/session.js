@@ -1,0 +1,107 @@
+import { Problem, get } from "./api.js";
+import { S } from "./strings.js";
+
+const NAME = "layover.name";
+const TOKENS = "layover.tokens";
+const ATTEMPT = "layover.sign-in";
+const EARLY_MS = 60000;
+
+const keep = (name, value) => sessionStorage.setItem(name, JSON.stringify(value));
+const kept = (name) => JSON.parse(sessionStorage.getItem(name) || "null");
+const here = () => document.baseURI.replace(/[#?].*$/, "");
+
+/** Where tokens come from: `{issuer, client_id, scope, ...}`; no issuer on one machine. */
+export const discover = () => get("/.well-known/layover");
+
+function encoded(bytes) {
+  return btoa(String.fromCharCode(...bytes)).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
+}
+
+const randomText = () => encoded(crypto.getRandomValues(new Uint8Array(48)));
+
+async function provider(issuer) {
+  const answer = await fetch(`${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`);
+  if (!answer.ok) throw new Problem(answer.status, { detail: S.problem.provider });
+  return answer.json();
+}
+
+/** Leaves for the provider's page (authorization code with PKCE, RFC 7636). */
+export async function signIn(access) {
+  const [verifier, state] = [randomText(), randomText()];
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(verifier));
+  keep(ATTEMPT, { verifier, state, hash: location.hash });
+  const page = new URL((await provider(access.issuer)).authorization_endpoint);
+  const query = {
+    response_type: "code", client_id: access.client_id, redirect_uri: here(), state,
+    scope: `openid ${access.scope}`, code_challenge: encoded(new Uint8Array(digest)), code_challenge_method: "S256",
+  };
+  for (const [name, value] of Object.entries(query)) page.searchParams.set(name, value);
+  location.assign(page);
+}
+
+/** The way back from the provider, if this is it. */
+export async function completeSignIn(access) {
+  const query = new URLSearchParams(location.search);
+  if (!query.has("state")) return;
+  const attempt = kept(ATTEMPT);
+  sessionStorage.removeItem(ATTEMPT);
+  history.replaceState(null, "", here() + (attempt?.hash || ""));
+  if (!attempt || attempt.state !== query.get("state") || !query.has("code")) {
+    throw new Problem(0, { detail: S.problem.signIn });
+  }
+  await redeem(access, {
+    grant_type: "authorization_code", code: query.get("code"), redirect_uri: here(), code_verifier: attempt.verifier,
+  });
+}
+
+async function redeem(access, form) {
+  const { token_endpoint: endpoint } = await provider(access.issuer);
+  const body = new URLSearchParams({ client_id: access.client_id, ...form });
+  const answer = await fetch(endpoint, { method: "POST", body });
+  if (!answer.ok) throw new Problem(answer.status, { detail: S.problem.signIn });
+  const given = await answer.json();
+  keep(TOKENS, {
+    access: given.access_token, refresh: given.refresh_token || form.refresh_token,
+    until: Date.now() + (given.expires_in || 3600) * 1000,
+  });
+}
+
+/** A name on one machine, with groups and scopes if they are wanted; shared by all tabs. */
+export const signInLocally = (name) => localStorage.setItem(NAME, name);
+
+export function signOut() {
+  localStorage.removeItem(NAME);
+  sessionStorage.removeItem(TOKENS);
+}
+
+/** The name to show of who is signed in; null if nobody is. */
+export function whoIs(access) {
+  if (!access.issuer) return localStorage.getItem(NAME);
+  const tokens = kept(TOKENS);
+  if (!tokens) return null;
+  try {
+    const claims = JSON.parse(atob(tokens.access.split(".")[1].replace(/-/g, "+").replace(/_/g, "/")));
+    return claims.username || claims.email || claims.sub || S.you;
+  } catch {
+    return S.you;
+  }
+}
+
+/** Answers the token of whoever is signed in, renewed before it ends. */
+export function tokenOf(access) {
+  let renewal = null;
+  return async () => {
+    if (!access.issuer) {
+      const name = localStorage.getItem(NAME);
+      return name && `dev:${name}`;
+    }
+    const tokens = kept(TOKENS);
+    if (!tokens) return null;
+    if (tokens.until - EARLY_MS < Date.now() && tokens.refresh) {
+      renewal ||= redeem(access, { grant_type: "refresh_token", refresh_token: tokens.refresh }).finally(() => { renewal = null; });
+      await renewal;
+      return kept(TOKENS).access;
+    }
+    return tokens.access;
+  };
+}

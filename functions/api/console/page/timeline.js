@@ -1,0 +1,111 @@
+import { all, get, id } from "./api.js";
+import { Loading, Trouble, duration, html, money, tokens, useLoaded } from "./dom.js";
+import { S } from "./strings.js";
+
+const WAIT_SHARE = 0.12;
+/** Of the drawn width, at most, is one wait. */
+
+/** Spans of a run: model, tools and waits, with their beginnings and ends in milliseconds. */
+export function spansOf(events) {
+  const spans = [], open = new Map();
+  let at = 0;
+  const start = (key, span) => { open.set(key, { ...span, from: at }); };
+  const end = (key, more = {}) => {
+    const span = open.get(key);
+    if (!span) return;
+    open.delete(key);
+    spans.push({ ...span, to: at, ...more });
+  };
+  for (const event of events) {
+    at = Date.parse(event.at);
+    const path = (event.agent_path || []).slice(1).join(" › ");
+    const model = `model ${path}`;
+    switch (event.type) {
+      case "turn-start":
+        end(model, { retried: true });
+        start(model, { kind: "model", name: path || S.timeline.model, step: event.step });
+        break;
+      case "message": if (event.message.role === "assistant") end(model); break;
+      case "tool-execution-start": start(`tool ${event.tool_call_id}`, { kind: "tool", name: event.tool_name }); break;
+      case "tool-execution-end": end(`tool ${event.tool_call_id}`, { failed: event.is_error }); break;
+      case "tool-call-suspended": start(`wait ${event.tool_call_id}`, { kind: "wait", name: event.tool_name }); break;
+      case "tool-call-decided": end(`wait ${event.tool_call_id}`, { decision: event.decision }); break;
+      case "finish": if (!path) for (const key of [...open.keys()]) end(key, { failed: event.status === "failed" }); break;
+      default:
+    }
+  }
+  for (const key of [...open.keys()]) end(key, { open: true });
+  return spans.sort((a, b) => a.from - b.from);
+}
+
+/** A function from times to shares of the width; what is only waiting is drawn short. */
+export function scaleOf(spans) {
+  const times = [...new Set(spans.flatMap((span) => [span.from, span.to]))].sort((a, b) => a - b);
+  const pieces = times.slice(1).map((to, n) => {
+    const from = times[n];
+    const busy = spans.some((span) => span.kind !== "wait" && span.from < to && span.to > from);
+    return { from, to, busy, size: to - from };
+  });
+  const work = pieces.filter((piece) => piece.busy).reduce((sum, piece) => sum + piece.size, 0) || 1;
+  let at = 0;
+  for (const piece of pieces) {
+    piece.at = at;
+    piece.drawn = piece.busy ? piece.size : Math.min(piece.size, work * WAIT_SHARE);
+    at += piece.drawn;
+  }
+  const whole = at || 1;
+  const place = (time) => {
+    const piece = pieces.find((each) => time <= each.to) || pieces.at(-1);
+    if (!piece) return 0;
+    const share = piece.size ? Math.min(1, Math.max(0, (time - piece.from) / piece.size)) : 0;
+    return (piece.at + share * piece.drawn) / whole;
+  };
+  const waited = pieces.filter((piece) => !piece.busy).reduce((sum, piece) => sum + piece.size, 0);
+  return { place, work, waited };
+}
+
+async function eventsOf(runId) {
+  const found = [];
+  for (;;) {
+    const page = await get(`/runs/${id(runId)}/events?after=${found.at(-1)?.seq || 0}&limit=1000`);
+    found.push(...page.items);
+    if (page.done || !page.items.length) return found;
+  }
+}
+
+const labelOf = (span) => [
+  span.kind === "wait" ? `${S.timeline.wait}: ${span.name}` : span.name, span.step && S.timeline.step(span.step),
+  span.retried && S.timeline.retry, span.failed && S.call.failed, span.decision && S.decide.decided[span.decision],
+].filter(Boolean).join(", ");
+
+/** Where the time and the money of a run went. */
+export function Timeline({ runId, stamp }) {
+  const found = useLoaded(() => Promise.all([eventsOf(runId), get(`/runs/${id(runId)}`)]), [runId, stamp]);
+  if (found.error) return html`<${Trouble} error=${found.error} retry=${found.reload} />`;
+  if (!found.value) return html`<${Loading} />`;
+  const [events, run] = found.value;
+  const spans = spansOf(events);
+  if (!spans.length) return html`<p class="quiet">${S.timeline.none}</p>`;
+  const { place, work, waited } = scaleOf(spans);
+  const slowest = spans.filter((span) => span.kind !== "wait").sort((a, b) => (b.to - b.from) - (a.to - a.from))[0];
+  return html`<div class="timeline">
+    <dl class="figures">
+      <div><dt>${S.timeline.work}</dt><dd>${duration(work)}</dd></div>
+      <div><dt>${S.timeline.waited}</dt><dd>${duration(waited)}</dd></div>
+      <div><dt>${S.timeline.tokens}</dt><dd>${tokens(run.usage?.total_tokens)}</dd></div>
+      <div><dt>${S.timeline.cost}</dt><dd>${money(run.usage?.cost_usd)}</dd></div>
+      ${slowest && html`<div><dt>${S.timeline.slowest}</dt><dd>${slowest.name}, ${duration(slowest.to - slowest.from)}</dd></div>`}
+    </dl>
+    <ol class="spans">${spans.map((span, n) => html`<li key=${n}>
+      <span class="span-name">${labelOf(span)}</span><span class="quiet small">${span.open ? "…" : duration(span.to - span.from)}</span>
+      <svg class="span-bar" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">
+        <rect class="track" x="0" y="0" width="100" height="6" rx="1" />
+        <rect class=${`${span.kind}${span.failed ? " failed" : ""}`} x=${place(span.from) * 100} y="0" height="6" width=${Math.max(0.6, (place(span.to) - place(span.from)) * 100)} />
+      </svg></li>`)}</ol>
+    ${waited > 0 && html`<p class="quiet small">${S.timeline.note}</p>`}
+    ${(run.usage?.sub_agents || []).length > 0 && html`<ul class="small">${run.usage.sub_agents.map((each, n) =>
+      html`<li key=${n}>${each.agent || each.name}: ${tokens(each.total_tokens)} ${S.timeline.tokens.toLowerCase()}, ${money(each.cost_usd)}</li>`)}</ul>`}
+  </div>`;
+}
+
+export const runsOf = (threadId) => all(`/threads/${id(threadId)}/runs`, 500);

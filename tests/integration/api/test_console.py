@@ -1,0 +1,101 @@
+"""The console as it is served: small, from this host alone, and cached by its content."""
+
+import gzip
+import hashlib
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from api.console.assets import FOLDER, LIBRARIES, MODULES, assets, version
+from integration.api.kit import Api
+
+MAX_GZIPPED = 150_000
+"""Bytes of the whole page."""
+_ROW = re.compile(r"^\| `([\w.]+)` \|.*\| `([0-9a-f]{64})` \|$", re.MULTILINE)
+_NAME = re.compile(
+    r"^(?:export )?(?:async )?(?:function\*? |const |let |class )(\w+)", re.MULTILINE
+)
+
+
+def directives(policy: str) -> dict[str, list[str]]:
+    """Sources by directive."""
+    return {name: rest for name, *rest in (part.split() for part in policy.split(";"))}
+
+
+def sources() -> Iterator[tuple[str, str]]:
+    """Our own modules."""
+    for path in sorted((FOLDER / "page").glob("*.js")):
+        yield path.stem, path.read_text(encoding="utf-8")
+
+
+def test_unknown_file_of_the_console_is_not_found(api: Api) -> None:
+    answer = api.get(f"/console/{version()}/../app.py", sub=None)
+    assert answer.status in (401, 404)
+    assert api.get(f"/console/{version()}/secret.js", sub=None).status == 404
+
+
+def test_page_runs_its_own_scripts_alone_and_is_in_no_frame(api: Api) -> None:
+    answer = api.get("/", sub=None)
+    policy = directives(answer.headers["content-security-policy"])
+    assert policy["default-src"] == policy["frame-ancestors"] == policy["base-uri"] == ["'none'"]
+    assert policy["script-src"] == policy["style-src"] == policy["img-src"] == ["'self'"]
+    assert policy["require-trusted-types-for"] == ["'script'"]
+    assert "<style" not in answer.body
+    assert not re.search(r"<script(?![^>]* src=)", answer.body)
+    assert not re.search(r"\son\w+=", answer.body)
+
+
+def test_page_names_no_other_host(api: Api) -> None:
+    assert "//" not in api.get("/", sub=None).body
+
+
+def test_everything_that_the_page_names_is_there_and_kept_for_good(api: Api) -> None:
+    named = re.findall(r'(?:href|src)="(console/[^"]+)"', api.get("/", sub=None).body)
+    assert len(named) == len(assets())
+    for path in named:
+        answer = api.get(f"/{path}", sub=None)
+        assert answer.status == 200
+        assert "immutable" in answer.headers["cache-control"]
+        assert answer.headers["x-content-type-options"] == "nosniff"
+    imported = set(re.findall(r'from "\./([\w.]+)"', assets()["app.js"].text))
+    assert imported == set(LIBRARIES)
+
+
+def test_page_of_the_release_before_gets_files_that_it_does_not_keep(api: Api) -> None:
+    answer = api.get("/console/0123456789abcdef/app.js", sub=None)
+    assert answer.status == 200
+    assert "immutable" not in answer.headers["cache-control"]
+
+
+def test_whole_page_is_small() -> None:
+    sizes = [len(gzip.compress(asset.text.encode())) for asset in assets().values()]
+    assert sum(sizes) < MAX_GZIPPED
+
+
+def test_every_module_is_in_the_page() -> None:
+    assert {name for name, _ in sources()} == set(MODULES)
+
+
+def test_names_are_unique_among_the_modules() -> None:
+    names = [(found, name) for name, text in sources() for found in _NAME.findall(text)]
+    seen: dict[str, str] = {}
+    for found, name in names:
+        assert found not in seen, f"{found} of {name}.js is in {seen[found]}.js, too"
+        seen[found] = name
+
+
+def test_texts_are_in_one_file() -> None:
+    for name, text in sources():
+        if name != "strings":
+            markup = re.findall(r">\s*([A-Z][a-z]+ [a-z]+[^<>${}`]*)<", text)
+            assert markup == [], f"{name}.js has texts of its own"
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_libraries_are_as_they_were_published(name: str) -> None:
+    stated = dict(_ROW.findall((FOLDER / "vendor" / "README.md").read_text(encoding="utf-8")))
+    text = assets()[name].text
+    if name == "hooks.mjs":
+        text = text.replace('from"./preact.mjs"', 'from"preact"')
+    assert hashlib.sha256(text.encode()).hexdigest() == stated[name]
