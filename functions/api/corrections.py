@@ -70,6 +70,9 @@ def _needed(properties: Json) -> set[str]:
 
 
 def _given(name: str, properties: Json) -> set[str]:
+    # Events of a run's own have none; what waits always has.
+    if {"seq", "agent_path"} <= properties.keys() and name != "ToolCallSuspended":
+        properties = {n: p for n, p in properties.items() if n != "agent_path"}
     return properties.keys() - _SOMETIMES.get(name, set())
 
 

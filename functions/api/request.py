@@ -20,6 +20,8 @@ _NO_TEXT = "\x00"
 """Stands for bytes that are no UTF-8: no JSON either."""
 _WAIT = re.compile(r'(?:^|[,;\s])wait\s*=\s*"?(\d{1,9})"?\s*(?:$|[,;])', re.IGNORECASE)
 
+_REMEMBERED = re.compile(r"(?:^|[,;\s])remembered\s*(?:$|[,;])", re.IGNORECASE)
+
 
 def prepared(event: Mapping[str, Any]) -> dict[str, Any]:
     """The event with its body as text. Raises NotFound (absurd paths). What is wrong with a body is
@@ -63,6 +65,11 @@ def preferred_wait(prefer: str | None) -> int | None:
     """Seconds of `Prefer: wait=N` (RFC 7240), read leniently; None where it does not say."""
     found = _WAIT.search(prefer or "")
     return int(found[1]) if found else None
+
+
+def prefers_remembered(prefer: str | None) -> bool:
+    """Whether `Prefer` asks to wait for what the run teaches as well."""
+    return _REMEMBERED.search(prefer or "") is not None
 
 
 def takes_gzip(event: Mapping[str, Any]) -> bool:

@@ -89,6 +89,25 @@ def list_entries(
     )
 
 
+class Correction(Body):
+    """What an entry should say."""
+
+    content: Annotated[
+        str, Field(json_schema_extra={"minLength": 1, "maxLength": entries.MAX_CORRECTION})
+    ]
+
+
+@router.patch(
+    "/memory/entries/<entry_id>",
+    tags=_TAGS,
+    summary="Correct an entry: the caller's words become its content and its evidence",
+    operation_id="correct_entry",
+    responses=answers(200, Entry, "The entry as it is now", 400, 404, 409),
+)
+def correct_entry(entry_id: str, body: Correction) -> Response[str]:
+    return answer_json(call_of(router).do(entries.correct_entry, entry_id, body.content))
+
+
 @router.delete(
     "/memory/entries/<entry_id>",
     tags=_TAGS,

@@ -20,7 +20,7 @@ from api.call import (
     new_router,
 )
 from api.documented import also, answers, or_stream
-from api.request import preferred_wait
+from api.request import preferred_wait, prefers_remembered
 from api.streaming import stream_events, wants_stream
 from layover.ports import Runtime
 from layover.protocols.sse import last_seq, named_frame
@@ -43,7 +43,8 @@ _ACCEPTED = answers(202, Run, "The run is accepted", 400, 404, 406, 409, 413, 42
     "/threads/<thread_id>/runs",
     tags=_TAGS,
     summary="Start a run",
-    description="With `Prefer: wait=N` (N at most 25) it waits until the run is suspended or over. With "
+    description="With `Prefer: wait=N` (N at most 25) it waits until the run is suspended or over; with "
+    "`Prefer: wait=N, remembered` also for what a run that succeeds teaches. With "
     "`Accept: text/event-stream` the answer is the run (`event: run`), then its events as they come, "
     "deltas among them.",
     operation_id="start_run",
@@ -61,7 +62,9 @@ def post_run(
             description="The same key and request give the same run for 24 hours.",
         ),
     ] = None,
-    prefer: Annotated[str | None, Header(alias="Prefer", description="`wait=N` seconds.")] = None,
+    prefer: Annotated[
+        str | None, Header(alias="Prefer", description="`wait=N` seconds; `wait=N, remembered`.")
+    ] = None,
     accept: Accept = None,
 ) -> Response[str]:
     call = call_of(router)
@@ -71,7 +74,7 @@ def post_run(
     wait = preferred_wait(prefer)
     if wait is None:
         return answer_run(call, run, 202)
-    return _waited(call, run, wait)
+    return _waited(call, run, wait, remembered=prefers_remembered(prefer))
 
 
 @router.get(
@@ -173,9 +176,13 @@ def _streamed(call: Call, thread_id: str, request: StartRun, key: str | None) ->
     return stream_events(call, run.id, 0, router.current_event.raw_event, first)
 
 
-def _waited(call: Call, run: Run, wait: int) -> Response[str]:
+def _waited(call: Call, run: Run, wait: int, *, remembered: bool) -> Response[str]:
     # Accepting the run may have taken seconds: whoever asked for 25 has to learn its id all the same.
     applied = min(wait, int(runs.MAX_WAIT), int(call.left_s))
+    spare = call.left_s - applied if remembered else 0.0
     run = call.do(runs.get, run.id, applied)
     status = 200 if runs.settled(run) else 202
-    return answer_run(call, run, status, {"Preference-Applied": f"wait={applied}"})
+    told = f"wait={applied}"
+    if remembered and call.do(runs.wait_remembered, run, max(0.0, call.left_s - spare)):
+        told += ", remembered"
+    return answer_run(call, run, status, {"Preference-Applied": told})

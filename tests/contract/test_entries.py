@@ -12,10 +12,18 @@ from layover.adapters.inmemory.embedder import HashingEmbedder
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.memory.memory import PostgresMemory
 from layover.adapters.store.postgres.threads import PostgresThreads
+from layover.errors import Conflict
 from layover.memory.episodic.rules import hash_of
 from layover.memory.semantic import query as recall
 from layover.values.memory.context import Extraction, TurnContext
-from layover.values.memory.entry import EntryPlace, EntryQuery, FoundEntry, NewEntry, SimilarEntry
+from layover.values.memory.entry import (
+    EntryCorrection,
+    EntryPlace,
+    EntryQuery,
+    FoundEntry,
+    NewEntry,
+    SimilarEntry,
+)
 from support.postgres.server import TestPostgres
 from support.worlds.threads import START, Conversation, Stores
 
@@ -452,3 +460,41 @@ async def test_a_row_says_which_models_and_which_prompt_made_it(
     assert row is not None
     made = row[0] if isinstance(row[0], list) else json.loads(row[0])
     assert made == [EMBEDDER.model, "a-model", "extractor-0", "run-support-1"]
+
+
+def correction(id: str, content: str) -> EntryCorrection:
+    return EntryCorrection(id=id, content=content, hash=hash_of(content), at=NOW)
+
+
+async def test_a_corrected_entry_has_other_words_and_no_vector(stores: Stores, owner: str) -> None:
+    life = Life(stores, owner)
+    [id] = await life.learn("the disk is full", verified=False)
+    version = (await stores.memory.similar_entries(owner, "support", [], "m", 1)).version
+    entry = await stores.memory.correct_entry(owner, correction(id, "the fan is loud"))
+    assert entry is not None
+    assert (entry.content, entry.evidence) == ("the fan is loud", "the fan is loud")
+    assert (entry.source, entry.verified, entry.created_at) == ("user_assertion", True, NOW)
+    assert (entry.message_id, entry.thread_id) == (None, life.talk().id)
+    assert await life.find("disk") == []
+    [found] = await life.search("loud fan")
+    assert found.vector_score is None
+    now = (await stores.memory.similar_entries(owner, "support", [], "m", 1)).version
+    assert now > version
+    stale = await stores.memory.stale_entries(owner, "support", EMBEDDER.model, None, "", 9)
+    assert [e.id for e in stale] == [id]
+
+
+async def test_what_is_not_there_or_remembered_already_is_not_corrected(
+    stores: Stores, owner: str
+) -> None:
+    life = Life(stores, owner)
+    [full] = await life.learn("the disk is full")
+    await life.learn("the fan is loud")
+    correct = stores.memory.correct_entry
+    assert await correct(f"{owner}-stranger", correction(full, "it is empty")) is None
+    assert await correct(owner, correction("nothing", "it is empty")) is None
+    with pytest.raises(Conflict):
+        await correct(owner, correction(full, "the fan is loud"))
+    await life.learn("the disk has room", supersedes=(full,))
+    assert await correct(owner, correction(full, "it is empty")) is None
+    assert sorted(await life.listed()) == ["the disk has room", "the fan is loud"]

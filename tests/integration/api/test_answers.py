@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from integration.api.kit import Api
+from layover.values.memory.context import Extraction
 from layover.values.runs.event import TextDelta
 from layover.values.runs.run import SuspensionKind
+from support.worlds.services import ANN
 
 TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$")
 
@@ -176,6 +178,30 @@ def test_a_run_that_is_over_within_the_wait_is_answered_as_done(api: Api) -> Non
     assert (answer.status, answer.headers["preference-applied"]) == (200, "wait=25")
     assert (answer.json["status"], answer.json["text"]) == ("success", "there")
     assert answer.json["finish_reason"] == "stop"
+
+
+def test_a_run_is_remembered_within_the_wait_where_that_is_preferred(api: Api) -> None:
+    url = f"/threads/{new_thread(api)}/runs"
+    headers = {"Idempotency-Key": "k"}
+    run = api.post(url, {"input": "x"}, headers=headers).json
+    api.do(api.world.finish(run["id"], "there"))
+    prefer = {**headers, "Prefer": "wait=1, remembered"}
+    answer = api.post(url, {"input": "x"}, headers=prefer)
+    assert (answer.status, answer.headers["preference-applied"]) == (200, "wait=1")
+    taught = Extraction(run_id=run["id"], thread_id=run["thread_id"], agent="support")
+    api.do(api.world.runtime.memory.record_extraction(ANN, taught))
+    answer = api.post(url, {"input": "x"}, headers=prefer)
+    assert (answer.status, answer.headers["preference-applied"]) == (200, "wait=1, remembered")
+    assert answer.json["id"] == run["id"]
+
+
+def test_a_run_that_failed_teaches_nothing_and_nobody_waits_for_that(api: Api) -> None:
+    url = f"/threads/{new_thread(api)}/runs"
+    headers = {"Idempotency-Key": "k", "Prefer": "wait=25, remembered"}
+    run = api.post(url, {"input": "x"}, headers={"Idempotency-Key": "k"}).json
+    api.post(f"/runs/{run['id']}/cancel")
+    answer = api.post(url, {"input": "x"}, headers=headers)
+    assert (answer.status, answer.headers["preference-applied"]) == (200, "wait=25")
 
 
 def test_a_run_that_took_long_to_accept_is_waited_for_less_long(

@@ -89,11 +89,61 @@ def test_nobody_reads_without_a_token(api: Api) -> None:
 
 @pytest.mark.parametrize(
     ("method", "url"),
-    [("GET", ENTRIES), ("GET", f"{ENTRIES}&query=x"), ("DELETE", "/memory/entries/x")],
+    [
+        *(("GET", ENTRIES), ("GET", f"{ENTRIES}&query=x")),
+        *(("DELETE", "/memory/entries/x"), ("PATCH", "/memory/entries/x")),
+    ],
 )
 def test_a_sleeping_database_is_told(api: Api, method: str, url: str) -> None:
     api.world.runtime = replace(api.world.runtime, memory=Asleep())
-    assert api.send(method, url).problem(503, "database-waking")
+    body = {"content": "so it is"} if method == "PATCH" else None
+    assert api.send(method, url, body).problem(503, "database-waking")
+
+
+@pytest.mark.parametrize("content", ["", " .,- ", "x" * 2001, 5, None])
+def test_a_correction_says_something_that_is_short_enough(api: Api, content: Any) -> None:
+    learn(api, "the disk is full")
+    [entry] = api.get(ENTRIES).json["items"]
+    url = f"/memory/entries/{entry['id']}"
+    api.send("PATCH", url, {"content": content}).problem(422, "invalid-request")
+    assert api.get(ENTRIES).json["items"] == [entry]
+
+
+def test_nobody_corrects_what_is_not_theirs_or_not_there(api: Api) -> None:
+    learn(api, "the disk is full")
+    [entry] = api.get(ENTRIES).json["items"]
+    for url, sub in ((f"/memory/entries/{entry['id']}", BOB), ("/memory/entries/x", ANN)):
+        api.send("PATCH", url, {"content": "it is empty"}, sub=sub).problem(404, "not-found")
+    assert api.get(ENTRIES).json["items"] == [entry]
+
+
+def test_a_correction_that_says_what_is_known_already_is_refused(api: Api) -> None:
+    learn(api, "the disk is full", "the fan is loud")
+    full = api.get(ENTRIES).json["items"][1]
+    url = f"/memory/entries/{full['id']}"
+    api.send("PATCH", url, {"content": "The fan  is LOUD"}).problem(409, "conflict")
+    assert api.send("PATCH", url, {"content": "The disk is FULL"}).status == 200
+
+
+def test_a_corrected_entry_says_what_its_owner_says_and_is_found_by_that(api: Api) -> None:
+    api.world.runtime = replace(api.world.runtime, embedder=HashingEmbedder())
+    thread = learn(api, "the disk is full")
+    [before] = api.get(ENTRIES).json["items"]
+    api.world.clock.advance(timedelta(hours=1))
+    said = {"content": "  the fan of shop-7\nis broken, password: hunter2 "}
+    answer = api.send("PATCH", f"/memory/entries/{before['id']}", said)
+    entry = answer.json
+    assert answer.status == 200
+    assert (entry["id"], entry["thread_id"], entry["message_id"]) == (before["id"], thread, None)
+    assert "hunter2" not in answer.body
+    assert entry["content"].startswith("the fan of shop-7 is broken")
+    assert entry["evidence"] == entry["content"]
+    assert (entry["source"], entry["verified"]) == ("user_assertion", True)
+    assert entry["created_at"] > before["created_at"]
+    assert api.get(ENTRIES).json["items"] == [entry]
+    assert contents(api, f"{ENTRIES}&query=disk") == []
+    [found] = api.get(f"{ENTRIES}&query=fan").json["items"]
+    assert found["vector_score"] is not None
 
 
 def test_entries_belong_to_an_agent_that_is_there(api: Api) -> None:

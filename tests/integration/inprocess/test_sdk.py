@@ -11,6 +11,7 @@ from layover import (
     Agent,
     DecisionError,
     InvalidRequest,
+    Memory,
     NotFound,
     ThreadBusy,
     ToolContext,
@@ -496,6 +497,19 @@ async def test_threads_keep_apart_and_continue() -> None:
         ["one", "ok", "three"],
         ["four"],
     ]
+
+
+async def test_an_agent_without_history_sees_its_own_input_alone_and_the_thread_keeps_all() -> None:
+    model = ScriptedModel([say("one"), call("look", what="x"), say("two")])
+    helper = agent(model, memory=Memory(history="none", titles=False))
+    await helper.generate("first", thread_id="t")
+    await helper.generate("second", thread_id="t")
+    assert [[m.role for m in p.messages] for p in model.prompts] == [
+        ["user"],
+        ["user"],
+        ["user", "assistant", "tool"],
+    ]
+    assert model.prompts[-1].messages[0].text == "second"
 
 
 async def test_runs_on_several_threads_go_on_at_once() -> None:

@@ -69,6 +69,10 @@ class Profile(BaseModel):
         (Memory, {"role_prefix": {"human": "Human"}}),
         (Memory, {"token_buffer": TokenBuffer(), "compaction": RollingSummary()}),
         (Memory, {"history": NodeMemory("n"), "compaction": ObservationalMemory()}),
+        (Memory, {"history": "none", "compaction": ObservationalMemory()}),
+        (Memory, {"history": "none", "token_buffer": TokenBuffer()}),
+        (Memory, {"history": "none", "last_messages": 5}),
+        (Memory, {"history": "nothing"}),
     ],
     ids=lambda v: getattr(v, "__name__", None) or "-".join(v),
 )

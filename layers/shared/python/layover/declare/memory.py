@@ -181,7 +181,8 @@ class Memory:
 
     `last_messages`: the window (None: the deployment's, 20). `query_template` wraps the input
     (`{{query}}` stands for it). `role_prefix`: names of the speakers where history is rendered as
-    text, `{"user": "Customer"}`. Raises DefinitionError for settings that make no sense."""
+    text, `{"user": "Customer"}`. `history="none"`: a run sees its own input and steps alone, and what memory
+    adds. Raises DefinitionError for settings that make no sense."""
 
     last_messages: int | None = None
     token_buffer: TokenBuffer | None = None
@@ -195,7 +196,7 @@ class Memory:
     titles: bool = True
     query_template: str | None = None
     role_prefix: Mapping[str, str] | None = None
-    history: Literal["thread"] | NodeMemory = "thread"
+    history: Literal["thread", "none"] | NodeMemory = "thread"
 
     def __post_init__(self) -> None:
         checks.whole_or_none("Memory.last_messages", self.last_messages)
@@ -210,12 +211,23 @@ class Memory:
         self._check_words()
 
     def _check_history(self) -> None:
-        if self.history != "thread" and not isinstance(self.history, NodeMemory):
-            raise checks.fail("Memory.history", '"thread" or NodeMemory(...)', self.history)
+        if self.history not in ("thread", "none") and not isinstance(self.history, NodeMemory):
+            expected = '"thread", "none" or NodeMemory(...)'
+            raise checks.fail("Memory.history", expected, self.history)
+        if self.history == "none":
+            self._check_no_history()
         if self.compaction and self.token_buffer:
             raise DefinitionError("Memory: token_buffer and compaction exclude each other")
         if self.compaction and isinstance(self.history, NodeMemory):
             raise DefinitionError("Memory: compaction works on the thread, not on a NodeMemory")
+
+    def _check_no_history(self) -> None:
+        parts = ("last_messages", "token_buffer", "compaction")
+        useless = [name for name in parts if getattr(self, name) is not None]
+        if useless:
+            raise DefinitionError(
+                f'Memory: {" and ".join(useless)} cannot work with history="none", which shows no history'
+            )
 
     def _check_words(self) -> None:
         checks.text_or_none("Memory.query_template", self.query_template)

@@ -19,11 +19,13 @@ LOOK_AGAIN_AFTER = timedelta(seconds=0.5)
 
 
 class DayRoom:
-    """What one run may spend of its user's day, a step at a time."""
+    """What one frame of a run may spend of its user's day, a step at a time. `holder`: the frame's own
+    run id; sub-agents that run side by side hold room of their own."""
 
-    def __init__(self, runtime: Runtime, meta: RunMeta) -> None:
+    def __init__(self, runtime: Runtime, meta: RunMeta, holder: str) -> None:
         self._runtime = runtime
         self._meta = meta
+        self._holder = holder
         settings = runtime.settings
         self._limits = DayLimits(settings.daily_tokens, settings.daily_cost_usd)
 
@@ -35,7 +37,7 @@ class DayRoom:
         allowance, meta = self._runtime.allowance, self._meta
         need = self._need(prompt)
         while True:
-            answer = await allowance.reserve(meta.owner, meta.id, need, self._limits)
+            answer = await allowance.reserve(meta.owner, self._holder, need, self._limits)
             if answer is Reservation.GRANTED:
                 return
             if answer is Reservation.USED_UP:
@@ -50,9 +52,9 @@ class DayRoom:
         try:
             yield
         except Exception:
-            await self._runtime.allowance.release(self._meta.owner, self._meta.id)
+            await self._runtime.allowance.release(self._meta.owner, self._holder)
             raise
-        await self._runtime.allowance.release(self._meta.owner, self._meta.id)
+        await self._runtime.allowance.release(self._meta.owner, self._holder)
 
     def _need(self, prompt: Prompt) -> DayUse:
         usage = Usage(input_tokens=estimated_tokens(prompt), output_tokens=ANSWER_TOKENS)

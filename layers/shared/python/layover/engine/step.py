@@ -65,7 +65,7 @@ class ModelStep:
         self._prompter = prompter
         self._attachments = attachments
         self._stopping = stopping
-        self._day = DayRoom(runtime, state.meta)
+        self._day = DayRoom(runtime, state.meta, state.run_id)
 
     async def make(self) -> StepRecord:
         """Ask the model for the next step and journal what it answered."""

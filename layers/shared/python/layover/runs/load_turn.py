@@ -164,6 +164,8 @@ def _pinned(texts: dict[str, str]) -> tuple[PinnedText, ...]:
 
 
 def _history(agent: Agent, context: TurnContext, query: TurnQuery) -> list[Message]:
+    if agent.memory.history == "none":
+        return []
     if query.compaction is not None:
         return list(context.history)
     if agent.memory.token_buffer is not None:

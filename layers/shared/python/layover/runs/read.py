@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from layover import logs
-from layover.errors import NotFound
+from layover.errors import NotFound, RetryableError
 from layover.ports import Runtime
 from layover.retention.past_runs import past_run
 from layover.runs.cancel import cancel as end_cancelled
@@ -59,6 +59,23 @@ async def get(
         if past is None:
             raise
         return past
+
+
+async def wait_remembered(
+    runtime: Runtime, owner: str, run: Run, wait: float, pace: Pace | None = None
+) -> bool:
+    """Whether memory has learned from the run, after waiting up to `wait` seconds for it. Only a run that
+    succeeded teaches anything."""
+    if run.status is not Status.SUCCESS:
+        return False
+
+    async def look() -> bool:
+        return await runtime.memory.is_extracted(owner, run.id)
+
+    try:
+        return await _until(runtime, owner, look, bool, wait, pace or Pace())
+    except RetryableError:
+        return False
 
 
 def settled(run: Run) -> bool:

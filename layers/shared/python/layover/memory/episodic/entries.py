@@ -7,20 +7,27 @@ from datetime import datetime
 from layover.clock import from_rfc3339, rfc3339
 from layover.declare.agent import Agent
 from layover.declare.memory import EpisodicMemory
-from layover.errors import NotFound, UnknownAgent
+from layover.errors import InvalidRequest, NotFound, UnknownAgent
+from layover.memory.embedding import embed
 from layover.memory.episodic import search as entry_search
+from layover.memory.episodic.evidence import normalised
+from layover.memory.episodic.rules import hash_of
+from layover.memory.redaction import redact
 from layover.memory.usage import embedding_spent, noting
 from layover.ports import Embedder, Runtime
 from layover.values.base import Time, Value
 from layover.values.cursor import bad_cursor, decode_cursor, encode_cursor
 from layover.values.memory.context import RecallQuery, StepUsage, TurnContext
-from layover.values.memory.entry import EntryPlace, EntryQuery, FoundEntry, Source
+from layover.values.memory.entry import EntryCorrection, EntryPlace, EntryQuery, FoundEntry, Source
 from layover.values.metrics import Metric
 from layover.values.page import Page
 from layover.values.runs.run import RunMeta
+from layover.values.text import cleaned
 
 _MOST_SKIPPED = 10_000
 """Of what a search found: every page of it is ranked anew."""
+MAX_CORRECTION = 2_000
+"""Characters of an entry that its owner corrects."""
 _LIST = "entries"
 _SEARCH = "found-entries"
 _warned: set[str] = set()
@@ -113,6 +120,39 @@ async def list_entries(
     if not page.items and cursor is None and agent not in runtime.agents():
         raise UnknownAgent(runtime.agents(), "query")
     return page
+
+
+async def correct_entry(runtime: Runtime, owner: str, entry_id: str, content: str) -> Entry:
+    """Replace an entry's words with its owner's, which are its evidence from then on. Secrets are redacted.
+    Raises NotFound, InvalidRequest (nothing said, or too long), Conflict (the agent remembers the same)."""
+    words = redact(normalised(cleaned(content)))
+    if not any(c.isalnum() for c in words) or len(words) > MAX_CORRECTION:
+        error = {"loc": ["body", "content"], "msg": f"1 to {MAX_CORRECTION} characters"}
+        raise InvalidRequest("this is no entry", [{**error, "type": "string_length"}])
+    now = runtime.clock.now()
+    said = EntryCorrection(id=entry_id, content=words, hash=hash_of(words), at=now)
+    corrected = await runtime.memory.correct_entry(owner, said)
+    if corrected is None:
+        raise NotFound("there is no such entry", entry_id=entry_id)
+    await _embed(runtime, owner, corrected)
+    return Entry.model_validate(corrected.model_dump())
+
+
+async def _embed(runtime: Runtime, owner: str, entry: FoundEntry) -> None:
+    """An embedder that fails costs the vector: the entry is found by words until `layover reembed`."""
+    agent = runtime.agents().get(entry.agent)
+    own = episodic_embedder(runtime, agent) if agent else None
+    embedder = noting(runtime, owner, own or runtime.embedder)
+    if embedder is None:
+        return
+    try:
+        embedded = await embed(embedder, [entry.content])
+    except Exception as error:
+        logger.warning("entry corrected without a vector", extra={"cause": type(error).__name__})
+        return
+    (vector,) = embedded.vectors
+    if vector is not None:
+        await runtime.memory.put_entry_vectors(owner, embedder.model, [(entry.id, vector)])
 
 
 async def delete_entry(runtime: Runtime, owner: str, entry_id: str) -> None:

@@ -28,7 +28,7 @@ from layover.values.memory.entry import MemoryEntry, SimilarEntry, Source
 from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import Prompt
 
-PROMPT_VERSION = "extractor-1"
+PROMPT_VERSION = "extractor-2"
 """Changes with `prompts/extractor.md`; each entry says which one proposed it."""
 KNOWN = 20
 """Similar entries that the extractor is shown."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from layover.values.memory.entry import (
+    EntryCorrection,
     EntryPlace,
     EntryQuery,
     FoundEntries,
@@ -40,6 +41,11 @@ class EntryStore(Protocol):
         self, owner: str, agent: str, limit: int, after: EntryPlace | None
     ) -> tuple[FoundEntry, ...]:
         """Newest first, from behind that place; none that is superseded."""
+        ...
+
+    async def correct_entry(self, owner: str, correction: EntryCorrection) -> FoundEntry | None:
+        """Give an entry that is retrieved other words, without a vector. None: there is no such entry.
+        Raises Conflict where the agent remembers the same already."""
         ...
 
     async def delete_entry(self, owner: str, id: str) -> bool:

@@ -80,6 +80,15 @@ class FoundEntries(Value):
     cut: bool = False
 
 
+class EntryCorrection(Value):
+    """What a user says an entry should be: the words are its evidence, too. `at`: when they said so."""
+
+    id: str
+    content: str
+    hash: str
+    at: Time
+
+
 class EntryPlace(Value):
     """The end of a page of the list, newest first."""
 

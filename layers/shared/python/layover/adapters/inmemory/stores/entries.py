@@ -3,12 +3,14 @@
 from collections.abc import Iterator, Sequence
 
 from layover.adapters.inmemory.stores.tables import StoredEntry, StoredThread, Tables
+from layover.errors import Conflict
 from layover.memory import ranking
 from layover.memory.episodic.search import entry_words
 from layover.memory.ranking import Candidate, Fused
 from layover.memory.words import words
 from layover.values.memory.context import IndexedText
 from layover.values.memory.entry import (
+    EntryCorrection,
     EntryPlace,
     EntryQuery,
     FoundEntries,
@@ -61,6 +63,28 @@ class InMemoryEntries:
         if after is not None:
             listed = [e for e in listed if (e.created_at, e.id) < (after.created_at, after.id)]
         return tuple(_found(e) for e in listed[:limit])
+
+    async def correct_entry(self, owner: str, correction: EntryCorrection) -> FoundEntry | None:
+        """Give an entry that is retrieved other words, without a vector."""
+        for thread in self._taught.of(owner):
+            stored = thread.entries.get(correction.id)
+            if stored is None or stored.superseded_by is not None:
+                continue
+            said = {"content": correction.content, "evidence": correction.content}
+            by = {"source": "user_assertion", "verified": True, "created_at": correction.at}
+            unknown = dict.fromkeys(
+                ("message_id", "run_id", "extractor", "prompt_version", "vector", "model")
+            )
+            entry = stored.entry.model_copy(
+                update={**said, **by, **unknown, "hash": correction.hash}
+            )
+            same = _same(self._taught, owner, entry)
+            if same is not None and same[1].entry.id != entry.id:
+                raise Conflict("the same entry is remembered already")
+            thread.entries[entry.id] = StoredEntry(entry, frozenset(words(entry.content)))
+            self._taught.shelf.count_entry(owner, entry.agent)
+            return _found(entry)
+        return None
 
     async def delete_entry(self, owner: str, id: str) -> bool:
         """Forget an entry, and those that it superseded."""

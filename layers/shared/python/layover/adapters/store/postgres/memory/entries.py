@@ -12,6 +12,7 @@ from layover.memory import ranking
 from layover.memory.episodic.search import entry_words
 from layover.memory.words import words
 from layover.values.memory.entry import (
+    EntryCorrection,
     EntryPlace,
     EntryQuery,
     FoundEntries,
@@ -103,6 +104,18 @@ class PostgresEntries:
         )
         (rows,) = await self._database.run(owner, asked)
         return _FOUND.validate_json(rows[0][0] or b"[]")
+
+    async def correct_entry(self, owner: str, correction: EntryCorrection) -> FoundEntry | None:
+        """Give an entry that is retrieved other words, without a vector."""
+        asked = _query("correct_entry")(
+            id=correction.id,
+            content=correction.content,
+            hash=correction.hash,
+            at=correction.at.isoformat(),
+            words=dump_json(words(correction.content)),
+        )
+        (rows,) = await self._database.run(owner, asked)
+        return FoundEntry.model_validate_json(rows[0][0] or b"{}") if rows else None
 
     async def delete_entry(self, owner: str, id: str) -> bool:
         """Forget an entry, and those that it superseded."""

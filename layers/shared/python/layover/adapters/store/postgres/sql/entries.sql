@@ -75,6 +75,23 @@ from (
     limit %(limit)s::integer
 ) e
 
+-- name: correct_entry
+-- Whoever compares new entries with stored ones meanwhile compares them again.
+with corrected as (
+    update memory_entries e
+    set content = %(content)s, evidence = %(content)s, source = 'user_assertion', verified = true, hash = %(hash)s,
+        created_at = %(at)s::timestamptz, message_id = null, run_id = null, extractor = null, prompt_version = null,
+        model = null, embedding = null,
+        words = array_to_tsvector(array(select json_array_elements_text(%(words)s::json)))
+    where e.id = %(id)s and e.superseded_by is null
+    returning e.id, e.agent, e.content, e.source, e.evidence, e.verified, e.created_at, e.thread_id, e.message_id
+),
+counted as (
+    update memory_scopes s set entries_version = s.entries_version + 1
+    where s.agent in (select c.agent from corrected c)
+)
+select row_to_json(c) from corrected c
+
 -- name: delete_entry
 -- With what it superseded: that is about the same matter, and would be found by nobody any more.
 with recursive chain as (
