@@ -96,8 +96,9 @@ concierge = Agent(
     name="concierge",
     instructions=(
         "You plan visits to the showroom: tables in the cafe, what to see, how to get here. Keep"
-        " what you learn about the guest in your notes."
+        " what you learn about the guest in your notes. What concerns an order is the support's."
     ),
-    tools=[book_table],
+    # A sub-agent: what it wants to refund waits as a pending call of the concierge's run.
+    tools=[book_table, support.as_tool("Knows orders: where they are, and what can be refunded.")],
     memory=Memory(working_memory=WorkingMemory()),
 )

@@ -16,6 +16,7 @@ from support.kills.scenarios import (
     FORGOTTEN,
     HALF_DELETED,
     LOST,
+    NESTED,
     QUORUM,
     STREAMED,
     UNSAVED,
@@ -35,6 +36,7 @@ SAMPLE = {
     "streamed": 4,
     "followed": 4,
     "quorum": 3,
+    "nested": 5,
     "lost": 2,
     "doomed": 2,
     "half deleted": 2,
@@ -72,7 +74,9 @@ def kill_here_and_there(system: Torture, scenario: Scenario, at_once: int) -> li
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("scenario", [WINDING, STREAMED, FOLLOWED, QUORUM], ids=lambda s: s.name)
+@pytest.mark.parametrize(
+    "scenario", [WINDING, STREAMED, FOLLOWED, QUORUM, NESTED], ids=lambda s: s.name
+)
 def test_a_run_survives_a_kill_at_every_point(system: Torture, scenario: Scenario) -> None:
     kill_everywhere(system, scenario, BUSY)
 
@@ -93,7 +97,7 @@ def test_settle_and_sweep_survive_kills_while_the_database_is_away(cut: Torture)
 def test_a_run_survives_a_kill_at_points_all_over_it(system: Torture) -> None:
     began = time.monotonic()
     outcomes: list[Outcome] = []
-    for scenario in (WINDING, STREAMED, FOLLOWED, QUORUM):
+    for scenario in (WINDING, STREAMED, FOLLOWED, QUORUM, NESTED):
         outcomes += kill_here_and_there(system, scenario, BUSY)
     check(outcomes, time.monotonic() - began)
 

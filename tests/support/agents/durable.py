@@ -68,11 +68,19 @@ async def hold(ctx: ToolContext, order: str) -> str:
 
 TOOLS: list[Any] = [look_up, charge, refund, wire, book, hold]
 
+deputy = Agent(
+    name="deputy",
+    model="openai/fake-1",
+    instructions="You are deterministic.",
+    tools=TOOLS,
+    tool_concurrency=2,
+)
+
 torture = Agent(
     name="torture",
     model="openai/fake-1",
     instructions="You are deterministic.",
-    tools=TOOLS,
+    tools=[*TOOLS, deputy.as_tool("Does it in its own name.")],
     tool_concurrency=2,
 )
 

@@ -2,11 +2,14 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from support.kills.story import Story, in_doubt
 from support.system.system import Json
 
 IDEMPOTENT = frozenset({"look_up"})
+DELEGATES = frozenset({"deputy"})
+"""Sub-agents: they go on from the journal, so their calls are never in doubt, and do nothing themselves."""
 VOTE = "tool-call-approval"
 GONE = ("erased", "forgotten")
 """Ends of runs whose records are deleted."""
@@ -22,7 +25,8 @@ def judge(story: Story, baseline: Story) -> None:
     """Fails unless the run ended as the one that nothing happened to."""
     if story.scenario.ends in GONE:
         return judge_erased(story)
-    doubt = {c: sure for c, sure in in_doubt(story).items() if story.tools.get(c) not in IDEMPOTENT}
+    again = IDEMPOTENT | DELEGATES
+    doubt = {c: sure for c, sure in in_doubt(story).items() if story.tools.get(c) not in again}
     interrupted = interrupted_in(story)
     assert interrupted <= doubt.keys(), f"interrupted {interrupted}, in doubt {doubt}"
     sure = {call for call, sure in doubt.items() if sure}
@@ -60,9 +64,29 @@ def judge_run(story: Story, baseline: Story, interrupted: set[str]) -> None:
     assert story.at_work == []
     shown = [_shown(m, interrupted) for m in story.messages]
     assert shown == [_shown(m, interrupted) for m in baseline.messages]
+    assert _tree(story, interrupted) == _tree(baseline, interrupted)
     if not interrupted:
-        assert run["usage"] == wanted["usage"]
+        assert _used(run["usage"]) == _used(wanted["usage"])
         assert story.usage == baseline.usage
+
+
+def _tree(story: Story, interrupted: set[str]) -> list[Json]:
+    """What became of each sub-agent."""
+    facts = ("agent", "status", "finish_reason", "text", "error", "pending", "unexecuted", "output")
+    return [
+        {**{name: child[name] for name in facts}, "messages": _shown_all(child, interrupted)}
+        for child in story.children
+    ]
+
+
+def _shown_all(child: Json, interrupted: set[str]) -> list[Any]:
+    return [_shown(m, interrupted) for m in child["messages"]]
+
+
+def _used(usage: Json) -> Json:
+    """Without ids: each run is another one."""
+    below = [_used(item) for item in usage["sub_agents"]]
+    return {**usage, "sub_agents": below, "run_id": None}
 
 
 def _shown(message: Json, interrupted: set[str]) -> tuple[str, list[Json]]:
@@ -70,11 +94,11 @@ def _shown(message: Json, interrupted: set[str]) -> tuple[str, list[Json]]:
 
 
 def _part(part: Json, interrupted: set[str]) -> Json:
-    """Without who decided, and when: each run is another user's."""
+    """Without who decided, and when: each run is another user's. A call in doubt was not decided."""
+    if part["type"] == "tool_result" and part["tool_call_id"] in interrupted:
+        return {**part, "result": None, "is_error": None, "decision": None}
     if "decision" in part:
         part = {**part, "decision": part["decision"]["decision"]}
-    if part["type"] == "tool_result" and part["tool_call_id"] in interrupted:
-        return {**part, "result": None, "is_error": None}
     return part
 
 
@@ -105,14 +129,33 @@ def judge_events(story: Story, interrupted: set[str]) -> None:
     ended = Counter(e["tool_call_id"] for e in events if e["type"] == "tool-execution-end")
     assert ended == Counter(story.tools.keys()), ended
     told = [e["message"]["id"] for e in events if e["type"] == "message"]
-    assert sorted(told) == sorted(m["id"] for m in story.run["messages"])
+    assert sorted(told) == sorted(m["id"] for m in story.told[1:])
     steps = [m for m in story.own if m["role"] == "assistant"]
-    turns = Counter(e["step"] for e in events if e["type"] == "turn-end")
-    whole = [i for i, m in enumerate(steps, 1) if not _asked(m) & story.cut_off]
+    turns = Counter((e["message"]["run_id"], e["step"]) for e in events if e["type"] == "turn-end")
+    whole = [key for key, m in _steps(story) if not _asked(m) & story.cut_off]
     assert turns == Counter(whole), turns
+    _judge_paths(story)
     _judge_decisions(events)
     if story.scenario.stream:
         _judge_deltas(events, steps)
+
+
+def _steps(story: Story) -> list[tuple[tuple[str, int], Json]]:
+    """Each step by its run and its number, at every depth."""
+    runs: dict[str, list[Json]] = {}
+    for message in story.told:
+        if message["role"] == "assistant":
+            runs.setdefault(message["run_id"], []).append(message)
+    return [((id, i), m) for id, found in runs.items() for i, m in enumerate(found, 1)]
+
+
+def _judge_paths(story: Story) -> None:
+    """Events say whose they are: those of a sub-agent's messages have its path."""
+    agents = {child["id"]: child["agent"] for child in story.children}
+    for event in story.events:
+        if "message" in event:
+            name = agents.get(event["message"]["run_id"])
+            assert event.get("agent_path", [None])[-1] == name, event
 
 
 def _asked(message: Json) -> set[str]:
@@ -147,7 +190,9 @@ def judge_ledger(story: Story, interrupted: set[str]) -> None:
     done = Counter(e["call"] for e in story.ledger if e["what"] != "held")
     for call, tool in story.tools.items():
         keys = {e["idempotency_key"] for e in story.ledger if e["call"] == call}
-        if tool in IDEMPOTENT:
+        if tool in DELEGATES:
+            assert not keys
+        elif tool in IDEMPOTENT:
             assert len(keys) == 1, f"{call}: {keys}"
             assert done[call] <= 2
         elif call in interrupted or call in story.cut_off:

@@ -38,6 +38,29 @@ STREAMED = Scenario(
 """Deltas on the way; the last answer comes in pieces, some of them flushed alone."""
 
 
+NESTED = Scenario(
+    "nested",
+    (
+        calls(
+            ("deputy", {"input": "[[nested_one]] do your part"}, "d1"),
+            ("deputy", {"input": "[[nested_two]] do yours"}, "d2"),
+            ("charge", {"order": "of n1"}, "n1"),
+        ),
+        say("all of them are through"),
+    ),
+    "please let others do that for my order",
+    briefs={
+        "nested_one": (
+            _ask(("charge", "n2"), ("refund", "n3")),
+            _ask(("look_up", "n4")),
+            say("the first is through"),
+        ),
+        "nested_two": (_ask(("book", "n5"), ("charge", "n6")), say("the second is through")),
+    },
+)
+"""Two sub-agents at once, each of which waits for somebody; one call behind them."""
+
+
 def _follow(client: Client, thread: str, run_id: str) -> None:
     """Somebody follows by socket: whoever dies, they miss nothing and get nothing twice."""
     with Returning(client) as follower:

@@ -5,7 +5,7 @@ A *point* is the k-th time that one function does one thing for one owner, befor
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -55,9 +55,9 @@ class Death:
 class Scenario:
     """One way through the engine: what is asked, what the model answers, what happens to it.
 
-    `deaths` happen in every run of it; `watched` is what is killed beside them: beginnings of
-    `FUNCTION POINT`, empty for all but `BY_THE_CLOCK`. `ends`: success, failed, cancelled, erased,
-    forgotten."""
+    `briefs`: what sub-agents are answered, by the plan that their briefings name. `deaths` happen in
+    every run of it; `watched` is what is killed beside them: beginnings of `FUNCTION POINT`, empty for
+    all but `BY_THE_CLOCK`. `ends`: success, failed, cancelled, erased, forgotten."""
 
     name: str
     steps: tuple[Planned, ...]
@@ -65,6 +65,7 @@ class Scenario:
     stream: bool = False
     agent: str = "torture"
     act: Act | None = None
+    briefs: Mapping[str, tuple[Planned, ...]] = field(default_factory=dict)
     deaths: tuple[Death, ...] = ()
     watched: tuple[str, ...] = ()
     ends: str = "success"
@@ -121,15 +122,25 @@ class Story:
         return [m for m in self.messages if m["run_id"] == self.run["id"]]
 
     @property
+    def children(self) -> list[Json]:
+        """The runs of sub-agents, at every depth."""
+        return _below(self.run)
+
+    @property
+    def told(self) -> list[Json]:
+        """The messages of the run and of its sub-agents."""
+        return [*self.own, *(m for child in self.children for m in child["messages"])]
+
+    @property
     def results(self) -> dict[str, tuple[Any, bool]]:
-        """What each call came to."""
-        parts = [p for m in self.own for p in m["content"] if p["type"] == "tool_result"]
+        """What each call came to, at every depth."""
+        parts = [p for m in self.told for p in m["content"] if p["type"] == "tool_result"]
         return {p["tool_call_id"]: (p["result"], p["is_error"]) for p in parts}
 
     @property
     def tools(self) -> dict[str, str]:
-        """The tool of each call."""
-        parts = [p for m in self.own for p in m["content"] if p["type"] == "tool_call"]
+        """The tool of each call, at every depth."""
+        parts = [p for m in self.told for p in m["content"] if p["type"] == "tool_call"]
         return {p["tool_call_id"]: p["tool_name"] for p in parts}
 
     @property
@@ -157,6 +168,11 @@ class Story:
         """The longest time in which nothing at all was done for the run."""
         times = [x.at for x in self.trace]
         return max((b - a for a, b in pairwise(times)), default=0.0)
+
+
+def _below(run: Json) -> list[Json]:
+    children = run.get("children") or []
+    return [each for child in children for each in (child, *_below(child))]
 
 
 def points(*stories: Story) -> list[Point]:

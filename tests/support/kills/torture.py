@@ -91,6 +91,8 @@ class Torture(System):
         with self._lock:
             if scenario.name not in self._plans:
                 self._plans[scenario.name] = self.brain.plan(*scenario.steps, text=scenario.text)
+                for mark, steps in scenario.briefs.items():
+                    self.brain.brief(mark, *steps)
             return self._plans[scenario.name]
 
     @cached_property

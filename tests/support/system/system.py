@@ -122,6 +122,10 @@ class Brain:
         self._plans[mark] = steps
         return f"[[{mark}]] {text}"
 
+    def brief(self, mark: str, *steps: Planned) -> None:
+        """Answer a sub-agent's briefings that name this plan (`[[MARK]] ...`) by these steps."""
+        self._plans[mark] = steps
+
     def mind(self, answer: Callable[[Any], Reply], text: str) -> str:
         """An input whose requests are answered by what they show: a compaction hides steps."""
         mark = unique("plan")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from layover import Agent, Limits, ModelSettings, ToolContext, tool
+from layover import Agent, Limits, Memory, ModelSettings, ToolContext, WorkingMemory, tool
 from layover.adapters.inmemory.model import ScriptedModel, call, calls, fail, say
 from layover.errors import DecisionAlreadyMade, DecisionInvalid, NotFound
 from layover.runs.cancel import cancel
@@ -441,3 +441,41 @@ async def test_model_settings_are_inherited_where_a_sub_agent_sets_none() -> Non
     plain = Desk(PLAIN, top={"overridable": ["model"]})
     await plain.bench.go(choice=RunChoice(model="chosen"))
     assert {p.model for p in plain.bench.model.prompts} == {"chosen"}
+
+
+async def test_a_sub_agent_with_memory_knows_its_earlier_calls_in_the_thread_and_its_notes() -> (
+    None
+):
+    memory = Memory(working_memory=WorkingMemory(), last_messages=2)
+    desk = Agent("desk", instructions="desk", memory=memory)
+    top = Agent("top", instructions="top", tools=[desk.as_tool("x", memory=True)])
+
+    def reply(prompt: Prompt) -> Any:
+        if prompt.system == "top":
+            done = prompt.messages[-1].role == "tool"
+            return say("end") if done else call("desk", input=f"do {prompt.messages[-1].text}")
+        texts = [m.text for m in prompt.messages if m.role == "user"]
+        if prompt.messages[-1].role == "user" and texts[-1] == "do one":
+            return call("update_working_memory", memory="likes oak")
+        return say(f"saw {len(texts)}")
+
+    bench = Bench(top, ScriptedModel(reply))
+    first = await bench.go("one")
+    assert first.children[0].text == "saw 1"
+    second = await bench.go("two")
+    assert second.children[0].text == "saw 2"
+    newest = bench.model.prompts[-2]
+    assert [m.text for m in newest.messages] == ["do one", "saw 1", "do two"]
+    assert "likes oak" in newest.system
+    assert {t.name for t in newest.tools} == {"update_working_memory"}
+
+
+async def test_a_sub_agent_without_memory_has_none_of_its_memorys_settings() -> None:
+    memory = Memory(working_memory=WorkingMemory(), query_template="Q: {{query}}")
+    desk = Agent("desk", instructions="desk", memory=memory)
+    top = Agent("top", instructions="top", tools=[desk.as_tool("x")])
+    script: Script = {"top": [call("desk", input="go"), say("end")], "desk": [say("done")]}
+    bench = Bench(top, answers_of(script))
+    await bench.go()
+    child = bench.model.prompts[1]
+    assert (child.tools, [m.text for m in child.messages]) == ((), ["go"])

@@ -2,7 +2,8 @@
 the deadline, the end."""
 
 from layover.declare.agent import Agent
-from layover.engine.frame import Frame, Invocation, TurnInput
+from layover.engine.frames.frame import Frame, Invocation
+from layover.engine.frames.turn_input import TurnInput
 from layover.engine.progress import OutOfTime, Over, Progress, RunEnds, Stopped, Yielded
 from layover.engine.state import RunState
 from layover.engine.supervise import supervise

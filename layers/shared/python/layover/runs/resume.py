@@ -5,8 +5,8 @@ from typing import Any
 
 from layover import logs
 from layover.approvals.token_answer import next_wait, record_answer
-from layover.engine.nested.log import NestedLog
-from layover.engine.nested.subagents import NestedRuns
+from layover.engine.frames.log import NestedLog
+from layover.engine.frames.subagents import NestedRuns
 from layover.engine.progress import Stopped
 from layover.engine.state import RunState
 from layover.engine.supervise import supervise

@@ -63,7 +63,7 @@ HasTime = Callable[[list[timedelta | None]], bool]
 
 
 class SubAgents(Protocol):
-    """Runs what a tool stands for that is an agent (`layover.engine.nested`)."""
+    """Runs what a tool stands for that is an agent (`layover.engine.frames`)."""
 
     async def briefed(self, call: CallRecord, ready: Ready) -> CallRecord:
         """The call with its child's facts, as it is journaled before the child begins."""

@@ -16,6 +16,9 @@ from layover.ports import Runtime
 from layover.values.message import FilePart, Message, Part, Role, TextPart
 from layover.values.runs.run import RunMeta, Status
 
+SUB_AGENT = "sub-agent"
+"""Node of a sub-agent with memory."""
+
 
 async def node_history(
     runtime: Runtime, agent: Agent, run: RunMeta, thread: Sequence[Message]
@@ -25,7 +28,28 @@ async def node_history(
     node = _node(runtime, agent, run)
     if node is None:
         return None
-    entries = await _branch(node, run, thread)
+    return _shown(runtime, agent, run, await _branch(node, run, thread))
+
+
+async def own_history(runtime: Runtime, agent: Agent, run: RunMeta) -> list[Message]:
+    """Returns what a sub-agent with memory remembers of its earlier calls in the thread, behind which its
+    briefing stands; as many as its window shows."""
+    parent_id = run.input.parent_id
+    if parent_id is None:
+        return []
+    entries = await _own_node(runtime, agent, run).branch([parent_id])
+    return _shown(runtime, agent, run, entries)
+
+
+async def newest_of(runtime: Runtime, agent: Agent, run: RunMeta) -> str | None:
+    """Returns the id of the newest message that a sub-agent with memory has in the thread."""
+    entries = await _own_node(runtime, agent, run).history()
+    return str(entries[-1]["message_id"]) if entries else None
+
+
+def _shown(
+    runtime: Runtime, agent: Agent, run: RunMeta, entries: Sequence[dict[str, Any]]
+) -> list[Message]:
     history = [_message(e, run.thread_id) for e in entries if e["role"] in ("user", "assistant")]
     if agent.memory.token_buffer is not None:
         return buffered(history, agent.memory.token_buffer)
@@ -38,11 +62,22 @@ async def remember_turn(
     """Both sides of a turn go into the agent's node, behind the `history` that the turn saw; of one
     that failed or was cancelled, if there is another side: the model said something. Repeatable."""
     node = _node(runtime, agent, state.meta)
+    parent_id = history[-1].id if history else None
+    if node is not None:
+        await _remember(node, state, over, parent_id)
+
+
+async def remember_call(runtime: Runtime, agent: Agent, state: RunState, over: Over) -> None:
+    """The same of a sub-agent with memory: its briefing and its answer. Repeatable."""
+    node = _own_node(runtime, agent, state.meta)
+    await _remember(node, state, over, state.meta.input.parent_id)
+
+
+async def _remember(node: NodeLog, state: RunState, over: Over, parent_id: str | None) -> None:
     response = state.response()
     said = "\n\n".join(m.text for m in response if m.role is Role.ASSISTANT and m.text)
-    if node is None or not response or not (said or over.status is Status.SUCCESS):
+    if not response or not (said or over.status is Status.SUCCESS):
         return
-    parent_id = history[-1].id if history else None
     given = state.meta.input.model_copy(update={"parent_id": parent_id})
     newest = response[-1]
     answer = {
@@ -63,6 +98,11 @@ def _node(runtime: Runtime, agent: Agent, run: RunMeta) -> NodeLog | None:
     if not isinstance(history, NodeMemory):
         return None
     return NodeLog(runtime, run.owner, agent.name, run.thread_id, history.node_id)
+
+
+def _own_node(runtime: Runtime, agent: Agent, run: RunMeta) -> NodeLog:
+    """Where a sub-agent's calls are remembered: under its own name, in the thread of its run."""
+    return NodeLog(runtime, run.owner, agent.name, run.thread_id, SUB_AGENT)
 
 
 async def _branch(node: NodeLog, run: RunMeta, thread: Sequence[Message]) -> list[dict[str, Any]]:

@@ -5,12 +5,14 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from layover.declare.agent import Agent
-from layover.engine.nested.briefing import briefing
+from layover.declare.delegate import Delegate
+from layover.engine.frames.briefing import briefing
 from layover.engine.progress import OutOfTime, Over, Progress, Suspended
 from layover.engine.state import RunState
 from layover.engine.tools.execute import Ready, Settled
 from layover.errors import RetryableError, RunFailed
 from layover.ids import derived
+from layover.memory.node.history import newest_of, remember_call
 from layover.ports import Runtime
 from layover.values.memory.context import LoggedAttempt
 from layover.values.runs.child import ChildRun
@@ -18,8 +20,8 @@ from layover.values.runs.run import CallRecord, ErrorInfo, FinishReason, Status
 
 logger = logging.getLogger("layover")
 
-Enter = Callable[[Agent, RunState, int], Awaitable[Progress]]
-"""Goes on with an agent at this state, in which so many calls may wait at once. Raises RunFailed where the
+Enter = Callable[[Delegate, RunState, int], Awaitable[Progress]]
+"""Goes on with a sub-agent at this state, in which so many calls may wait at once. Raises RunFailed where the
 agent cannot go on."""
 
 
@@ -35,32 +37,35 @@ class NestedRuns:
     async def briefed(self, call: CallRecord, ready: Ready) -> CallRecord:
         """The call with its child's facts: fixed from here on, whatever is tried meanwhile."""
         assert ready.tool.delegate is not None
-        meta, name = self._state.meta, ready.tool.delegate.agent.name
+        meta, delegate = self._state.meta, ready.tool.delegate
+        name = delegate.agent.name
         attempts = await self._runtime.memory.attempts(meta.owner, meta.thread_id, name)
         now = self._runtime.clock.now()
         child_id = derived("run", meta.id, call.key)
-        child = ChildRun(
-            id=child_id,
-            agent=name,
-            input=briefing(meta, child_id, ready.args.as_dict(), attempts, now),
-            started_at=now,
-        )
+        given = briefing(meta, child_id, ready.args.as_dict(), attempts, now)
+        if delegate.memory:
+            # Fixed here: whatever others add to its memory meanwhile, this one stands behind the same.
+            newest = await newest_of(self._runtime, delegate.agent, meta)
+            given = given.model_copy(update={"parent_id": newest})
+        child = ChildRun(id=child_id, agent=name, input=given, started_at=now)
         return call.model_copy(update={"child": child})
 
     async def advance(self, call: CallRecord, ready: Ready, width: int) -> Settled | None:
         """See `SubAgents`. What the child could not do is a tool error of its call."""
         if self._enter is None or call.child is None or ready.tool.delegate is None:
             return None
-        agent: Agent = ready.tool.delegate.agent
-        state = self._state.child(call)
+        delegate, state = ready.tool.delegate, self._state.child(call)
+        agent: Agent = delegate.agent
         try:
-            progress = await self._enter(agent, state, width)
+            progress = await self._enter(delegate, state, width)
         except RunFailed as failure:
             return await self._failed(call, call.child, failure)
         if isinstance(progress, Suspended):
             return None
         if not isinstance(progress, Over):
             raise OutOfTime
+        if delegate.memory:
+            await remember_call(self._runtime, agent, state, progress)
         return self._answered(agent, state, call.child, progress)
 
     def _answered(self, agent: Agent, state: RunState, child: ChildRun, over: Over) -> Settled:

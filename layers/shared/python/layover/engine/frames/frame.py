@@ -1,22 +1,24 @@
 """One agent at work: its steps and their calls until it is done, waits, or yields. A run is a frame, and
 so is each sub-agent inside one of its calls (docs/sub-agents.md)."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 from pydantic import ValidationError
 
-from layover.context.assembly import RenderedMemory, model_of
+from layover.context.assembly import model_of
 from layover.declare.agent import Agent
-from layover.declare.delegate import MAX_DEPTH
+from layover.declare.delegate import MAX_DEPTH, Delegate
 from layover.declare.schemas.render import LONGEST_PROBLEM, describe, jsonable
 from layover.declare.tool import AnyTool
 from layover.engine.attachments import Attachments
 from layover.engine.budget import Budget
-from layover.engine.compaction import Compaction, CompactionState
-from layover.engine.nested.log import NestedLog
-from layover.engine.nested.subagents import NestedRuns
+from layover.engine.compaction import Compaction
+from layover.engine.frames.log import NestedLog
+from layover.engine.frames.memory import given_to, nothing_given
+from layover.engine.frames.subagents import NestedRuns
+from layover.engine.frames.turn_input import TurnInput
 from layover.engine.progress import Over, Progress, RunEnds, Suspended, Yielded
 from layover.engine.prompter import Prompter
 from layover.engine.state import RunState
@@ -28,23 +30,8 @@ from layover.engine.tools.run_files import RunFiles
 from layover.errors import RunFailed
 from layover.ports import RunLog, Runtime
 from layover.values.base import Json
-from layover.values.message import Message
 from layover.values.runs.model_settings import ModelSettings
-from layover.values.runs.run import MAX_WINDOW, FinishReason, PromptSnapshot, Status, StepRecord
-
-
-@dataclass(frozen=True)
-class TurnInput:
-    """What a turn read for its run: the history that the prompt shows, what memory adds to it (as it is
-    pinned, and as text), and the tools that memory brings."""
-
-    history: Sequence[Message]
-    base: PromptSnapshot
-    shown: RenderedMemory
-    memory_tools: Sequence[AnyTool] = ()
-    compaction: CompactionState | None = None
-    model_settings: ModelSettings | None = None
-    """Those of the agent above, which hold where this one says nothing."""
+from layover.values.runs.run import MAX_WINDOW, FinishReason, Status, StepRecord
 
 
 @dataclass
@@ -114,19 +101,23 @@ class Frame:
             runtime, log, state, agent, prompter, attachments, invocation.stopping
         )
 
-    async def _enter(self, agent: Agent, state: RunState, width: int) -> Progress:
+    async def _enter(self, delegate: Delegate, state: RunState, width: int) -> Progress:
         """Go on with a sub-agent in one of this frame's calls."""
         if len(state.agent_path) > MAX_DEPTH + 1:
             told = f"sub-agents are at most {MAX_DEPTH} levels below the top agent"
             raise RunFailed(told, type="DefinitionError")
+        agent: Agent = delegate.agent
+        settings = self._settings.inherited()
         state.choose(state.meta.choice.below(agent.model, agent.model_settings))
-        base = PromptSnapshot(as_of=state.meta.input.created_at)
-        given = TurnInput((), base, RenderedMemory(), model_settings=self._settings.inherited())
+        if delegate.memory:
+            given = await given_to(self._invocation.runtime, agent, state, settings)
+        else:
+            agent, given = agent.without_memory(), nothing_given(state, settings)
         frame = Frame(
             self._invocation,
             NestedLog(self._invocation.log, state.agent_path),
             state,
-            agent.without_memory(),
+            agent,
             given,
             width,
             self._allowed,

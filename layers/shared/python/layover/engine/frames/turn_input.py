@@ -1,0 +1,25 @@
+"""What a frame of a run begins with."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from layover.context.assembly import RenderedMemory
+from layover.declare.tool import AnyTool
+from layover.engine.compaction import CompactionState
+from layover.values.message import Message
+from layover.values.runs.model_settings import ModelSettings
+from layover.values.runs.run import PromptSnapshot
+
+
+@dataclass(frozen=True)
+class TurnInput:
+    """What a turn read for its run: the history that the prompt shows, what memory adds to it (as it is
+    pinned, and as text), and the tools that memory brings."""
+
+    history: Sequence[Message]
+    base: PromptSnapshot
+    shown: RenderedMemory
+    memory_tools: Sequence[AnyTool] = ()
+    compaction: CompactionState | None = None
+    model_settings: ModelSettings | None = None
+    """Those of the agent above, which hold where this one says nothing."""

@@ -1,1 +1,0 @@
-"""Sub-agents: a run inside a call of the run that asked for it (docs/sub-agents.md)."""
