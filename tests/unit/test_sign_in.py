@@ -1,18 +1,22 @@
 """Passwords of the database, and the model provider's key: where they come from on AWS."""
 
-from datetime import timedelta
+import asyncio
+import json
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 import boto3
 import pytest
 from botocore.stub import Stubber
 
 from layover import wiring
+from layover.adapters.aws.services import AwsServices
 from layover.adapters.parameters import secret_parameter
 from layover.adapters.store.postgres.sign_in import iam_token, secret_password
 from layover.errors import ConfigurationError, RetryableError
 from layover.values.deployment.environment import Environment
+from support.aws.loopback import CLOSE, answer, bench, error
 
 DSN = "postgresql://layover_runtime@db.example:5433/layover?sslmode=verify-full&sslrootcert=/opt/x"
 REGION = "eu-west-1"
@@ -28,41 +32,41 @@ def session(**more: Any) -> boto3.session.Session:
     return boto3.session.Session(**(known | more))
 
 
-def client(service: Literal["rds", "secretsmanager", "ssm"]) -> Any:
+def client(service: Literal["secretsmanager"]) -> Any:
     return session().client(service)
 
 
-def parts(token: str) -> tuple[str, dict[str, list[str]]]:
-    """Host, and everything that is signed but for the time."""
-    split = urlsplit(f"https://{token}")
-    query = parse_qs(split.query)
-    for moving in ("X-Amz-Date", "X-Amz-Signature"):
-        assert query.pop(moving)
-    return split.netloc + split.path, query
+def aws(**more: str) -> AwsServices:
+    """An environment with the same credentials; `more`: a further variable."""
+    keys = {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "s"}
+    return AwsServices({**keys, "AWS_REGION": REGION, **more})
 
 
 def test_url_without_a_user_is_refused_before_anybody_connects() -> None:
     with pytest.raises(ConfigurationError):
-        iam_token("postgresql://db.example/layover", session)
+        iam_token("postgresql://db.example/layover", aws())
 
 
 def test_token_without_a_region_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
     monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
     with pytest.raises(ConfigurationError, match="region"):
-        iam_token(DSN, lambda: session(region_name=None))()
+        iam_token(DSN, aws(AWS_REGION=""))()
 
 
-def test_token_is_the_one_that_boto3_makes() -> None:
-    theirs = client("rds").generate_db_auth_token("db.example", 5433, "layover_runtime")
-    ours = iam_token(DSN, session)()
-    assert parts(ours) == parts(theirs)
-    assert len(urlsplit(f"https://{ours}").query) == len(urlsplit(f"https://{theirs}").query)
-
-
-def test_token_carries_the_session_of_a_role() -> None:
-    token = iam_token(DSN, lambda: session(aws_session_token="temporary"))()
-    assert parts(token)[1]["X-Amz-Security-Token"] == ["temporary"]
+@pytest.mark.parametrize("session_token", ["", "temporary+/="])
+def test_token_is_the_one_that_boto3_makes(
+    monkeypatch: pytest.MonkeyPatch, session_token: str
+) -> None:
+    now = datetime.now(UTC)
+    monkeypatch.setattr("botocore.auth.get_current_datetime", lambda: now)
+    monkeypatch.setattr("time.time", now.timestamp)
+    theirs = session(aws_session_token=session_token or None).client("rds")
+    ours = iam_token(DSN, aws(AWS_SESSION_TOKEN=session_token))()
+    host, _, query = ours.partition("?")
+    token = theirs.generate_db_auth_token("db.example", 5433, "layover_runtime")
+    assert host == token.partition("?")[0]
+    assert parse_qs(query) == parse_qs(token.partition("?")[2])
 
 
 def test_secret_that_is_not_answered_may_be_tried_again() -> None:
@@ -83,29 +87,28 @@ def test_password_is_read_for_each_connection() -> None:
         assert [read(), read()] == ["old", "new"]
 
 
-def test_missing_key_names_the_parameter_and_who_has_to_put_it_there() -> None:
-    ssm = client("ssm")
-    with Stubber(ssm) as stub:
-        stub.add_client_error("get_parameter", "ParameterNotFound")
-        with pytest.raises(ConfigurationError, match=r"put .* into SSM as /layover/dev/key"):
-            secret_parameter("/layover/dev/key", lambda: ssm)
+async def key_of(*script: bytes) -> tuple[str, bytes]:
+    """The key from a server that answers so, and what it was asked first."""
+    async with bench(*script) as it:
+        key = await asyncio.to_thread(secret_parameter, "/layover/dev/key", it.client)
+        return key, it.served.requests[0].body
 
 
-@pytest.mark.parametrize("code", ["ThrottlingException", "InternalServerError"])
-def test_key_that_is_not_answered_may_be_tried_again(code: str) -> None:
-    ssm = client("ssm")
-    with Stubber(ssm) as stub:
-        stub.add_client_error("get_parameter", code)
-        with pytest.raises(RetryableError):
-            secret_parameter("/layover/dev/key", lambda: ssm)
+async def test_missing_key_names_the_parameter_and_who_has_to_put_it_there() -> None:
+    with pytest.raises(ConfigurationError, match=r"put .* into SSM as /layover/dev/key"):
+        await key_of(error("ParameterNotFound"))
 
 
-def test_key_is_decrypted() -> None:
-    ssm = client("ssm")
-    with Stubber(ssm) as stub:
-        asked = {"Name": "/layover/dev/key", "WithDecryption": True}
-        stub.add_response("get_parameter", {"Parameter": {"Value": "the key"}}, asked)
-        assert secret_parameter("/layover/dev/key", lambda: ssm) == "the key"
+@pytest.mark.parametrize("fault", [error("ThrottlingException"), error("Internal", 500), CLOSE])
+async def test_key_that_is_not_answered_may_be_tried_again(fault: bytes) -> None:
+    with pytest.raises(RetryableError):
+        await key_of(fault)
+
+
+async def test_key_is_decrypted() -> None:
+    key, asked = await key_of(answer({"Parameter": {"Value": "the key"}}))
+    assert key == "the key"
+    assert json.loads(asked) == {"Name": "/layover/dev/key", "WithDecryption": True}
 
 
 def test_locally_the_urls_say_everything() -> None:
@@ -128,5 +131,5 @@ def test_unknown_way_of_signing_in_is_refused() -> None:
 
 
 def test_tokens_live_as_long_as_rds_takes_them() -> None:
-    query = parts(iam_token(DSN, session)())[1]
+    query = parse_qs(iam_token(DSN, aws())().partition("?")[2])
     assert timedelta(seconds=int(query["X-Amz-Expires"][0])) == timedelta(minutes=15)

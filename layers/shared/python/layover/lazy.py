@@ -1,5 +1,6 @@
-"""Adapters that are imported and made when they are first used."""
+"""What is imported, made or compiled when it is first used."""
 
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -23,3 +24,8 @@ class _Lazy:
 def lazy(make: Callable[[], T]) -> T:
     """What `make` makes, when it is first used: whoever holds it has that port."""
     return cast(T, _Lazy(make))
+
+
+def lazy_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
+    """The pattern, compiled when it is first used: those of memory would cost every cold start 20 ms."""
+    return lazy(lambda: re.compile(text, flags))

@@ -174,10 +174,9 @@ def _token(env: Environment, dsn: str) -> Callable[[], str] | None:
     """Who signs in to the database of this URL, if IAM is how."""
     if env.database_auth == "url":
         return None
-    from layover.adapters.aws.sdk import session
     from layover.adapters.store.postgres.sign_in import iam_token
 
-    return iam_token(dsn, session)
+    return iam_token(dsn, _aws())
 
 
 def _owner_password(env: Environment) -> Callable[[], str] | None:
@@ -222,10 +221,9 @@ def _api_key() -> str | None:
     env = environment()
     if env.openai_api_key or not env.api_key_parameter:
         return env.openai_api_key
-    from layover.adapters.aws.sdk import client
     from layover.adapters.parameters import secret_parameter
 
-    return secret_parameter(env.api_key_parameter, lambda: client("ssm"))
+    return secret_parameter(env.api_key_parameter, _aws().client("ssm"))
 
 
 @cache

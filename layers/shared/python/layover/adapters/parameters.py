@@ -1,27 +1,33 @@
 """Secrets in SSM's parameter store."""
 
-from collections.abc import Callable
-from typing import Any
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
+from layover.adapters.aws.client import AwsClient
+from layover.adapters.aws.retries import NoAnswer, ServiceError
 from layover.errors import ConfigurationError, RetryableError
 
 
-def secret_parameter(name: str, client: Callable[[], Any]) -> str:
-    """The value of a SecureString parameter. `client` answers SSM's.
+def secret_parameter(name: str, ssm: AwsClient) -> str:
+    """The value of a SecureString parameter. Blocks until SSM answers: without it there is no adapter.
 
     Raises ConfigurationError where there is none (the deployer has to put it there), RetryableError
     where SSM does not answer. The value goes into no message."""
-    from botocore.exceptions import BotoCoreError, ClientError
+
+    async def ask() -> str:
+        try:
+            asked = {"Name": name, "WithDecryption": True}
+            answer = await ssm.call("AmazonSSM.GetParameter", asked, version="1.1")
+            return str(answer["Parameter"]["Value"])
+        finally:
+            await ssm.aclose()
 
     try:
-        answer = client().get_parameter(Name=name, WithDecryption=True)
-    except ClientError as error:
-        code = error.response.get("Error", {}).get("Code", "")
-        if code == "ParameterNotFound":
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(asyncio.run, ask()).result()
+    except ServiceError as error:
+        if error.code == "ParameterNotFound":
             raise ConfigurationError(f"put the model provider's key into SSM as {name}") from error
-        raise RetryableError(f"the parameter {name} was not read: {code}") from error
-    except BotoCoreError as error:
-        kind = type(error).__name__
-        raise RetryableError(f"the parameter {name} was not read: {kind}") from error
-    value: str = answer["Parameter"]["Value"]
-    return value
+        raise RetryableError(f"the parameter {name} was not read: {error.code}") from error
+    except NoAnswer as error:
+        raise RetryableError(f"the parameter {name} was not read: {error}") from error

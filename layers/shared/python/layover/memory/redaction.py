@@ -6,6 +6,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from layover.lazy import lazy_pattern
+
 REDACTED = "[redacted]"
 
 _PASSWORDS = (
@@ -27,41 +29,41 @@ _TAILS = (
 """What a field tells of a secret instead of the secret: `token_count`, `password_policy`."""
 _UNSPACED = "密码|密碼|口令|パスワード|暗証番号|비밀번호|पासवर्ड|كلمة المرور|كلمة السر"
 """Password, PIN: Chinese, Japanese, Korean, Hindi, Arabic."""
-_KEY = re.compile(
+_KEY = lazy_pattern(
     rf"(?:(?:{_GLUED})|(?:^|[_\-. ])(?:{_ALONE}))\d*(?:$|[_\-. ](?!(?:{_TAILS})(?:$|[_\-. ])))|{_UNSPACED}",
     re.IGNORECASE,
 )
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_CAMEL = lazy_pattern(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 # A name begins at the beginning of a run of letters, so that each run is looked at once.
 _RUN = r"(?:[\w\-]|\.(?=\w))"
-_NAME = re.compile(rf"(?<![\w\-])(?<!\w\.){_RUN}*?(?:{_GLUED}|{_ALONE}){_RUN}*+", re.IGNORECASE)
-_FIELD = re.compile(
+_NAME = lazy_pattern(rf"(?<![\w\-])(?<!\w\.){_RUN}*?(?:{_GLUED}|{_ALONE}){_RUN}*+", re.IGNORECASE)
+_FIELD = lazy_pattern(
     r"\\{0,4}[\"']?\]?\s{0,8}"
     r"(?::\s{0,4}(?:str|bytes|string|SecretStr|Optional\[str\]|str \| None)\s{0,4}=(?!=)"
     r"|(?:(?:is|was|are|to|ist|lautet|es|est|é)\s{0,4}:|[:=\uff1a])[:=\uff1a]*+>?)\s{0,8}",
     re.IGNORECASE,
 )
-_SPOKEN = re.compile(
+_SPOKEN = lazy_pattern(
     r"[\"']?\s{1,8}(?P<word>(?:is|was|has been)(?:\s(?:now|still|(?:now )?(?:set|changed|reset) to))?"
     r"|are|to|ist|lautet|es|est|é)\s{1,8}",
     re.IGNORECASE,
 )
-_BESIDE = re.compile(r"[\"']?\s{1,8}")
-_VALUE = re.compile(
+_BESIDE = lazy_pattern(r"[\"']?\s{1,8}")
+_VALUE = lazy_pattern(
     r"\\{1,4}\".{0,500}?\\{1,4}\"|\"(?:[^\"\\]|\\.)*+(?:\"|\Z)|'(?:[^'\\]|\\.)*+(?:'|\Z)|\[[^\]]{0,500}\]|\{[^}]{0,500}\}"
     r"|(?:(?:bearer|basic)\s+)?[^\s\uff0c。\uff1b、]+",
     re.IGNORECASE | re.DOTALL,
 )
-_COOKIES = re.compile(
+_COOKIES = lazy_pattern(
     r"(\b(?:set-)?cookies?\s{0,8}[:=]\s{0,8})[^\s=;\"']+=[^\s;\"']*(?:;\s?[^\s=;\"']+(?:=[^\s;\"']*)?)*",
     re.IGNORECASE,
 )
-_UNSPACED_NAMED = re.compile(
+_UNSPACED_NAMED = lazy_pattern(
     rf"(?P<name>{_UNSPACED})(?P<link>\s{{0,8}}(?:[:=\uff1a]+>?|[是为為は]|\bis\b:?)\s{{0,8}})"
     r"(?P<value>\"[^\"]*\"|'[^']*'|[^\s\uff0c。\uff1b、]+)",
 )
-_SHAPES = re.compile(
+_SHAPES = lazy_pattern(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
     r"|\b(?:bearer|basic)\s{1,8}[A-Za-z0-9._~+/\-]{12,}=*"
     r"|(?<![\w\-])eyJ[\w\-]{8,}+\.[\w\-]{8,}(?:\.[\w\-]*)?"
@@ -70,19 +72,19 @@ _SHAPES = re.compile(
     r"|(?<=://)[^\s/:@]+:[^\s/@]+(?=@)",
     re.DOTALL | re.IGNORECASE,
 )
-_PASSWORD = re.compile(rf"(?:{_PASSWORDS})s?\d*$", re.IGNORECASE)
-_MARKED = re.compile(r"[^\W_]*[\d_!@#$%^&*+=~]")
-_MIXED = re.compile(r"(?=.*\d)(?=.*[^\W\d_])|[^\W_]+[!@#$%^&*]")
-_DIGITS = re.compile(r"\d{4,}")
-_RANDOM = re.compile(r"(?=\D*\d)(?=[\d_]*[^\W\d_])\w{12,}")
+_PASSWORD = lazy_pattern(rf"(?:{_PASSWORDS})s?\d*$", re.IGNORECASE)
+_MARKED = lazy_pattern(r"[^\W_]*[\d_!@#$%^&*+=~]")
+_MIXED = lazy_pattern(r"(?=.*\d)(?=.*[^\W\d_])|[^\W_]+[!@#$%^&*]")
+_DIGITS = lazy_pattern(r"\d{4,}")
+_RANDOM = lazy_pattern(r"(?=\D*\d)(?=[\d_]*[^\W\d_])\w{12,}")
 _WRAPPING = "\"'`.,;:!?()"
-_NO_PASSWORD = re.compile(
+_NO_PASSWORD = lazy_pattern(
     r"v\d[\d.]*|sha-?\d+|md5|base-?\d+|bcrypt\d*|argon2\w*|oauth2?|utf-?\d+|s3|ec2|k8s|\d+[a-z]{1,5}"
     r"|[^@]+@[\w\-]+\.\w+",
     re.IGNORECASE,
 )
 """Beside the word password, and none: a version, an algorithm, a length, whose it is."""
-_TOLD = re.compile(r"[a-z]{3,}(?:ed|ing|able|ible|ly|less|n't)", re.IGNORECASE)
+_TOLD = lazy_pattern(r"[a-z]{3,}(?:ed|ing|able|ible|ly|less|n't)", re.IGNORECASE)
 """How a word ends that tells something of a password: `expired`, `missing`, `unreadable`."""
 
 

@@ -8,6 +8,8 @@ import unicodedata
 from collections.abc import Iterator
 from itertools import pairwise
 
+from layover.lazy import lazy_pattern
+
 MOST_CHARACTERS = 20_000
 """Of a text that are indexed: a tsvector holds 16,383 positions."""
 _LONGEST = 64
@@ -17,16 +19,16 @@ _MOST_MARKS = 8
 """Of a letter; no script needs more."""
 
 # Scripts without blanks between words: their text is indexed by pairs of neighbouring characters.
-_UNSPACED = re.compile(
+_UNSPACED = lazy_pattern(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3040-\u312f"
     "\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua9e0-\ua9ff\uaa60-\uaa7f\uf900-\ufaff"
     "\U0001b000-\U0001b16f\U00020000-\U0003fffd]+"
 )
 # A word of one character is common in Chinese, so these are indexed alone, too.
-_HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd]")
+_HAN = lazy_pattern("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd]")
 _APOSTROPHES = str.maketrans(dict.fromkeys("\u2019\u02bc\u2018`", "'"))
-_CONTRACTED = re.compile(r"n't$|'(?:s|re|ve|ll|d|m|em)?$")
-_VOWEL = re.compile(r"[aeiouy]")
+_CONTRACTED = lazy_pattern(r"n't$|'(?:s|re|ve|ll|d|m|em)?$")
+_VOWEL = lazy_pattern(r"[aeiouy]")
 
 
 def words(text: str) -> list[str]:

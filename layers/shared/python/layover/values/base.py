@@ -67,4 +67,4 @@ def _refuse(what: str) -> NoReturn:
 class Value(BaseModel):
     """Frozen; unknown fields are ignored, so that an older reader can read a newer record."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)

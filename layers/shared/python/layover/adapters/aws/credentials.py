@@ -26,16 +26,26 @@ class CredentialChain:
     async def get(self) -> Credentials:
         """The credentials as they are now. Raises ConfigurationError where there are none,
         RetryableError where they were not renewed."""
-        get = self._variables.get
+        return self._at_hand() or await asyncio.to_thread(self.get_blocking)
+
+    def get_blocking(self) -> Credentials:
+        """The same, for who waits in a thread."""
+        at_hand = self._at_hand()
+        if at_hand is not None:
+            return at_hand
+        if self._provider is None:
+            self._provider = _resolve()
+        return _frozen(self._provider)
+
+    def _at_hand(self) -> Credentials | None:
+        """Without a request: Lambda's, or what botocore found and need not renew."""
+        get, provider = self._variables.get, self._provider
         key_id, secret = get("AWS_ACCESS_KEY_ID"), get("AWS_SECRET_ACCESS_KEY")
         if key_id and secret:
             return Credentials(key_id, secret, get("AWS_SESSION_TOKEN") or None)
-        provider = self._provider
-        if provider is None:
-            provider = self._provider = await asyncio.to_thread(_resolve)
         expires = getattr(provider, "refresh_needed", None)
-        if expires is not None and expires():
-            return await asyncio.to_thread(_frozen, provider)
+        if provider is None or (expires is not None and expires()):
+            return None
         return _frozen(provider)
 
     async def renew(self, refused: Credentials) -> bool:

@@ -1,6 +1,7 @@
 """The environment's clients of the services that speak AWS's JSON protocols."""
 
 import re
+import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -51,6 +52,11 @@ class AwsServices:
     def client_at(self, endpoint: str, service: str, **settings: Any) -> AwsClient:
         """A client of an endpoint of its own; `service`: the name that signs, `settings`: AwsClient's."""
         return AwsClient(endpoint, Signer(service, self.region()), self._credentials, **settings)
+
+    def presign(self, service: str, host: str, query: dict[str, str], lifetime_s: int) -> str:
+        """A signed URL of a GET, without its `https://` and without a request to sign it."""
+        signer, credentials = Signer(service, self.region()), self._credentials.get_blocking()
+        return signer.presign(credentials, host, query, lifetime_s, time.time())
 
     def region(self) -> str:
         """AWS_REGION, else what a profile says. Raises ConfigurationError where there is none."""

@@ -1,9 +1,9 @@
-"""Signature Version 4 in headers: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html"""
+"""Signature Version 4: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html"""
 
 import hmac
 import time
 from hashlib import sha256
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from layover.adapters.aws.credentials import Credentials
 
@@ -29,7 +29,7 @@ class Signer:
         """The headers (names in lower case, with `host`) and those that prove who asks. `request`:
         method and path, encoded and without a query; `now`: seconds since 1970."""
         method, path = request
-        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
+        stamp = _stamp(now)
         signed = {**headers, "x-amz-date": stamp}
         if credentials.token:
             signed["x-amz-security-token"] = credentials.token
@@ -37,14 +37,46 @@ class Signer:
         # A path is encoded once more for its signature, but for S3's.
         lines = [method, quote(path, safe="/~"), "", *(f"{n}:{signed[n]}" for n in names), ""]
         canonical = "\n".join([*lines, ";".join(names), sha256(body).hexdigest()])
-        scope = f"{stamp[:8]}/{self._region}/{self._service}/aws4_request"
-        text = f"{_ALGORITHM}\n{stamp}\n{scope}\n{sha256(canonical.encode()).hexdigest()}"
-        signature = hmac.digest(self._key_of(stamp[:8], credentials), text.encode(), "sha256").hex()
+        scope, signature = self._signature(credentials, stamp, canonical)
         signed["authorization"] = (
             f"{_ALGORITHM} Credential={credentials.key_id}/{scope}, "
             f"SignedHeaders={';'.join(names)}, Signature={signature}"
         )
         return signed
+
+    def presign(
+        self,
+        credentials: Credentials,
+        host: str,
+        query: dict[str, str],
+        lifetime_s: int,
+        now: float,
+    ) -> str:
+        """The URL of a GET of `/` whose query says who asks, without its `https://`."""
+        stamp = _stamp(now)
+        parts = {
+            **query,
+            "X-Amz-Algorithm": _ALGORITHM,
+            "X-Amz-Credential": f"{credentials.key_id}/{self._scope(stamp)}",
+            "X-Amz-Date": stamp,
+            "X-Amz-Expires": str(lifetime_s),
+            "X-Amz-SignedHeaders": "host",
+        }
+        if credentials.token:
+            parts["X-Amz-Security-Token"] = credentials.token
+        asked = urlencode(sorted(parts.items()), quote_via=quote, safe="-_.~")
+        canonical = f"GET\n/\n{asked}\nhost:{host}\n\nhost\n{sha256(b'').hexdigest()}"
+        _, signature = self._signature(credentials, stamp, canonical)
+        return f"{host}/?{asked}&X-Amz-Signature={signature}"
+
+    def _scope(self, stamp: str) -> str:
+        return f"{stamp[:8]}/{self._region}/{self._service}/aws4_request"
+
+    def _signature(self, credentials: Credentials, stamp: str, canonical: str) -> tuple[str, str]:
+        scope = self._scope(stamp)
+        text = f"{_ALGORITHM}\n{stamp}\n{scope}\n{sha256(canonical.encode()).hexdigest()}"
+        key = self._key_of(stamp[:8], credentials)
+        return scope, hmac.digest(key, text.encode(), "sha256").hex()
 
     def _key_of(self, day: str, credentials: Credentials) -> bytes:
         of_day, of_secret, key = self._key
@@ -54,3 +86,7 @@ class Signer:
                 key = hmac.digest(key, part.encode(), "sha256")
             self._key = (day, credentials.secret, key)
         return key
+
+
+def _stamp(now: float) -> str:
+    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))

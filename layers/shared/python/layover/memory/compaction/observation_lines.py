@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 
 from layover.declare.schemas.render import clean
+from layover.lazy import lazy_pattern
 from layover.memory.episodic.evidence import normalised
 from layover.memory.escape import escape
 from layover.memory.redaction import redact
@@ -38,36 +39,36 @@ _SIGNS = {
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _SIGN = f"[{''.join(_SIGNS)}]"
 _OPEN, _CLOSE = r"[*_`\[({]{0,6}", r"[*_`\])}]{0,6}"
-_BULLET = re.compile(
+_BULLET = lazy_pattern(
     "(?:[*+\\-\u2022\u2023\u25aa\u25cf\u25e6\u2013\u2192\u21b3]|->|\\d{1,3}[.)])\\s+"
 )
-_NAMED = re.compile(
+_NAMED = lazy_pattern(
     rf"(?P<open>{_OPEN})(?:(?P<sign>{_SIGN})\ufe0f?\s*)?{_OPEN}(?P<word>{'|'.join(_NAMES)})"
     rf"(?P<close>{_CLOSE}:?{_CLOSE})(?=\s|[(\[]|$)",
     re.IGNORECASE,
 )
-_SIGNED = re.compile(rf"{_OPEN}(?P<sign>{_SIGN})\ufe0f?{_CLOSE}:?")
+_SIGNED = lazy_pattern(rf"{_OPEN}(?P<sign>{_SIGN})\ufe0f?{_CLOSE}:?")
 _CLOCK = r"(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::\d{2}(?:\.\d+)?)?"
-_TIME = re.compile(
+_TIME = lazy_pattern(
     rf"\s*[(\[]\s*(?:(?P<day>\d{{4}}-\d{{2}}-\d{{2}})[T ,]+)?{_CLOCK}(?:\s*[-\u2013]\s*\d{{1,2}}:\d{{2}})?"
     r"\s*(?P<half>[ap]\.?m\.?)?\s*(?:UTC|GMT|Z)?\s*[)\]]" + _CLOSE,
     re.IGNORECASE,
 )
-_BARE_TIME = re.compile(rf"\s*{_CLOCK}\s*(?P<day>)(?P<half>)(?=[:|\u2013\u2014]|-\s)")
-_LINK = re.compile("\\s*(?:[:|\u2013\u2014]|-(?=\\s))?\\s*")
+_BARE_TIME = lazy_pattern(rf"\s*{_CLOCK}\s*(?P<day>)(?P<half>)(?=[:|\u2013\u2014]|-\s)")
+_LINK = lazy_pattern("\\s*(?:[:|\u2013\u2014]|-(?=\\s))?\\s*")
 _LONGEST_DATE = 100
 """Characters of a line with a date and no more."""
 _WEEKDAY = r"(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\.?"
 _MONTH = rf"(?P<month>{'|'.join(_MONTHS)})[a-z]*\.?"
 _DATES = [
-    re.compile(rf"(?:date\W+)?(?:{_WEEKDAY}\W+)?{form}(?:\W+(?:{_WEEKDAY}|UTC))?", re.IGNORECASE)
+    lazy_pattern(rf"(?:date\W+)?(?:{_WEEKDAY}\W+)?{form}(?:\W+(?:{_WEEKDAY}|UTC))?", re.IGNORECASE)
     for form in (
         r"(?P<year>\d{4})-(?P<number>\d{1,2})-(?P<day>\d{1,2})",
         rf"{_MONTH}\s+(?P<day>\d{{1,2}})(?:st|nd|rd|th)?,?\s+(?P<year>\d{{4}})",
         rf"(?P<day>\d{{1,2}})(?:st|nd|rd|th|\.)?\s+{_MONTH},?\s+(?P<year>\d{{4}})",
     )
 ]
-_THINKING = re.compile(
+_THINKING = lazy_pattern(
     r"^[ \t]*<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)|\A.*?^[ \t]*</think(?:ing)?>[ \t]*$",
     re.DOTALL | re.IGNORECASE | re.MULTILINE,
 )

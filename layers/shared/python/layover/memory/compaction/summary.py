@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from layover.lazy import lazy_pattern
 from layover.memory.answers import json_object
 from layover.memory.compaction.observation_lines import without_thinking
 from layover.memory.compaction.reading import prompt, transcript
@@ -37,7 +38,7 @@ _NAMES = {
 _HEADING = [
     (
         name,
-        re.compile(
+        lazy_pattern(
             r"(?P<open>[#*_<\[\s]{0,12})(?:\d[.)]\s*)?(?P<inner>[*_]{0,6})"
             rf"(?P<name>{names.replace(' ', '[ _]')})"
             r"(?P<close>[*_>\]\s]{0,12})(?P<colon>(?:[:\u2013\u2014]|-(?=\s))?)[*_]{0,6}(?P<text>.*)",
@@ -48,10 +49,10 @@ _HEADING = [
 ]
 _MIN_PROSE = 200
 """Characters of an answer without headings that is a summary all the same."""
-_REFUSAL = re.compile(
+_REFUSAL = lazy_pattern(
     r"(?:(?:i.?m|i am|we are) )?(?:very )?sorry|i can(?:no|.?)t|as an ai\b", re.IGNORECASE
 )
-_CLOSING = re.compile(r"</[\w ]+>|```\w*|-{3,}|={3,}")
+_CLOSING = lazy_pattern(r"</[\w ]+>|```\w*|-{3,}|={3,}")
 """Lines that only end something."""
 
 

@@ -4,21 +4,23 @@
 import re
 import unicodedata
 
-_SHOWN_AS_NOTHING = re.compile(
+from layover.lazy import lazy_pattern
+
+_SHOWN_AS_NOTHING = lazy_pattern(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
 )
 """Besides Unicode's category Cf."""
-_HAN_NUMERALS = re.compile("[\u3007\u3021-\u3029\u3038-\u303a]")
+_HAN_NUMERALS = lazy_pattern("[\u3007\u3021-\u3029\u3038-\u303a]")
 """They are told as words, like the other ones: 二〇二四."""
-_APART = re.compile(
+_APART = lazy_pattern(
     "([\u00bc-\u00be\u2150-\u215e\u2189\u2460-\u249b\u24ea-\u24ff\u2776-\u2793\u3251-\u325f\u32b1-\u32bf])"
 )
 """Fractions and encircled numbers: 2½ is 2 1/2, no 21/2."""
-_RAISED = re.compile(r"(?<=\d)(?=[\u00b2\u00b3\u00b9\u2070-\u2079])")
+_RAISED = lazy_pattern(r"(?<=\d)(?=[\u00b2\u00b3\u00b9\u2070-\u2079])")
 """10² is no 102."""
 _ENCIRCLED = range(0x24B6, 0x24EA)
 _MOST_KEPT = 20_000
-_OTHER_DOTS = re.compile(
+_OTHER_DOTS = lazy_pattern(
     "(?<=\\d)[\uff0e\uff61](?=\\d)"
     "|(?<=[a-z0-9])[\u3002\uff0e\uff61]"
     "(?=(?:com|net|org|info|biz|xyz|dev|app|gov|edu|shop|site|online|[a-z]{2})(?![a-z0-9]))",

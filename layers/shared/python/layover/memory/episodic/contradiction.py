@@ -3,14 +3,15 @@
 
 import re
 
+from layover.lazy import lazy_pattern
 from layover.memory.episodic.evidence import anchors
 
-_NEGATION = re.compile(
+_NEGATION = lazy_pattern(
     r"\b(?:not|no|never|none|neither|nor|cannot|without|nicht|kein\w*|nie|niemals|ohne|ne|pas|jamais|sans"
     r"|nunca|non|senza|não|не|нет|никогда|без)\b|n['\u2019]t\b|[不没沒无無]|ない|ません|않|없",
     re.IGNORECASE,
 )
-_CORRECTION = re.compile(
+_CORRECTION = lazy_pattern(
     r"\b(?:actually|instead|rather than|correction|corrected|no longer|not any ?more|turn(?:s|ed) out"
     r"|(?:was|were) (?:wrong|mistaken)|in fact|in reality|anymore|nicht mehr|statt(?:dessen)?|vielmehr"
     r"|tatsächlich|en fait|plutôt|en realidad|de hecho|in realtà)\b",

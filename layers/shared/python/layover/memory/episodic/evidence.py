@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+from layover.lazy import lazy_pattern
 from layover.memory.episodic.characters import plain_characters
 
 MIN_WORDS = 4
@@ -10,36 +11,36 @@ MIN_LETTERS = 16
 _LONGEST = 300
 """Characters of a word that is looked into: that takes time of the square of them. A longer one is a blob."""
 
-_SPACE = re.compile(r"\s+")
-_NUMBER = re.compile(r"(?:^[\-\u2212])?\d+(?:[.,:/\-]\d+)*")
+_SPACE = lazy_pattern(r"\s+")
+_NUMBER = lazy_pattern(r"(?:^[\-\u2212])?\d+(?:[.,:/\-]\d+)*")
 _UNIT = (
     "(?i:[smhdkglxwytº]|[munμµ]s|ª|mins?|hrs?|secs?|[kmgtp]i?b|[kmg]?bits?|[kmg]bps|[kmg]?hz"
     "|[mk]?v|ma|mah|[km]w|[km]?wh|[munμµ]m|[ckd]m|[km]g|lbs?|oz|[mcd]l|°[cf]|ft|yd|mi|mph|kmh|px|pt|em|rem"
     "|v[hw]|dpi|fps|rpm|d[b]|st|nd|rd|th|am|pm|usd|eur|gbp|chf|mio|mrd|deg|k?j|k?cal|h?pa|bar|psi|er|e|[eè]me"
     "|mal|fach)|[AVWNJCFKMBh]"
 )
-_QUANTITY = re.compile(
+_QUANTITY = lazy_pattern(
     rf"[€$£¥#~<>=+\-\u2212]?[€$£¥]?\d[\d.,:/\-]*(?:{_UNIT})?[%€$£¥°]?(?:/(?:{_UNIT}))?"
 )
 """A number with a unit stuck to it: `5kg`, `$40`, `99.9%`. Other letters make it a name: `12a`."""
-_URL = re.compile(r"\b[a-z][a-z0-9+.\-]*://\S+", re.IGNORECASE)
-_PATH = re.compile(r"(?:[a-z]:)?(?:~|\.{1,2})?[/\\][\w.~\-]", re.IGNORECASE)
-_CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2,}[a-z]+[A-Z]")
-_DOTTED = re.compile(r"\w{2,}(?:\.\w{2,})+|(?<![\w.])[^\W\d_](?:\.\w{2,})+")
-_ABBREVIATED = re.compile(
+_URL = lazy_pattern(r"\b[a-z][a-z0-9+.\-]*://\S+", re.IGNORECASE)
+_PATH = lazy_pattern(r"(?:[a-z]:)?(?:~|\.{1,2})?[/\\][\w.~\-]", re.IGNORECASE)
+_CAMEL = lazy_pattern(r"[a-z][A-Z]|[A-Z]{2,}[a-z]+[A-Z]")
+_DOTTED = lazy_pattern(r"\w{2,}(?:\.\w{2,})+|(?<![\w.])[^\W\d_](?:\.\w{2,})+")
+_ABBREVIATED = lazy_pattern(
     r"(?i:p\.(?:ex|ej|es|chr)|t\.ex|f\.eks|m\.fl|z\.bsp|[vna]\.chr|i\.(?:allg|ggs)|s\.th)"
     r"|(?:[A-Z]\.)+[A-Z][a-z]+"
 )
 """`p.ex` and `J.Smith`; an abbreviation of single letters (`e.g`, `p.m`) is none of `_DOTTED`."""
-_HIDDEN = re.compile(r"[/\\]\.\w")
-_FILE = re.compile(
+_HIDDEN = lazy_pattern(r"[/\\]\.\w")
+_FILE = lazy_pattern(
     r"\w\.(?:py|js|[jt]sx?|go|rs|rb|sh|md|txt|csv|tsv|json|ya?ml|toml|sql|java|kt|cs|cc|cpp|hpp|html?|css|xml"
     r"|log|cfg|conf|ini|env|pdf|png|jpe?g|svg|zip|tar|gz|so|lua|php|pl|swift|exe|dll|bat|ps1|ipynb)"
     r"|\w{2,}\.[chrmo]",
     re.IGNORECASE,
 )
 """`a.py`, `main.c`; `e.g` and `d.h` are none."""
-_FOLDER = re.compile(
+_FOLDER = lazy_pattern(
     r"(?:src|libs?|s?bin|etc|usr|var|opt|tmp|dist|vendor|node_modules|pkg|cmd|packages|scripts|tests"
     r"|deploy|infra|terraform|helm|charts|migrations|fixtures|mnt|srv|proc"
     r"|features?|feat|bugfix|hotfix|chore|refactor|origin|upstream|refs|heads)/[\w.\-]+",
@@ -47,21 +48,21 @@ _FOLDER = re.compile(
 )
 """`src/main`, `feature/login`: with one slash, a path begins with a usual folder or a branch's prefix. Any
 other two words may be told side by side: and/or, read/write, client/server."""
-_HEX = re.compile(r"[0-9a-f]{8,}", re.IGNORECASE)
-_LOUD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+_HEX = lazy_pattern(r"[0-9a-f]{8,}", re.IGNORECASE)
+_LOUD = lazy_pattern(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _MIN_LOUD = 4
 """Capital letters that make a name: `ECONNREFUSED`, `ORDER-ABC`."""
-_MINUS = re.compile(r"\u2212|\b(?:minus|negative) (?=\d)", re.IGNORECASE)
+_MINUS = lazy_pattern(r"\u2212|\b(?:minus|negative) (?=\d)", re.IGNORECASE)
 _WRAPPING = "\"'`\u201c\u201d\u2018\u2019\u201e\u00ab\u00bb()[]{}<>.,;:!?\u2026*"
 _NO_BLANKS = (
     "\u0e00-\u1fff\u2e80-\ud7ff\uf900-\ufaff\U00020000-\U0003fffd"
     "\uff00-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uffef"
 )
 """Scripts that write no blanks, or stick endings to a name in Latin letters (Korean); their punctuation."""
-_UNBOUNDED = re.compile(f"[{_NO_BLANKS}]")
+_UNBOUNDED = lazy_pattern(f"[{_NO_BLANKS}]")
 _LETTER = rf"[^\W_{_NO_BLANKS}]"
 """A letter or a digit that is part of the word beside it."""
-_POSSESSIVE = re.compile("['\u2019]s$")
+_POSSESSIVE = lazy_pattern("['\u2019]s$")
 
 
 def normalised(text: str) -> str:

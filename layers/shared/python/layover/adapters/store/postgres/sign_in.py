@@ -5,15 +5,15 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from layover.adapters.aws.services import AwsServices
 from layover.errors import ConfigurationError, RetryableError
 
 LIFETIME_S = 900
 """Of a token, the longest that RDS takes; a connection that is open stays open."""
 
 
-def iam_token(dsn: str, session: Callable[[], Any]) -> Callable[[], str]:
-    """Tokens for the host, port and user of a `postgresql://` URL, signed on the spot: no request, and no
-    client with RDS's large model. `session` answers a boto3 session.
+def iam_token(dsn: str, aws: AwsServices) -> Callable[[], str]:
+    """Tokens for the host, port and user of a `postgresql://` URL, signed on the spot: no request.
 
     The callable raises ConfigurationError where the URL names no host or user, or there are no
     credentials."""
@@ -21,31 +21,8 @@ def iam_token(dsn: str, session: Callable[[], Any]) -> Callable[[], str]:
     host, port, user = address.hostname, address.port or 5432, unquote(address.username or "")
     if not host or not user:
         raise ConfigurationError("LAYOVER_DATABASE_URL names no host or no user for IAM to sign")
-
-    def token() -> str:
-        from botocore.model import ServiceId
-        from botocore.signers import RequestSigner
-
-        ours = session()
-        credentials, region = ours.get_credentials(), ours.region_name
-        if credentials is None or region is None:
-            raise ConfigurationError(
-                "the database is signed in to by IAM: AWS credentials and a region"
-            )
-        signer = RequestSigner(ServiceId("RDS"), region, "rds-db", "v4", credentials, ours.events)
-        request = {
-            "method": "GET",
-            "url": f"https://{host}:{port}/",
-            "body": {"Action": "connect", "DBUser": user},
-            "headers": {},
-            "context": {},
-        }
-        signed: str = signer.generate_presigned_url(
-            request, operation_name="connect", expires_in=LIFETIME_S, region_name=region
-        )
-        return signed.removeprefix("https://")
-
-    return token
+    query = {"Action": "connect", "DBUser": user}
+    return lambda: aws.presign("rds-db", f"{host}:{port}", query, LIFETIME_S)
 
 
 def secret_password(secret: str, client: Callable[[], Any]) -> Callable[[], str]:
