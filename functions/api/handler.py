@@ -5,6 +5,8 @@ from typing import Any
 from api.app import answer
 from layover import wiring
 
+wiring.import_ahead("api")
+
 
 @wiring.logged
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

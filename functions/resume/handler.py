@@ -7,6 +7,8 @@ from layover.errors import RetryableError
 from layover.runs.resume import await_decision, resume
 from layover.values.runs.payload import AwaitPayload, ResumePayload
 
+wiring.import_ahead("resume")
+
 
 class LayoverAwaitAgain(Exception):
     """A passing fault: the state machine tries again."""

@@ -7,6 +7,8 @@ from layover.inprocess.deadlines import LambdaDeadline
 from layover.runs.turn import turn
 from layover.values.runs.payload import TurnPayload
 
+wiring.import_ahead("turn")
+
 
 @wiring.logged
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

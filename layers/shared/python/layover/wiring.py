@@ -126,8 +126,8 @@ def _lazy_sockets() -> ports.SocketPorts | None:
 def _sockets() -> ports.SocketPorts:
     from layover.adapters.sockets.apigateway import socket_ports
 
-    env = environment()
-    return socket_ports(_table(), _aws(), env.socket_url, env.socket_endpoint, env.socket_function)
+    env, aws = environment(), _aws()
+    return socket_ports(_table(), aws, env.socket_url, env.socket_endpoint, env.socket_function)
 
 
 @cache
@@ -302,6 +302,14 @@ def _catalogued(model: str) -> str:
     return f"bedrock/{model.removeprefix('bedrock/')}" if named else model
 
 
+def import_ahead(function: str) -> None:
+    """In Lambda's init phase (elsewhere a process may never be used): what each invocation needs."""
+    if "AWS_LAMBDA_INITIALIZATION_TYPE" in os.environ:
+        from layover.adapters.ahead import import_all
+
+        import_all(function, _agents)
+
+
 def owners() -> "Owners":
     """Who has anything stored, as the owner of the tables sees it."""
     from layover.adapters.store.postgres.database import Database
@@ -422,8 +430,7 @@ def in_memory_runtime(
     from layover.adapters.inmemory.stores.threads import InMemoryThreads
 
     clock = clock or SystemClock()
-    blobs, threads = MemoryBlobs(clock), InMemoryThreads()
-    named = {a.name: a for a in agents}
+    blobs, threads, named = MemoryBlobs(clock), InMemoryThreads(), {a.name: a for a in agents}
     return ports.Runtime(
         journal=in_memory_journal(clock, blobs, changed),
         threads=threads,

@@ -2,8 +2,8 @@
 
 https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html"""
 
-import random
 from collections.abc import Callable, Mapping
+from random import SystemRandom
 
 MAX_ATTEMPTS = 4
 MAX_PAUSE_S = 20.0
@@ -48,18 +48,19 @@ class NoAnswer(Exception):
 
 
 class RetryRules:
-    """How long to wait before the next attempt. One quota for all requests of a client: a service that is
+    """How long to wait before the next attempt. `dice`: the system's, which no two processes share that a
+    snapshot was restored to. One quota for all requests of a client: a service that is
     down is not asked four times as often."""
 
     def __init__(
         self,
         base_s: float = BASE_S,
         max_attempts: int = MAX_ATTEMPTS,
-        dice: Callable[[], float] = random.random,
+        dice: Callable[[], float] | None = None,
     ) -> None:
         self._base_s = base_s
         self._max_attempts = max_attempts
-        self._dice = dice
+        self._dice = dice or SystemRandom().random
         self._left = CAPACITY
 
     def pause_s(self, attempt: int, fault: ServiceError | NoAnswer) -> float | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from layover.adapters.models.faults import ProviderFault, disconnected, from_status, unusable
+from layover.adapters.tls import system_trust
 
 if TYPE_CHECKING:
     import httpx2
@@ -119,7 +120,8 @@ def _connections() -> "httpx2.AsyncClient":
         max_keepalive_connections=MAX_IDLE_CONNECTIONS,
         keepalive_expiry=KEEP_ALIVE_S,
     )
-    return httpx2.AsyncClient(limits=limits, follow_redirects=True)
+    # One trust for all: each reading of the system's roots takes some 50 ms.
+    return httpx2.AsyncClient(limits=limits, follow_redirects=True, verify=system_trust())
 
 
 def _joined(base: "httpx2.URL", path: str) -> "httpx2.URL":

@@ -1,9 +1,9 @@
 """The table on DynamoDB."""
 
 import asyncio
-import random
 from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from random import SystemRandom
 from typing import Any, Protocol
 
 from layover.adapters.aws.retries import NoAnswer, ServiceError
@@ -140,7 +140,7 @@ class DynamoTable:
             try:
                 return await self._call(operation, **arguments)
             except _Conflict:
-                await self._sleep(random.uniform(0, min(1.0, 0.01 * 2**attempt)))
+                await self._sleep(SystemRandom().uniform(0, min(1.0, 0.01 * 2**attempt)))
         raise RetryableError("the journal is busy: other transactions kept touching the same items")
 
     def _arguments(self, action: Action) -> dict[str, Any]:

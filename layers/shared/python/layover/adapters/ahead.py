@@ -1,0 +1,47 @@
+"""What each invocation of a function uses, imported before the first (docs/performance.md#cold-starts)."""
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from importlib import import_module
+
+from layover.adapters.tls import system_trust
+
+_JOURNAL = (
+    "layover.adapters.journal.journal",
+    "layover.adapters.journal.allowance",
+    "layover.adapters.journal.items.dynamodb",
+    "layover.adapters.aws.services",
+    "layover.adapters.metrics.emf",
+    "aws_lambda_powertools.logging.formatter",
+    "aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch",
+)
+_STORES = (
+    "layover.adapters.store.postgres.threads",
+    "layover.adapters.store.postgres.memory.memory",
+    "psycopg",
+)
+_STARTS = ("layover.adapters.callbacks.stepfunctions",)
+_MODEL = ("layover.adapters.models.openai_chat", "httpx2")
+_PRICES = ("layover.adapters.prices", "genai_prices.data")
+
+MODULES: Mapping[str, tuple[str, ...]] = {
+    "api": (*_JOURNAL, *_STORES, *_STARTS),
+    "resume": (*_JOURNAL, *_STARTS),
+    "turn": (*_JOURNAL, *_STORES, *_MODEL, *_PRICES),
+}
+"""By function; what others need differs from one event to the next."""
+
+
+def import_all(function: str, agents: Callable[[], object]) -> None:
+    """Import, and define the user's agents. Nothing is connected, and no credential is read: a snapshot of
+    the process may be restored many times. What fails here fails again, and is told, where it is used."""
+    for name in MODULES[function]:
+        with suppress(ImportError):
+            import_module(name)
+    system_trust()
+    try:
+        agents()
+    except Exception as error:
+        extra = {"cause": type(error).__name__}
+        logging.getLogger("layover").warning("the agents were not loaded ahead", extra=extra)

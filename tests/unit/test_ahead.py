@@ -1,0 +1,60 @@
+"""What Lambda's init phase does before the first event: imports, nothing that a snapshot must not hold."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from layover.adapters.ahead import MODULES
+
+ROOT = Path(__file__).parents[2]
+CODE = """
+import json, os, sys
+seen = set()
+def hook(event, arguments):
+    if event.startswith("socket.") and event != "socket.__new__":
+        seen.add(event)
+sys.addaudithook(hook)
+import {function}.handler
+print(json.dumps([sorted(sys.modules), sorted(seen)]))
+"""
+
+
+def loaded(function: str, **variables: str) -> tuple[set[str], list[str]]:
+    """The modules that are there once the handler is, and what its import did on the network."""
+    paths = os.pathsep.join(str(ROOT / part) for part in ("layers/shared/python", "functions"))
+    run = subprocess.run(
+        [sys.executable, "-c", CODE.format(function=function)],
+        env={"PYTHONPATH": paths, "AWS_REGION": "eu-west-1", **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    found: Any = json.loads(run.stdout.splitlines()[-1])
+    return set(found[0]), found[1]
+
+
+@pytest.mark.parametrize("function", sorted(MODULES))
+def test_init_phase_imports_what_every_invocation_needs_and_opens_nothing(function: str) -> None:
+    modules, network = loaded(function, AWS_LAMBDA_INITIALIZATION_TYPE="snap-start")
+    assert set(MODULES[function]) <= modules
+    assert "user_agents" in modules
+    assert not {"boto3", "botocore.session", "openai"} & modules
+    assert network == []
+
+
+def test_agents_that_cannot_be_loaded_fail_where_they_are_used() -> None:
+    modules, _ = loaded(
+        "turn", AWS_LAMBDA_INITIALIZATION_TYPE="on-demand", LAYOVER_AGENTS="no_such_module"
+    )
+    assert "psycopg" in modules
+
+
+def test_process_that_may_never_be_used_imports_nothing_ahead() -> None:
+    modules, _ = loaded("turn")
+    assert not {"psycopg", "httpx2", "layover.adapters.aws.client"} & modules
