@@ -88,8 +88,8 @@ def no_profile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def test_endpoint_is_boto3s(
     service: str, region: str, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in {**KEYS, **variables}.items():
-        monkeypatch.setenv(name, value)
+    for variable, value in {**KEYS, **variables}.items():
+        monkeypatch.setenv(variable, value)
     ours = AwsServices({"AWS_REGION": region, **variables}).endpoint(service)
     name: Any = "stepfunctions" if service == "states" else service
     assert ours == boto3.Session().client(name, region_name=region).meta.endpoint_url

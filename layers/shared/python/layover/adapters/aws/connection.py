@@ -174,7 +174,8 @@ def _parse_head(head: bytes) -> tuple[int, dict[str, str]]:
 
 def _unchunked(data: bytearray) -> tuple[bytes, int] | None:
     """The body in chunks and the length of all of it, once it is whole."""
-    parts, at = [], 0
+    parts: list[bytes] = []
+    at = 0
     while (end := data.find(_END, at)) >= 0:
         size = int(data[at:end].split(b";")[0], 16)
         begin = end + 2

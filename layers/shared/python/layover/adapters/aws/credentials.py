@@ -26,7 +26,8 @@ class CredentialChain:
     async def get(self) -> Credentials:
         """The credentials as they are now. Raises ConfigurationError where there are none,
         RetryableError where they were not renewed."""
-        return self._at_hand() or await asyncio.to_thread(self.get_blocking)
+        at_hand = self._at_hand()
+        return await asyncio.to_thread(self.get_blocking) if at_hand is None else at_hand
 
     def get_blocking(self) -> Credentials:
         """The same, for who waits in a thread."""
