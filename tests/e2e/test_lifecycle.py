@@ -152,7 +152,9 @@ def test_sigint_ends_it_and_what_was_said_is_there_after_a_restart(
     second = brain.plan(say("second answer"))
     assert again.ask(thread, second)["text"] == "second answer"
     assert "first answer" in str(brain.requests(second)[0].body)
-    assert again.call("GET", f"/runs/{run['id']}").status == 404
+    (call_id,) = [each["tool_call_id"] for each in again.suspended(run["id"])["pending"]]
+    assert again.decide(run["id"], call_id, "deny").status == 202
+    again.over(run["id"])
     assert again.ask(waits, brain.plan(say("goes on")))["text"] == "goes on"
     own.caller("bob").want(404, "GET", f"/threads/{thread}")
 

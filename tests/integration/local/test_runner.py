@@ -29,9 +29,9 @@ from .conftest import TOYS, eventually, settings_for, variables_for
 LOCAL = {"X-Layover-Local": "1"}
 INITDB_HANGS = """
 import subprocess
-from layover.local import postgres, runner
+from layover.local import postgres, serve
 postgres.prepare = lambda *_: subprocess.run(["sleep", "600"])
-runner._STOP_LIMIT_S = 0.5
+serve._STOP_LIMIT_S = 0.5
 """
 SIGNAL_COMES_AGAIN = """
 import asyncio, signal
@@ -54,7 +54,7 @@ Runner._start_aws, Postgres.stop = hang, stop_after_a_second_signal
 SERVE = f"""
 import asyncio, logging, sys
 from pathlib import Path
-from layover.local.runner import serve
+from layover.local.serve import serve
 from layover.local.settings import Settings
 settings = Settings(port=int(sys.argv[2]), data=Path(sys.argv[1]), functions=Path({str(TOYS)!r}))
 sys.exit(asyncio.run(serve(settings)))

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,8 +30,19 @@ bench = typer.Typer(help="Measure what was built.", no_args_is_help=True)
 app.add_typer(bench, name="bench")
 
 
+def _say_version(asked: bool) -> None:
+    if asked:
+        print(f"layover {version('layover')}")
+        raise typer.Exit
+
+
 @app.callback()
-def main() -> None:
+def main(
+    _: Annotated[
+        bool,
+        typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
     """Layover: durable LLM agents."""
 
 
@@ -58,16 +70,24 @@ def dev(
     timeout: Annotated[
         list[str] | None, typer.Option(help="FUNCTION=SECONDS; may be given several times.")
     ] = None,
+    origin: Annotated[
+        list[str] | None,
+        typer.Option(help="Web pages of this origin may ask the API; may be given several times."),
+    ] = None,
+    open_: Annotated[bool, typer.Option("--open", help="Open the console in a browser.")] = False,
 ) -> None:
     """Run the whole system on this machine until it is interrupted."""
     timeouts = dict(parse_timeout(text) for text in timeout or [])
-    runner, settings = _load("local.runner"), _load("local.settings")
+    serving, settings = _load("local.serve"), _load("local.settings")
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    chosen = settings.Settings(port=port, agents=agents, data=data, timeouts=timeouts)
+    origins = tuple(each.rstrip("/") for each in origin or ())
+    chosen = settings.Settings(
+        port=port, agents=agents, data=data, timeouts=timeouts, origins=origins
+    )
     unknown = timeouts.keys() - set(chosen.function_names())
     if unknown:
         raise typer.BadParameter(f"no such function: {', '.join(sorted(unknown))}")
-    raise typer.Exit(asyncio.run(runner.serve(chosen)))
+    raise typer.Exit(asyncio.run(serving.serve(chosen, opens=open_)))
 
 
 @app.command()

@@ -29,6 +29,8 @@ class Loaded:
     agents: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     problem: str | None = None
+    models: tuple[str, ...] = ()
+    """Those that agents name, each once."""
 
 
 async def load(variables: Mapping[str, str], limit: timedelta = LOADING_LIMIT) -> Loaded:
@@ -51,7 +53,8 @@ async def load(variables: Mapping[str, str], limit: timedelta = LOADING_LIMIT) -
             process.kill()
     try:
         found = json.loads(output.splitlines()[-1])
-        return Loaded(tuple(found["agents"]), tuple(found["warnings"]), found["problem"])
+        lists = {name: tuple(found[name]) for name in ("agents", "warnings", "models")}
+        return Loaded(**lists, problem=found["problem"])
     except (ValueError, LookupError, TypeError):
         said = errors.decode("utf-8", "replace").strip().splitlines()[-1:]
         last = f": {said[0]}" if said else ""
@@ -68,7 +71,8 @@ def found(module_name: str) -> Loaded:
         agents = load_agents(module_name)
     except BaseException as error:
         return Loaded(warnings=tuple(kept.lines), problem=_problem(error))
-    return Loaded(tuple(map(_line, agents.values())), tuple(kept.lines))
+    models = dict.fromkeys(each.model for each in agents.values() if isinstance(each.model, str))
+    return Loaded(tuple(map(_line, agents.values())), tuple(kept.lines), models=tuple(models))
 
 
 class _Kept(logging.Handler):

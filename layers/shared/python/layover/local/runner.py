@@ -4,17 +4,14 @@ import asyncio
 import json
 import logging
 import os
-import signal
 import sys
-import threading
 from collections.abc import Mapping
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
 from layover.clock import install_offset
-from layover.errors import shown_names
 from layover.local import agents_module
 from layover.local.aws.emulator import BUCKET_NAME, STATE_MACHINE_ARN, TABLE_NAME, AwsServer
 from layover.local.aws.storage import StorageFailed
@@ -23,13 +20,15 @@ from layover.local.functions.execution_environment import FunctionSpec
 from layover.local.functions.invocation import REGION, Invocation, InvokeResult
 from layover.local.functions.lambda_service import LambdaService
 from layover.local.functions.log_lines import LogWatch
+from layover.local.http.cors import Cors
 from layover.local.http.event import HttpAnswer
 from layover.local.http.gateway import Front
-from layover.local.http.server import HttpServer, PortInUse
+from layover.local.http.server import HttpServer
 from layover.local.http.socket_front import WebSocketFront
 from layover.local.postgres import Postgres
-from layover.local.postgres_data import PostgresFailed
 from layover.local.settings import Settings, child_variables, function_variables
+from layover.local.terminal import show
+from layover.local.terminal.show import RunWatch
 from layover.values.lease import max_waits
 
 logger = logging.getLogger(__name__)
@@ -42,9 +41,6 @@ STAND_IN_NOTICE = (
 )
 # Interpreter threads and this loop share the GIL; an answer should not wait 5 ms for it.
 _SWITCH_INTERVAL_S = 0.001
-# A stop that hangs ends here, within the 10 s that are promised.
-_STOP_LIMIT_S = 9.0
-_KILLS_TAKE_S = 0.5
 
 
 class RunnerFailed(Exception):
@@ -58,8 +54,17 @@ class Runner:
     One a process, because moto's state is global. Raises RunnerFailed or PortInUse on entry.
     """
 
-    def __init__(self, settings: Settings, inherited: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        inherited: Mapping[str, str] | None = None,
+        watch: RunWatch | None = None,
+    ) -> None:
+        """`inherited`: variables for the functions; the process's own if not given. `watch` shows what
+        becomes of runs."""
         self.settings = settings
+        self.models: tuple[str, ...] = ()
+        self._watch = watch
         self.notices: list[str] = []
         self.left_open: list[str] = []
         self._inherited = os.environ if inherited is None else inherited
@@ -132,7 +137,7 @@ class Runner:
         self._sockets = WebSocketFront(_Late(self))
         late = _Late(self)
         front = Front(late, websocket=self._sockets.serve, streaming=late)
-        self._front_server = HttpServer(front, self.settings.port)
+        self._front_server = HttpServer(Cors(front, self.settings.origins), self.settings.port)
         self._say_who_locks()
         self._stack.callback(self._front_server.close)
         self._start_clock()
@@ -147,6 +152,8 @@ class Runner:
         await self._start_aws()
         await self._migrate()
         self._watch_logs()
+        if self._watch is not None:
+            self._watch.resume(self.aws.waiting_runs(), self.aws.events.list())
         await asyncio.to_thread(self.aws.resume_executions)
         self._start_sweeper()
         self._add_local_routes(front)
@@ -184,7 +191,8 @@ class Runner:
     async def _start_aws(self) -> None:
         self._functions = LambdaService(concurrency=self.settings.concurrency)
         try:
-            self._aws = AwsServer(self._functions, self._sockets, self._data / "aws.sqlite")
+            store = self._data / "aws.sqlite"
+            self._aws = AwsServer(self._functions, self._sockets, store, self._watch)
         except StorageFailed as error:
             raise RunnerFailed(str(error)) from error
         self._aws.start()
@@ -246,6 +254,7 @@ class Runner:
                 f"the agents in {module!r} cannot be loaded: mend this and start again\n"
                 f"  {loaded.problem}"
             )
+        self.models = loaded.models
         self.notices += [*loaded.agents, *(f"warning: {line}" for line in loaded.warnings)]
         logs = self._data / "logs"
         self.notices.append(
@@ -253,7 +262,8 @@ class Runner:
         )
 
     def _watch_logs(self) -> None:
-        watch = LogWatch([self._log(name) for name in self.functions.names()])
+        logs = [self._log(name) for name in self.functions.names()]
+        watch = LogWatch(logs, show.say_log if self._watch is not None else None)
         self._stack.callback(asyncio.create_task(watch.follow()).cancel)
 
     async def _start_model(self) -> dict[str, str]:
@@ -336,52 +346,3 @@ def _lock(file: IO[str], data: Path) -> None:
         raise RunnerFailed(
             f'another runner{who} uses {data}: stop it, or give --data (make dev ARGS="--data DIR")'
         ) from error
-
-
-async def serve(settings: Settings) -> int:
-    """Run until SIGINT or SIGTERM; answers the exit code."""
-    stopped = asyncio.Event()
-    runner = Runner(settings)
-    starting = asyncio.create_task(runner.__aenter__())
-
-    def stop() -> None:
-        # Once: another cancel would cut short what the first one set going.
-        if stopped.is_set():
-            return
-        end = threading.Timer(_STOP_LIMIT_S, _end_at_once)
-        end.daemon = True
-        end.start()
-        stopped.set()
-        starting.cancel()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop)
-    try:
-        await starting
-    except asyncio.CancelledError:
-        return 0
-    except (RunnerFailed, PortInUse, PostgresFailed) as error:
-        print(f"layover: {error}", file=sys.stderr, flush=True)
-        return 1
-    for line in (*runner.notices, f"ready {runner.url}"):
-        print(line, flush=True)
-    await stopped.wait()
-    print("stopping", flush=True)
-    await runner.__aexit__(None, None, None)
-    names = f": {shown_names(runner.left_open)}" if runner.left_open else ""
-    print(f"stopped; runs that were still open: {len(runner.left_open)}{names}", flush=True)
-    return 0
-
-
-def _end_at_once() -> None:
-    """With all that was started: the kernel takes environments and Postgres along, but no initdb."""
-    try:
-        import psutil
-
-        children = psutil.Process().children(recursive=True)
-        for child in children:
-            with suppress(psutil.Error):
-                child.kill()
-        psutil.wait_procs(children, _KILLS_TAKE_S)
-    finally:
-        os._exit(0)

@@ -39,6 +39,8 @@ class Settings:
     definition: Path = REPOSITORY / "infra" / "run.asl.json"
     python_path: Path = REPOSITORY / "layers" / "shared" / "python"
     sweep_every: timedelta = timedelta(seconds=2)
+    origins: tuple[str, ...] = ()
+    """Of web pages that may ask the API, beside those of this machine."""
 
     def timeout(self, function: str) -> timedelta:
         """The limit of a function."""

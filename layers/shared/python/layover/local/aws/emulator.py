@@ -5,16 +5,17 @@ import re
 import threading
 import uuid
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any, Protocol
 from urllib.parse import unquote
 
-from layover.adapters.journal.items.schema import TABLE, TIME_TO_LIVE
+from layover.adapters.journal.items.schema import TABLE, TIME_TO_LIVE, WATCH_INDEX
 from layover.clock import SystemClock
-from layover.keys import META, Keys
+from layover.keys import META, Keys, watch_partitions
 from layover.local.aws.dynamodb import service as dynamodb
 from layover.local.aws.dynamodb.service import DynamoDB
 from layover.local.aws.events import Events
@@ -66,6 +67,18 @@ class _Answer:
         return Reply(HTTPStatus(int(self.status[:3])), self.body, tuple(self.headers))
 
 
+class Watch(Protocol):
+    """Who shows what goes on."""
+
+    def item_changed(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
+        """DynamoDB has another item now."""
+        ...
+
+    def published(self, event: Mapping[str, Any]) -> None:
+        """EventBridge took an event."""
+        ...
+
+
 class Services:
     """What answers AWS's clients: DynamoDB, Step Functions and EventBridge at once, the rest (Lambda,
     sockets, S3) as a WSGI application."""
@@ -75,10 +88,11 @@ class Services:
         functions: LambdaService,
         sockets: WebSocketFront | None = None,
         storage: Storage | None = None,
+        watch: Watch | None = None,
     ) -> None:
         storage = storage or Storage()
-        self.events = Events(storage)
-        self.dynamodb = DynamoDB(storage)
+        self.events = Events(storage, watch.published if watch else None)
+        self.dynamodb = DynamoDB(storage, watch.item_changed if watch else None)
         self.states = StepFunctions(storage, Tasks(functions, self.dynamodb))
         self._objects = Objects(storage, BUCKET_NAME)
         self._sockets = sockets
@@ -195,11 +209,12 @@ class AwsServer:
         functions: LambdaService,
         sockets: WebSocketFront | None = None,
         data: Path | None = None,
+        watch: Watch | None = None,
     ) -> None:
         """`data`: the file that keeps everything; without one, nothing outlives this object."""
         self._functions = functions
         self._storage = Storage(data)
-        self._services = Services(functions, sockets, self._storage)
+        self._services = Services(functions, sockets, self._storage, watch)
         self._server = WsgiServer(self._services, self._services.answer_at_once)
         self._clock = SystemClock()
         self._expired_at: datetime | None = None
@@ -226,6 +241,23 @@ class AwsServer:
         if self._expired_at is None or abs(now - self._expired_at) >= _EXPIRE_EVERY:
             self._expired_at = now
             self._services.dynamodb.expire_items(TABLE_NAME, now)
+
+    def waiting_runs(self) -> dict[str, str]:
+        """Runs of which a call waits for somebody: id -> owner."""
+        database, found = self._services.dynamodb, {}
+        for partition in watch_partitions():
+            query = {
+                "TableName": TABLE_NAME,
+                "IndexName": WATCH_INDEX,
+                "KeyConditionExpression": "gsi2pk = :p",
+                "ExpressionAttributeValues": {":p": {"S": partition}},
+            }
+            for place in database.call("Query", query)["Items"]:
+                key = {name: place[name] for name in ("pk", "sk")}
+                item = database.call("GetItem", {"TableName": TABLE_NAME, "Key": key})["Item"]
+                if "waiting" in item and "id" in item:
+                    found[item["id"]["S"]] = item["owner"]["S"]
+        return found
 
     def resume_executions(self) -> None:
         """Let what an earlier runner left open go on where it was."""

@@ -2,6 +2,7 @@
 
 import json
 import uuid
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -13,11 +14,15 @@ MAX_EVENTS = 10_000
 _SCHEMA = "CREATE TABLE IF NOT EXISTS events (number INTEGER PRIMARY KEY, document TEXT NOT NULL)"
 
 
-class Events:
-    """PutEvents, and what it has taken."""
+Published = Callable[[dict[str, Any]], object]
 
-    def __init__(self, storage: Storage) -> None:
+
+class Events:
+    """PutEvents, and what it has taken. `published` hears of each."""
+
+    def __init__(self, storage: Storage, published: Published | None = None) -> None:
         self._storage = storage
+        self._published = published or (lambda _: None)
         storage.create(_SCHEMA)
 
     def put(self, entries: list[dict[str, Any]], now: datetime) -> list[dict[str, str]]:
@@ -47,4 +52,5 @@ class Events:
             query = "INSERT INTO events (document) VALUES (?) RETURNING number"
             ((number,),) = connection.execute(query, (json.dumps(whole),)).fetchall()
             connection.execute("DELETE FROM events WHERE number <= ?", (number - MAX_EVENTS,))
+        self._published(whole)
         return {"EventId": event["id"]}

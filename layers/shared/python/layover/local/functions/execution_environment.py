@@ -88,6 +88,7 @@ class ExecutionEnvironment:
         self.state = State.STARTING
         self.idle_since = time.monotonic()
         self.pid: int | None = None
+        self.is_outdated = False
         self._queue = queue
         self._server = WireServer(self._respond)
         self._process: asyncio.subprocess.Process | None = None
@@ -184,6 +185,8 @@ class ExecutionEnvironment:
         return InvokeResult(b"")
 
     async def _next(self) -> Reply:
+        if self.is_outdated:
+            self.kill()
         if self.state is State.GONE or not self.alive():
             return Reply(HTTPStatus.FORBIDDEN)
         self._stop_timer()

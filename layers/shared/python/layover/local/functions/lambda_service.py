@@ -5,8 +5,9 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from concurrent.futures import CancelledError, wait
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -91,6 +92,13 @@ class FunctionPool:
         for environment in self._in_state(State.READY):
             if environment.idle_since < limit:
                 environment.kill()
+
+    def renew(self) -> None:
+        """Let no environment that exists now take another event: idle ones end, others after their answer."""
+        for environment in self.environments:
+            environment.is_outdated = True
+        for environment in self._in_state(State.READY):
+            environment.kill()
 
     async def stop(self) -> None:
         """Kill everything; whoever waits gets an error."""
@@ -239,6 +247,14 @@ class LambdaService:
         for name in names:
             if name in self._pools:
                 self._pools[name].prewarm()
+
+    def change(self, variables: Mapping[str, str], *, renew: bool) -> None:
+        """Environments that start from here on get these variables, beside their own. `renew`: those that
+        exist serve no more events, once they have answered the one that they are at."""
+        for pool in self._pools.values():
+            pool.spec = replace(pool.spec, variables={**pool.spec.variables, **variables})
+            if renew:
+                pool.renew()
 
     def check(self, name: str, payload: bytes) -> None:
         """Raises LambdaError where Lambda would refuse the event, and after a stop."""

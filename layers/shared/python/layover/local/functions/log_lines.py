@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import linecache
 import sys
 from collections.abc import Callable
 from datetime import timedelta
@@ -61,9 +62,16 @@ def shown(function: str, line: bytes) -> str | None:
         f"{entry['level'].lower()} {function}: {entry.get('message')} {' '.join(named)}".rstrip()
     )
     where = entry.get("where")
-    return "\n".join(
-        [first, *(f"    {at}" for at in where)] if isinstance(where, list) else [first]
-    )
+    return "\n".join([first, *map(_frame, where)] if isinstance(where, list) else [first])
+
+
+def _frame(at: str) -> str:
+    """`FILE:LINE FUNCTION`, and the line itself where it is on this machine."""
+    file, _, rest = at.rpartition(":")
+    number, _, _ = rest.partition(" ")
+    linecache.checkcache(file)
+    source = linecache.getline(file, int(number)).strip() if number.isdigit() else ""
+    return f"    {at}\n        {source}" if source else f"    {at}"
 
 
 def _print(text: str) -> None:

@@ -1,12 +1,14 @@
 """DynamoDB's operations: a document in, a document out."""
 
 import json
+import logging
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
 from layover.local.aws.dynamodb import batches, items, queries, transactions
+from layover.local.aws.dynamodb.attributes import Item
 from layover.local.aws.dynamodb.errors import (
     DynamoDBError,
     SerializationError,
@@ -14,20 +16,25 @@ from layover.local.aws.dynamodb.errors import (
     ValidationError,
 )
 from layover.local.aws.dynamodb.tables import SCHEMA, Table, Tables
-from layover.local.aws.dynamodb.writes import Write, returned
+from layover.local.aws.dynamodb.writes import Done, Write, returned
 from layover.local.aws.storage import Storage
 from layover.local.functions.invocation import ACCOUNT, REGION
 
+logger = logging.getLogger(__name__)
+
 Document = dict[str, Any]
+Changed = Callable[[Item | None, Item | None], object]
 TARGET = "DynamoDB_20120810."
 """How `X-Amz-Target` of every operation begins."""
 
 
 class DynamoDB:
-    """All tables. Every operation is one transaction; threads may share it."""
+    """All tables. Every operation is one transaction; threads may share it. `changed` hears of each item
+    that was written, once it is in the store: as it was, and as it is."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, changed: Changed | None = None) -> None:
         self._storage = storage
+        self._changed = changed
         self._tables = Tables()
         storage.create(SCHEMA)
         self._operations: dict[str, Callable[[Document], Document]] = {
@@ -89,6 +96,7 @@ class DynamoDB:
             table = self._tables.get(connection, request["TableName"])
             write = Write.read(table, kind, request)
             done = write.apply(connection)
+        self._tell([done])
         return returned(write, done, request)
 
     def _query(self, request: Document) -> Document:
@@ -111,7 +119,18 @@ class DynamoDB:
 
     def _transact_write(self, request: Document) -> Document:
         with self._storage.transaction() as connection:
-            return transactions.write(connection, self._tables, request, time.time())
+            answer, done = transactions.write(connection, self._tables, request, time.time())
+        self._tell(done)
+        return answer
+
+    def _tell(self, done: list[Done]) -> None:
+        if self._changed is None:
+            return
+        for each in done:
+            try:
+                self._changed(each.old, each.new)
+            except Exception:  # What was written is written, whatever the listener makes of it.
+                logger.exception("a change of an item could not be shown")
 
     def _transact_get(self, request: Document) -> Document:
         with self._storage.reading() as connection:

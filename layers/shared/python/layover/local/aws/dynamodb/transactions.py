@@ -15,7 +15,7 @@ from layover.local.aws.dynamodb.errors import (
     ValidationError,
 )
 from layover.local.aws.dynamodb.tables import Tables
-from layover.local.aws.dynamodb.writes import Write, consumed, units
+from layover.local.aws.dynamodb.writes import Done, Write, consumed, units
 
 MAX_ACTIONS = 100
 MAX_BYTES = 4 * 1024 * 1024
@@ -27,12 +27,12 @@ _PASSED = {"Code": "None"}
 
 def write(
     connection: sqlite3.Connection, tables: Tables, request: Mapping[str, Any], now: float
-) -> dict[str, Any]:
-    """All or nothing. The caller takes everything back if it raises. Raises TransactionCanceled,
-    IdempotentParameterMismatch and ValidationError."""
+) -> tuple[dict[str, Any], list[Done]]:
+    """All or nothing; the answer, and what was done. The caller takes everything back if it raises. Raises
+    TransactionCanceled, IdempotentParameterMismatch and ValidationError."""
     token = request.get("ClientRequestToken")
     if token and _is_repeated(connection, token, request, now):
-        return {}
+        return {}, []
     writes = _writes(connection, tables, request["TransactItems"])
     olds = _check_all(connection, writes)
     done = [each.carry_out(connection, old) for each, old in zip(writes, olds, strict=True)]
@@ -45,13 +45,13 @@ def write(
         row = (token, _fingerprint(request), now)
         connection.execute("INSERT INTO ddb_tokens VALUES (?, ?, ?)", row)
     if request.get("ReturnConsumedCapacity") not in ("TOTAL", "INDEXES"):
-        return {}
+        return {}, done
     capacity: dict[str, float] = {}
     for each, result in zip(writes, done, strict=True):
         name = each.table.name
         capacity[name] = capacity.get(name, 0.0) + units(result, 2)
     by_name = {each.table.name: each.table for each in writes}
-    return {"ConsumedCapacity": [consumed(by_name[n], c) for n, c in capacity.items()]}
+    return {"ConsumedCapacity": [consumed(by_name[n], c) for n, c in capacity.items()]}, done
 
 
 def get(

@@ -1,0 +1,88 @@
+"""`layover dev`: a runner, from its start to a signal, with what it says meanwhile."""
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+import webbrowser
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from layover.errors import shown_names
+from layover.local.http.server import PortInUse
+from layover.local.postgres_data import PostgresFailed
+from layover.local.runner import Runner, RunnerFailed
+from layover.local.settings import Settings
+from layover.local.terminal.development import Development
+from layover.local.terminal.lines import RunLines
+from layover.local.terminal.show import RunWatch, say
+
+# A stop that hangs ends here, within the 10 s that are promised.
+_STOP_LIMIT_S = 9.0
+_KILLS_TAKE_S = 0.5
+
+
+def variables_of(folder: Path) -> Mapping[str, str]:
+    """The process's variables, and those of `folder/.env` that it has not."""
+    from dotenv import dotenv_values
+
+    kept = dotenv_values(folder / ".env", interpolate=False)
+    return {**{name: value for name, value in kept.items() if value is not None}, **os.environ}
+
+
+async def serve(settings: Settings, *, opens: bool = False) -> int:
+    """Run until SIGINT or SIGTERM; answers the exit code. `opens`: the console, in a browser."""
+    stopped = asyncio.Event()
+    inherited = variables_of(Path.cwd())
+    watch = RunWatch(RunLines(lambda: runner.url, say))
+    runner = Runner(settings, inherited, watch)
+    starting = asyncio.create_task(runner.__aenter__())
+
+    def stop() -> None:
+        # Once: another cancel would cut short what the first one set going.
+        if stopped.is_set():
+            return
+        end = threading.Timer(_STOP_LIMIT_S, _end_at_once)
+        end.daemon = True
+        end.start()
+        stopped.set()
+        starting.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+    try:
+        await starting
+    except asyncio.CancelledError:
+        return 0
+    except (RunnerFailed, PortInUse, PostgresFailed) as error:
+        print(f"layover: {error}", file=sys.stderr, flush=True)
+        return 1
+    for line in (*runner.notices, f"ready {runner.url}"):
+        print(line, flush=True)
+    development = Development(runner, inherited)
+    development.start()
+    if opens:
+        webbrowser.open(runner.url)
+    await stopped.wait()
+    print("stopping", flush=True)
+    development.stop()
+    await runner.__aexit__(None, None, None)
+    names = f": {shown_names(runner.left_open)}" if runner.left_open else ""
+    print(f"stopped; runs that were still open: {len(runner.left_open)}{names}", flush=True)
+    return 0
+
+
+def _end_at_once() -> None:
+    """With all that was started: the kernel takes environments and Postgres along, but no initdb."""
+    try:
+        import psutil
+
+        children = psutil.Process().children(recursive=True)
+        for child in children:
+            with suppress(psutil.Error):
+                child.kill()
+        psutil.wait_procs(children, _KILLS_TAKE_S)
+    finally:
+        os._exit(0)

@@ -1,0 +1,1 @@
+"""What `make dev` shows of what goes on, and what it does for whoever is writing an agent."""

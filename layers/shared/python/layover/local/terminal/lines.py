@@ -1,0 +1,95 @@
+"""Lines of the terminal: one for each run that is over, and for each call that waits with what decides it.
+
+They are read off what the services take, so the functions need not know that somebody looks."""
+
+import json
+import shlex
+import zlib
+from base64 import b64decode
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from layover.keys import META
+
+Item = Mapping[str, Any]
+_COLOURS = {"success": "green", "failed": "red", "cancelled": "yellow", "suspended": "cyan"}
+_MAX_ARGS = 120
+"""Characters of a call's arguments."""
+Say = Callable[[str, str], object]
+"""A line, and its colour."""
+
+
+class RunLines:
+    """Says what becomes of runs. `url`: the HTTP API's, as soon as there is something to say."""
+
+    def __init__(self, url: Callable[[], str], say: Say) -> None:
+        self._url = url
+        self._say = say
+
+    def item_changed(self, old: Item | None, new: Item | None) -> None:
+        """An item of the journal was written."""
+        if new is None or new.get("sk") != {"S": META} or "status" not in new:
+            return
+        status = _text(new, "status")
+        if status in ("success", "failed", "cancelled") and _text(old or {}, "status") != status:
+            self._say(over(new), _COLOURS[status])
+
+    def published(self, event: Mapping[str, Any], owner: str | None) -> None:
+        """EventBridge took an event; `owner`: of its run."""
+        if event.get("detail_type") == "ApprovalRequested" and owner is not None:
+            self._say(waiting(self._url(), owner, event["detail"]), _COLOURS["suspended"])
+
+
+def over(item: Item) -> str:
+    """`shop success  thread_… run_…  2 steps, 340 tokens, $0.0004, 3.2 s`, of a META item."""
+    outcome = _outcome(item)
+    usage = outcome.get("usage") or {}
+    seconds = (_time(item, "updated_at") - _time(item, "created_at")).total_seconds()
+    steps = int(item.get("step_ended", {}).get("N", "0"))
+    told = [f"{steps} step{'' if steps == 1 else 's'}"]
+    if usage:
+        told.append(f"{usage['total_tokens']} tokens")
+        cost = usage.get("cost_usd")
+        told.append("cost unknown" if cost is None else f"${float(cost):.4f}")
+    told.append(f"{seconds:.1f} s")
+    error = outcome.get("error")
+    why = f"\n    {error['type']}: {error['message']}" if error else ""
+    names = f"{_text(item, 'thread_id')} {_text(item, 'id')}"
+    return f"{_text(item, 'agent')} {_text(item, 'status')}  {names}  {', '.join(told)}{why}"
+
+
+def waiting(url: str, owner: str, detail: Mapping[str, Any]) -> str:
+    """What waits, and the line for a shell that decides it."""
+    args = json.dumps(detail.get("args"), ensure_ascii=False)
+    shown = args if len(args) <= _MAX_ARGS else args[: _MAX_ARGS - 1] + "…"
+    approval = detail.get("approval")
+    kind, body = ("resume", '{"data": {}}') if approval is None else ("approve", "{}")
+    groups = (approval or {}).get("by") or ()
+    who = f"{owner};groups={','.join(groups)}" if groups else owner
+    call = f"{url}/runs/{detail['run_id']}/tool-calls/{detail['tool_call_id']}/{kind}"
+    token = shlex.quote(f"Authorization: Bearer dev:{who}")
+    return (
+        f"{detail['agent']} waits for {'a decision' if kind == 'approve' else 'input'}: "
+        f"{detail['tool_name']} {shown}\n    curl -s {call} -H {token} -d {shlex.quote(body)}"
+    )
+
+
+def _text(item: Item, name: str) -> str:
+    return str(item.get(name, {}).get("S", ""))
+
+
+def _time(item: Item, name: str) -> datetime:
+    return datetime.fromisoformat(_text(item, name))
+
+
+def _outcome(item: Item) -> dict[str, Any]:
+    """As the journal keeps it: text, compressed text, or (then it is not read) an object of S3."""
+    match item.get("outcome"):
+        case {"S": text}:
+            outcome = json.loads(text)
+        case {"B": packed}:
+            outcome = json.loads(zlib.decompress(b64decode(packed)))
+        case _:
+            outcome = {}
+    return dict(outcome)

@@ -1,0 +1,56 @@
+"""Lines of the terminal, in colour where it has any."""
+
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from layover.local.terminal.lines import RunLines
+
+
+def say(text: str, colour: str) -> None:
+    """Print a line to stderr, the first word of which has the colour."""
+    from rich.console import Console
+    from rich.text import Text
+
+    head, _, rest = text.partition("\n")
+    line = Text(head, style=colour)
+    if rest:
+        line.append(f"\n{rest}", style="dim" if colour != "red" else "red")
+    Console(file=sys.stderr, soft_wrap=True, highlight=False).print(line)
+
+
+def say_log(text: str) -> None:
+    """Print what a function has logged."""
+    say(text, "red" if text.startswith(("error", "critical")) else "yellow")
+
+
+class RunWatch:
+    """What services tell of runs, as lines. Knows who owns the runs that are open."""
+
+    def __init__(self, lines: RunLines) -> None:
+        self._lines = lines
+        self._owners: dict[str, str] = {}
+
+    def resume(self, owners: Mapping[str, str], events: Iterable[Mapping[str, Any]]) -> None:
+        """Say what waits since before the start: runs (id -> owner), and all that was published."""
+        self._owners |= owners
+        asked = {}
+        for event in events:
+            detail = event.get("detail")
+            if isinstance(detail, dict) and detail.get("run_id") in owners:
+                asked[detail["run_id"], detail.get("tool_call_id")] = event
+        for event in asked.values():
+            self.published(event)
+
+    def item_changed(self, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> None:
+        """DynamoDB has another item now."""
+        if new is not None and "owner" in new and "thread_id" in new and "id" in new:
+            self._owners[new["id"]["S"]] = new["owner"]["S"]
+            if new.get("status", {}).get("S") in ("success", "failed", "cancelled"):
+                self._owners.pop(new["id"]["S"])
+        self._lines.item_changed(old, new)
+
+    def published(self, event: Mapping[str, Any]) -> None:
+        """EventBridge took an event."""
+        run_id = str((event.get("detail") or {}).get("run_id", ""))
+        self._lines.published(event, self._owners.get(run_id))

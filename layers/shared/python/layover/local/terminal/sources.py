@@ -1,0 +1,81 @@
+"""The agents' files as their author saves them: what changed, and a copy of the last ones that loaded."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+_IGNORED = frozenset({"__pycache__", ".venv", ".git", "node_modules"})
+_MAX_FILES = 2_000
+"""A folder with more is no folder of agents: it is not followed."""
+
+State = dict[Path, tuple[int, int]]
+
+
+class Sources:
+    """The files of one agents' module, found on `paths` as Python finds it."""
+
+    def __init__(self, module: str, paths: list[Path], copy: Path) -> None:
+        self._name = module.partition(".")[0]
+        self._found = _place(self._name, paths)
+        self._copy = copy
+        self._state = self._look()
+
+    def changed(self) -> bool:
+        """Whether a file was written, made or removed since the last look."""
+        now = self._look()
+        before, self._state = self._state, now
+        return now != before
+
+    def keep(self) -> None:
+        """Copy what is there now: it could be loaded."""
+        shutil.rmtree(self._copy, ignore_errors=True)
+        self._copy.mkdir(parents=True)
+        if self._found is None or len(self._state) > _MAX_FILES:
+            return
+        target = self._copy / self._found.name
+        if self._found.is_dir():
+            shutil.copytree(self._found, target, ignore=shutil.ignore_patterns(*_IGNORED))
+        else:
+            shutil.copy2(self._found, target)
+
+    @property
+    def kept(self) -> Path:
+        """The folder to import the copy from."""
+        return self._copy
+
+    def _look(self) -> State:
+        found = {}
+        for file in self._files():
+            try:
+                told = file.stat()
+            except OSError:  # Editors replace files: it is there at the next look.
+                continue
+            found[file] = (told.st_mtime_ns, told.st_size)
+        return found
+
+    def _files(self) -> Iterator[Path]:
+        if self._found is None:
+            return
+        if not self._found.is_dir():
+            yield self._found
+            return
+        seen = 0
+        for folder, folders, names in os.walk(self._found):
+            folders[:] = [name for name in folders if name not in _IGNORED]
+            for name in names:
+                seen += 1
+                yield Path(folder, name)
+                if seen > _MAX_FILES:
+                    return
+
+
+def _place(name: str, paths: list[Path]) -> Path | None:
+    """The package's folder, or the module's file."""
+    spec = PathFinder.find_spec(name, [str(path) for path in paths])
+    if spec is None:
+        return None
+    if spec.submodule_search_locations:
+        return Path(next(iter(spec.submodule_search_locations)))
+    return Path(spec.origin) if spec.origin else None
