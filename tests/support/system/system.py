@@ -353,6 +353,11 @@ class System:
             raise AssertionError(f"it did not stop: {self.lines}") from None
         return self._reap()
 
+    def crash(self) -> None:
+        """SIGKILL: nothing is written on the way out, and the kernel takes the children along."""
+        self.process.kill()
+        self._reap()
+
     def _put_down(self) -> None:
         """SIGKILL, for its children too: they would keep its output open."""
         family: list[psutil.Process] = []

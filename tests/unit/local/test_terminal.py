@@ -1,0 +1,194 @@
+"""What `make dev` says of runs, of the model and of what was saved."""
+
+import asyncio
+import json
+import zlib
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from layover.local.agents_module import Loaded
+from layover.local.functions.log_lines import shown
+from layover.local.serve import variables_of
+from layover.local.terminal.lines import RunLines
+from layover.local.terminal.model_check import problem_of
+from layover.local.terminal.reloading import Reloader
+from layover.local.terminal.show import RunWatch
+from layover.local.terminal.sources import Sources
+from support.providers.openai import FakeOpenAI
+
+OUTCOME = {
+    "usage": {"total_tokens": 340, "cost_usd": "0.0004"},
+    "error": None,
+}
+
+
+def meta(status: str, outcome: Any = None, **more: str) -> dict[str, Any]:
+    """A run's META as DynamoDB has it."""
+    texts = {"id": "run_1", "owner": "ann", "thread_id": "thread_1", "agent": "shop"}
+    times = {
+        "created_at": "2026-01-01T10:00:00.000000Z",
+        "updated_at": "2026-01-01T10:00:03.200000Z",
+    }
+    item: dict[str, Any] = {k: {"S": v} for k, v in {**texts, **times, **more}.items()}
+    item |= {
+        "pk": {"S": "p"},
+        "sk": {"S": "META"},
+        "status": {"S": status},
+        "step_ended": {"N": "2"},
+    }
+    return item if outcome is None else {**item, "outcome": outcome}
+
+
+class Told:
+    """Lines, with their colours."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str]] = []
+        self.watch = RunWatch(RunLines(lambda: "http://here", self.say))
+
+    def say(self, text: str, colour: str) -> None:
+        self.lines.append((text, colour))
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+def asked(**more: Any) -> dict[str, Any]:
+    """The event of a call that waits."""
+    detail = {"run_id": "run_1", "agent": "shop", "tool_call_id": "c1", "tool_name": "refund"}
+    whole = {**detail, "args": {"amount": 60}, "approval": {"by": []}, **more}
+    return {"detail_type": "ApprovalRequested", "detail": whole}
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["text", "compressed"])
+def test_a_run_that_is_over_is_one_line_once(told: Told, packed: bool) -> None:
+    text = json.dumps(OUTCOME)
+    outcome = {"B": b64encode(zlib.compress(text.encode())).decode()} if packed else {"S": text}
+    running, over = meta("running"), meta("success", outcome)
+    told.watch.item_changed(None, running)
+    told.watch.item_changed(running, over)
+    told.watch.item_changed(over, over)
+    line = "shop success  thread_1 run_1  2 steps, 340 tokens, $0.0004, 3.2 s"
+    assert told.lines == [(line, "green")]
+
+
+def test_a_run_that_failed_says_why_and_an_unknown_price_is_said(told: Told) -> None:
+    outcome = {
+        "usage": {"total_tokens": 1, "cost_usd": None},
+        "error": {"type": "E", "message": "no"},
+    }
+    told.watch.item_changed(meta("running"), meta("failed", {"S": json.dumps(outcome)}))
+    ((text, colour),) = told.lines
+    assert text.endswith("1 tokens, cost unknown, 3.2 s\n    E: no")
+    assert colour == "red"
+
+
+def test_items_that_are_no_runs_are_not_spoken_of(told: Told) -> None:
+    for item in ({"sk": {"S": "HEAD"}, "status": {"S": "success"}}, {"sk": {"S": "META"}}, None):
+        told.watch.item_changed(None, item)
+    assert told.lines == []
+
+
+def test_a_call_that_waits_is_shown_with_the_line_that_decides_it(told: Told) -> None:
+    told.watch.item_changed(None, meta("running"))
+    told.watch.published(asked())
+    ((text, _),) = told.lines
+    assert text == (
+        'shop waits for a decision: refund {"amount": 60}\n'
+        "    curl -s http://here/runs/run_1/tool-calls/c1/approve "
+        "-H 'Authorization: Bearer dev:ann' -d '{}'"
+    )
+
+
+def test_the_line_speaks_for_a_member_of_the_groups_that_decide(told: Told) -> None:
+    told.watch.item_changed(None, meta("running", owner="o'hara"))
+    told.watch.published(asked(approval={"by": ["finance", "ops"]}))
+    assert "dev:o'\"'\"'hara;groups=finance,ops'" in told.lines[0][0]
+
+
+def test_what_waits_since_before_the_start_is_shown_again_once(told: Told) -> None:
+    events = [asked(), asked(), asked(run_id="run_2"), {"detail_type": "Other", "detail": None}]
+    told.watch.resume({"run_1": "ann"}, events)
+    assert len(told.lines) == 1
+
+
+def test_a_tool_error_is_shown_with_the_lines_of_its_source(tmp_path: Path) -> None:
+    file = tmp_path / "tools.py"
+    file.write_text("def pay():\n    raise KeyError('x')\n")
+    entry = {"level": "WARNING", "message": "tool pay failed", "where": [f"{file}:2 pay"]}
+    assert shown("turn", json.dumps(entry).encode()) == (
+        f"warning turn: tool pay failed\n    {file}:2 pay\n        raise KeyError('x')"
+    )
+
+
+async def test_a_model_that_does_not_answer_is_said() -> None:
+    # Port 9 of this machine: nothing listens there.
+    problem = await problem_of({"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}, [])
+    assert problem is not None
+    assert "no model answers at http://127.0.0.1:9/v1" in problem
+
+
+async def test_a_provider_that_lists_no_models_is_no_problem() -> None:
+    with FakeOpenAI() as provider:
+        given = {"OPENAI_BASE_URL": provider.base_url, "OPENAI_API_KEY": "k"}
+        assert await problem_of(given, ["openai/any"]) is None
+
+
+def test_dotenv_adds_what_the_environment_has_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SET_ALREADY", "outside")
+    text = "# a comment\nSET_ALREADY=inside\nexport NEW_ONE='a b'\nWITHOUT\nRAW=$HOME\n"
+    (tmp_path / ".env").write_text(text)
+    found = variables_of(tmp_path)
+    assert (found["SET_ALREADY"], found["NEW_ONE"], found["RAW"]) == ("outside", "a b", "$HOME")
+    assert "WITHOUT" not in found
+
+
+class Functions:
+    """Stands for the Lambda service."""
+
+    def __init__(self) -> None:
+        self.changes: list[tuple[str, bool]] = []
+
+    def change(self, variables: dict[str, str], *, renew: bool) -> None:
+        self.changes.append((variables["PYTHONPATH"], renew))
+
+    def prewarm(self, *names: str) -> None:
+        return
+
+
+@pytest.mark.parametrize("kind", ["package", "module"])
+async def test_a_broken_save_keeps_the_last_good_one_and_the_next_good_one_replaces_it(
+    tmp_path: Path, kind: str, told: Told
+) -> None:
+    file = tmp_path / ("mine/__init__.py" if kind == "package" else "mine.py")
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("good = 1\n")
+    sources = Sources("mine", [tmp_path], tmp_path / "copy")
+    sources.keep()
+    functions: Any = Functions()
+    answers = [Loaded(problem="mine.py:1: SyntaxError"), Loaded(agents=("agent shop: price",))]
+
+    async def load() -> Loaded:
+        return answers.pop(0)
+
+    reloader = Reloader(sources, load, functions, "/path", told.say)
+    assert not sources.changed()
+    file.write_text("broken = (\n")
+    assert sources.changed()
+    await reloader.reload()
+    copy = sources.kept / file.relative_to(tmp_path)
+    assert await asyncio.to_thread(copy.read_text) == "good = 1\n"
+    file.write_text("better = 2\n")
+    assert sources.changed()
+    await reloader.reload()
+    assert await asyncio.to_thread(copy.read_text) == "better = 2\n"
+    assert functions.changes == [(f"{tmp_path / 'copy'}:/path", False), ("/path", True)]
+    assert [colour for _, colour in told.lines] == ["red", "green"]
+    assert "mine.py:1: SyntaxError" in told.lines[0][0]
