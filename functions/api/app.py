@@ -14,6 +14,7 @@ from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEventV2
 from api import (
     routes_approvals,
     routes_audit,
+    routes_chat,
     routes_console,
     routes_files,
     routes_me,
@@ -107,6 +108,7 @@ def resolver() -> Resolver:
         routes_files,
         routes_me,
         routes_sockets,
+        routes_chat,
     ):
         app.include_router(module.router)
     _map_errors(app)

@@ -8,6 +8,7 @@ from aws_lambda_powertools.event_handler.openapi.types import OpenAPIResponse
 from api.problems import CONTENT_TYPE
 from layover.protocols.sse import CONTENT_TYPE as STREAM
 
+_STREAM: Any = {STREAM: {"schema": {"type": "string"}}}
 _PROBLEM: Any = {CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
 
 
@@ -33,8 +34,13 @@ def also(
     return {**documented, status: {"description": what, "content": content}}
 
 
+def streamed(what: str, *problems: int) -> dict[int, OpenAPIResponse]:
+    """The answer of a route that streams, and its problems."""
+    return {**answers(200, None, what, *problems), 200: {"description": what, "content": _STREAM}}
+
+
 def or_stream(documented: dict[int, OpenAPIResponse]) -> dict[int, OpenAPIResponse]:
     """The good answer may also be a stream of server-sent events."""
     good: Any = documented[200]
-    good["content"] = {**good["content"], STREAM: {"schema": {"type": "string"}}}
+    good["content"] = {**good["content"], **_STREAM}
     return {**documented, 200: good}

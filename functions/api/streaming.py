@@ -10,6 +10,7 @@ from api.auth import claims_of
 from api.call import Call, Host
 from api.problems import NotAcceptable, Unauthenticated
 from api.request import token_expires_at
+from layover.chat.answers import Translation, answer
 from layover.ports import Runtime
 from layover.protocols import sse
 from layover.runs.follow import beating, follow
@@ -51,6 +52,27 @@ def stream_events(
         call.ends_at or token_expires_at(event),
     )
     return answer_stream(call, sse.event_frames(looks, first))
+
+
+def stream_answer(
+    call: Call,
+    run_id: str,
+    translation: Translation,
+    event: Mapping[str, Any],
+    after: int = 0,
+    headers: Mapping[str, str] | None = None,
+) -> Response[str]:
+    """A run's answer in the words of a protocol."""
+    owner, until = call.actor.owner, token_expires_at(event)
+    pieces = answer(call.host.runtime(), owner, run_id, translation, after, until)
+    return answer_stream(call, pieces, headers)
+
+
+def chat_caller(call: Call) -> Call:
+    """The call. Raises NotAcceptable where this function cannot stream."""
+    if not call.streams:
+        raise NotAcceptable(call.access.stream_url)
+    return call
 
 
 def answer_stream(

@@ -12,7 +12,12 @@ from infra.constructs.acknowledge import acknowledge
 from infra.constructs.api import ASKED_HEADERS, TOLD_HEADERS
 from infra.constructs.identity import Identity
 from infra.settings import Settings
-from layover.values.deployment.access import STREAM_ROUTES, TICKETED, TICKETED_ROUTE
+from layover.values.deployment.access import (
+    CHAT_ROUTES,
+    STREAM_ROUTES,
+    TICKETED,
+    TICKETED_ROUTE,
+)
 
 STAGE = "live"
 LONGEST = Duration.minutes(15)
@@ -56,7 +61,7 @@ class StreamApi(Construct):
         resources: dict[str, gateway.IResource] = {}
         if identity.pool_id is not None:
             authorizer = self._authorizer(identity.pool_id)
-            for method, path in STREAM_ROUTES:
+            for method, path in (*STREAM_ROUTES, *CHAT_ROUTES):
                 self._resource(path, resources).add_method(
                     method,
                     integration,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from infra.constructs.functions import WRAPPER
-from layover.values.deployment.access import STREAM_ROUTES, TICKETED, TICKETED_ROUTE
+from layover.values.deployment.access import CHAT_ROUTES, STREAM_ROUTES, TICKETED, TICKETED_ROUTE
 from support.aws.templates import Synthesized
 
 ISSUERS = ["vpc", "plain"]
@@ -43,7 +43,7 @@ def methods(stack: Synthesized) -> dict[tuple[str, str], dict[str, Any]]:
 
 def test_every_stream_needs_a_token_with_the_scope(vpc: Synthesized) -> None:
     guarded = {k: m for k, m in methods(vpc).items() if m["AuthorizationType"] != "NONE"}
-    assert guarded.keys() == set(STREAM_ROUTES)
+    assert guarded.keys() == {*STREAM_ROUTES, *CHAT_ROUTES}
     for method in guarded.values():
         assert method["AuthorizationType"] == "COGNITO_USER_POOLS"
         assert method["AuthorizationScopes"] == ["layover/use"]

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs
 
 from layover.local.functions.invocation import Invocation, ResponseStream
 from layover.local.http.event import HttpAnswer, http_answer
-from layover.values.deployment.access import STREAM_ROUTES, TICKETED_ROUTE
+from layover.values.deployment.access import CHAT_ROUTES, STREAM_ROUTES, TICKETED_ROUTE
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -25,6 +25,7 @@ def _pattern(path: str) -> re.Pattern[str]:
 
 
 _ROUTES = tuple((method, _pattern(path)) for method, path in STREAM_ROUTES)
+_CHATS = tuple((method, _pattern(path)) for method, path in CHAT_ROUTES)
 _TICKETED = _pattern(TICKETED_ROUTE)
 
 
@@ -40,7 +41,8 @@ class StreamedAnswer:
 def is_streamed(method: str, path: str, accepts: Iterable[str]) -> bool:
     """Whether the function `streams` answers, and not `api`."""
     asks = any("text/event-stream" in accept.lower() for accept in accepts)
-    return asks and any(m == method and route.fullmatch(path) for m, route in _ROUTES)
+    routes = (*_CHATS, *_ROUTES) if asks else _CHATS
+    return any(m == method and route.fullmatch(path) for m, route in routes)
 
 
 def has_ticket(scope: Mapping[str, Any]) -> bool:

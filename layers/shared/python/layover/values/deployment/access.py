@@ -20,6 +20,11 @@ STREAM_ROUTES = (
     ("POST", "/threads/{thread_id}/runs"),
 )
 """What is streamed to who accepts `text/event-stream`."""
+CHAT_ROUTES = (
+    ("POST", "/chat/{agent}"),
+    ("GET", "/chat/{agent}/{chat_id}/stream"),
+)
+"""What is always streamed."""
 TICKETED = "/ticketed"
 """Before the path of a stream at `stream_url` that a ticket opens: the gateway there lets it pass without a
 token."""

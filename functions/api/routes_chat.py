@@ -1,0 +1,195 @@
+"""Chats of the AI SDK (`useChat`): what comes is its request, what goes is its UI message stream."""
+
+import json
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
+
+from aws_lambda_powertools.event_handler import Response
+from pydantic import BaseModel, ConfigDict, Field, Strict
+
+from api.call import call_of, new_router
+from api.documented import streamed
+from api.streaming import chat_caller, stream_answer
+from layover.approvals.decide import Decide, Verdict
+from layover.chat.start import decide_all, file_part, regenerate, say
+from layover.chat.threads import chat_thread, known_thread
+from layover.errors import InvalidRequest
+from layover.ports import Runtime
+from layover.protocols import sse
+from layover.protocols.ui_messages import DONE, HEADERS, Chunk, UiMessage, approval_of
+from layover.runs.read import meta_of
+from layover.values.deployment.access import Actor
+from layover.values.message import DataPart, InputPart, TextPart
+from layover.values.runs.event import Event
+from layover.values.runs.run import Status
+from layover.values.thread import ThreadHead
+
+router = new_router()
+_TAGS = ["chat"]
+_RESPONDED = "approval-responded"
+
+
+class UiMessageIn(BaseModel):
+    """A message as the AI SDK keeps it. Only the last one is read."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    id: str = ""
+    role: Literal["system", "user", "assistant"]
+    parts: list[dict[str, Any]] = Field(default_factory=list)
+
+
+class ChatRequest(BaseModel):
+    """What `DefaultChatTransport` sends; what an application adds is passed over."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    id: Annotated[str, Field(min_length=1, max_length=200, pattern="^[^/]+$")]
+    messages: list[UiMessageIn] = Field(default_factory=list)
+    trigger: Annotated[str, Strict()] = "submit-message"
+    message_id: str | None = Field(None, alias="messageId")
+
+
+@router.post(
+    "/chat/<agent>",
+    tags=_TAGS,
+    summary="Answer a chat of the AI SDK",
+    description="The UI message stream for `useChat` with `DefaultChatTransport`. `id` is a thread's, or "
+    "one of the client's own, which is bound to one thread and this agent. The last message is read: a "
+    "user's is the input, an assistant's has answers to approvals.",
+    operation_id="chat",
+    responses=streamed("The UI message stream", 400, 404, 406, 409, 413, 429),
+)
+def post_chat(agent: str, body: ChatRequest) -> Response[str]:
+    call = chat_caller(call_of(router))
+    run_id, thread_id, after = call.act(_begin, agent, body)
+    translation = UiFrames(UiMessage(run_id, thread_id))
+    event = router.current_event.raw_event
+    return stream_answer(call, run_id, translation, event, after, HEADERS)
+
+
+@router.get(
+    "/chat/<agent>/<chat_id>/stream",
+    tags=_TAGS,
+    summary="Go on with an answer after a reload",
+    description="The answer that is being written, from its beginning; 204 where nothing runs, or where what "
+    "runs waits for a person.",
+    operation_id="resume_chat",
+    responses={
+        **streamed("The UI message stream", 404, 406, 409),
+        204: {"description": "Nothing runs"},
+    },
+)
+def get_chat_stream(agent: str, chat_id: str) -> Response[str]:
+    call = chat_caller(call_of(router))
+    found = call.do(_running, agent, chat_id)
+    if found is None:
+        return Response(status_code=204, body="")
+    run_id, thread_id = found
+    translation = UiFrames(UiMessage(run_id, thread_id))
+    return stream_answer(call, run_id, translation, router.current_event.raw_event, 0, HEADERS)
+
+
+class UiFrames:
+    """A `UiMessage` as server-sent events."""
+
+    def __init__(self, message: UiMessage) -> None:
+        self._message = message
+        self.waiting, self.running = message.waiting, message.running
+
+    def begin(self) -> bytes:
+        """The `start` chunk."""
+        return _frames([self._message.begin()])
+
+    def frames(self, event: Event) -> bytes:
+        """Chunks of one event."""
+        return _frames(self._message.chunks(event))
+
+    def rest(self) -> bytes:
+        """The end, for now."""
+        return _frames(self._message.rest()) + self.end()
+
+    def end(self) -> bytes:
+        """The end of the stream."""
+        return sse.data_frame(DONE)
+
+
+def _frames(chunks: Iterable[Chunk]) -> bytes:
+    return b"".join(sse.data_frame(json.dumps(c, ensure_ascii=False)) for c in chunks)
+
+
+async def _begin(
+    runtime: Runtime, actor: Actor, agent: str, body: ChatRequest
+) -> tuple[str, str, int]:
+    """Run, thread, and the seq after which the answer begins."""
+    if body.trigger == "regenerate-message":
+        head = await chat_thread(runtime, actor.owner, agent, body.id)
+        return await regenerate(runtime, actor.owner, head, body.message_id), head.id, 0
+    if body.trigger != "submit-message" or not body.messages:
+        raise _invalid("a chat is asked by a message", "trigger")
+    last = body.messages[-1]
+    if last.role == "assistant":
+        decisions = list(_decisions(last.parts))
+        if not decisions:
+            raise _invalid(
+                "an assistant's message answers approvals, or a user's comes last", "parts"
+            )
+        head = await chat_thread(runtime, actor.owner, agent, body.id)
+        run_id, after = await decide_all(runtime, actor, head, last.id or None, decisions)
+        return run_id, head.id, after
+    head = await chat_thread(runtime, actor.owner, agent, body.id)
+    parts = await _input(runtime, actor.owner, head, last.parts)
+    return await say(runtime, actor.owner, head, parts), head.id, 0
+
+
+async def _running(
+    runtime: Runtime, owner: str, agent: str, chat_id: str
+) -> tuple[str, str] | None:
+    head = await known_thread(runtime, owner, agent, chat_id)
+    if head is None or head.active_run is None:
+        return None
+    meta = await meta_of(runtime, owner, head.active_run)
+    if meta.status.over or meta.shown_status is Status.SUSPENDED:
+        return None
+    return meta.id, head.id
+
+
+def _decisions(parts: Iterable[dict[str, Any]]) -> Iterable[tuple[str, Decide]]:
+    """What a person answered. Nothing else of a part is trusted: its `input` is what the page shows."""
+    for part in parts:
+        answer = part.get("approval")
+        if part.get("state") != _RESPONDED or not isinstance(answer, dict):
+            continue
+        asked = approval_of(str(answer.get("id")))
+        if asked is None or not isinstance(answer.get("approved"), bool):
+            raise _invalid("this approval was never asked for", "approval")
+        attempt, tool_call_id = asked
+        verdict = Verdict.APPROVE if answer["approved"] else Verdict.DENY
+        reason = answer.get("reason")
+        text = reason if isinstance(reason, str) and reason else None
+        yield tool_call_id, Decide(verdict, reason=text, attempt=attempt)
+
+
+async def _input(
+    runtime: Runtime, owner: str, head: ThreadHead, parts: Iterable[dict[str, Any]]
+) -> list[InputPart]:
+    found: list[InputPart] = []
+    for part in parts:
+        kind = str(part.get("type"))
+        if kind == "text":
+            found.append(TextPart(text=str(part.get("text", ""))))
+        elif kind == "file":
+            named = part.get("filename")
+            name = named if isinstance(named, str) else None
+            media_type = str(part.get("mediaType", ""))
+            url = str(part.get("url", ""))
+            found.append(await file_part(runtime, owner, head, url, name, media_type))
+        elif kind.startswith("data-"):
+            found.append(DataPart(name=kind.removeprefix("data-"), data=part.get("data")))
+    return found
+
+
+def _invalid(message: str, field: str) -> InvalidRequest:
+    return InvalidRequest(
+        message, [{"loc": ["body", field], "msg": message, "type": "value_error"}]
+    )

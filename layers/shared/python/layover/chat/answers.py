@@ -1,0 +1,93 @@
+"""The run that answers a chat, as one answer of a protocol: until it is over, or waits for a person."""
+
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import aclosing
+from datetime import datetime
+from typing import Protocol
+
+from layover.ports import Runtime
+from layover.runs.follow import follow
+from layover.runs.read import Pace
+from layover.values.runs.event import Event
+from layover.values.runs.run import Status
+
+_QUIET_LOOKS = 3
+"""Looks without news after which a run with a call that waits does nothing else."""
+
+
+class Translation(Protocol):
+    """A run's events in a protocol's words."""
+
+    waiting: set[str]
+    running: set[str]
+
+    def begin(self) -> bytes:
+        """What every answer begins with."""
+        ...
+
+    def frames(self, event: Event) -> bytes:
+        """What an event becomes."""
+        ...
+
+    def rest(self) -> bytes:
+        """The end of an answer whose run waits for a person."""
+        ...
+
+    def end(self) -> bytes:
+        """The end of an answer whose run is over."""
+        ...
+
+
+async def answer(
+    runtime: Runtime,
+    owner: str,
+    run_id: str,
+    translation: Translation,
+    after: int = 0,
+    until: datetime | None = None,
+    pace: Pace | None = None,
+) -> AsyncGenerator[bytes, None]:
+    """Yield the frames of what the run says after this seq; an empty piece where nothing is new."""
+    yield translation.begin()
+    quiet = 0
+    looks = follow(runtime, owner, run_id, 0, until, pace)
+    async with aclosing(looks):
+        async for events in looks:
+            said = [(e, translation.frames(e)) for e in events]
+            yield b"".join(frames for e, frames in said if e.seq > after)
+            if any(e.type == "finish" for e in events):
+                yield translation.end()
+                return
+            quiet = 0 if events else quiet + 1
+            is_asking = translation.waiting and not translation.running
+            if quiet >= _QUIET_LOOKS and is_asking and await _is_suspended(runtime, owner, run_id):
+                yield translation.rest()
+                return
+
+
+async def last_asked(runtime: Runtime, owner: str, run_id: str, calls: Iterable[str]) -> int:
+    """The seq with which the last of these calls began to wait: what follows is what a decision led to."""
+    wanted = set(calls)
+    return await _last_seq(
+        runtime,
+        owner,
+        run_id,
+        lambda e: e.type == "tool-call-suspended" and e.tool_call_id in wanted,
+    )
+
+
+async def _last_seq(
+    runtime: Runtime, owner: str, run_id: str, takes: Callable[[Event], bool]
+) -> int:
+    found, last = 0, 0
+    while True:
+        page = await runtime.journal.events(owner, run_id, last, 500)
+        found = max([found, *(e.seq for e in page.items if takes(e))])
+        if not page.items or page.done:
+            return found
+        last = page.last_seq
+
+
+async def _is_suspended(runtime: Runtime, owner: str, run_id: str) -> bool:
+    meta = await runtime.journal.run(owner, run_id)
+    return meta is None or meta.shown_status is Status.SUSPENDED

@@ -1,0 +1,113 @@
+"""What a chat asks for: something new, the same again, or a person's decisions."""
+
+import base64
+import binascii
+from collections.abc import Iterable, Sequence
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+from layover.approvals.decide import Decide, decide
+from layover.chat.answers import last_asked
+from layover.errors import Conflict, InvalidRequest, NotFound
+from layover.files.store import Files, kept
+from layover.ports import Runtime
+from layover.runs.accept import StartRun, start_run
+from layover.runs.read import meta_of
+from layover.values.deployment.access import Actor
+from layover.values.file import MAX_NAME, is_mime_type, largest
+from layover.values.message import FilePart, InputPart
+from layover.values.runs.run import RunMeta
+from layover.values.thread import ThreadHead
+
+_DATA = "data:"
+
+
+async def say(
+    runtime: Runtime, owner: str, head: ThreadHead, parts: str | Sequence[InputPart]
+) -> str:
+    """The id of the run that answers. Raises what `start_run` raises."""
+    run = await start_run(runtime, owner, head.id, StartRun(parts, stream=True))
+    return run.id
+
+
+async def regenerate(runtime: Runtime, owner: str, head: ThreadHead, run_id: str | None) -> str:
+    """The id of a run that answers once more what this one answered (None: the newest one), on a branch of
+    its own. Raises NotFound, and what `start_run` raises."""
+    meta = await _run_of(runtime, owner, head, run_id)
+    again = StartRun(_input(meta), parent_id=meta.input.parent_id, stream=True)
+    return (await start_run(runtime, owner, head.id, again)).id
+
+
+async def decide_all(
+    runtime: Runtime,
+    actor: Actor,
+    head: ThreadHead,
+    run_id: str | None,
+    decisions: Iterable[tuple[str, Decide]],
+) -> tuple[str, int]:
+    """Decide these calls of the run (None, or one that is not the thread's: the active one). The run, and
+    the seq after which its answer goes on; the same again is answered the same. Raises Conflict (nothing
+    waits), and what `decide` raises."""
+    made = list(decisions)
+    try:
+        meta = await _run_of(runtime, actor.owner, head, run_id or head.active_run)
+    except NotFound:
+        if head.active_run is None:
+            raise Conflict("nothing waits in this chat", thread_id=head.id) from None
+        meta = await _run_of(runtime, actor.owner, head, head.active_run)
+    for tool_call_id, decision in made:
+        await decide(runtime, actor, meta.id, tool_call_id, decision)
+    calls = [tool_call_id for tool_call_id, _ in made]
+    return meta.id, await last_asked(runtime, actor.owner, meta.id, calls)
+
+
+async def file_part(
+    runtime: Runtime, owner: str, head: ThreadHead, url: str, name: str | None, mime_type: str
+) -> FilePart:
+    """A file of an input. What comes whole in a `data:` URL becomes a file of the thread; `/files/ID` is one
+    that is there. Raises InvalidRequest."""
+    if url.startswith("/files/"):
+        return FilePart(file_id=url.removeprefix("/files/"))
+    if not url.startswith(_DATA):
+        return FilePart(url=url, name=name, mime_type=mime_type or None)
+    data = _decoded(url)
+    title = (name or "file").strip()[:MAX_NAME] or "file"
+    if not is_mime_type(mime_type) or not title.isprintable() or len(data) > largest(mime_type):
+        raise _invalid("a file of this type, name or size cannot be kept")
+    id = runtime.ids.new("file")
+    facts = kept(id, head.id, title, mime_type, data, runtime.clock.now())
+    await Files(runtime.blobs, owner).keep(facts, data)
+    return FilePart(file_id=id)
+
+
+async def _run_of(runtime: Runtime, owner: str, head: ThreadHead, run_id: str | None) -> RunMeta:
+    if run_id is None:
+        page = await runtime.journal.runs(owner, head.id, 1, None)
+        if not page.items:
+            raise NotFound("nothing was said in this chat", thread_id=head.id)
+        return page.items[0]
+    meta = await meta_of(runtime, owner, run_id)
+    if meta.thread_id != head.id:
+        raise NotFound("there is no such run in this chat", thread_id=head.id)
+    return meta
+
+
+def _input(meta: RunMeta) -> list[Any]:
+    return list(meta.input.content)
+
+
+def _decoded(url: str) -> bytes:
+    head, comma, data = url.partition(",")
+    if not comma:
+        raise _invalid("this is no data: URL")
+    raw = unquote_to_bytes(data)
+    if not head.endswith(";base64"):
+        return raw
+    try:
+        return base64.b64decode(raw, validate=True)
+    except binascii.Error as error:
+        raise _invalid("the file is not in base64") from error
+
+
+def _invalid(message: str) -> InvalidRequest:
+    return InvalidRequest(message, [{"loc": ["body", "messages"], "msg": message, "type": "file"}])

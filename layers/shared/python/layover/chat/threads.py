@@ -1,0 +1,70 @@
+"""The thread of a chat. A client names it by the thread's id, or by an id of its own, which is bound to one
+thread of the caller and the agent for good."""
+
+import hashlib
+
+from layover.errors import Conflict, NotFound, UnknownAgent
+from layover.ports import Runtime
+from layover.retention.rules import watch_thread
+from layover.threads.threads import head_of
+from layover.values.text import cleaned
+from layover.values.thread import ThreadHead
+
+_PREFIX = "thread_"
+
+
+async def chat_thread(runtime: Runtime, owner: str, agent: str, chat_id: str) -> ThreadHead:
+    """The chat's thread, made where the id is a new one. Raises UnknownAgent, Conflict (the chat is with
+    another agent), NotFound (a thread's id that is none of the caller's, or a chat that was deleted)."""
+    if agent not in runtime.agents():
+        raise UnknownAgent(runtime.agents())
+    thread_id = thread_id_of(owner, chat_id)
+    head = await runtime.journal.thread(owner, thread_id)
+    if head is None and thread_id != chat_id:
+        head = await _make(runtime, owner, agent, thread_id, chat_id)
+    return _with_agent(head or await head_of(runtime, owner, thread_id), agent)
+
+
+async def known_thread(runtime: Runtime, owner: str, agent: str, chat_id: str) -> ThreadHead | None:
+    """The chat's thread; None for an id that nothing was said under. Raises UnknownAgent, Conflict."""
+    if agent not in runtime.agents():
+        raise UnknownAgent(runtime.agents())
+    try:
+        head = await head_of(runtime, owner, thread_id_of(owner, chat_id))
+    except NotFound:
+        return None
+    return _with_agent(head, agent)
+
+
+def thread_id_of(owner: str, chat_id: str) -> str:
+    """A thread's id as it is; for any other id, always the same one of the owner's."""
+    if chat_id.startswith(_PREFIX):
+        return chat_id
+    text = f"{owner}\0{cleaned(chat_id)}"
+    return _PREFIX + hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+async def _make(
+    runtime: Runtime, owner: str, agent: str, thread_id: str, chat_id: str
+) -> ThreadHead:
+    now = runtime.clock.now()
+    head = ThreadHead(
+        id=thread_id,
+        owner=owner,
+        agent=agent,
+        metadata={"chat_id": cleaned(chat_id)},
+        created_at=now,
+        updated_at=now,
+    )
+    # Of two that make it at once one does: the put is conditional.
+    await runtime.journal.put_thread(head)
+    await watch_thread(runtime, owner, thread_id)
+    return await head_of(runtime, owner, thread_id)
+
+
+def _with_agent(head: ThreadHead, agent: str) -> ThreadHead:
+    if head.deleted:
+        raise NotFound("there is no such chat", thread_id=head.id)
+    if head.agent != agent:
+        raise Conflict("this chat is with another agent", thread_id=head.id)
+    return head

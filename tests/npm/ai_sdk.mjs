@@ -1,0 +1,75 @@
+// Drives a served agent with the class behind `useChat`, and prints what the page would show, as JSON.
+// node ai_sdk.mjs URL SCENARIO ...
+import { Chat } from "@ai-sdk/react";
+import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses } from "ai";
+
+const [url, scenario, ...texts] = process.argv.slice(2);
+const headers = { Authorization: "Bearer dev:ada" };
+const errors = [];
+
+function chat(id, options = {}) {
+  return new Chat({
+    id,
+    transport: new DefaultChatTransport({ api: `${url}/chat/support`, headers }),
+    sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
+    onError: (error) => errors.push(String(error)),
+    ...options,
+  });
+}
+
+const at_rest = async (one) => {
+  while (one.status === "submitted" || one.status === "streaming") await new Promise((r) => setTimeout(r, 20));
+};
+const parts = (message) => message.parts.map(({ type, state, text, input, output, errorText, approval, data, url }) => (
+  { type, state, text, input, output, errorText, approval, data, url }));
+const shown = (one) => one.messages.map((m) => ({ id: m.id, role: m.role, metadata: m.metadata, parts: parts(m) }));
+const asked = (one) => one.messages.at(-1).parts.find((p) => p.state === "approval-requested");
+
+const scenarios = {
+  async plain() {
+    const one = chat("plain");
+    await one.sendMessage({ text: texts[0] });
+    return { messages: shown(one) };
+  },
+  async decision(approved) {
+    const one = chat(`decision-${approved}`);
+    await one.sendMessage({ text: texts[0] });
+    const before = structuredClone(shown(one));
+    await one.addToolApprovalResponse({ id: asked(one).approval.id, approved, reason: "because" });
+    await new Promise((r) => setTimeout(r, 100));
+    await at_rest(one);
+    return { before, messages: shown(one) };
+  },
+  approved: () => scenarios.decision(true),
+  denied: () => scenarios.decision(false),
+  async regenerate() {
+    const one = chat("regenerate");
+    await one.sendMessage({ text: texts[0] });
+    const before = structuredClone(shown(one));
+    await one.regenerate();
+    return { before, messages: shown(one) };
+  },
+  async resume() {
+    const one = chat("resume");
+    const sending = one.sendMessage({ text: texts[0] });
+    while (!one.messages.at(-1)?.parts.some((p) => p.type === "text" && p.text && one.messages.at(-1).role === "assistant"))
+      await new Promise((r) => setTimeout(r, 5));
+    await one.stop();
+    await sending;
+    const cut = structuredClone(shown(one));
+    const again = chat("resume", { messages: [one.messages[0]] });
+    await again.resumeStream();
+    await at_rest(again);
+    const idle = chat("resume");
+    await idle.resumeStream();
+    return { cut, messages: shown(again), idle: shown(idle) };
+  },
+  async tabs() {
+    const [one, two] = [chat("tabs"), chat("tabs")];
+    await Promise.all([one.sendMessage({ text: texts[0] }), two.sendMessage({ text: texts[0] })]);
+    return { one: shown(one), two: shown(two) };
+  },
+};
+
+const result = await scenarios[scenario]();
+console.log(JSON.stringify({ ...result, errors }));
