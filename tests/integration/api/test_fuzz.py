@@ -28,7 +28,7 @@ PLAIN = {
     ("get", "/runs/{run_id}/tool-calls/{tool_call_id}/result"),
     ("post", "/runs/{run_id}/cancel"),
     ("post", "/runs/{run_id}/redrive"),
-    ("post", "/socket-tickets"),
+    ("get", "/chat/{agent}/{chat_id}/stream"),
 }
 """Calls that take ids alone, or nothing: there is no wrong way to make them."""
 BOUNDED = settings(

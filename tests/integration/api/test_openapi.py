@@ -43,6 +43,8 @@ CALLS = {
     ("get", "/files/{file_id}"),
     ("get", "/runs/{run_id}/tool-calls/{tool_call_id}/result"),
     ("post", "/socket-tickets"),
+    ("post", "/chat/{agent}"),
+    ("get", "/chat/{agent}/{chat_id}/stream"),
     ("get", "/usage"),
     ("get", "/me/export"),
     ("delete", "/me"),
