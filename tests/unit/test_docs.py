@@ -298,7 +298,9 @@ def test_events_are_the_ones_in_the_code() -> None:
     table = http_api("Events", "type")
     assert sorted(bare(row[0]) for row in table) == sorted(known)
     for kind, cell in table:
-        own = set(known[bare(kind)].model_fields) - set(event.BaseEvent.model_fields) - {"type"}
+        fields = known[bare(kind)].model_fields
+        every = {field.alias or name for name, field in fields.items()}
+        own = every - set(event.BaseEvent.model_fields) - {"type"}
         named = re.findall(r"`(\w+)", cell.split(":")[0])
         assert "Pending" in cell or [n for n in named if n != "ctx"] == sorted(own, key=named.index)
 

@@ -156,7 +156,7 @@ class Bench:
         self.power = power or Power()
         self.threads = FailingThreads()
         self.callbacks = MemoryCallbacks()
-        self._table = MemoryTable()
+        self._table = self.table = MemoryTable()
         self._blobs = blobs or MemoryBlobs()
         self.plain = build_runtime(
             journal=TableJournal(self._table, self._blobs, self.clock),

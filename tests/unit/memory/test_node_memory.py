@@ -12,7 +12,7 @@ import pytest
 from layover import Agent, Memory, NodeMemory, ToolContext, tool
 from layover.adapters.inmemory.blobs import MemoryBlobs
 from layover.adapters.inmemory.model import ScriptedModel, call, calls, fail, say
-from layover.errors import ConfigurationError, NotFound, RetryableError
+from layover.errors import ConfigurationError, NewerFormat, NotFound, RetryableError
 from layover.keys import Keys
 from layover.memory.node.store import COMPRESS_ABOVE, NodeLog
 from layover.threads import threads
@@ -145,6 +145,19 @@ async def test_unknown_messages_have_no_history() -> None:
     assert await log.history() == []
     await log.add([{"content": "hi"}])
     assert await log.history("nobody") == []
+
+
+async def test_a_document_of_a_newer_release_is_refused_and_left_alone() -> None:
+    made = await bench()
+    log = node(made)
+    data = json.dumps({"version": 99, "messages": "of another shape"}).encode()
+    await made.plain.blobs.put(log.key, data, "application/json")
+    with pytest.raises(NewerFormat, match="version 99"):
+        await log.history()
+    await log.add([{"role": "user", "content": "hi"}])
+    with pytest.raises(NewerFormat):
+        await log.flush()
+    assert await made.plain.blobs.get(log.key) == data
 
 
 async def test_the_document_has_its_shape_and_its_place() -> None:

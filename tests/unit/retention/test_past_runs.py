@@ -8,7 +8,7 @@ import pytest
 from layover import Agent
 from layover.adapters.inmemory.model import call, say
 from layover.clock import ManualClock
-from layover.errors import NotFound
+from layover.errors import NewerFormat, NotFound
 from layover.ids import RandomIds, made_at
 from layover.runs import read as runs
 from layover.values.runs.run import Run
@@ -69,7 +69,7 @@ async def test_a_tree_of_a_newer_release_is_refused_and_says_so() -> None:
     thread = bench.threads.find(ANN, run.thread_id)
     assert thread is not None
     thread.snapshots[run.id]["version"] = 99
-    with pytest.raises(NotFound, match="newer release"):
+    with pytest.raises(NewerFormat, match="version 99"):
         await runs.get(bench.plain, ANN, run.id)
 
 

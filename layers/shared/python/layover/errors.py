@@ -155,6 +155,20 @@ class DatabaseWaking(RetryableError):
     """The database is asleep and was just woken."""
 
 
+class NewerFormat(RetryableError):
+    """A newer release wrote what is stored: this one cannot read it, and changes nothing. It goes on once
+    the newer release runs again."""
+
+
+def check_version(what: str, version: object, known: int) -> None:
+    """Raises NewerFormat where what is stored has a version above the one that this release knows."""
+    if not isinstance(version, int) or version > known:
+        raise NewerFormat(
+            f"{what} have version {version!r}, and this release reads up to version {known}: deploy the "
+            "release that wrote it"
+        )
+
+
 class Fenced(LayoverError):
     """Another attempt took over the run. This one stops and writes nothing more."""
 

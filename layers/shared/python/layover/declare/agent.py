@@ -38,6 +38,7 @@ M = TypeVar("M", bound="ChatModel")
 EVENT_NAMES = frozenset(
     {
         "agent-start",
+        "definition-changed",
         "turn-start",
         "text-delta",
         "reasoning-delta",

@@ -2,6 +2,7 @@
 the deadline, the end."""
 
 from layover.declare.agent import Agent
+from layover.engine.definition import definition_of
 from layover.engine.frames.frame import Frame, Invocation
 from layover.engine.frames.turn_input import TurnInput
 from layover.engine.progress import OutOfTime, Over, Progress, RunEnds, Stopped, Yielded
@@ -11,7 +12,7 @@ from layover.engine.time_left import TimeLeft
 from layover.engine.tools.hooks import Stopping
 from layover.errors import RunFailed
 from layover.ports import Deadline, RunLog, Runtime
-from layover.values.runs.event import AgentStart
+from layover.values.runs.event import AgentStart, DefinitionChanged
 from layover.values.runs.run import ErrorInfo, FinishReason, Status
 
 
@@ -28,6 +29,7 @@ class Loop:
     ) -> None:
         self.state = RunState(log.snapshot)
         self._log = log
+        self._agent = agent
         self._clock = runtime.clock
         self._time = TimeLeft(deadline)
         self._stopping = Stopping(log, runtime.aborts)
@@ -59,7 +61,17 @@ class Loop:
     async def _run(self) -> Progress:
         if not await self._log.begun():
             self._log.emit(AgentStart(at=self._clock.now()))
+        await self._note_definition()
         return await self._frame.run()
+
+    async def _note_definition(self) -> None:
+        """A run goes on under the definition that is deployed, and says once that it is another one
+        (docs/versions.md)."""
+        steps, now = self.state.steps, definition_of(self._agent)
+        known = self.state.meta.definition or (steps[0].definition if steps else "")
+        if known and known != now:
+            event = DefinitionChanged(at=self._clock.now(), was=known, now=now)
+            await self._log.redefine(now, event)
 
 
 def failed(failure: RunFailed) -> Over:

@@ -12,6 +12,7 @@ from layover.declare.agent import Agent
 from layover.declare.schemas.render import LONGEST_PROBLEM, clean, describe, format_error, jsonable
 from layover.engine.attachments import Attachments
 from layover.engine.day_room import DayRoom
+from layover.engine.definition import definition_of
 from layover.engine.prompter import Prompter
 from layover.engine.state import RunState
 from layover.engine.tools.hooks import Stopping
@@ -148,6 +149,7 @@ class ModelStep:
             base=self._prompter.base if self._prompter.base != state.base else None,
             correction=None if slots else self._correction(reply),
             asked_through=state.asked_through,
+            definition="" if state.steps or state.path else definition_of(self._agent),
         )
 
     def _correction(self, reply: Reply) -> str | None:

@@ -119,6 +119,10 @@ class RunLog(Protocol):
         """Record that a step whose calls others settled is complete, with its `turn-end`."""
         ...
 
+    async def redefine(self, definition: str, *events: Event) -> None:
+        """Record the definition that the run goes on under: it is not the one before."""
+        ...
+
     async def wait_for_compaction(self, index: int) -> None:
         """Record that the run yields for its compaction before step `index`, with what was emitted:
         it waits once for a step, whatever comes of it."""

@@ -3,14 +3,14 @@
 from datetime import datetime
 from typing import Any
 
-from layover.errors import NotFound
+from layover.errors import check_version
 from layover.ids import made_at
 from layover.ports import Runtime
 from layover.values.memory.context import PastRun
 from layover.values.runs.run import Run
 
 VERSION = 1
-"""Of a tree. A newer one is another release's: it is not read."""
+"""Of a tree."""
 
 
 def tree_of(run: Run) -> dict[str, Any]:
@@ -34,18 +34,16 @@ async def past_run(runtime: Runtime, owner: str, run_id: str) -> Run | None:
     head = await runtime.journal.thread(owner, past.thread_id)
     if head is not None and head.deleted:
         return None
-    return _read(past, run_id)
+    return _read(past)
 
 
 def _may_be_expired(runtime: Runtime, begun: datetime | None) -> bool:
     return begun is None or begun + runtime.settings.run_retention <= runtime.clock.now()
 
 
-def _read(past: PastRun, run_id: str) -> Run | None:
+def _read(past: PastRun) -> Run | None:
     version = past.tree.get("version", 0)
-    if version > VERSION:
-        told = f"the tree of this run was written by a newer release (version {version})"
-        raise NotFound(f"{told}: this one reads up to version {VERSION}", run_id=run_id)
+    check_version("the trees of past runs", version, VERSION)
     if version < 1 or not past.messages:
         return None
     given, *response = past.messages

@@ -167,6 +167,10 @@ class TableRunLog:
             return {"step_ended": step.index}, []
         return {}, [Update(self._pk, step.key, set={"ended": True}, when=Exists("pk"))]
 
+    async def redefine(self, definition: str, *events: Event) -> None:
+        """The run goes on under another definition."""
+        await self._write([self._meta({"definition": definition})], events)
+
     async def wait_for_compaction(self, index: int) -> None:
         """The run yields for its compaction before step `index`."""
         before = self._snapshot.meta.compacted_for

@@ -44,6 +44,10 @@ class NestedLog:
         """See `ports.RunLog`."""
         await self._log.end_step(step, *self._signed(events))
 
+    async def redefine(self, definition: str, *events: Event) -> None:
+        """See `ports.RunLog`."""
+        await self._log.redefine(definition, *self._signed(events))
+
     async def wait_for_compaction(self, index: int) -> None:
         """See `ports.RunLog`."""
         await self._log.wait_for_compaction(index)

@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 
 from layover.clock import rfc3339
 from layover.declare.schemas.render import jsonable
-from layover.errors import ConfigurationError, NotFound, RetryableError
+from layover.errors import ConfigurationError, NotFound, RetryableError, check_version
 from layover.keys import Keys
 from layover.ports import BlobFacts, Blobs, Runtime
 from layover.values.message import FilePart, Message
@@ -26,6 +26,8 @@ Entry = dict[str, Any]
 
 LONGEST_ID = 300
 """Bytes of a node's id, percent-encoded: it is part of a key."""
+VERSION = 1
+"""Of a document."""
 COMPRESS_ABOVE = 64 * 1024
 """Bytes of the document."""
 _GZIP = b"\x1f\x8b"
@@ -298,12 +300,14 @@ def _newest(path: list[Entry], max_tokens: int | None) -> list[Entry]:
 
 def _decoded(data: bytes) -> list[Entry]:
     raw = gzip.decompress(data) if data.startswith(_GZIP) else data
-    return list(json.loads(raw)["messages"])
+    document = json.loads(raw)
+    check_version("node memory's documents", document.get("version", 1), VERSION)
+    return list(document["messages"])
 
 
 def _encoded(entries: Sequence[Entry]) -> tuple[bytes, str]:
     """The document and its type; compressed when large."""
-    document = {"version": 1, "messages": entries}
+    document = {"version": VERSION, "messages": entries}
     data = json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")
     if len(data) <= COMPRESS_ABOVE:
         return data, "application/json"

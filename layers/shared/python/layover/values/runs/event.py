@@ -4,7 +4,7 @@ journal's order gives them."""
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from layover.values.base import Json, Time, Value
 from layover.values.message import Message
@@ -194,8 +194,21 @@ class AgentEnd(BaseEvent):
     messages: tuple[Message, ...]
 
 
+class DefinitionChanged(BaseEvent):
+    """The run goes on under another definition of its agent than it had so far."""
+
+    model_config = ConfigDict(
+        serialize_by_alias=True, validate_by_name=True, validate_by_alias=True
+    )
+
+    type: Literal["definition-changed"] = "definition-changed"
+    was: str
+    now: str = Field(alias="is")
+
+
 Event = Annotated[
     AgentStart
+    | DefinitionChanged
     | TurnStart
     | TextDelta
     | ReasoningDelta

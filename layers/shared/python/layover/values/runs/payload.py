@@ -3,18 +3,29 @@
 from enum import StrEnum
 from typing import Any
 
+from pydantic import field_validator
+
+from layover.errors import check_version
 from layover.values.base import Value
+
+VERSION = 1
 
 
 class RunPayload(Value):
     """The part that all have: ids, and the execution that sends it."""
 
-    v: int = 1
+    v: int = VERSION
     op: str = ""
     owner: str
     run_id: str
     n: int = 1
     execution: str = ""
+
+    @field_validator("v")
+    @classmethod
+    def _is_known(cls, version: int) -> int:
+        check_version("the state machine's payloads", version, VERSION)
+        return version
 
 
 class WaitingCall(Value):

@@ -180,6 +180,8 @@ class StepRecord(Value):
     """What the model is told before it is asked once more (a reply that fits no schema)."""
     asked_through: str | None = None
     """The last message of the slices that were to be observed ahead by then."""
+    definition: str = ""
+    """Hash of the definition that the run began with; with its first step alone."""
     ended: bool = False
     """Of a sub-agent's step: its `turn-end` is in the event log (of the run's own, META knows)."""
 
@@ -239,6 +241,8 @@ class RunMeta(Value):
     """The step before which the run last waited for its compaction."""
     compacted_before: int = 0
     """And the one before which it waited before that."""
+    definition: str = ""
+    """Hash of the definition that it goes on under, where that changed since its first step."""
     sockets: frozenset[str] = frozenset()
     """Connections that follow the run."""
     subscribed: int = 0

@@ -6,6 +6,7 @@ from typing import Any
 
 from layover.adapters.journal.items.table import Item
 from layover.clock import from_rfc3339, rfc3339
+from layover.errors import check_version
 from layover.keys import Keys
 from layover.values.message import Message
 from layover.values.runs.decision import Vote
@@ -23,6 +24,9 @@ from layover.values.runs.run import (
 from layover.values.runs.usage import Usage
 from layover.values.thread import ThreadHead
 
+RUN_VERSION = 1
+"""Of all records of a run: META has it. Fields that a reader may leave out need no new one."""
+HEAD_VERSION = 1
 _CALL_ATTRIBUTES = {
     "state",
     "opener",
@@ -97,6 +101,7 @@ def run_index(keys: Keys, run: RunMeta) -> dict[str, str]:
 def run_item(keys: Keys, run: RunMeta) -> dict[str, Any]:
     """Attributes of a new run's META, but for its body (`run_body`)."""
     return {
+        "v": RUN_VERSION,
         "id": run.id,
         "owner": run.owner,
         "thread_id": run.thread_id,
@@ -120,7 +125,8 @@ def run_item(keys: Keys, run: RunMeta) -> dict[str, Any]:
 
 
 def run_from(owner: str, item: Item, body: str, outcome_text: str | None) -> RunMeta:
-    """The value of a META item; `body` is the run's input."""
+    """The value of a META item; `body` is the run's input. Raises NewerFormat."""
+    check_version("a run's records", item.get("v", 1), RUN_VERSION)
     outcome = json.loads(outcome_text) if outcome_text else {}
     return RunMeta(
         id=item["id"],
@@ -156,6 +162,7 @@ def run_from(owner: str, item: Item, body: str, outcome_text: str | None) -> Run
         redriven_at=from_rfc3339(item["redriven_at"]) if "redriven_at" in item else None,
         compacted_for=item.get("compacted_for", 0),
         compacted_before=item.get("compacted_before", 0),
+        definition=item.get("definition", ""),
         sockets=frozenset(item.get("sockets", ())),
         subscribed=item.get("subscribed", 0),
     )

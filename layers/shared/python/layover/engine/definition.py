@@ -1,0 +1,57 @@
+"""The hash of what an agent is, so that a run knows the definition it began with (docs/versions.md)."""
+
+import hashlib
+from typing import Any
+
+from layover.declare.agent import Agent
+from layover.values.base import compact_json
+
+LENGTH = 16
+"""Hexadecimal digits."""
+
+
+def definition_of(agent: Agent) -> str:
+    """The same for the same definition, in every process: its model and settings, instructions, tools with
+    their schemas and rules, limits, memory and output, and its sub-agents' likewise. What the code of a
+    tool does is no part of it."""
+    return hashlib.sha256(compact_json(_facts(agent)).encode("utf-8", "replace")).hexdigest()[
+        :LENGTH
+    ]
+
+
+def _facts(agent: Agent) -> dict[str, Any]:
+    output = agent.output_spec
+    return {
+        "name": agent.name,
+        "model": agent.model,
+        "settings": agent.model_settings.model_dump(mode="json", exclude_unset=True, fallback=str),
+        "instructions": _said(agent.instructions),
+        "tools": [_tool(tool) for tool in agent.tools],
+        "limits": agent.limits.as_args() if agent.limits else None,
+        "memory": sorted(agent.built_in_tools),
+        "output": output.json_schema if output else None,
+        "max_iterations": agent.max_iterations,
+        "tool_concurrency": agent.tool_concurrency,
+    }
+
+
+def _tool(tool: Any) -> dict[str, Any]:
+    needs, waits = tool.needs_approval, tool.expires_after
+    rule = tool.approvers
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.parameters,
+        "needs_approval": needs if isinstance(needs, bool) else "by a rule",
+        "approvers": rule.model_dump(mode="json") if rule else None,
+        "resume": tool.resume_schema if tool.suspends else None,
+        "expires_after": waits.total_seconds() if waits else None,
+        "agent": _facts(tool.delegate.agent) if tool.delegate else None,
+    }
+
+
+def _said(instructions: Any) -> str:
+    """A text as it is; a function of the context by its name."""
+    if isinstance(instructions, str):
+        return instructions
+    return str(getattr(instructions, "__qualname__", type(instructions).__qualname__))
