@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from layover.declare.agent import Agent
     from layover.declare.approval import Approval
-    from layover.declare.context import RecordedHooks, ToolContext
+    from layover.declare.context import RecordedHooks, Retry, RunContext, ToolContext
     from layover.declare.limits import Limits
     from layover.declare.memory import (
         EpisodicMemory,
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         WorkingMemory,
     )
     from layover.declare.result import AgentState, Result
-    from layover.declare.tool import Tool, tool
+    from layover.declare.tool import Tool, tool, tool_from_schema
     from layover.errors import (
         ConfigurationError,
         Conflict,
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 _HOME = {
     "declare.agent": ("Agent",),
     "declare.approval": ("Approval",),
-    "declare.context": ("RecordedHooks", "ToolContext"),
+    "declare.context": ("RecordedHooks", "Retry", "RunContext", "ToolContext"),
     "declare.limits": ("Limits",),
     "declare.memory": (
         "EpisodicMemory",
@@ -73,7 +73,7 @@ _HOME = {
         "WorkingMemory",
     ),
     "declare.result": ("AgentState", "Result"),
-    "declare.tool": ("Tool", "tool"),
+    "declare.tool": ("Tool", "tool", "tool_from_schema"),
     "errors": (
         "ConfigurationError",
         "Conflict",
@@ -146,10 +146,12 @@ __all__ = [
     "RecordedHooks",
     "RequestError",
     "Result",
+    "Retry",
     "RetryableError",
     "Role",
     "RollingSummary",
     "Run",
+    "RunContext",
     "RunFailed",
     "SemanticRecall",
     "Status",
@@ -164,6 +166,7 @@ __all__ = [
     "Usage",
     "WorkingMemory",
     "tool",
+    "tool_from_schema",
 ]
 
 

@@ -19,13 +19,15 @@ from layover.values.runs.run import RunMeta, StepRecord
 class RenderedMemory:
     """Memory's part of a run's prompts, as text.
 
-    `system`: behind the instructions; `block`: what older messages became, before the history;
-    `through`: the last message that `block` stands for; `volatile`: before the input's text."""
+    `instructions`: in place of the agent's own text; `system`: behind the instructions; `block`: what
+    older messages became, before the history; `through`: the last message that `block` stands for;
+    `volatile`: before the input's text."""
 
     system: str = ""
     block: str = ""
     through: str | None = None
     volatile: str = ""
+    instructions: str | None = None
 
 
 def build_prompt(
@@ -92,7 +94,9 @@ def tool_tokens(tools: Sequence[ToolSpec]) -> int:
 
 
 def _system(agent: Agent, shown: RenderedMemory) -> str:
-    return "\n\n".join(filter(None, (agent.instructions, shown.system)))
+    own = agent.instructions if isinstance(agent.instructions, str) else ""
+    given = own if shown.instructions is None else shown.instructions
+    return "\n\n".join(filter(None, (given, shown.system)))
 
 
 def uncompacted(

@@ -70,7 +70,8 @@ def limits(agent: Agent, settings: Settings, window: int | None) -> Limits | Non
 
 def _room_beside(agent: Agent, window: int | None) -> int:
     """Tokens that instructions and tools leave; a quarter at the least."""
-    fixed = estimate(agent.instructions) + tool_tokens([t.spec for t in agent.tools])
+    own = agent.instructions if isinstance(agent.instructions, str) else ""
+    fixed = estimate(own) + tool_tokens([t.spec for t in agent.tools])
     return max(room(window) - fixed, room(window) // 4)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from layover.declare.agent import Agent
     from layover.declare.approval import Approval
-    from layover.declare.context import SuspendRequest, ToolContext
+    from layover.declare.context import Retry, RunContext, SuspendRequest, ToolContext
     from layover.declare.limits import Limits
     from layover.declare.memory import (
         EpisodicMemory,
@@ -33,7 +33,9 @@ _HOME = {
     "NodeMemory": "memory",
     "ObservationalMemory": "memory",
     "Result": "result",
+    "Retry": "context",
     "RollingSummary": "memory",
+    "RunContext": "context",
     "SemanticRecall": "memory",
     "SuspendRequest": "context",
     "TokenBuffer": "memory",
@@ -53,7 +55,9 @@ __all__ = [
     "NodeMemory",
     "ObservationalMemory",
     "Result",
+    "Retry",
     "RollingSummary",
+    "RunContext",
     "SemanticRecall",
     "SuspendRequest",
     "TokenBuffer",

@@ -4,7 +4,7 @@ import logging
 import math
 import re
 import warnings
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from copy import copy
 from functools import cached_property
 from importlib import import_module
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticUserError
 
+from layover.declare.context import RunContext
 from layover.declare.delegate import check_sub_agents, sub_agents
 from layover.declare.driver import Driver
 from layover.declare.limits import Limits
@@ -67,8 +68,14 @@ ALL = "*"
 """No agent's name: what all of a user's agents share is kept under it."""
 
 
+Instructions = Callable[[RunContext], "str | Awaitable[str]"]
+"""Instructions that depend on the run: plain or async, asked once, before its first step."""
+
+
 class Agent:
     """What a run follows.
+
+    `instructions`: a text, or a function of the run's context (`RunContext`) that gives one.
 
     `model`: None is the deployment's (`LAYOVER_MODEL`). `model_settings`: how it is asked.
     `overridable`: what a run may choose instead (`POST /threads/{id}/runs`). `output`: a pydantic model
@@ -84,7 +91,7 @@ class Agent:
         name: str,
         *,
         model: str | None = None,
-        instructions: str = "",
+        instructions: "str | Instructions" = "",
         tools: Sequence[AnyTool] = (),
         memory: Memory | None = None,
         output: Any = None,
@@ -146,8 +153,7 @@ class Agent:
 
     def _check(self) -> None:
         checks.text_or_none(f"{self._what}model", self.model)
-        if not isinstance(self.instructions, str):
-            raise checks.fail(f"{self._what}instructions", "a text", self.instructions)
+        _check_instructions(self._what, self.instructions)
         checks.whole(f"{self._what}max_iterations", self.max_iterations)
         if not isinstance(self.memory, Memory):
             raise checks.fail(f"{self._what}memory", "Memory(...)", self.memory)
@@ -409,6 +415,12 @@ def _name(name: Any) -> str:
             "the name of an agent", f"another one than {ALL!r}, which means all", name
         )
     return name
+
+
+def _check_instructions(what: str, given: Any) -> None:
+    if not isinstance(given, str) and not callable(given):
+        expected = "a text or a function of the run's context"
+        raise checks.fail(f"{what}instructions", expected, given)
 
 
 def _tools(what: str, tools: Any) -> tuple[AnyTool, ...]:

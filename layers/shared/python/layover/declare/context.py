@@ -1,7 +1,9 @@
 """What a tool gets beside its arguments."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, Protocol, TypeVar, cast
 
 from layover.declare.schemas.render import jsonable
@@ -9,6 +11,27 @@ from layover.errors import ConfigurationError
 from layover.values.message import FilePart
 
 Returned = TypeVar("Returned")
+
+
+class Retry(Exception):
+    """Raised by a tool that wants the model to try again: `raise Retry("no such city; use the IATA code")`.
+    The text is the call's result, as an error (docs/behaviour.md#retries)."""
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """A run as the author's functions see it: what `instructions` gets."""
+
+    run_id: str
+    thread_id: str | None
+    """None where the run was started without one."""
+    resource_id: str
+    """Whose thread it is: the `sub` of the verified token."""
+    agent_name: str
+    metadata: Mapping[str, Any]
+    """The thread's."""
+    now: datetime
+    """UTC; equal for every attempt of the run's first step."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +147,8 @@ class ToolContext:
         idempotency_key: str,
         resume: Any = None,
         hooks: ToolHooks | None = None,
+        metadata: Mapping[str, Any] = MappingProxyType({}),
+        now: datetime | None = None,
     ) -> None:
         self.run_id = run_id
         self.thread_id = thread_id
@@ -136,6 +161,10 @@ class ToolContext:
         """Equal for every attempt of one call: give it to services that know such keys."""
         self.resume = resume
         """What the call was resumed with, validated; None before."""
+        self.metadata = metadata
+        """The thread's, as it was when the run began."""
+        self.now = now or datetime.now(UTC)
+        """When this attempt of the call began, in UTC."""
         self._hooks = hooks
 
     @classmethod

@@ -17,6 +17,7 @@ from layover.declare.context import ToolContext
 from layover.declare.delegate import Delegate, delegate_name, runner
 from layover.declare.schemas import checks
 from layover.declare.schemas import json_schema as schema
+from layover.declare.schemas.given_schema import given_signature
 from layover.declare.schemas.render import (
     as_text,
     format_error,
@@ -75,6 +76,8 @@ class Options:
     to_model_output: Callable[..., Any] | None = None
     to_message: ToMessage | None = None
     timeout: timedelta | None = None
+    retries: int | None = None
+    max_calls: int | None = None
     delegate: Delegate | None = None
 
 
@@ -278,6 +281,8 @@ def tool(
     to_model_output: Callable[[Any], Any] | None = None,
     to_message: ToMessage | None = None,
     timeout: float | timedelta | None = None,
+    retries: int | None = None,
+    max_calls: int | None = None,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 
 
@@ -299,11 +304,39 @@ def tool(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     - `to_model_output(result)`: what the model sees instead of the result.
     - `to_message(result)`, or `to_message(args, result)`: `{"name", "data"}` for the thread, or None.
     - `timeout`: seconds or a timedelta.
+    - `retries`: how often it may `raise Retry(...)` in a run; `max_calls`: how often it may be called in one.
 
     Raises DefinitionError for a tool that could not work as declared."""
     if fn is not None:
         return _make(fn, caller_scope(1), {})
     return lambda declared: _make(declared, caller_scope(1), options)
+
+
+def tool_from_schema(
+    name: str,
+    description: str,
+    schema: Mapping[str, Any],
+    handler: Callable[..., Any],
+    **options: Any,
+) -> AnyTool:
+    """A tool whose arguments a JSON schema describes: one that is only known at run time, or comes from
+    another system. `handler` gets the validated arguments by name (`**kwargs`, or a parameter for each
+    property) or, with a single other parameter, as a dict; a `ToolContext` parameter is injected.
+
+    `options`: as of `@tool`. Raises DefinitionError."""
+    known = set(Options.__dataclass_fields__) - {"delegate"}
+    if options.keys() - known:
+        raise DefinitionError(f"tool {name!r}: no options {sorted(options.keys() - known)}")
+    if not callable(handler):
+        raise checks.fail(f"tool {name!r}: handler", "a function", handler)
+    signature = given_signature(handler, checks.tool_name("the name of a tool", name), schema)
+    return Tool(
+        handler,
+        name=name,
+        description=description,
+        signature=signature,
+        options=_options(name, signature, dict(options)),
+    )
 
 
 def delegate_tool(agent: Any, description: str, *, memory: bool) -> AnyTool:
@@ -349,6 +382,8 @@ def _options(name: str, signature: Signature, given: dict[str, Any]) -> Options:
         f"{what}expires_after", given.get("expires_after"), most=_LONGEST_WAIT
     )
     options = Options(**given)
+    checks.whole_or_none(f"{what}retries", options.retries, least=0)
+    checks.whole_or_none(f"{what}max_calls", options.max_calls)
     checks.flag(f"{what}idempotent", options.idempotent)
     checks.flag(f"{what}trusted", options.trusted)
     _check_waits(what, signature, options)

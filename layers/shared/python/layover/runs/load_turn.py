@@ -11,6 +11,7 @@ from layover.context.window import buffered, from_user
 from layover.declare.agent import Agent
 from layover.engine.compaction import CompactionState
 from layover.engine.frames.turn_input import TurnInput
+from layover.engine.instructions import instructions_of, run_context
 from layover.errors import DefinitionError, Fenced, RunFailed
 from layover.memory.compaction.blocks import compaction_block
 from layover.memory.compaction.job import limits_of
@@ -60,7 +61,7 @@ async def given_for(
     runtime: Runtime, agent: Agent, head: ThreadHead, snapshot: RunSnapshot
 ) -> TurnInput:
     """The history and what memory adds. A run that has a step keeps what it pinned then, less what was
-    deleted meanwhile."""
+    deleted meanwhile. Raises RunFailed where the agent's instructions do."""
     own = reversed(own_steps(snapshot))
     pinned = next((s.base for s in own if s.base is not None), None)
     as_of = runtime.clock.now()
@@ -81,6 +82,10 @@ async def given_for(
         history = _history(agent, context, query)
     recalled = not_shown(runtime, agent, context.recalled, history)
     base = pinned or base_of(agent, context, recalled, as_of)
+    if pinned is None:
+        about = run_context(agent, snapshot.meta, snapshot.meta.id, as_of, head.metadata)
+        given = {"instructions": await instructions_of(agent, about), "metadata": head.metadata}
+        base = base.model_copy(update=given)
     tools = built_in_tools(
         agent,
         runtime.memory,
@@ -156,6 +161,7 @@ def shown_of(base: PromptSnapshot, context: TurnContext) -> RenderedMemory:
         block=compaction_block(context.compacted),
         through=base.through,
         volatile="\n\n".join(filter(None, volatile)),
+        instructions=base.instructions,
     )
 
 

@@ -106,11 +106,11 @@ async def _turn(runtime: Runtime, payload: RunPayload, log: RunLog, deadline: De
     try:
         await _may_begin(runtime, log)
         agent = agent_of(runtime, meta)
+        given = await given_for(runtime, agent, head, log.snapshot)
     except RunFailed as failure:
         over = failed(failure)
         ended = await end_run(runtime, log, RunState(log.snapshot), head, over)
         return await _over(runtime, _ended(meta, over, ended), head)
-    given = await given_for(runtime, agent, head, log.snapshot)
     loop = Loop(runtime, log, agent, given, deadline)
     progress = await loop.advance()
     if isinstance(progress, Suspended):

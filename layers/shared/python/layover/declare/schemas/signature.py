@@ -35,7 +35,7 @@ class ToolArgs:
 
     kwargs: Mapping[str, Any]
     """Python values by parameter, defaults filled in: what the function is called with."""
-    _model: BaseModel
+    _model: BaseModel | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The same as JSON: what events and the journal show."""
@@ -47,6 +47,7 @@ class ToolArgs:
         return self._named("python")
 
     def _named(self, mode: str) -> dict[str, Any]:
+        assert self._model is not None
         dumped = self._model.model_dump(mode=mode, fallback=str, warnings=False)
         fields = zip(type(self._model).model_fields, self.kwargs, strict=True)
         return {name: dumped[field] for field, name in fields if field in dumped}
@@ -70,14 +71,19 @@ class Signature:
         """Arguments from a decoded object, or from the raw text of a model.
 
         Raises `pydantic.ValidationError`. No text at all stands for no arguments."""
+        text, _ = self._checked(args)
+        made = self.model.model_validate_json(text)
+        values = [getattr(made, field) for field in self.model.model_fields]
+        return ToolArgs(dict(zip(self.names, values, strict=True)), made)
+
+    def _checked(self, args: Any) -> tuple[str, Any]:
+        """As `_prepared`. Raises ValidationError for what no schema may let pass."""
         text, decoded = self._prepared(args)
         if too_deep(decoded):
             raise self._refusal("too_deep", TOO_DEEP)
         if not all_finite(decoded):
             raise self._refusal("finite_number", NOT_FINITE)
-        made = self.model.model_validate_json(text)
-        values = [getattr(made, field) for field in self.model.model_fields]
-        return ToolArgs(dict(zip(self.names, values, strict=True)), made)
+        return text, decoded
 
     def _refusal(self, kind: str, told: str) -> ValidationError:
         problem = InitErrorDetails(type=PydanticCustomError(kind, told), input=None)
@@ -130,12 +136,12 @@ def read(fn: Callable[..., Any], tool: str, scope: Mapping[str, Any]) -> Signatu
     """The signature of a tool's function. `scope`: the names around it, for hints that are text.
 
     Raises DefinitionError for anything that a model could not be asked for."""
-    hints = _hints(fn, tool, scope)
+    hints = hints_of(fn, tool, scope)
     context: str | None = None
     fields: dict[str, Any] = {}
     for name, parameter in inspect.signature(fn).parameters.items():
         _check(parameter, tool, hints)
-        if not _is_context(hints[name]):
+        if not is_context(hints[name]):
             fields[name] = (hints[name], _field(parameter))
         elif context is None:
             context = name
@@ -154,7 +160,8 @@ def _check(parameter: inspect.Parameter, tool: str, hints: Mapping[str, Any]) ->
         raise DefinitionError(f"tool {tool!r}: parameter {name!r} has no type hint")
 
 
-def _hints(fn: Callable[..., Any], tool: str, scope: Mapping[str, Any]) -> dict[str, Any]:
+def hints_of(fn: Callable[..., Any], tool: str, scope: Mapping[str, Any]) -> dict[str, Any]:
+    """The type hints of a tool's function. Raises DefinitionError where one cannot be read."""
     inner = inspect.unwrap(fn)
     annotations = {k: v for k, v in inner.__annotations__.items() if k != "return"}
     names = {"ToolContext": ToolContext, **getattr(inner, "__globals__", {})}
@@ -169,12 +176,13 @@ def _hints(fn: Callable[..., Any], tool: str, scope: Mapping[str, Any]) -> dict[
         raise DefinitionError(f"tool {tool!r}: a type hint cannot be read: {error}") from error
 
 
-def _is_context(hint: Any) -> bool:
+def is_context(hint: Any) -> bool:
+    """Whether a parameter with this hint gets the ToolContext."""
     origin = typing.get_origin(hint)
     if origin is Annotated:
-        return _is_context(typing.get_args(hint)[0])
+        return is_context(typing.get_args(hint)[0])
     if origin in (Union, UnionType):
-        return any(_is_context(a) for a in typing.get_args(hint) if a is not NoneType)
+        return any(is_context(a) for a in typing.get_args(hint) if a is not NoneType)
     return isinstance(hint, type) and issubclass(hint, ToolContext)
 
 

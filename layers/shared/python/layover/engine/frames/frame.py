@@ -19,6 +19,7 @@ from layover.engine.frames.log import NestedLog
 from layover.engine.frames.memory import given_to, nothing_given
 from layover.engine.frames.subagents import NestedRuns
 from layover.engine.frames.turn_input import TurnInput
+from layover.engine.instructions import with_instructions
 from layover.engine.progress import Over, Progress, RunEnds, Suspended, Yielded
 from layover.engine.prompter import Prompter
 from layover.engine.state import RunState
@@ -113,6 +114,7 @@ class Frame:
             given = await given_to(self._invocation.runtime, agent, state, settings)
         else:
             agent, given = agent.without_memory(), nothing_given(state, settings)
+        given = await with_instructions(agent, state, given, self._state.base)
         frame = Frame(
             self._invocation,
             NestedLog(self._invocation.log, state.agent_path),

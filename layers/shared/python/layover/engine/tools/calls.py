@@ -19,6 +19,7 @@ from layover.declare.tool import AnyTool
 from layover.engine.budget import settle_budget
 from layover.engine.progress import OutOfTime
 from layover.engine.state import RunState
+from layover.engine.tools.call_limits import with_retries_counted, within_limit
 from layover.engine.tools.execute import (
     Ready,
     Settled,
@@ -207,7 +208,7 @@ class Calls:
         return _Job(call, ready, self._context(call, resumed), self._changed(call, ready))
 
     def _prepare(self, call: CallRecord, args: Any) -> Ready | Settled:
-        return prepare(self._tools, call.tool_name, args)
+        return within_limit(prepare(self._tools, call.tool_name, args), self._state, call)
 
     def _changed(self, call: CallRecord, ready: Ready) -> dict[str, Any] | None:
         """What a person made of the model's arguments; None where the tool gets the same."""
@@ -300,13 +301,15 @@ class Calls:
             await self._record(step, call, outcome)
 
     async def _record(self, step: StepRecord, call: CallRecord, outcome: Settled) -> None:
-        slot = self._state.slot(step, call)
+        tool, slot = self._tools.get(call.tool_name), self._state.slot(step, call)
+        outcome = with_retries_counted(tool, self._state, call, outcome)
         custom = outcome.custom
         settled = call.model_copy(
             update={
                 "result": outcome.result,
                 "model_output": outcome.model_output,
                 "is_error": outcome.is_error,
+                "retry": outcome.retry,
                 "settled_at": self._clock.now(),
                 "child": outcome.child or call.child,
                 "custom": custom_message(step, slot, custom["name"], custom["data"])
@@ -399,7 +402,11 @@ class Calls:
         return tool.parse_resume(call.decision.data)
 
     def _context(self, call: CallRecord, resumed: Any) -> ToolContext:
-        meta = self._state.meta
+        meta, base = self._state.meta, self._state.base
+        hooks = Hooks(
+            *(self._log, self._clock, call.tool_call_id, self._stopping),
+            *(self._memory, self._belongings),
+        )
         return ToolContext(
             run_id=meta.id,
             thread_id=meta.thread_id if meta.thread_given else None,
@@ -408,14 +415,9 @@ class Calls:
             tool_call_id=call.tool_call_id,
             idempotency_key=derived("idem", meta.id, call.key),
             resume=resumed,
-            hooks=Hooks(
-                self._log,
-                self._clock,
-                call.tool_call_id,
-                self._stopping,
-                self._memory,
-                self._belongings,
-            ),
+            hooks=hooks,
+            metadata=base.metadata if base else {},
+            now=self._clock.now(),
         )
 
 

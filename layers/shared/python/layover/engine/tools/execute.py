@@ -11,7 +11,7 @@ from urllib.parse import quote
 from pydantic import ValidationError
 
 from layover import logs
-from layover.declare.context import SuspendRequest, ToolContext
+from layover.declare.context import Retry, SuspendRequest, ToolContext
 from layover.declare.schemas.render import format_error, invalid_input, invalid_suspend_payload
 from layover.declare.tool import APPROVAL_SCHEMA, AnyTool, ToolArgs
 from layover.engine.tools.isolation import TimedOut, apart
@@ -37,6 +37,8 @@ class Settled:
     model_output: str
     is_error: bool = False
     custom: dict[str, Any] | None = None
+    retry: bool = False
+    """The tool asks for another attempt."""
     child: ChildRun | None = None
     """The sub-agent's run that the call was, as it ended."""
 
@@ -132,6 +134,8 @@ async def run_tool(
     tool = ready.tool
     try:
         value = await apart(tool.invoke(ready.args, ctx), tool.timeout)
+    except Retry as again:
+        return replace(failed(str(again)), retry=True)
     except TimedOut as late:
         return failed(f"TimeoutError: {tool.name} took longer than {late.limit:g} s")
     except Exception as error:

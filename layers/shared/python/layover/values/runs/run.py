@@ -102,6 +102,8 @@ class CallRecord(Value):
     result: Json = None
     model_output: str | None = None
     is_error: bool = False
+    retry: bool = False
+    """The tool asked for another attempt."""
     custom: Message | None = None
     """The `to_message` message of this call, if it made one."""
     settled_at: Time | None = None
@@ -158,6 +160,10 @@ class PromptSnapshot(Value):
     """Recalled messages, a line each."""
     entries: tuple[PinnedText, ...] = ()
     """Entries of episodic memory, a line each."""
+    instructions: str | None = None
+    """What the agent's function gave; None: they are a text of the agent's."""
+    metadata: dict[str, Json] = {}
+    """The thread's."""
 
 
 class StepRecord(Value):

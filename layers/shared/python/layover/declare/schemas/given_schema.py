@@ -1,0 +1,106 @@
+"""The signature of a tool whose arguments are described by a JSON schema instead of type hints."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from layover.declare.schemas.json_schema import Schema, is_object, strict
+from layover.declare.schemas.signature import Signature, ToolArgs, hints_of, is_context
+from layover.errors import DefinitionError
+
+if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
+
+_MOST_PROBLEMS = 5
+
+
+@dataclass(frozen=True)
+class GivenArgs(ToolArgs):
+    """Arguments as the model wrote them, which fit the schema."""
+
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+    def _named(self, mode: str) -> dict[str, Any]:
+        return dict(self.given)
+
+
+@dataclass(frozen=True)
+class GivenSignature(Signature):
+    """`whole`: the handler's parameter that takes all arguments as a dict; None: each has its own."""
+
+    given: Schema = field(default_factory=dict)
+    whole: str | None = None
+
+    def validate(self, args: Any) -> ToolArgs:
+        """Arguments from a decoded object, or from the raw text of a model. Raises
+        `pydantic.ValidationError` where they do not fit the schema."""
+        _, decoded = self._checked(args)
+        problems = [
+            InitErrorDetails(
+                type=PydanticCustomError("json_schema", "{told}", {"told": error.message}),
+                loc=tuple(error.absolute_path),
+                input=None,
+            )
+            for error in sorted(self._validator.iter_errors(decoded), key=lambda e: e.json_path)
+        ]
+        if problems:
+            raise ValidationError.from_exception_data(
+                self.model.__name__, problems[:_MOST_PROBLEMS]
+            )
+        kwargs = dict(decoded) if self.whole is None else {self.whole: decoded}
+        return GivenArgs(kwargs, None, decoded)
+
+    @cached_property
+    def schema(self) -> Schema:
+        """As it was given."""
+        return {"properties": {}, **self.given}
+
+    @cached_property
+    def strict_schema(self) -> Schema | None:
+        """The schema where strict mode takes it as it is: what has to be there, and what may be null, is
+        the author's to say."""
+        made = strict(self.schema)
+        return made if made == self.schema else None
+
+    @cached_property
+    def _null_means_out(self) -> frozenset[str]:
+        return frozenset()
+
+    @cached_property
+    def _validator(self) -> "Validator":
+        from jsonschema.validators import validator_for
+
+        return validator_for(self.given)(self.given)
+
+
+def given_signature(handler: Callable[..., Any], tool: str, given: Any) -> GivenSignature:
+    """The signature of a handler for a schema. A handler with `**kwargs`, or with a parameter for each
+    property, gets the arguments by name; one with a single other parameter gets them as a dict. Raises
+    DefinitionError."""
+    from jsonschema.exceptions import SchemaError
+    from jsonschema.validators import validator_for
+
+    what = f"tool {tool!r}: "
+    if not isinstance(given, Mapping) or not is_object(dict(given)):
+        raise DefinitionError(f"{what}schema has to be the JSON schema of an object")
+    try:
+        validator_for(given).check_schema(dict(given))
+    except SchemaError as error:
+        raise DefinitionError(f"{what}schema is no JSON schema: {error.message}") from error
+    parameters = inspect.signature(handler).parameters
+    hints = hints_of(handler, tool, {})
+    context = next((n for n in parameters if n in hints and is_context(hints[n])), None)
+    own = {n: p for n, p in parameters.items() if n != context}
+    named = set(given.get("properties", {}))
+    takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in own.values())
+    whole = None if takes_all or set(own) >= named else next(iter(own), None)
+    if whole is not None and len(own) != 1:
+        raise DefinitionError(
+            f"{what}the handler takes **kwargs, a parameter for each property, or one dict"
+        )
+    return GivenSignature(tuple(own), context, BaseModel, dict(given), whole)

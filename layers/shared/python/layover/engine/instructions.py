@@ -1,0 +1,61 @@
+"""Instructions that are a function: asked once, before a run's first step, and pinned with it."""
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from layover.declare.agent import Agent
+from layover.declare.blocking import called
+from layover.declare.context import RunContext
+from layover.engine.frames.turn_input import TurnInput
+from layover.engine.state import RunState
+from layover.engine.tools.isolation import TimedOut, apart
+from layover.errors import RunFailed
+from layover.values.base import Json
+from layover.values.runs.run import PromptSnapshot, RunMeta
+
+
+def run_context(
+    agent: Agent, meta: RunMeta, run_id: str, now: datetime, metadata: dict[str, Json]
+) -> RunContext:
+    """What an author's functions learn of a run. `run_id`: a sub-agent has one of its own."""
+    return RunContext(
+        run_id=run_id,
+        thread_id=meta.thread_id if meta.thread_given else None,
+        resource_id=meta.owner,
+        agent_name=agent.name,
+        metadata=metadata,
+        now=now,
+    )
+
+
+async def instructions_of(agent: Agent, ctx: RunContext) -> str | None:
+    """The text that the run pins; None: the agent's own text. Raises RunFailed where the function raises or
+    gives no text."""
+    make = agent.instructions
+    if isinstance(make, str):
+        return None
+    try:
+        text: Any = await apart(called(make, ctx))
+    except (Exception, TimedOut) as error:
+        told = f"the instructions of agent {agent.name!r} failed: {error}"
+        raise RunFailed(told, type=type(error).__name__, run_id=ctx.run_id) from error
+    if not isinstance(text, str):
+        told = f"the instructions of agent {agent.name!r} are no text, but {type(text).__name__}"
+        raise RunFailed(told, type="DefinitionError", run_id=ctx.run_id)
+    return text
+
+
+async def with_instructions(
+    agent: Agent, state: RunState, given: TurnInput, above: PromptSnapshot | None
+) -> TurnInput:
+    """What a sub-agent begins with, its instructions and the thread's metadata included: those that it pinned
+    at its first step, else new ones. `above`: what the agent above it pinned. Raises RunFailed."""
+    base = state.base
+    if base is None:
+        metadata = above.metadata if above else {}
+        about = run_context(agent, state.meta, state.run_id, given.base.as_of, metadata)
+        told = await instructions_of(agent, about)
+        base = given.base.model_copy(update={"instructions": told, "metadata": metadata})
+    shown = replace(given.shown, instructions=base.instructions)
+    return replace(given, base=base, shown=shown)
