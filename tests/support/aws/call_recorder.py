@@ -60,6 +60,7 @@ def install() -> None:
 
         kill_points.install()
     for kind in (Environment, Settings, Access):
+        kind.model_rebuild()  # Building a model looks at defaults; that is no reading.
         _watch(kind, {field: info.alias for field, info in Environment.model_fields.items()})
     sdk.session().events.register("before-parameter-build", _call)
     send = AwsClient.send

@@ -50,7 +50,7 @@ class ManualClock:
 
 def rfc3339(moment: datetime) -> str:
     """RFC 3339 in UTC with microseconds and `Z`: sorts as text in the order of time."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
 def from_rfc3339(text: str) -> datetime:
