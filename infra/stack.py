@@ -36,10 +36,10 @@ class LayoverStack(Stack):
         self.network = Network(self, "Network", settings)
         self.database = VpcDatabase(self, "Database", settings, self.network).address
         self.journal = Journal(self, "Journal", settings)
-        self.bucket = Bucket(self, "Bucket", settings)
         self.bus = Bus(self, "Events", settings)
         self.layer = Layer(self, "Layer", settings)
         self.api = HttpApi(self, "Http", settings)
+        self.bucket = Bucket(self, "Bucket", settings, self._origins)
         self.sockets = SocketApi(self, "Sockets", settings)
         self.streams = StreamApi(self, "Streams", settings)
         self.identity = self._identity()
@@ -60,7 +60,7 @@ class LayoverStack(Stack):
 
     @property
     def _origins(self) -> list[str]:
-        """Whose pages may read streams: the API's own, and those of the settings."""
+        """Whose pages may read streams and files: the API's own, and those of the settings."""
         return [self.api.url, *self.settings.origins]
 
     def _world(self) -> Deployment:

@@ -12,8 +12,9 @@ from infra.settings import Settings
 class Bucket(Construct):
     """Private, encrypted, TLS only. Browsers of the named origins may put what a presigned URL allows."""
 
-    def __init__(self, scope: Construct, id: str, settings: Settings) -> None:
+    def __init__(self, scope: Construct, id: str, settings: Settings, origins: list[str]) -> None:
         super().__init__(scope, id)
+        self._origins = origins
         name = settings.adopt_bucket
         self.bucket: s3.IBucket = (
             s3.Bucket.from_bucket_name(self, "Bucket", name) if name else self._own(settings)
@@ -28,7 +29,7 @@ class Bucket(Construct):
             minimum_tls_version=1.2,
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
-            cors=[self._rule(settings)] if settings.origins else None,
+            cors=[self._rule()],
             # Nothing that is whole ends by its age: a message may refer to a file long after its upload, a
             # run to what it put here a year ago. The sweeper deletes what is of no use (services/due.py).
             lifecycle_rules=[
@@ -51,10 +52,11 @@ class Bucket(Construct):
         )
         return bucket
 
-    def _rule(self, settings: Settings) -> s3.CorsRule:
+    def _rule(self) -> s3.CorsRule:
+        """Pages put files here, and the console reads what its API sends it to."""
         return s3.CorsRule(
-            allowed_methods=[s3.HttpMethods.PUT],
-            allowed_origins=list(settings.origins),
+            allowed_methods=[s3.HttpMethods.PUT, s3.HttpMethods.GET],
+            allowed_origins=self._origins,
             allowed_headers=["content-type"],
             max_age=3000,
         )

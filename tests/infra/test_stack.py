@@ -255,14 +255,18 @@ def test_bucket_is_private_and_encrypted(stack: Synthesized) -> None:
     assert "aws:SecureTransport" in policy
 
 
-def test_browsers_of_named_origins_may_put_and_no_more(vpc: Synthesized) -> None:
+def test_pages_of_the_api_and_of_named_origins_put_and_read_files(vpc: Synthesized) -> None:
     (rule,) = vpc.one("AWS::S3::Bucket")["CorsConfiguration"]["CorsRules"]
-    assert rule["AllowedMethods"] == ["PUT"]
-    assert rule["AllowedOrigins"] == ["https://a.example", "https://b.example"]
+    assert rule["AllowedMethods"] == ["PUT", "GET"]
+    own, *others = rule["AllowedOrigins"]
+    assert "ApiEndpoint" in json.dumps(own)
+    assert others == ["https://a.example", "https://b.example"]
 
 
-def test_no_browser_may_put_unless_origins_are_named(plain: Synthesized) -> None:
-    assert "CorsConfiguration" not in plain.one("AWS::S3::Bucket")
+def test_no_other_page_puts_or_reads_unless_origins_are_named(plain: Synthesized) -> None:
+    (rule,) = plain.one("AWS::S3::Bucket")["CorsConfiguration"]["CorsRules"]
+    (own,) = rule["AllowedOrigins"]
+    assert "ApiEndpoint" in json.dumps(own)
 
 
 def test_nothing_that_costs_outlives_a_stack_that_is_not_to_be_retained(vpc: Synthesized) -> None:

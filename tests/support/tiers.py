@@ -35,6 +35,7 @@ FIRST = (WALK, "tests/infra/")
 """What takes longest in one process comes first: one worker walks while another one synthesizes."""
 LOCAL = "tests/integration/local/"
 BY_FOLDER = {
+    "tests/browser/": "system",
     "tests/e2e/": "system",
     **{
         f"{LOCAL}test_{part}.py": "system"

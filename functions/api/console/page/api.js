@@ -10,7 +10,9 @@ export class Problem extends Error {
 }
 
 const RETRY_MS = [300, 1000, 2000, 5000, 10000];
+const GLANCES_MS = [100, 1000, 1500, 2000, 3000, 4000];
 const POLL_S = 20;
+const STREAM = "text/event-stream";
 
 let bearer = async () => null;
 let signedOut = () => {};
@@ -52,10 +54,12 @@ const pause = (ms, signal) => new Promise((resolve) => {
   function done() {
     clearTimeout(timer);
     removeEventListener("online", done);
+    removeEventListener("layover-decided", done);
     signal?.removeEventListener("abort", done);
     resolve();
   }
   addEventListener("online", done);
+  addEventListener("layover-decided", done);
   signal?.addEventListener("abort", done);
 });
 
@@ -114,42 +118,55 @@ export async function blobOf(fileId) {
   return answer.blob();
 }
 
+/** Wakes up who waits for a decision: somebody decided in this page. */
+export const decided = () => dispatchEvent(new Event("layover-decided"));
+
 /** Events of a run after `after`, in lists, each once and none missing, until none can follow. A server that
- *  streams is read as a stream, any other one is polled; a lost connection goes on where it broke.
- *  `connected(false)` while there is none. */
+ *  streams is read as a stream, any other one is polled; a lost connection goes on where it broke. While the run
+ *  waits for a person nothing is held open: it is looked at now and then. `connected(false)` while there is no
+ *  connection. */
 export async function* follow(runId, after, signal, connected = () => {}) {
   const path = `/runs/${id(runId)}/events`;
-  let last = after, tries = 0, polls = false;
+  let last = after, tries = 0, looks = 0, mode = "stream";
   while (!signal.aborted) {
     try {
-      const accept = polls ? "application/json" : "text/event-stream, application/json;q=0.5";
-      const wait = polls ? 0 : POLL_S;
-      const base = polls ? "" : streams;
-      const answer = await send("GET", `${path}?after=${last}&wait=${wait}`, { headers: { Accept: accept }, signal, base });
+      if (mode === "look") await pause(GLANCES_MS[Math.min(looks, GLANCES_MS.length - 1)], signal);
+      const streamed = mode === "stream" && streams !== null;
+      const headers = { Accept: streamed ? STREAM : "application/json" };
+      const wait = mode === "poll" || (mode === "stream" && !streamed) ? POLL_S : 0;
+      const answer = await send("GET", `${path}?after=${last}&wait=${wait}`, { headers, signal, base: streamed ? streams : "" });
       connected(true);
-      if ((answer.headers.get("Content-Type") || "").startsWith("text/event-stream")) {
+      if ((answer.headers.get("Content-Type") || "").startsWith(STREAM)) {
+        mode = "look";
+        looks = 0;
         for await (const event of serverEvents(answer.body)) {
           if (!event.seq || event.seq <= last) continue;
           if (event.seq > last + 1) break;
           last = event.seq;
           tries = 0;
           yield [event];
+          if (event.type === "tool-call-suspended") break;
         }
-        polls = true;
         continue;
       }
       const page = await answer.json();
       const items = page.items.filter((event) => event.seq > last);
       last = Math.max(last, page.last_seq);
       tries = 0;
-      polls = false;
       if (items.length) yield items;
       if (page.done) return;
+      if (items.length) mode = items.at(-1).type === "tool-call-suspended" ? "look" : "stream";
+      looks = items.length ? 0 : looks + 1;
     } catch (problem) {
       if (signal.aborted || problem.name === "AbortError") return;
+      const elsewhere = problem instanceof Problem && streams && mode === "stream";
+      if (problem.status === 406 || (elsewhere && problem.status === 0 && navigator.onLine)) {
+        streams = null;
+        continue;
+      }
       const passing = problem instanceof Problem ? problem.status === 0 || problem.status === 429 || problem.status >= 500 : true;
       if (!passing) throw problem;
-      polls = false;
+      mode = "stream";
       connected(false);
       await pause(RETRY_MS[Math.min(tries, RETRY_MS.length - 1)], signal);
       tries += 1;

@@ -1,4 +1,4 @@
-import { id, post } from "./api.js";
+import { decided, id, post } from "./api.js";
 import { Icon, Time, Trouble, html, shown, useAction, useState } from "./dom.js";
 import { Fields, schemaOf, useForm } from "./forms.js";
 import { Markdown } from "./markdown.js";
@@ -71,6 +71,7 @@ export function Decision({ pending, onDecided, owner }) {
     const path = `/runs/${id(pending.run_id)}/tool-calls/${id(pending.tool_call_id)}/${verdict}`;
     await post(path, { ...body, attempt: pending.attempt });
     if (verdict === "approve" && (pending.approval?.quorum || 1) > (pending.approval?.given || []).length + 1) setVoted(true);
+    decided();
     onDecided?.();
   });
   const common = { pending, prefix, send, busy: action.busy, setMode };

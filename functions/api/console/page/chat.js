@@ -173,5 +173,5 @@ export function Start({ agents, chosen, choose, onThread }) {
       ${each.tools.length > 0 && html`<ul class="tools">${each.tools.map((tool) => html`<li key=${tool.name} title=${tool.description}><code>${tool.name}</code>${tool.needs_approval && html` <span class="tag">${S.start.asks}</span>`}</li>`)}</ul>`}
     </label>`)}</div>
     <${Trouble} error=${action.error} />
-    </div><div class="foot"><${Composer} key=${agent.name} agent=${agent.name} busy=${false} sending=${action.busy} onSend=${send} /></div></main>`;
+    </div><div class="foot"><${Composer} agent=${agent.name} busy=${false} sending=${action.busy} onSend=${send} /></div></main>`;
 }

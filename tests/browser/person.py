@@ -1,0 +1,91 @@
+"""Somebody at the console: what they do, and what went wrong in their pages."""
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request
+
+WAIT_MS = 60_000
+_OFFLINE = "net::ERR_"
+"""What a browser says of a connection that a test cut; and of an answer that is a problem."""
+_EXPECTED = (_OFFLINE, "the server responded with a status of 404")
+
+
+class Person:
+    """One user in one browser, with as many tabs as they open. `name` may have groups: `bea;groups=finance`."""
+
+    def __init__(
+        self, browser: Browser, url: str, name: str, pictures: Path, **settings: Any
+    ) -> None:
+        self.name = name
+        self.url = url
+        self.faults: list[str] = []
+        self.hosts: set[str] = set()
+        self._pictures = pictures
+        size = {"width": 1200, "height": 800}
+        self.browser = browser.new_context(**{"viewport": size, "locale": "en-GB"} | settings)
+        self.browser.set_default_timeout(WAIT_MS)
+        self.page = self.tab()
+
+    def leave(self) -> None:
+        """Close everything."""
+        self.browser.close()
+
+    def tab(self, path: str = "") -> Page:
+        """One more tab of the same browser."""
+        page = self.browser.new_page()
+        page.on("console", self._heard)
+        page.on("pageerror", lambda error: self.faults.append(str(error)))
+        page.on("request", self._asked)
+        page.goto(f"{self.url}/{path}")
+        return page
+
+    def sign_in(self) -> "Person":
+        """By name and groups, through the form."""
+        name, _, groups = self.name.partition(";groups=")
+        self.page.get_by_label("Your name").fill(name)
+        if groups:
+            self.page.get_by_text("Groups and scopes").click()
+            self.page.get_by_label("Groups, for approvers").fill(groups)
+        self.page.get_by_role("button", name="Continue").click()
+        self.page.locator("nav.side").wait_for(state="attached")
+        return self
+
+    def begin(self, text: str, agent: str = "support") -> None:
+        """A new thread with this message."""
+        self.page.get_by_role("radio", name=agent, exact=False).first.check(force=True)
+        self.say(text)
+        self.page.wait_for_url("**/#/t/*")
+
+    def say(self, text: str) -> None:
+        """A message."""
+        box = self.page.get_by_role("textbox", name="Message")
+        box.fill(text)
+        box.press("Enter")
+
+    def button(self, name: str, page: Page | None = None) -> Locator:
+        """The button of exactly this name."""
+        return (page or self.page).get_by_role("button", name=name, exact=True)
+
+    def sees(self, text: str, page: Page | None = None) -> None:
+        """Block until the page shows it."""
+        (page or self.page).get_by_text(text).first.wait_for()
+
+    def answered(self) -> None:
+        """Block until an answer is complete."""
+        self.button("Regenerate").last.wait_for()
+
+    def picture(self, name: str, page: Page | None = None) -> None:
+        """Keep what the page looks like."""
+        self._pictures.mkdir(parents=True, exist_ok=True)
+        (page or self.page).screenshot(path=self._pictures / f"{name}.png")
+
+    def _heard(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning") and not any(e in message.text for e in _EXPECTED):
+            self.faults.append(message.text)
+
+    def _asked(self, request: Request) -> None:
+        parts = urlsplit(request.url)
+        if parts.scheme != "blob":
+            self.hosts.add(parts.netloc)

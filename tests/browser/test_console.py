@@ -1,0 +1,277 @@
+"""The console in Chromium, against the real one-machine system."""
+
+import threading
+
+import pytest
+from playwright.sync_api import Page
+
+from browser.conftest import Enter
+from support.providers.openai import call, say
+from support.system.system import Brain, unique
+
+LONG = " ".join(f"word{n}" for n in range(1, 41))
+PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+
+
+def test_second_user_sees_nothing(enter: Enter, brain: Brain) -> None:
+    ann, bob = enter().sign_in(), enter().sign_in()
+    text = brain.plan(call("refund", order_id=unique(), amount=60), say("never"))
+    ann.begin(text)
+    ann.button("Approve").wait_for()
+    thread = ann.page.url.partition("#")[2]
+    bob.sees("Your threads will appear here.")
+    inbox = bob.tab("#/inbox")
+    bob.sees("Nothing waits for you", inbox)
+    foreign = bob.tab(f"#{thread}")
+    foreign.get_by_role("alert").wait_for()
+    assert "amount" not in (foreign.text_content("body") or "")
+    bob.picture("nothing-waits", inbox)
+
+
+def test_answer_streams_and_a_reload_misses_nothing(enter: Enter, brain: Brain) -> None:
+    ann = enter().sign_in()
+    ann.picture("start")
+    hold = threading.Event()
+    ann.begin(brain.plan(say(LONG, hold=hold)))
+    ann.sees("word20")
+    assert ann.button("Stop").is_visible()
+    ann.picture("streaming")
+    ann.page.reload()
+    ann.sees("word20")
+    hold.set()
+    ann.answered()
+    answer = ann.page.text_content(".answer") or ""
+    assert answer.count("word1 ") == answer.count("word20 ") == answer.count("word40") == 1
+
+
+def test_lost_connection_is_told_and_nothing_is_missing(enter: Enter, brain: Brain) -> None:
+    ann = enter().sign_in()
+    hold = threading.Event()
+    ann.begin(brain.plan(say(LONG, hold=hold)))
+    ann.sees("word20")
+    ann.browser.set_offline(True)
+    hold.set()
+    ann.sees("Connection lost")
+    ann.picture("reconnecting")
+    ann.browser.set_offline(False)
+    ann.answered()
+    answer = ann.page.text_content(".answer") or ""
+    assert answer.count("word1 ") == answer.count("word20 ") == answer.count("word40") == 1
+    assert not ann.page.get_by_text("Connection lost").is_visible()
+
+
+def test_answer_is_cancelled(enter: Enter, brain: Brain) -> None:
+    ann = enter().sign_in()
+    hold = threading.Event()
+    ann.begin(brain.plan(say(LONG, hold=hold)))
+    ann.sees("word20")
+    ann.button("Stop").click()
+    ann.sees("Cancelled.")
+    hold.set()
+
+
+def test_call_is_approved_from_the_inbox_of_a_second_tab(enter: Enter, brain: Brain) -> None:
+    ann = enter().sign_in()
+    ann.begin(brain.plan(call("refund", order_id="A-7", amount=60), say("It is **paid**.")))
+    ann.button("Approve").wait_for()
+    ann.picture("approval")
+    inbox = ann.tab("#/inbox")
+    ann.button("Approve", inbox).wait_for()
+    ann.picture("inbox", inbox)
+    ann.button("Approve", inbox).click()
+    ann.sees("Nothing waits for you", inbox)
+    ann.answered()
+    assert ann.page.locator("strong", has_text="paid").is_visible()
+    ann.sees(f"approved by {ann.name}")
+
+
+def test_changed_arguments_are_the_ones_that_run(enter: Enter, brain: Brain) -> None:
+    ann = enter().sign_in()
+    text = brain.plan(call("refund", order_id="A-8", amount=60), say("Done."))
+    ann.begin(text)
+    ann.button("Edit").click()
+    ann.page.get_by_label("amount").fill("many")
+    ann.button("Approve with changes").click()
+    ann.sees("This is not a number.")
+    ann.page.get_by_label("amount").fill("40")
+    ann.picture("edit")
+    ann.button("Approve with changes").click()
+    ann.answered()
+    assert "paid 40 for A-8" in str(brain.requests(text)[-1].body["messages"])
+
+
+def test_call_is_denied_with_a_reason_that_the_model_reads(enter: Enter, brain: Brain) -> None:
+    ann = enter().sign_in()
+    text = brain.plan(call("refund", order_id="A-9", amount=60), say("I see."))
+    ann.begin(text)
+    ann.button("Deny").click()
+    ann.page.get_by_label("Reason").fill("it never broke")
+    ann.button("Deny the call").click()
+    ann.answered()
+    assert "it never broke" in str(brain.requests(text)[-1].body["messages"])
+
+
+def test_form_is_made_of_the_schema_and_of_what_is_offered(enter: Enter, brain: Brain) -> None:
+    ann = enter().sign_in()
+    ann.begin(brain.plan(call("book", key=unique()), say("Booked.")))
+    ann.button("10:00").click()
+    assert ann.page.get_by_role("textbox", name="slot").input_value() == "10:00"
+    ann.page.get_by_role("textbox", name="slot").fill("other")
+    ann.picture("form")
+    ann.button("Send answer").click()
+    ann.button("12:00").click()  # it asks again
+    ann.button("Send answer").click()
+    ann.answered()
+    ann.sees("Booked.")
+
+
+def test_approver_sees_what_is_theirs_and_nothing_else_of_the_thread(
+    enter: Enter, brain: Brain
+) -> None:
+    ann = enter().sign_in()
+    bea = enter(f"{unique('bea')};groups=finance").sign_in()
+    eve = enter(f"{unique('eve')};groups=legal").sign_in()
+    order = unique()
+    ann.begin(brain.plan(call("wire", order=order), say("Sent."), text="a secret"), "torture")
+    ann.sees("Decided by: finance")
+    inbox = bea.tab("#/inbox")
+    bea.sees(f"For {ann.name}", inbox)
+    bea.sees(order, inbox)
+    assert inbox.get_by_role("link", name="Open thread").count() == 0
+    assert "a secret" not in (inbox.text_content("body") or "")
+    bea.picture("approver", inbox)
+    other = eve.tab("#/inbox")
+    eve.sees("Nothing waits for you", other)
+    bea.button("Approve", inbox).last.click()
+    ann.sees("1 of 2 approvals given")
+
+
+def test_answer_is_regenerated_on_a_branch_of_its_own(enter: Enter, brain: Brain) -> None:
+    ann = enter().sign_in()
+    mark = brain.plan([say("First answer."), say("Second answer.")])
+    ann.begin(mark)
+    ann.answered()
+    ann.button("Regenerate").click()
+    ann.sees("2 of 2")
+    ann.sees("Second answer.")
+    ann.button("Earlier answer").click()
+    ann.sees("First answer.")
+    assert ann.page.get_by_text("Second answer.").count() == 0
+    ann.picture("branches")
+
+
+def test_markup_in_an_answer_is_text(enter: Enter, brain: Brain) -> None:
+    ann = enter().sign_in()
+    ann.begin(brain.plan(say('<img src="x" onerror="fail()"> and [a link](javascript:fail())')))
+    ann.answered()
+    ann.sees('<img src="x"')
+    assert ann.page.locator(".answer img").count() == 0
+    assert ann.page.locator(".answer .prose a").count() == 0
+
+
+def test_file_goes_with_a_message_and_comes_back(enter: Enter, brain: Brain) -> None:
+    ann = enter().sign_in()
+    file = {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"hello"}
+    ann.page.locator("input[type=file]").set_input_files(file)
+    ann.page.locator(".files li").wait_for()
+    ann.page.get_by_text("is being sent").wait_for(state="hidden")
+    ann.begin(brain.plan(say("I read it.")))
+    ann.answered()
+    with ann.page.expect_download() as download:
+        ann.button("notes.txt").click()
+    assert download.value.path().read_bytes() == b"hello"
+
+
+def test_timeline_says_where_the_time_went(enter: Enter, brain: Brain) -> None:
+    ann = enter().sign_in()
+    ann.begin(brain.plan(call("refund", order_id="A-1", amount=60), say("Done.")))
+    ann.button("Approve").click()
+    ann.answered()
+    ann.button("Timeline").click()
+    for text in ("Model, Step 1", "Waiting for a decision: refund, approved", "Model, Step 2"):
+        ann.sees(text)
+    ann.picture("timeline")
+
+
+def test_thread_is_renamed_and_deleted(enter: Enter, brain: Brain) -> None:
+    ann = enter().sign_in()
+    ann.begin(brain.plan(say("Hello.")))
+    ann.answered()
+    item = ann.page.locator(".threads li").first
+    item.hover()
+    item.get_by_role("button", name="Rename").click()
+    box = ann.page.get_by_label("Title of the thread")
+    box.fill("The broken lamp")
+    box.press("Enter")
+    ann.page.get_by_role("link", name="The broken lamp").wait_for()
+    ann.page.on("dialog", lambda dialog: dialog.accept())
+    item.hover()
+    item.get_by_role("button", name="Delete").click()
+    ann.sees("Your threads will appear here.")
+
+
+def test_usage_is_charted_by_day(enter: Enter, brain: Brain) -> None:
+    ann = enter().sign_in()
+    ann.begin(brain.plan(say("Hello.")))
+    ann.answered()
+    page = ann.tab("#/usage")
+    ann.sees("Tokens by day", page)
+    ann.picture("usage", page)
+
+
+def test_phone_is_wide_enough(enter: Enter, brain: Brain) -> None:
+    ann = enter(color_scheme="dark", **PHONE).sign_in()
+    ann.begin(brain.plan(call("refund", order_id=unique(), amount=60), say(LONG)))
+    ann.button("Approve").wait_for()
+    assert ann.page.evaluate("document.documentElement.scrollWidth") == 390
+    ann.picture("phone")
+    ann.button("Open the menu").click()
+    ann.page.get_by_role("link", name="Usage").wait_for()
+    ann.picture("phone-menu")
+
+
+def test_keyboard_alone_does_everything(enter: Enter, brain: Brain) -> None:
+    ann = enter().sign_in()
+    ann.page.get_by_role("textbox", name="Message").wait_for()
+    ann.page.get_by_role("radio").first.focus()
+    while "support" not in str(ann.page.evaluate("document.activeElement.value")):
+        ann.page.keyboard.press("ArrowDown")
+    ann.page.get_by_role("textbox", name="Message").focus()
+    ann.page.keyboard.type(brain.plan(call("refund", order_id="A-2", amount=60), say("Done.")))
+    ann.page.keyboard.press("Enter")
+    ann.button("Approve").wait_for()
+    ann.button("Approve").focus()
+    ann.page.keyboard.press("Enter")
+    ann.answered()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_have_no_serious_findings_of_axe(
+    enter: Enter, brain: Brain, axe: str, scheme: str
+) -> None:
+    ann = enter(color_scheme=scheme)
+    found = {"sign-in": _findings(ann.page, axe)}
+    ann.sign_in()
+    ann.page.get_by_role("radio").first.wait_for(state="attached")
+    found["start"] = _findings(ann.page, axe)
+    ann.begin(brain.plan(call("refund", order_id="A-2", amount=60), say("Done.")))
+    ann.button("Edit").click()
+    found["edit"] = _findings(ann.page, axe)
+    for name in ("inbox", "memory", "usage"):
+        page = ann.tab(f"#/{name}")
+        page.get_by_role("heading", level=1).wait_for()
+        page.wait_for_load_state("networkidle")
+        found[name] = _findings(page, axe)
+        ann.picture(f"{name}-{scheme}", page)
+    assert {name: findings for name, findings in found.items() if findings} == {}
+
+
+def _findings(page: Page, axe: str) -> list[str]:
+    page.evaluate(axe)
+    violations = page.evaluate("axe.run().then((result) => result.violations)")
+    return [
+        f"{each['id']}: {node['html'][:200]}"
+        for each in violations
+        if each["impact"] in ("serious", "critical")
+        for node in each["nodes"]
+    ]
