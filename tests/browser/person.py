@@ -13,7 +13,7 @@ _EXPECTED = (_OFFLINE, "the server responded with a status of 404")
 
 
 class Person:
-    """One user in one browser, with as many tabs as they open. `name` may have groups: `bea;groups=finance`."""
+    """One user in one browser, with any number of tabs. `name` may have groups: `bea;groups=finance`."""
 
     def __init__(
         self, browser: Browser, url: str, name: str, pictures: Path, **settings: Any

@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import FilePayload, Page
 
 from browser.conftest import Enter
 from support.providers.openai import call, say
@@ -171,7 +171,7 @@ def test_markup_in_an_answer_is_text(enter: Enter, brain: Brain) -> None:
 
 def test_file_goes_with_a_message_and_comes_back(enter: Enter, brain: Brain) -> None:
     ann = enter().sign_in()
-    file = {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"hello"}
+    file: FilePayload = {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"hello"}
     ann.page.locator("input[type=file]").set_input_files(file)
     ann.page.locator(".files li").wait_for()
     ann.page.get_by_text("is being sent").wait_for(state="hidden")
