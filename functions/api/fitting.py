@@ -73,7 +73,8 @@ def _fits_compressed(text: str) -> bool:
 
 
 def _bounded(data: dict[str, Any], wholes: _Wholes) -> str:
-    """Less and less until it fits: long fields go first, then the oldest messages, then long texts.
+    """Less and less until it fits: long fields go first, then the messages of sub-agents, then the oldest of
+    the run's own, then long texts.
 
     A page comes with the one item that does not fit alone."""
     items = data.get("items")
@@ -82,12 +83,21 @@ def _bounded(data: dict[str, Any], wholes: _Wholes) -> str:
         one = _cut(whole, longest, wholes)
         if answer_size(text := _dumped(data, one)) <= MAX_ANSWER:
             return text
+    if _size(data, one) > MAX_ANSWER and one.get("children"):
+        # They are in the run's events, too; the run's own messages are more to its caller.
+        one["children"] = [_without_messages(child) for child in one["children"]]
     for field in ("messages", "unexecuted"):
         if one.get(field):
             one[field] = _newest(one[field], MAX_ANSWER - _size(data, {**one, field: []}))
     if _size(data, one) > MAX_ANSWER:
         one = _shortened(one)
     return _dumped(data, one)
+
+
+def _without_messages(child: dict[str, Any]) -> dict[str, Any]:
+    """A sub-agent's run without its messages, and those below it likewise."""
+    below = [_without_messages(each) for each in child["children"]]
+    return {**child, "messages": [], "children": below, "truncated": True}
 
 
 def _dumped(data: dict[str, Any], one: dict[str, Any]) -> str:

@@ -6,16 +6,18 @@ import json
 import random
 import secrets
 import string
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from api.fitting import fitting
 from integration.api.kit import USE, Answer, Api
 from layover import keys
 from layover.context.transcript import response_messages
+from layover.values.message import Message, Role, TextPart
 from layover.values.runs.event import AgentEnd
-from layover.values.runs.run import CallRecord
+from layover.values.runs.run import CallRecord, Run, Status
 
 GZIP = {"Accept-Encoding": "gzip, br"}
 LAMBDA = 6 * 1024 * 1024
@@ -205,6 +207,38 @@ def test_a_cut_result_names_where_the_whole_is_kept(api: Api) -> None:
         f"/runs/{run_id}/tool-calls/c1-0/result",
         *[None] * 4,
     ]
+
+
+def test_messages_of_sub_agents_are_left_out_before_the_runs_own() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def message(id: str, text: str = "hi") -> Message:
+        content = (TextPart(text=text),)
+        return Message(id=id, thread_id="t", role=Role.USER, content=content, created_at=now)
+
+    def run(id: str, *messages: Message, children: tuple[Run, ...] = ()) -> Run:
+        return Run(
+            id=id,
+            thread_id="t",
+            agent="a",
+            status=Status.SUCCESS,
+            input=message("input"),
+            messages=messages,
+            children=children,
+            created_at=now,
+            updated_at=now,
+        )
+
+    low = run("low", message("low", noise(LONG)))
+    child = run("child", *(message(f"m{i}", noise(LONG)) for i in range(3)), children=(low,))
+    text, _ = fitting(run("top", message("own"), children=(child,)), False)
+    shown = json.loads(text)
+    assert len(text) <= LAMBDA
+    assert shown["truncated"] is True
+    assert [m["id"] for m in shown["messages"]] == ["own"]
+    [found] = shown["children"]
+    assert (found["id"], found["messages"], found["truncated"]) == ("child", [], True)
+    assert [(c["id"], c["messages"]) for c in found["children"]] == [("low", [])]
 
 
 def test_a_page_of_runs_ends_where_it_is_full(api: Api) -> None:
