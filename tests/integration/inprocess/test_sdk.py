@@ -484,6 +484,12 @@ async def test_the_limit_of_steps_may_be_given_with_the_input() -> None:
     assert [m.role for m in result.messages].count(Role.ASSISTANT) == 3
 
 
+async def test_a_list_as_output_is_the_value_itself() -> None:
+    helper = agent([say('{"value": [{"score": 1}, {"score": 2}]}')], output=list[Verdict])
+    result = await helper.generate("judge")
+    assert result.output == [Verdict(score=1), Verdict(score=2)]
+
+
 async def test_threads_keep_apart_and_continue() -> None:
     model = answers(say("ok"))
     helper = agent(model)

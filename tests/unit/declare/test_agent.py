@@ -1,5 +1,6 @@
 """Agents: what is refused, what they ask the model for, and who runs them."""
 
+import json
 import math
 from collections.abc import AsyncIterator
 from typing import Any
@@ -60,7 +61,7 @@ class Words(RootModel[list[str]]):
         ({"tool_concurrency": -math.inf}, "tool_concurrency"),
         ({"memory": True}, "memory"),
         ({"limits": 5}, "limits"),
-        ({"output": Words}, "an object"),
+        ({"output": str}, "an object"),
         ({"output": int}, "an object"),
         ({"output": object()}, "output has no schema"),
         ({"tools": [weather, weather]}, "another tool is called 'weather'"),
@@ -145,6 +146,37 @@ def test_output_is_asked_for_in_strict_mode() -> None:
     assert (spec.name, spec.strict) == ("Answer", True)
     assert spec.json_schema["required"] == ["text", "score"]
     assert spec.json_schema["additionalProperties"] is False
+
+
+class Other(BaseModel):
+    """Another answer."""
+
+    reason: str
+
+
+@pytest.mark.parametrize(
+    ("output", "value", "made"),
+    [
+        (list[Answer], [{"text": "hi", "score": 2}], [Answer(text="hi", score=2)]),
+        (Answer | Other, {"reason": "no"}, Other(reason="no")),
+        (Answer | Other, {"text": "hi", "score": 2}, Answer(text="hi", score=2)),
+        (list[str] | Other, ["a"], ["a"]),
+        (Words, ["a"], Words(["a"])),
+    ],
+)
+def test_a_list_or_a_union_is_asked_for_inside_an_object(
+    output: Any, value: Any, made: Any
+) -> None:
+    agent = Agent("a", output=output)
+    spec = agent.output_spec
+    assert spec is not None
+    assert (spec.name, spec.strict, spec.json_schema["type"]) == ("output", True, "object")
+    assert list(spec.json_schema["properties"]) == ["value"]
+    assert agent.parse_output(json.dumps({"value": value})) == made
+    assert agent.parse_output(json.dumps(value)) == made
+    for wrong in ("5", '{"value": 5}', "no JSON"):
+        with pytest.raises(ValidationError):
+            agent.parse_output(wrong)
 
 
 def test_a_recursive_output_has_an_object_at_its_root() -> None:

@@ -2,16 +2,12 @@
 
 import logging
 import math
-import re
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from copy import copy
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
-
-from pydantic import TypeAdapter
-from pydantic.errors import PydanticUserError
 
 from layover.declare.context import RunContext
 from layover.declare.delegate import check_sub_agents, sub_agents
@@ -21,7 +17,7 @@ from layover.declare.memory import Memory
 from layover.declare.override import Override
 from layover.declare.result import AgentState, Input, Result
 from layover.declare.schemas import checks
-from layover.declare.schemas import json_schema as schema
+from layover.declare.schemas.output import OutputType
 from layover.declare.tool import AnyTool, Tool, delegate_tool
 from layover.errors import DefinitionError
 from layover.values.prompt import OutputSpec
@@ -78,8 +74,9 @@ class Agent:
     `instructions`: a text, or a function of the run's context (`RunContext`) that gives one.
 
     `model`: None is the deployment's (`LAYOVER_MODEL`). `model_settings`: how it is asked.
-    `overridable`: what a run may choose instead (`POST /threads/{id}/runs`). `output`: a pydantic model
-    for structured output. `tool_concurrency`: calls of a step that run together; `math.inf`, like
+    `overridable`: what a run may choose instead (`POST /threads/{id}/runs`). `output`: a pydantic model,
+    a list or a union of them, for structured output. `tool_concurrency`: calls of a step that run together;
+    `math.inf`, like
     anything above 40, means 40. `runtime`: the stores and the model that the in-process methods use from
     then on; None: in memory, with the model of the environment. Another one may be set at any time: runs
     that began before stay where they are, and this agent no longer knows of them.
@@ -164,8 +161,7 @@ class Agent:
                 f"{self._what}model_settings", "ModelSettings(...)", self.model_settings
             )
         self._check_tools()
-        if self.output is not None and not schema.is_object(self._output_schema):
-            raise checks.fail(f"{self._what}output", "a type that is an object", self.output)
+        _ = self._output_type
 
     def _check_tools(self) -> None:
         taken = self.built_in_tools
@@ -212,39 +208,18 @@ class Agent:
         return agent
 
     @cached_property
-    def _output_adapter(self) -> TypeAdapter[Any]:
-        try:
-            return TypeAdapter(self.output)
-        except (PydanticUserError, TypeError, NameError) as error:
-            raise DefinitionError(
-                f"{self._what}output has no schema: {checks.no_schema(error)}"
-            ) from error
-
-    @cached_property
-    def _output_schema(self) -> dict[str, Any]:
-        try:
-            return schema.tidy(self._output_adapter.json_schema())
-        except PydanticUserError as error:
-            raise DefinitionError(
-                f"{self._what}output has no schema: {checks.no_schema(error)}"
-            ) from error
+    def _output_type(self) -> OutputType | None:
+        return None if self.output is None else OutputType(self._what, self.output)
 
     @cached_property
     def output_spec(self) -> OutputSpec | None:
         """The structured output that the model is asked for."""
-        if self.output is None:
-            return None
-        strict = schema.strict(self._output_schema)
-        name = re.sub(r"[^a-zA-Z0-9_-]", "_", getattr(self.output, "__name__", "output"))[:64]
-        return OutputSpec(
-            name=name or "output",
-            json_schema=strict or self._output_schema,
-            strict=strict is not None,
-        )
+        return None if self._output_type is None else self._output_type.spec
 
     def parse_output(self, text: str) -> Any:
         """The reply as an instance of `output`. Raises `pydantic.ValidationError`."""
-        return self._output_adapter.validate_json(text)
+        assert self._output_type is not None
+        return self._output_type.parse(text)
 
     def as_tool(self, description: str, *, memory: bool = False) -> AnyTool:
         """This agent as a tool of another, named after it: `{input, context?}` in, `{result}` out.

@@ -1,0 +1,66 @@
+"""The structured output of an agent: the schema that a model is asked for, and its reply as a value."""
+
+import re
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError, create_model
+from pydantic.errors import PydanticUserError
+
+from layover.declare.schemas import checks
+from layover.declare.schemas import json_schema as schema
+from layover.errors import DefinitionError
+from layover.values.prompt import OutputSpec
+
+WRAPPED = "value"
+"""Providers take objects alone: a list or a union is the one property of one."""
+
+
+class OutputType:
+    """What `Agent(output=...)` was given. Raises DefinitionError where no model could be asked for it."""
+
+    def __init__(self, what: str, given: Any) -> None:
+        self._given = given
+        try:
+            self._adapter: TypeAdapter[Any] = TypeAdapter(given)
+            self._schema = schema.tidy(self._adapter.json_schema())
+            self._wrapper = self._wrapped()
+        except (PydanticUserError, TypeError, NameError) as error:
+            told = f"{what}output has no schema: {checks.no_schema(error)}"
+            raise DefinitionError(told) from error
+        if self._wrapper is not None and not _is_list_or_union(self._schema):
+            expected = "a type that is an object, a list or a union"
+            raise checks.fail(f"{what}output", expected, given)
+
+    @property
+    def spec(self) -> OutputSpec:
+        """What the model is asked for."""
+        asked = self._schema if self._wrapper is None else schema.tidy(self._wrapper.json_schema())
+        strict = schema.strict(asked)
+        name = getattr(self._given, "__name__", "output") if self._wrapper is None else "output"
+        named = re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "output"
+        return OutputSpec(name=named, json_schema=strict or asked, strict=strict is not None)
+
+    def parse(self, text: str) -> Any:
+        """The reply as an instance. A list or a union may come bare. Raises `pydantic.ValidationError`."""
+        if self._wrapper is None:
+            return self._adapter.validate_json(text)
+        try:
+            return getattr(self._wrapper.validate_json(text), WRAPPED)
+        except ValidationError:
+            try:
+                return self._adapter.validate_json(text)
+            except ValidationError:
+                pass
+            raise
+
+    def _wrapped(self) -> TypeAdapter[Any] | None:
+        if schema.is_object(self._schema):
+            return None
+        fields: dict[str, Any] = {WRAPPED: (self._given, ...)}
+        return TypeAdapter(create_model("Output", **fields))
+
+
+def _is_list_or_union(made: dict[str, Any]) -> bool:
+    if "$ref" in made:
+        return _is_list_or_union(made["$defs"][made["$ref"].rsplit("/", 1)[1]])
+    return made.get("type") == "array" or "anyOf" in made or "oneOf" in made
