@@ -314,6 +314,19 @@ def test_sub_agents_calls_are_shown_under_their_names() -> None:
     assert "billing > -> pay()" in lines.shown
 
 
+def test_words_of_a_sub_agent_are_a_note_and_no_part_of_the_answer() -> None:
+    path = {"agent_path": ["shop", "billing"], "step": 1}
+    inner = [
+        {"type": "text-delta", "text": "to the top", **path},
+        {**said("to the top")[0], **path},
+    ]
+    lines = Lines(["hi"])
+    hold(Server([[*inner, *said("paid")]]), lines)
+    assert "billing > to the top" in lines.shown
+    assert "to the top" not in lines.shown
+    assert "paid" in lines.shown
+
+
 def test_event_of_an_unknown_type_is_left_out() -> None:
     lines = Lines(["hi"])
     hold(Server([[{"type": "invented-later"}, *said("fine")]]), lines)

@@ -10,6 +10,8 @@ Json = dict[str, Any]
 MAX_SHOWN = 300
 """Characters of a tool's result."""
 
+_OF_AN_ANSWER = frozenset({"turn_start", "text_delta", "reasoning_delta", "turn_end"})
+
 
 class Answer:
     """Shows the events of one run. `waiting` has the calls that nobody has decided, by id."""
@@ -26,9 +28,19 @@ class Answer:
     def show(self, event: Json) -> None:
         """The next event of the log; one of an unknown type shows nothing."""
         kind = str(event.get("type", "")).replace("-", "_")
+        if event.get("agent_path") and kind in _OF_AN_ANSWER:
+            return self._sub_agent(kind, event)
         show = getattr(self, f"_{kind}", None)
         if show is not None:
             show(event)
+        return None
+
+    def _sub_agent(self, kind: str, event: Json) -> None:
+        """What a sub-agent says is told to the top agent: here it is a note, once it is complete."""
+        parts = (event.get("message") or {}).get("content", []) if kind == "turn_end" else []
+        text = "".join(p["text"] for p in parts if p["type"] == "text")
+        if text:
+            self._terminal.note(f"{_path(event)}{text[:MAX_SHOWN]}")
 
     def _turn_start(self, event: Json) -> None:
         """The same step again: its model call broke, and what came of it does not count."""
