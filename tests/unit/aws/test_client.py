@@ -52,6 +52,14 @@ async def test_refusal_is_not_repeated(code: str) -> None:
         assert len(it.served.requests) == 1
 
 
+async def test_service_is_told_which_attempt_it_is() -> None:
+    async with bench(CLOSE, OK) as it:
+        await it.ask()
+        told = [r.headers["amz-sdk-request"] for r in it.served.requests]
+        assert told == ["attempt=1; max=4", "attempt=2; max=4"]
+        assert all("amz-sdk" not in r.headers["authorization"] for r in it.served.requests)
+
+
 async def test_error_carries_what_the_service_says() -> None:
     document = {"__type": "a.b#ConditionalCheckFailedException", "Item": {"n": {"N": "1"}}}
     async with bench(answer(document, 400)) as it:

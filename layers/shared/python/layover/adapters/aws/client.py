@@ -74,6 +74,8 @@ class AwsClient:
             credentials = await self._credentials.get()
             signed = self._signer.sign(credentials, (method, path), headers, body, self._now())
             try:
+                # Not signed: it is the attempt's own.
+                signed["amz-sdk-request"] = f"attempt={attempt}; max={self._retries.max_attempts}"
                 answer = await self._exchange(_encoded(method, path, signed, body))
                 self._retries.succeeded(attempt)
                 return answer

@@ -59,7 +59,7 @@ class RetryRules:
         dice: Callable[[], float] | None = None,
     ) -> None:
         self._base_s = base_s
-        self._max_attempts = max_attempts
+        self.max_attempts = max_attempts
         self._dice = dice or SystemRandom().random
         self._left = CAPACITY
 
@@ -67,7 +67,7 @@ class RetryRules:
         """Seconds before attempt + 1, fully jittered; None: there is no further one."""
         throttled = isinstance(fault, ServiceError) and fault.code in THROTTLES
         cost = THROTTLED_COST if throttled else COST
-        if attempt >= self._max_attempts or not _passes(fault) or self._left < cost:
+        if attempt >= self.max_attempts or not _passes(fault) or self._left < cost:
             return None
         self._left -= cost
         base = THROTTLED_BASE_S if throttled else self._base_s
