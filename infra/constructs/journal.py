@@ -37,10 +37,11 @@ class Journal(Construct):
             else RemovalPolicy.DESTROY,
         )
         for index in TABLE["GlobalSecondaryIndexes"]:
-            projection = index["Projection"]["ProjectionType"]
+            projection = index["Projection"]
             table.add_global_secondary_index(
                 index_name=index["IndexName"],
-                projection_type=dynamodb.ProjectionType[projection],
+                projection_type=dynamodb.ProjectionType[projection["ProjectionType"]],
+                non_key_attributes=projection.get("NonKeyAttributes"),
                 **_keys(index["KeySchema"]),
             )
         return table

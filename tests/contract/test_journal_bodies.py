@@ -6,7 +6,7 @@ import pytest
 
 from layover.adapters.journal.items.codec import SPILL_ABOVE
 from layover.errors import LayoverError
-from layover.keys import META, event_key
+from layover.keys import INPUT, event_key
 from layover.values.runs.run import DecisionKind, OnBusy, Status
 from support.worlds.journal import BIG, JournalBench, noise, open_by, settled
 
@@ -114,7 +114,7 @@ async def lose(world: JournalBench, key: str, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("tamper", [change, cut, lose])
-@pytest.mark.parametrize("sk", [META, "STEP#0001", event_key(1)])
+@pytest.mark.parametrize("sk", [INPUT, "STEP#0001", event_key(1)])
 async def test_body_that_was_changed_cut_or_lost_in_s3_is_refused(
     world: JournalBench, tamper: Tamper, sk: str
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from layover.adapters.journal.items.table import Action, Item, Table, Write
 from layover.adapters.journal.journal import TableJournal
 from layover.clock import MICROSECOND, ManualClock
-from layover.keys import META, Keys, call_key, step_key
+from layover.keys import INPUT, Keys, call_key, step_key
 from layover.ports import Accepted, Blobs, Decided, RequestKey, RunLog
 from layover.values.message import Message, Role, TextPart, ToolCallPart
 from layover.values.runs.event import DataEvent, Event, Finish
@@ -303,7 +303,7 @@ class JournalBench:
         """The data of all `data` events, in order."""
         return [e.data for e in await self.events(run_id) if isinstance(e, DataEvent)]
 
-    async def blob_of(self, run_id: str, sk: str = META) -> str:
+    async def blob_of(self, run_id: str, sk: str = INPUT) -> str:
         """Where the body of an item went."""
         item = await self.table.get(self.keys.run(run_id), sk)
         assert item is not None

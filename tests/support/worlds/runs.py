@@ -146,6 +146,7 @@ class Bench:
         power: Power | None = None,
         settings: Settings | None = None,
         blobs: MemoryBlobs | None = None,
+        table: MemoryTable | None = None,
         **ports: Any,
     ) -> None:
         """`ports`: more fields of the runtime, for example an embedder."""
@@ -156,7 +157,7 @@ class Bench:
         self.power = power or Power()
         self.threads = FailingThreads()
         self.callbacks = MemoryCallbacks()
-        self._table = self.table = MemoryTable()
+        self._table = self.table = table or MemoryTable()
         self._blobs = blobs or MemoryBlobs()
         self.plain = build_runtime(
             journal=TableJournal(self._table, self._blobs, self.clock),
@@ -240,7 +241,7 @@ class Bench:
 
     async def remember(self) -> None:
         """What the state machine does after the newest run's end."""
-        run_id = (await self.plain.journal.runs(ANN, "t1", 1, None)).items[0].id
+        run_id = (await self.plain.journal.runs(ANN, "t1", 1, None)).items[0]
         await extract(self.plain, self.payload(run_id))
         await compact(self.plain, self.payload(run_id, CompactPayload))
 

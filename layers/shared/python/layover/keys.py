@@ -11,6 +11,7 @@ from functools import cached_property
 from urllib.parse import quote
 
 META = "META"
+INPUT = "INPUT"
 HEAD = "HEAD"
 STEP_PREFIX = "STEP#"
 EVENT_PREFIX = "EVENT#"

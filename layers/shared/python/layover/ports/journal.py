@@ -260,10 +260,8 @@ class Journal(Dues, Protocol):
         """META, steps and calls."""
         ...
 
-    async def runs(
-        self, owner: str, thread_id: str, limit: int, cursor: str | None
-    ) -> Page[RunMeta]:
-        """Of a thread, newest first."""
+    async def runs(self, owner: str, thread_id: str, limit: int, cursor: str | None) -> Page[str]:
+        """Ids of a thread's runs, newest first."""
         ...
 
     async def approvals(

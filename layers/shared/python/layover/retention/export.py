@@ -143,8 +143,8 @@ async def _runs(
     cursor: str | None = None
     while True:
         page = await runtime.journal.runs(head.owner, head.id, _PAGE, cursor)
-        for meta in page.items:
-            snapshot = await runtime.journal.snapshot(head.owner, meta.id)
+        for run_id in page.items:
+            snapshot = await runtime.journal.snapshot(head.owner, run_id)
             if snapshot is not None:
                 decisions += _decisions(snapshot)
                 yield run_view(snapshot).model_dump(mode="json", exclude=_RUN)

@@ -97,7 +97,7 @@ async def list_runs(
     await head_of(runtime, owner, thread_id)
     start = decode_cursor_field(_CURSOR, cursor)
     page = await runtime.journal.runs(owner, thread_id, limit, start)
-    ids = [meta.id for meta in page.items]
+    ids = list(page.items)
     views: list[Run] = []
     for at in range(0, len(ids), _READ_AT_ONCE):
         some = ids[at : at + _READ_AT_ONCE]
@@ -115,7 +115,7 @@ async def _shorter(
     """The first `limit` runs and the cursor behind them. A run that began meanwhile is not among them:
     what it pushed out comes with the next page."""
     page = await runtime.journal.runs(owner, thread_id, limit, start)
-    shown = {meta.id for meta in page.items}
+    shown = set(page.items)
     items = tuple(view for view in views if view.id in shown)
     return Page(items=items, next_cursor=encode_cursor(_CURSOR, page.next_cursor))
 

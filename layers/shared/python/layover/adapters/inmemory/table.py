@@ -4,6 +4,7 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from layover.adapters.journal.items.schema import LISTED
 from layover.adapters.journal.items.table import (
     Above,
     Action,
@@ -27,6 +28,7 @@ from layover.adapters.journal.items.table import (
     elements,
 )
 
+_PROJECTED = {"pk", "sk", "gsi1pk", "gsi1sk", *LISTED}
 MAX_ACTIONS = 100
 MAX_TRANSACTION = 4 * 1024 * 1024
 """DynamoDB's limits of a transaction: actions, and bytes of all its items."""
@@ -73,7 +75,7 @@ class MemoryTable:
         beyond: Callable[[Item], bool] = lambda i: (  # noqa: E731
             after is None or (i["gsi1sk"] > after if forward else i["gsi1sk"] < after)
         )
-        return copy.deepcopy([i for i in found if beyond(i)][:limit])
+        return copy.deepcopy([_projected(i) for i in found if beyond(i)][:limit])
 
     async def due(self, partition: str, until: str, limit: int) -> list[tuple[str, str]]:
         """Keys in the watch index with a sort key <= `until`."""
@@ -131,6 +133,11 @@ class MemoryTable:
             self._items.pop((action.pk, action.sk), None)
         else:
             self._items[action.pk, action.sk] = item
+
+
+def _projected(item: Item) -> Item:
+    """What the owner's index has of an item."""
+    return {name: value for name, value in item.items() if name in _PROJECTED}
 
 
 def _after(old: Item | None, action: Action) -> Item | None:

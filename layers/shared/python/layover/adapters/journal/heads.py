@@ -29,11 +29,12 @@ from layover.adapters.journal.items.table import (
 from layover.clock import rfc3339
 from layover.keys import HEAD, META, Keys
 from layover.ports import Clock
-from layover.values.message import Message
 from layover.values.page import Page
 from layover.values.runs.run import Outcome, RunMeta, Status
 from layover.values.thread import ThreadHead, after
 
+_THREADS = "T#"
+"""Of the owner's index: threads by their last change."""
 _TOMBS = "G#"
 """Of the owner's index: threads that were deleted."""
 _KNOWN = "THREADS"
@@ -64,10 +65,10 @@ class ThreadRecords:
     async def page(self, owner: str, limit: int, cursor: str | None) -> Page[ThreadHead]:
         """Newest change first."""
         found = await self._table.query_index(
-            Keys(owner).partition, "T#", limit=limit + 1, forward=False, after=cursor
+            Keys(owner).partition, _THREADS, limit=limit + 1, forward=False, after=cursor
         )
         more = found[limit - 1]["gsi1sk"] if len(found) > limit else None
-        return Page(items=tuple(head_from(owner, i) for i in found[:limit]), next_cursor=more)
+        return Page(items=tuple(_listed(owner, i) for i in found[:limit]), next_cursor=more)
 
     async def known(self, owner: str) -> bool:
         """Whether the owner's heads were made here, or made again."""
@@ -142,7 +143,7 @@ class ThreadRecords:
             Keys(owner).partition, _TOMBS, limit=limit + 1, forward=True, after=cursor
         )
         more = found[limit - 1]["gsi1sk"] if len(found) > limit else None
-        return Page(items=tuple(head_from(owner, i) for i in found[:limit]), next_cursor=more)
+        return Page(items=tuple(_listed(owner, i) for i in found[:limit]), next_cursor=more)
 
     async def unmake(self, owner: str, thread_id: str) -> bool:
         """Take away a tombstone that nobody looks at any more. False: it is still watched."""
@@ -162,6 +163,13 @@ class ThreadRecords:
         except ConditionFailed:
             return None
         return head_from(owner, item) if item else None
+
+
+def _listed(owner: str, item: Item) -> ThreadHead:
+    """A head as the index has it: when it changed last stands in its place there, if at all."""
+    kind, changed_at, *_ = item["gsi1sk"].split("#")
+    updated_at = changed_at if f"{kind}#" == _THREADS else item["created_at"]
+    return head_from(owner, {**item, "updated_at": updated_at})
 
 
 class QueueHandover:
@@ -213,20 +221,12 @@ class QueueHandover:
         item = await self._table.get(keys.run(run_id), META)
         if item is None or item["status"] != Status.QUEUED.value:
             return None
-        message = Message.model_validate_json(await self._bodies.unpack(item))
-        changes: dict[str, Any] = {
-            "created_at": after(outcome.last_created_at, self._clock.now()),
-        }
-        if not item.get("parent_given"):
-            changes["parent_id"] = outcome.leaf_id
-        text = message.model_copy(update=changes).model_dump_json()
-        body: Item = await self._bodies.pack(keys.bodies(item["thread_id"], run_id), text)
-        fresh = {name: body.get(name) for name in ("b", "blob", "sha256", "size")}
         return Update(
             keys.run(run_id),
             META,
             set={
-                **fresh,
+                "input_at": rfc3339(after(outcome.last_created_at, self._clock.now())),
+                "input_parent": outcome.leaf_id,
                 "status": Status.RUNNING.value,
                 "execution": f"{run_id}-1",
                 "updated_at": rfc3339(self._clock.now()),

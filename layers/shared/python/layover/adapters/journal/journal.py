@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -13,7 +14,7 @@ from layover.adapters.journal.events import EventLog
 from layover.adapters.journal.heads import QueueHandover, ThreadRecords
 from layover.adapters.journal.inbox import Inbox
 from layover.adapters.journal.items.codec import PayloadStore
-from layover.adapters.journal.items.reader import Reader
+from layover.adapters.journal.items.reader import InputGone, Reader
 from layover.adapters.journal.items.table import (
     Below,
     Condition,
@@ -31,6 +32,7 @@ from layover.errors import AttemptsUsedUp, InvalidRequest
 from layover.keys import (
     AUDIT,
     CONNECTION,
+    INPUT,
     META,
     POINTER,
     STEP_PREFIX,
@@ -89,7 +91,7 @@ class TableJournal(TableDues):
         self._sink = sink or NoSink()
         self._clock = clock
         self._bodies = PayloadStore(blobs)
-        self._read = Reader(self._bodies)
+        self._read = Reader(table, self._bodies)
         self._heads = ThreadRecords(table, clock)
         self._handover = QueueHandover(table, self._bodies, clock)
         self._requests = RunCommands(table, self._bodies, clock)
@@ -165,26 +167,29 @@ class TableJournal(TableDues):
     async def run(self, owner: str, run_id: str) -> RunMeta | None:
         """See `ports.Journal`."""
         item = await self._table.get(Keys(owner).run(run_id), META)
-        return await self._read.meta(owner, item) if item else None
+        with suppress(InputGone):
+            return await self._read.meta(owner, item) if item else None
+        return None
 
     async def snapshot(self, owner: str, run_id: str) -> RunSnapshot | None:
-        """See `ports.Journal`. One query: META sorts before the steps."""
-        items = await self._table.query(Keys(owner).run(run_id), META, _STEPS_END)
+        """See `ports.Journal`. One query: INPUT and META sort before the steps."""
+        items = await self._table.query(Keys(owner).run(run_id), INPUT, _STEPS_END)
+        given = items.pop(0) if items and items[0]["sk"] == INPUT else None
         if not items or items[0]["sk"] != META:
             return None
-        return await self._read.snapshot(await self._read.meta(owner, items[0]), items[1:])
+        with suppress(InputGone):
+            meta = await self._read.meta(owner, items[0], given)
+            return await self._read.snapshot(meta, items[1:])
+        return None
 
-    async def runs(
-        self, owner: str, thread_id: str, limit: int, cursor: str | None
-    ) -> Page[RunMeta]:
+    async def runs(self, owner: str, thread_id: str, limit: int, cursor: str | None) -> Page[str]:
         """See `ports.Journal`."""
         cursor = _within(f"R#{thread_id}#", cursor)
         found = await self._table.query_index(
             Keys(owner).partition, f"R#{thread_id}#", limit=limit + 1, forward=False, after=cursor
         )
         more = found[limit - 1]["gsi1sk"] if len(found) > limit else None
-        items = [await self._read.meta(owner, i) for i in found[:limit]]
-        return Page(items=tuple(items), next_cursor=more)
+        return Page(items=tuple(item["id"] for item in found[:limit]), next_cursor=more)
 
     async def approvals(
         self, owner: str, thread_id: str | None, limit: int, cursor: str | None
@@ -414,11 +419,13 @@ class TableJournal(TableDues):
             if taken is None or taken.get("taker") != taker:
                 raise
         assert taken is not None
-        meta = await self._read.meta(owner, taken)
         # A run's first writer finds no step and no event: nobody can have written one.
-        first = meta.epoch == 1
-        items = [] if first else await self._table.query(pk, STEP_PREFIX, _STEPS_END)
-        return self._log(await self._read.snapshot(meta, items), 1 if first else None)
+        first = taken["epoch"] == 1
+        items = [] if first else await self._table.query(pk, INPUT, _STEPS_END)
+        given = next((item for item in items if item["sk"] == INPUT), None)
+        meta = await self._read.meta(owner, taken, given)
+        steps = [item for item in items if item["sk"] not in (INPUT, META)]
+        return self._log(await self._read.snapshot(meta, steps), 1 if first else None)
 
     def _log(self, snapshot: RunSnapshot, next_seq: int | None) -> RunLog:
         return TableRunLog(

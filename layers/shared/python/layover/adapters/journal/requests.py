@@ -11,7 +11,7 @@ from typing import Any
 
 from layover.adapters.journal.events import EventLog
 from layover.adapters.journal.items.codec import PayloadStore
-from layover.adapters.journal.items.records import outcome_text, run_item
+from layover.adapters.journal.items.records import INLINE_INPUT, outcome_text, run_item
 from layover.adapters.journal.items.table import (
     Action,
     Below,
@@ -32,7 +32,7 @@ from layover.adapters.journal.items.table import (
 )
 from layover.clock import MICROSECOND, rfc3339
 from layover.errors import Conflict, LimitReached, NotFound, ThreadBusy
-from layover.keys import HEAD, META, REQUEST, Keys
+from layover.keys import HEAD, INPUT, META, REQUEST, Keys
 from layover.ports import Accepted, Clock, RequestKey, StaleHead
 from layover.values.runs.event import Event
 from layover.values.runs.run import (
@@ -78,13 +78,14 @@ class RunCommands:
         run = _placed(run, head)
         folder = keys.bodies(run.thread_id, run.id)
         body = await self._bodies.pack(folder, run.input.model_dump_json())
+        short = isinstance(body.get("b"), str) and len(body["b"].encode()) <= INLINE_INPUT
         actions: list[Action] = [
             Put(
                 keys.run(run.id),
                 META,
                 {
                     **run_item(keys, run),
-                    **body,
+                    **(body if short else {}),
                     "request": request and keys.idempotency(request.key),
                 },
                 when=Missing("pk"),
@@ -95,6 +96,8 @@ class RunCommands:
             actions.append(self._remember(keys, run.id, request))
         if head.active_run is not None and on_busy is OnBusy.INTERRUPT:
             actions.append(self._cancel(keys, head.active_run, INTERRUPTED_TOOLS_HAVE))
+        if not short:
+            actions.append(Put(keys.run(run.id), INPUT, body))
         try:
             await self._table.transact(actions, secrets.token_hex(16))
         except TransactionFailed as failure:

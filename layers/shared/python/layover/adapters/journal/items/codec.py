@@ -9,8 +9,8 @@ from typing import Any
 from layover.errors import LayoverError
 from layover.ports import Blobs
 
-COMPRESS_ABOVE = 2_000
-"""Bytes; below, compressing costs more than it saves."""
+COMPRESS_ABOVE = 700
+"""Bytes: with its keys such an item costs one write unit (1 KB), and compressing saves nothing."""
 SPILL_ABOVE = 350_000
 """Bytes, compressed; an item may have 400 KB."""
 SPILL_BESIDE_ABOVE = 30_000

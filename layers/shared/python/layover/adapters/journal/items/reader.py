@@ -2,21 +2,36 @@
 
 from layover.adapters.journal.items.codec import PayloadStore
 from layover.adapters.journal.items.records import call_from, is_call, run_from, step_from
-from layover.adapters.journal.items.table import Item
+from layover.adapters.journal.items.table import Item, Table
+from layover.errors import LayoverError
+from layover.keys import INPUT
 from layover.values.runs.run import CallRecord, OpenApproval, RunMeta, RunSnapshot, StepRecord
+
+
+def has_input(meta: Item) -> bool:
+    """Whether META holds the run's input, as short ones are kept, and as all were before INPUT."""
+    return "b" in meta or "blob" in meta
+
+
+class InputGone(LayoverError):
+    """The records of a run are being erased, or expire: META is there still, and its input is not."""
 
 
 class Reader:
     """Reads what `records` and `codec` have written."""
 
-    def __init__(self, bodies: PayloadStore) -> None:
+    def __init__(self, table: Table, bodies: PayloadStore) -> None:
+        self._table = table
         self._bodies = bodies
 
-    async def meta(self, owner: str, item: Item) -> RunMeta:
-        """The value of a run's META."""
-        return run_from(
-            owner, item, await self._bodies.unpack(item), await self._beside(item, "outcome")
-        )
+    async def meta(self, owner: str, item: Item, given: Item | None = None) -> RunMeta:
+        """The value of a run's META. `given`: its INPUT, if it was read with it."""
+        if not has_input(item):
+            given = given or await self._table.get(item["pk"], INPUT)
+            if given is None:
+                raise InputGone("the input of a run is gone", run_id=item["id"])
+        body = await self._bodies.unpack(given or item)
+        return run_from(owner, item, body, await self._beside(item, "outcome"))
 
     async def call(self, run_id: str, item: Item) -> CallRecord:
         """The value of a call."""

@@ -124,6 +124,21 @@ def run_item(keys: Keys, run: RunMeta) -> dict[str, Any]:
     }
 
 
+INLINE_INPUT = 300
+"""Bytes of an input that stays in META; a longer one has an item of its own, which no step rewrites."""
+
+
+def input_from(item: Item, body: str) -> Message:
+    """The run's input. What a queued run's became when it started is in META, beside it."""
+    message = Message.model_validate_json(body)
+    if "input_at" not in item:
+        return message
+    changes: dict[str, Any] = {"created_at": from_rfc3339(item["input_at"])}
+    if not item.get("parent_given"):
+        changes["parent_id"] = item.get("input_parent")
+    return message.model_copy(update=changes)
+
+
 def run_from(owner: str, item: Item, body: str, outcome_text: str | None) -> RunMeta:
     """The value of a META item; `body` is the run's input. Raises NewerFormat."""
     check_version("a run's records", item.get("v", 1), RUN_VERSION)
@@ -134,7 +149,7 @@ def run_from(owner: str, item: Item, body: str, outcome_text: str | None) -> Run
         thread_id=item["thread_id"],
         agent=item["agent"],
         status=Status(item["status"]),
-        input=Message.model_validate_json(body),
+        input=input_from(item, body),
         parent_given=item.get("parent_given", False),
         thread_given=item.get("thread_given", True),
         stream=item["stream"],

@@ -12,6 +12,17 @@ WATCH_INDEX = "gsi2"
 """Runs that are not over, by the time of the sweeper's next look. Sparse: a finished run leaves it.
 Keys alone, so a run's many writes never touch it."""
 
+LISTED = (
+    *("id", "thread_id", "agent"),
+    # A thread.
+    *("title", "metadata", "created_at", "leaf_id", "last_created_at", "active_run", "queue"),
+    *("interrupts", "unsaved", "deleted", "forget_profile", "empty_again_at"),
+    # A call that waits.
+    *("b", "blob", "sha256", "size", "state", "attempt", "votes", "voted"),
+)
+"""What lists show beside the keys. None of it changes while a run runs: its many writes never touch the
+index."""
+
 TABLE: dict[str, Any] = {
     "AttributeDefinitions": [
         {"AttributeName": "pk", "AttributeType": "S"},
@@ -32,7 +43,7 @@ TABLE: dict[str, Any] = {
                 {"AttributeName": "gsi1pk", "KeyType": "HASH"},
                 {"AttributeName": "gsi1sk", "KeyType": "RANGE"},
             ],
-            "Projection": {"ProjectionType": "ALL"},
+            "Projection": {"ProjectionType": "INCLUDE", "NonKeyAttributes": list(LISTED)},
         },
         {
             "IndexName": WATCH_INDEX,

@@ -1,0 +1,54 @@
+"""What a run writes, in DynamoDB's units: nothing that a step writes grows with the input."""
+
+import os
+from datetime import timedelta
+
+from layover import Agent, tool
+from layover.adapters.inmemory.model import call, say
+from layover.runs.accept import StartRun, start_run
+from layover.values.thread import ThreadHead
+from support.worlds.runs import ANN, Bench
+from support.worlds.write_units import CountingTable
+
+Counted = tuple[CountingTable, int, int]
+
+
+@tool
+def get_weather(city: str) -> str:
+    """Get the weather for a city."""
+    return "Sunny, 21 C, light breeze from the west, humidity 40 percent."
+
+
+async def counted(text: str) -> Counted:
+    """A table, with what accepting and driving a turn with a tool wrote there: (accept, turn)."""
+    table = CountingTable()
+    agent = Agent("weather", model="m", instructions="Be helpful.", tools=[get_weather])
+    script = [call("get_weather", city="Berlin"), say("It is sunny in Berlin. " * 10)]
+    bench = Bench(agent, script, table=table)
+    now = bench.clock.now()
+    head = ThreadHead(id="t1", owner=ANN, agent=agent.name, created_at=now, updated_at=now)
+    await bench.plain.journal.put_thread(head.model_copy(update={"title": "a title"}))
+    before = table.total
+    bench.clock.advance(timedelta(seconds=1))
+    run = await start_run(bench.plain, ANN, "t1", StartRun(text))
+    accepted = table.total
+    assert (await bench.turn(run.id))["status"] == "over"
+    return table, accepted - before, table.total - accepted
+
+
+async def test_turn_with_a_tool_costs_no_more_than_this() -> None:
+    _, accept, turn = await counted("What is the weather in Berlin?")
+    assert (accept, turn) <= (8, 42)
+
+
+async def test_turn_costs_little_more_for_an_input_of_20_kb() -> None:
+    _, accept, turn = await counted(os.urandom(10_000).hex())
+    assert accept <= 50
+    assert turn <= 60
+
+
+async def test_writes_of_a_step_do_not_touch_the_owners_index() -> None:
+    table, _, _ = await counted("hello")
+    for sk, _, size, spent in table.log:
+        if sk.startswith(("STEP", "EVENT")):
+            assert spent <= 2 * -(-size // 1024)
