@@ -43,7 +43,7 @@ TABLE: dict[str, Any] = {
                 {"AttributeName": "gsi1pk", "KeyType": "HASH"},
                 {"AttributeName": "gsi1sk", "KeyType": "RANGE"},
             ],
-            "Projection": {"ProjectionType": "INCLUDE", "NonKeyAttributes": list(LISTED)},
+            "Projection": {"ProjectionType": "INCLUDE", "NonKeyAttributes": sorted(LISTED)},
         },
         {
             "IndexName": WATCH_INDEX,
