@@ -70,7 +70,10 @@ async def test_run_that_an_earlier_release_accepted_goes_on(world: JournalBench)
 
 async def test_run_whose_input_expired_before_its_meta_is_gone(world: JournalBench) -> None:
     """DynamoDB deletes in any order."""
-    run_id = (await world.taken_with(LONG)).snapshot.meta.id
+    head = await world.thread()
+    run = world.new_run(head, LONG)
+    await world.journal.accept(run, head, OnBusy.REJECT, None)
+    run_id = run.id
     await world.table.write(Delete(world.keys.run(run_id), INPUT))
     assert await world.journal.run(world.owner, run_id) is None
     assert await world.journal.snapshot(world.owner, run_id) is None

@@ -7,6 +7,9 @@ from layover.errors import LayoverError
 from layover.keys import INPUT
 from layover.values.runs.run import CallRecord, OpenApproval, RunMeta, RunSnapshot, StepRecord
 
+_INPUTS_KEPT = 16
+"""Items that a process remembers, the newest: compressed, most have a few KB."""
+
 
 def has_input(meta: Item) -> bool:
     """Whether META holds the run's input, as short ones are kept, and as all were before INPUT."""
@@ -23,15 +26,25 @@ class Reader:
     def __init__(self, table: Table, bodies: PayloadStore) -> None:
         self._table = table
         self._bodies = bodies
+        self._inputs: dict[str, Item] = {}
 
     async def meta(self, owner: str, item: Item, given: Item | None = None) -> RunMeta:
         """The value of a run's META. `given`: its INPUT, if it was read with it."""
         if not has_input(item):
-            given = given or await self._table.get(item["pk"], INPUT)
-            if given is None:
-                raise InputGone("the input of a run is gone", run_id=item["id"])
+            given = given or await self._input(item)
         body = await self._bodies.unpack(given or item)
         return run_from(owner, item, body, await self._beside(item, "outcome"))
+
+    async def _input(self, meta: Item) -> Item:
+        """INPUT, which never changes: who looks at a run again and again reads it once."""
+        pk = meta["pk"]
+        found = self._inputs.pop(pk, None) or await self._table.get(pk, INPUT)
+        if found is None:
+            raise InputGone("the input of a run is gone", run_id=meta["id"])
+        self._inputs[pk] = found
+        while len(self._inputs) > _INPUTS_KEPT:
+            del self._inputs[next(iter(self._inputs))]
+        return found
 
     async def call(self, run_id: str, item: Item) -> CallRecord:
         """The value of a call."""
