@@ -2,7 +2,7 @@
 
 import pytest
 
-from layover.adapters.journal.items.table import Delete, Update
+from layover.adapters.journal.items.table import Delete, Item, Update
 from layover.keys import INPUT, META
 from layover.ports import StaleHead
 from layover.values.runs.run import OnBusy
@@ -61,7 +61,8 @@ async def test_run_that_an_earlier_release_accepted_goes_on(world: JournalBench)
     pk = world.keys.run(run_id)
     given = await world.table.get(pk, INPUT)
     assert given is not None
-    body = {name: given[name] for name in ("b", "blob", "sha256", "size") if name in given}
+    names = {"b", "blob", "sha256", "size"} & given.keys()
+    body: Item = {name: given[name] for name in names}
     await world.table.write(Update(pk, META, set=body))
     await world.table.write(Delete(pk, INPUT))
     assert (await world.take(run_id)).snapshot.meta.input.text == LONG

@@ -70,7 +70,9 @@ def chunks(api: Api, answered: Mapping[str, Any]) -> list[Any]:
 def newest(api: Api, world: SocketBench, id: str = "chat-1") -> RunMeta:
     """The run that was started last in a chat."""
     page = api.do(world.journal.runs(ANN, thread_id_of(ANN, id), 1, None))
-    return page.items[0]
+    run = api.do(world.journal.run(ANN, page.items[0]))
+    assert run is not None
+    return run
 
 
 def test_a_chat_is_answered_by_a_run_of_its_own_thread(api: Api, world: SocketBench) -> None:

@@ -75,13 +75,13 @@ class CountingTable(MemoryTable):
 
     def _count(self, action: Action, old: Item | None, factor: int) -> None:
         new = self._items.get((action.pk, action.sk))
-        sizes = [size_of(item) if item else 0 for item in (old, new)]
-        spent = factor * units(max(sizes))
+        was, now = [size_of(item) if item else 0 for item in (old, new)]
+        spent = factor * units(max(was, now))
         if not isinstance(action, Check):
             spent += sum(_index_units(old, new, *index) for index in _INDEXES)
         kind = "".join("#" if c.isdigit() else c for c in action.sk.split("#")[0]) or action.sk
         self.spent["CALL" if "#CALL#" in action.sk else kind] += spent
-        self.log.append((action.sk, *sizes, spent))
+        self.log.append((action.sk, was, now, spent))
 
 
 def _index_units(

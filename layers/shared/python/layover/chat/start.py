@@ -85,7 +85,7 @@ async def _run_of(runtime: Runtime, owner: str, head: ThreadHead, run_id: str | 
         page = await runtime.journal.runs(owner, head.id, 1, None)
         if not page.items:
             raise NotFound("nothing was said in this chat", thread_id=head.id)
-        return page.items[0]
+        run_id = page.items[0]
     meta = await meta_of(runtime, owner, run_id)
     if meta.thread_id != head.id:
         raise NotFound("there is no such run in this chat", thread_id=head.id)
