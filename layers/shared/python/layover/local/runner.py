@@ -144,12 +144,16 @@ class Runner:
         self._stack.push_async_callback(self._postgres.stop)
         loading = asyncio.create_task(self._load_agents())
         self._stack.callback(loading.cancel)
-        await self._postgres.start()
-        await loading
-        self._stack.callback(asyncio.create_task(self._postgres.watch()).cancel)
+        starting = asyncio.create_task(self._postgres.start())
+        self._stack.push_async_callback(_end, starting)
         # Stopped after the functions, which answer every open request when they stop.
         self._stack.push_async_callback(self._front_server.stop)
         await self._start_aws()
+        # It imports what it needs while PostgreSQL starts.
+        self.functions.prewarm("migrate")
+        await starting
+        await loading
+        self._stack.callback(asyncio.create_task(self._postgres.watch()).cancel)
         await self._migrate()
         self._watch_logs()
         if self._watch is not None:
@@ -333,6 +337,12 @@ class _Late:
 
     async def stream(self, name: str, payload: bytes) -> Invocation:
         return await self._runner.functions.stream(name, payload)
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    """Once it is over, by itself or cancelled."""
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 def _lock(file: IO[str], data: Path) -> None:

@@ -4,10 +4,6 @@ import hmac
 from typing import Any
 from urllib.parse import parse_qs, quote
 
-from botocore.auth import S3SigV4QueryAuth
-from botocore.awsrequest import AWSRequest
-from botocore.credentials import Credentials
-
 from layover.local.functions.invocation import REGION
 
 _KEY = "local"
@@ -22,6 +18,10 @@ def is_as_signed(environ: dict[str, Any]) -> bool:
     is_ours = given.get("X-Amz-Credential", "").startswith(f"{_KEY}/")
     if environ["REQUEST_METHOD"] != "PUT" or signature is None or not is_ours:
         return True
+    from botocore.auth import S3SigV4QueryAuth
+    from botocore.awsrequest import AWSRequest
+    from botocore.credentials import Credentials
+
     path = quote(environ["PATH_INFO"].encode("latin-1", "replace"), safe="/-_.~")
     kept = "&".join(p for p in query.split("&") if not p.startswith("X-Amz-Signature="))
     signed = given.get("X-Amz-SignedHeaders", "").split(";")

@@ -130,10 +130,13 @@ def _size(value: Value | None) -> Value | None:
 
 
 def _compare(sign: str, left: Value | None, right: Value | None) -> bool:
+    if sign == "<>":
+        # What is not there differs from everything.
+        return left is None or right is None or left != right
     if left is None or right is None:
         return False
-    if sign in ("=", "<>"):
-        return (left == right) is (sign == "=")
+    if sign == "=":
+        return left == right
     if left.keys() != right.keys():
         return False
     a, b = ordered(left), ordered(right)
