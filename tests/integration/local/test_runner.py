@@ -202,7 +202,9 @@ async def test_signal_stops_everything_that_was_started(
     assert process.returncode == 0, errors.decode()
     assert "still open: 0" in output.decode()
     await eventually(lambda: not any(lives(each) for each in children))
-    assert errors == b""
+    # The key of the toys' variables leads to no provider.
+    said = [line for line in errors.decode().splitlines() if "no model answers" not in line]
+    assert said == []
 
 
 @pytest.mark.parametrize(("status", "left"), [(None, "1: open"), ("success", "0")])
