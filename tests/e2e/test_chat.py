@@ -148,6 +148,8 @@ def test_person_edits_what_is_approved_and_cancels_an_answer(
         person.process.send_signal(signal.SIGINT)
         person.sees("cancelled: cancelled")
         hold.set()
+        # The terminal drops what is typed as it changes hands.
+        eventually(lambda: person.shown, lambda shown: shown.endswith("> "))
         person.type("\x04")
         assert person.process.wait(WAIT_S) == 0
     history = next(tmp_path.rglob("chat_history"))

@@ -1,5 +1,6 @@
 """`layover chat` against an API that answers as it is told, on a terminal that is two lists."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +38,13 @@ class Server:
     """The end of a path -> what is answered there first."""
     posts: list[tuple[str, Json]] = field(default_factory=list)
     seq: int = 0
+    over: bool = False
+
+    def follow(self, path: str, **query: Any) -> Iterator[Json]:
+        """As `Api.follow` of a server that streams: one event after the other, until a page is over."""
+        page = self.get(path, **query)
+        for event in page["items"]:
+            yield {"items": [event], "last_seq": event["seq"], "done": False}
 
     def get(self, path: str, **query: Any) -> Any:
         """As `Api.get`."""
@@ -44,6 +52,9 @@ class Server:
             return {"items": [{"name": "shop"}, {"name": "support"}]}
         if not path.endswith("/events"):
             return {"id": "thread_1", "agent": "shop", "active_run": {"id": "run_1"}}
+        if "wait" not in query:  # what a stream that ended is asked about
+            over, self.over = self.over, False
+            return {"items": [], "last_seq": query["after"], "done": over}
         assert query["after"] == self.seq
         page = self.pages.pop(0)
         if isinstance(page, ApiError):
@@ -53,6 +64,7 @@ class Server:
         self.seq += len(page)
         done = any(event["type"] == "finish" for event in page)
         items = [{"seq": self.seq - len(page) + i + 1, **event} for i, event in enumerate(page)]
+        self.over = done
         if done:
             self.seq = 0
         return {"items": items, "last_seq": items[-1]["seq"] if items else self.seq, "done": done}

@@ -1,10 +1,11 @@
 """The HTTP API from the command line: a deployment's, or the one-machine system's."""
 
+import http.client
 import json
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -14,6 +15,7 @@ from layover.values.deployment.access import RESOURCE_HEADER
 
 TIMEOUT_S = 40.0
 """A long poll takes 25 s at most, API Gateway gives up after 30."""
+_STREAM = "text/event-stream"
 REFUSED, USAGE, NO_ANSWER = 1, 2, 3
 """Exit codes: the API said no, and will again; what was typed cannot work; it did not answer, or
 failed: try again."""
@@ -60,6 +62,32 @@ class Api:
     def delete(self, path: str) -> None:
         """A DELETE; what it answers says nothing."""
         self._send("DELETE", path, None)
+
+    def follow(self, path: str, **query: object) -> Iterator[dict[str, Any]]:
+        """Pages of events, as a GET of `path` answers them: one page for each event of a stream where there
+        is one, else the single page of a poll. Raises ApiError."""
+        url = f"{self._url}{path}?{urlencode(query)}"
+        headers = {**self._headers, "Accept": f"{_STREAM}, application/json;q=0.5"}
+        try:
+            with self._open(
+                urllib.request.Request(url, None, headers), timeout=self._timeout_s
+            ) as answer:
+                if answer.headers.get_content_type() == _STREAM:
+                    for line in answer:
+                        if line.startswith(b"data:"):
+                            event = json.loads(line[len(b"data:") :])
+                            yield {"items": [event], "last_seq": event["seq"], "done": False}
+                else:
+                    yield json.load(answer)
+        except urllib.error.HTTPError as error:
+            with error:
+                raise ApiError(_said(error), _exit_code(error.code), error.code) from error
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "reason", error)
+            raise ApiError(f"no answer from {self._url}: {reason}", NO_ANSWER) from error
+        except (ValueError, KeyError) as error:
+            problem = f"{self._url} answers, but not as Layover does"
+            raise ApiError(problem, NO_ANSWER) from error
 
     def upload(self, url: str, data: bytes, mime_type: str) -> None:
         """Put bytes where a file's `upload_url` leads; the token stays here."""

@@ -1,6 +1,7 @@
 """Commands of a conversation: `/thread`, `/agent`, `/memory`, `/files`, `/usage`."""
 
 import mimetypes
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
@@ -29,6 +30,10 @@ class Client(Protocol):
 
     def post(self, path: str, **body: object) -> Any:
         """The JSON that a POST answers. Raises ApiError."""
+        ...
+
+    def follow(self, path: str, **query: object) -> Iterator[Json]:
+        """Pages of events, as they come. Raises ApiError."""
         ...
 
     def upload(self, url: str, data: bytes, mime_type: str) -> None:

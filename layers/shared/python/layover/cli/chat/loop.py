@@ -163,6 +163,9 @@ class Pages(Iterator[list[Json]]):
         self._path = f"/runs/{quote(run_id, safe='')}/events"
         self._wait = wait
         self._done = False
+        self._open: Iterator[Json] = iter(())
+        self._ended = False
+        """The stream before came to its end: whether anything can follow is asked for without one."""
         self.after = after
 
     def __next__(self) -> list[Json]:
@@ -172,14 +175,27 @@ class Pages(Iterator[list[Json]]):
         tries = 0
         while True:
             try:
-                page = self._api.get(self._path, after=self.after, wait=LONG_POLL_S)
+                page = self._next_page()
                 break
             except ApiError as error:
                 tries += 1
+                self._open, self._ended = iter(()), False
                 self._wait(error, tries)
-        self.after, self._done = page["last_seq"], page["done"]
+        self.after, self._done = max(self.after, page["last_seq"]), page["done"]
         items: list[Json] = page["items"]
         return items
+
+    def _next_page(self) -> Json:
+        """Of the stream that is open, of a new one, or of the log where a stream has ended."""
+        page = next(self._open, None)
+        if page is None and self._ended:
+            self._ended = False
+            return dict(self._api.get(self._path, after=self.after))
+        if page is None:
+            self._open = self._api.follow(self._path, after=self.after, wait=LONG_POLL_S)
+            page = next(self._open, None)
+        self._ended = True
+        return page or {"items": [], "last_seq": self.after, "done": False}
 
 
 def connect(url: str, user: str, tokens: TokenFile) -> Api:
