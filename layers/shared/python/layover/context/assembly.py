@@ -72,6 +72,13 @@ def model_of(agent: Agent, settings: Settings, run: RunMeta) -> str:
     return run.choice.model or agent.model or settings.model
 
 
+def models_of(agent: Agent, settings: Settings, run: RunMeta) -> tuple[str, ...]:
+    """All models that may answer a run, in the order in which they are asked. A run that chose one has
+    no other."""
+    first = model_of(agent, settings, run)
+    return (first,) if run.choice.model else (first, *agent.fallbacks)
+
+
 def _asked_how(settings: ModelSettings, run: RunMeta, steps: Sequence[StepRecord]) -> ModelSettings:
     """Whatever forces a call does so once: a model that has to call at each step never answers."""
     chosen = run.choice.applied(settings)

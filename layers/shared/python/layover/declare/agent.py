@@ -37,6 +37,7 @@ EVENT_NAMES = frozenset(
         "agent-start",
         "definition-changed",
         "turn-start",
+        "model-fallback",
         "text-delta",
         "reasoning-delta",
         "tool-call-delta",
@@ -73,10 +74,10 @@ class Agent:
 
     `instructions`: a text, or a function of the run's context (`RunContext`) that gives one.
 
-    `model`: None is the deployment's (`LAYOVER_MODEL`). `model_settings`: how it is asked.
-    `overridable`: what a run may choose instead (`POST /threads/{id}/runs`). `output`: a pydantic model,
-    a list or a union of them, for structured output. `tool_concurrency`: calls of a step that run together;
-    `math.inf`, like
+    `model`: None is the deployment's (`LAYOVER_MODEL`); of a list, each is asked where the one before it
+    stays down or refuses (event `model-fallback`). `model_settings`: how it is asked. `overridable`: what
+    a run may choose instead (`POST /threads/{id}/runs`). `output`: a pydantic model, a list or a union of
+    them, for structured output. `tool_concurrency`: calls of a step that run together; `math.inf`, like
     anything above 40, means 40. `runtime`: the stores and the model that the in-process methods use from
     then on; None: in memory, with the model of the environment. Another one may be set at any time: runs
     that began before stay where they are, and this agent no longer knows of them.
@@ -87,7 +88,7 @@ class Agent:
         self,
         name: str,
         *,
-        model: str | None = None,
+        model: str | Sequence[str] | None = None,
         instructions: "str | Instructions" = "",
         tools: Sequence[AnyTool] = (),
         memory: Memory | None = None,
@@ -100,7 +101,7 @@ class Agent:
         runtime: Any = None,
     ) -> None:
         self.name = _name(name)
-        self.model = model
+        self.model, self.fallbacks = checks.models(f"{self._what}model", model)
         self.instructions = instructions
         self._tools = _tools(self._what, tools)
         self.memory = Memory() if memory is None else memory
@@ -149,7 +150,6 @@ class Agent:
         return f"agent {self.name!r}: "
 
     def _check(self) -> None:
-        checks.text_or_none(f"{self._what}model", self.model)
         _check_instructions(self._what, self.instructions)
         checks.whole(f"{self._what}max_iterations", self.max_iterations)
         if not isinstance(self.memory, Memory):

@@ -1,21 +1,24 @@
 """One model call, journaled: prompt, reply, assistant message, the slots of its tool messages."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import quote
 
 from pydantic import ValidationError
 
 from layover.clock import MICROSECOND
+from layover.context.assembly import models_of
 from layover.context.tokens import message_tokens
 from layover.declare.agent import Agent
 from layover.declare.schemas.render import LONGEST_PROBLEM, clean, describe, format_error, jsonable
 from layover.engine.attachments import Attachments
 from layover.engine.day_room import DayRoom
 from layover.engine.definition import definition_of
+from layover.engine.models.fallback import Fallback
 from layover.engine.prompter import Prompter
 from layover.engine.state import RunState
 from layover.engine.tools.hooks import Stopping
+from layover.errors import RunFailed
 from layover.ports import Clock, Ids, RunLog, Runtime
 from layover.values.base import strict_json
 from layover.values.message import (
@@ -79,23 +82,39 @@ class ModelStep:
         teller = self._streaming if streamed else self._restarting
         on_delta = teller(index, clock, names)
 
-        async def ask(prompt: Prompt) -> Reply:
+        fallback = Fallback(self._models, self._state.steps, index)
+
+        async def complete(prompt: Prompt) -> Reply:
+            if streamed and fallback.events:  # whatever the model before it said
+                on_delta(Delta(kind="restart"))
             names.forget()
-            loaded = await self._attachments.loaded(prompt)
             await self._day.reserve(prompt)
             await self._stopping.check()
-            return await self._runtime.model.complete(loaded, on_delta)
+            return await self._runtime.model.complete(prompt, on_delta)
+
+        async def ask(prompt: Prompt) -> Reply:
+            loaded = await self._attachments.loaded(prompt)
+            return await fallback.reply(loaded, complete, clock.now)
 
         async with self._day.released():
-            reply, size = await self._prompter.asked(self._state, ask)
+            try:
+                reply, size = await self._prompter.asked(self._state, ask)
+            except RunFailed:
+                self._log.emit(*fallback.events)
+                raise
             step = self._record(index, key, reply, size, names)
+            step = step.model_copy(update={"fell_back_to": fallback.fell_back_to})
             self._runtime.allowance.note(self._state.meta.owner, step.counts_as)
-            await self._journal(step)
+            await self._journal(step, fallback.events)
         return step
 
-    async def _journal(self, step: StepRecord) -> None:
+    @property
+    def _models(self) -> tuple[str, ...]:
+        return models_of(self._agent, self._runtime.settings, self._state.meta)
+
+    async def _journal(self, step: StepRecord, before: Sequence[Event]) -> None:
         now = self._runtime.clock.now()
-        events: list[Event] = [MessageEvent(at=now, message=step.message)]
+        events: list[Event] = [*before, MessageEvent(at=now, message=step.message)]
         ended = not step.slots
         if ended:
             events.append(TurnEnd(at=now, step=step.index, message=step.message, tool_results=()))

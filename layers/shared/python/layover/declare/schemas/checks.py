@@ -1,7 +1,7 @@
 """Checks of what an author wrote. Each raises DefinitionError and says what was expected."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -79,6 +79,20 @@ def text_or_none(what: str, value: Any) -> None:
     """None, or a string that says something."""
     if value is not None and (not isinstance(value, str) or not value.strip()):
         raise fail(what, "a text that is not empty", value)
+
+
+def models(what: str, value: Any) -> tuple[str | None, tuple[str, ...]]:
+    """A model's name, None, or a list of names: the first, and those that it falls back to."""
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        text_or_none(what, value)
+        return value, ()
+    for each in value or [None]:
+        if each is None:
+            raise fail(what, "a name or a list of names", value)
+        text_or_none(what, each)
+    if len(set(value)) < len(value):
+        raise fail(what, "a list without a name twice", value)
+    return value[0], tuple(value[1:])
 
 
 def tool_name(what: str, value: Any) -> str:

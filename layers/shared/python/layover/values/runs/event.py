@@ -47,6 +47,24 @@ class TurnStart(BaseEvent):
     step: int
 
 
+class ModelFallback(BaseEvent):
+    """A model did not answer, so the step went to the next one."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="ignore",
+        validate_by_name=True,
+        validate_by_alias=True,
+        serialize_by_alias=True,
+    )
+
+    type: Literal["model-fallback"] = "model-fallback"
+    step: int
+    from_: str = Field(validation_alias="from", serialization_alias="from")
+    to: str
+    error: ErrorInfo
+
+
 class TextDelta(BaseEvent):
     """More text of the answer."""
 
@@ -210,6 +228,7 @@ Event = Annotated[
     AgentStart
     | DefinitionChanged
     | TurnStart
+    | ModelFallback
     | TextDelta
     | ReasoningDelta
     | ToolCallDelta

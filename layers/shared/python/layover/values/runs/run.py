@@ -180,6 +180,8 @@ class StepRecord(Value):
     """Of its prompt, by our estimate; `usage.input_tokens` is the provider's own count of it."""
     estimated: Usage | None = None
     """Where the provider reported no usage: ours."""
+    fell_back_to: str | None = None
+    """The model that was asked because those before it did not answer."""
     base: PromptSnapshot | None = None
     """What the run pinned: with its first step, and again where a compaction switched in."""
     correction: str | None = None

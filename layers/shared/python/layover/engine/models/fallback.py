@@ -1,0 +1,65 @@
+"""Models that take over where one stays down (docs/behaviour.md#fallback)."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+
+from layover.errors import ContextLengthExceeded, ModelError
+from layover.values.prompt import Prompt, Reply
+from layover.values.runs.event import ModelFallback
+from layover.values.runs.run import ErrorInfo, StepRecord
+
+_STATUSES = frozenset({404, 408, 429})
+IN_A_ROW = 2
+"""Steps that fell back, after which the next one begins with what answered the last."""
+
+Complete = Callable[[Prompt], Awaitable[Reply]]
+
+
+class Fallback:
+    """One step's models, in order. What it fell back to holds for the rest of the step."""
+
+    def __init__(self, models: Sequence[str], steps: Sequence[StepRecord], index: int) -> None:
+        self._models = models
+        self._at = _first(models, steps)
+        self._index = index
+        self.events: list[ModelFallback] = []
+        """What happened, to be journaled with the step."""
+
+    @property
+    def fell_back_to(self) -> str | None:
+        """The model that is asked, where it is not the first one."""
+        return self._models[self._at] if self._at else None
+
+    async def reply(self, prompt: Prompt, complete: Complete, now: Callable[[], datetime]) -> Reply:
+        """The reply of the first model that gives one. Raises the last one's ModelError."""
+        while True:
+            name = self._models[self._at]
+            try:
+                return await complete(prompt.model_copy(update={"model": name}))
+            except ModelError as error:
+                if self._at + 1 == len(self._models) or not _is_left_to_others(error):
+                    raise
+                self._at += 1
+                self.events.append(
+                    ModelFallback(
+                        at=now(),
+                        step=self._index,
+                        from_=name,
+                        to=self._models[self._at],
+                        error=ErrorInfo(type=error.type, message=error.message),
+                    )
+                )
+
+
+def _first(models: Sequence[str], steps: Sequence[StepRecord]) -> int:
+    last = [step.fell_back_to for step in steps[-IN_A_ROW:]]
+    if len(last) < IN_A_ROW or None in last or last[-1] not in models:
+        return 0
+    return models.index(last[-1])
+
+
+def _is_left_to_others(error: ModelError) -> bool:
+    """Whether another provider may do better: not where the request or the key is what is wrong."""
+    if isinstance(error, ContextLengthExceeded) or error.type == "AuthenticationError":
+        return False
+    return error.status is None or error.status in _STATUSES or error.status >= 500
