@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from infra.providers import FurtherProviders, keys_of
 from layover.values.lease import max_waits
 
 
@@ -237,8 +238,9 @@ class Settings(BaseModel):
     openai_base_url: str | None = None
     """OPENAI_BASE_URL."""
     api_key_parameter: str = ""
-    """SSM SecureString parameter with the model provider's key. Made by hand, never by the stack;
-    `/layover/STAGE/openai-api-key` if not given."""
+    """SSM SecureString parameter with its key, made by hand; else `/layover/STAGE/openai-api-key`."""
+    providers: FurtherProviders = Field(default={})
+    """LAYOVER_PROVIDERS: the keys are in SSM SecureString parameters, made by hand."""
 
     stages: str = STAGES
     """Folder of the files that keep what was chosen for each stage."""
@@ -337,12 +339,10 @@ class Settings(BaseModel):
         return stage
 
     @model_validator(mode="after")
-    def _has_parameters_of_its_own(self) -> Self:
-        for name in (self.api_key_parameter, *self.tool_secrets.values()):
+    def _has_keys_of_its_own(self) -> Self:
+        for name in (self.api_key_parameter, *keys_of(self.providers), *self.tool_secrets.values()):
             if name.lower().lstrip("/").startswith(("aws", "ssm")):
-                raise ValueError(
-                    f"the parameter {name} cannot be: SSM keeps /aws and /ssm for itself"
-                )
+                raise ValueError(f"SSM keeps /aws and /ssm for itself: {name} cannot be")
         return self
 
     @model_validator(mode="after")

@@ -19,8 +19,9 @@ from infra.constructs.models import anywhere, model_statements
 from infra.constructs.network import Network
 from infra.constructs.permissions import OWNERS, Resources, service, statements
 from infra.constructs.time import duration
+from infra.providers import as_variable, keys_of
 from infra.settings import TUNED, FunctionSettings, Provider, Settings
-from infra.variables import EMBEDS, KEY, ORIGINS, READS
+from infra.variables import EMBEDS, KEY, ORIGINS, PROVIDERS, READS
 
 MIGRATE = "migrate"
 STREAMS = "streams"
@@ -169,6 +170,7 @@ class Functions(Construct):
             **of_provider,
             **{variable: getattr(settings, field) for field, variable in TUNED.items()},
             **self._database(name),
+            PROVIDERS: as_variable(settings.providers),
             "LAYOVER_SERVICE": settings.prefix,
             "LAYOVER_MAX_WAITS": settings.waits,
             "LAYOVER_TABLE": world.table,
@@ -250,6 +252,8 @@ class Functions(Construct):
         """Parameters; the key that encrypts them is AWS's own and open to who may read them."""
         reads = KEY in READS[name] and not self._on_bedrock
         names = [self._settings.key_parameter] if reads else []
+        if PROVIDERS in READS[name]:
+            names += keys_of(self._settings.providers)
         if each.tools:
             names += self._settings.tool_secrets.values()
         if names:

@@ -32,7 +32,7 @@ CITING = ("functions", "infra", "layers", "tests", "Makefile", "pyproject.toml",
 CITED = re.compile(r"(?<![\w/.])docs/[\w/-]+\.md(?:#[\w-]+)?")
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
-NO_DEFAULT = ("", (), None)
+NO_DEFAULT: tuple[Any, ...] = ("", (), None, {})
 
 
 @cache
@@ -299,7 +299,7 @@ def test_events_are_the_ones_in_the_code() -> None:
     assert sorted(bare(row[0]) for row in table) == sorted(known)
     for kind, cell in table:
         fields = known[bare(kind)].model_fields
-        every = {field.alias or name for name, field in fields.items()}
+        every = {field.serialization_alias or name for name, field in fields.items()}
         own = every - set(event.BaseEvent.model_fields) - {"type"}
         named = re.findall(r"`(\w+)", cell.split(":")[0])
         assert "Pending" in cell or [n for n in named if n != "ctx"] == sorted(own, key=named.index)

@@ -26,6 +26,9 @@ FORMS: dict[str, dict[str, str]] = {
         "entry_retention_days": "180",
         "log_level": "WARNING",
         "openai_base_url": "https://models.example/v1",
+        "runs_per_minute": "30",
+        "providers": '{"deepseek": {"base_url": "https://deepseek.example/v1", '
+        '"api_key_parameter": "/shop/deepseek"}}',
         "alarms_email": "ann@example.com",
         "budget_usd": "20",
         "machine_client": "true",

@@ -17,6 +17,7 @@ from layover.errors import RetryableError
 from layover.ids import RandomIds
 from layover.lazy import lazy
 from layover.values.deployment.environment import Environment
+from layover.values.deployment.providers import split_model
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -204,15 +205,9 @@ def _memory() -> ports.MemoryStore:
 
 @cache
 def _model() -> ports.ChatModel:
-    env = environment()
-    if env.provider == "bedrock":
-        from layover.adapters.aws.sdk import session
-        from layover.adapters.models.bedrock import BedrockChat
+    from layover.adapters.models.providers import make_model
 
-        return BedrockChat(session)
-    from layover.adapters.models.openai_chat import OpenAIChat
-
-    return OpenAIChat(_api_key(), env.openai_base_url)
+    return make_model(environment(), _api_key, os.environ, _parameter)
 
 
 @cache
@@ -221,16 +216,21 @@ def _api_key() -> str | None:
     env = environment()
     if env.openai_api_key or not env.api_key_parameter:
         return env.openai_api_key
+    return _parameter(env.api_key_parameter)
+
+
+def _parameter(name: str) -> str:
     from layover.adapters.parameters import secret_parameter
 
-    return secret_parameter(env.api_key_parameter, _aws().client("ssm"))
+    return secret_parameter(name, _aws().client("ssm"))
 
 
 @cache
 def _embeds() -> bool:
     """Whether the deployment has an embedder. One that Bedrock has no adapter for is said once."""
     name = environment().embedder_model or ""
-    if environment().provider != "bedrock" or not name:
+    is_elsewhere = split_model(name, environment().providers)[0] is not None
+    if environment().provider != "bedrock" or not name or is_elsewhere:
         return bool(name)
     from layover.adapters.embeddings import bedrock, offline
     from layover.adapters.inmemory.embedder import PREFIX
@@ -262,6 +262,12 @@ def _embedder_named(name: str) -> ports.Embedder:
         return offline.OfflineEmbedder(name)
     if name.startswith(PREFIX):
         return HashingEmbedder()
+    provider, sent_as = split_model(name, env.providers)
+    if provider is not None:
+        from layover.adapters.models.providers import find_key
+
+        key = find_key(provider, env.providers[provider], os.environ, _parameter)
+        return OpenAIEmbedder(name, key, env.providers[provider].base_url, sent_as=sent_as)
     if env.provider == "bedrock":
         from layover.adapters.aws.sdk import bedrock_client
         from layover.adapters.embeddings.bedrock import BedrockEmbedder
@@ -285,21 +291,15 @@ def _agents() -> "Mapping[str, Agent]":
 
 
 def _price(model: str, usage: "Usage") -> "Decimal | None":
-    from layover.adapters.prices import cost
+    from layover.adapters.prices import cost, first_known
 
-    return cost(_catalogued(model), usage)
+    return first_known(lambda name: cost(name, usage), model, environment())
 
 
 def _window(model: str) -> int | None:
-    from layover.adapters.prices import context_window
+    from layover.adapters.prices import context_window, first_known
 
-    return context_window(_catalogued(model))
-
-
-def _catalogued(model: str) -> str:
-    """As the catalogue of prices has it: an id of Bedrock's does not say that it is one."""
-    named = environment().provider == "bedrock"
-    return f"bedrock/{model.removeprefix('bedrock/')}" if named else model
+    return first_known(context_window, model, environment())
 
 
 def import_ahead(function: str) -> None:

@@ -1,15 +1,20 @@
 """What a model call cost and how much a model reads, by the catalogue of the package `genai-prices`
 (offline, part of the layer)."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from layover.values.deployment.environment import Environment
+from layover.values.deployment.providers import split_model
 from layover.values.runs.usage import Usage
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, Provider
+
+T = TypeVar("T")
 
 MAX_MODELS = 256
 """Whose place in the catalogue is kept: finding one takes longer than to calculate its price."""
@@ -31,6 +36,20 @@ def context_window(model: str) -> int | None:
         return _window(model.removeprefix("openai/"))
     except Exception:
         return None
+
+
+def first_known(
+    look_up: Callable[[str], T | None], model: str, environment: Environment
+) -> T | None:
+    """What is known of the model under the names that the catalogue may have for it: an id of Bedrock's
+    does not say that it is one, and a deployment's own name for a provider is in no catalogue."""
+    provider, name = split_model(model, environment.providers)
+    if provider is not None:
+        found = look_up(model)
+        return look_up(name) if found is None else found
+    if environment.provider == "bedrock":
+        return look_up(f"bedrock/{model.removeprefix('bedrock/')}")
+    return look_up(model)
 
 
 def _window(model: str) -> int | None:

@@ -20,7 +20,7 @@ TIMEOUTS: Mapping[str, timedelta] = {
 """Limits of functions, as `infra/` sets them; all others have `DEFAULT_TIMEOUT`."""
 
 # Credentials and end points of a developer's real account must not reach the functions.
-_AWS_ALLOWED = frozenset({"AWS_MAX_ATTEMPTS", "AWS_RETRY_MODE"})
+_PASSED_ON = frozenset({"AWS_MAX_ATTEMPTS", "AWS_RETRY_MODE", "LAYOVER_PROVIDERS"})
 _NOT_PASSED_ON = ("AWS_", "MOTO_", "PYTHON", "LAYOVER_DATABASE_", "LAYOVER_PROVIDER")
 
 
@@ -66,7 +66,7 @@ def child_variables(
     kept = {
         name: value
         for name, value in inherited.items()
-        if name in _AWS_ALLOWED or not name.startswith(_NOT_PASSED_ON)
+        if name in _PASSED_ON or not name.startswith(_NOT_PASSED_ON)
     }
     paths = [settings.functions, settings.python_path, Path.cwd()]
     ours = {

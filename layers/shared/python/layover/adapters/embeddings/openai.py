@@ -24,7 +24,8 @@ TIMEOUT_S = 60.0
 class OpenAIEmbedder:
     """`ports.Embedder`; one pool of connections for each event loop, none before the first call.
 
-    `model` is the label that vectors are kept with; its leading `openai/` is not sent."""
+    `model` is the label that vectors are kept with; its leading `openai/` is not sent. `sent_as`: the
+    name that is, where it is another one."""
 
     def __init__(
         self,
@@ -32,9 +33,11 @@ class OpenAIEmbedder:
         api_key: str | None,
         base_url: str | None = None,
         *,
+        sent_as: str | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         self.model = model
+        self._sent_as = sent_as or model.removeprefix(PREFIX)
         self._endpoint = Endpoint(base_url or OPENAI_BASE_URL, bearer(api_key or "none"))
         self._sleep = sleep
 
@@ -59,7 +62,7 @@ class OpenAIEmbedder:
 
     async def _asked(self, texts: list[str]) -> tuple[list[list[float]], Usage]:
         body = {
-            "model": self.model.removeprefix(PREFIX),
+            "model": self._sent_as,
             "input": texts,
             "encoding_format": "float",
         }

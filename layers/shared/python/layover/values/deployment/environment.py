@@ -4,9 +4,10 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, Json
 
 from layover.values.deployment.access import Access
+from layover.values.deployment.providers import ProviderAddresses
 from layover.values.deployment.settings import Settings
 
 
@@ -35,6 +36,8 @@ class Environment(BaseModel):
     agents: str = Field(default="user_agents", alias="LAYOVER_AGENTS")
     provider: Literal["openai", "bedrock"] = Field(default="openai", alias="LAYOVER_PROVIDER")
     """`bedrock`: signed with the role, in its own region; neither a key nor OPENAI_BASE_URL is read."""
+    providers: Json[ProviderAddresses] = Field(default={}, alias="LAYOVER_PROVIDERS")
+    """Further ones, by the prefix of their models' names."""
     openai_api_key: str | None = Field(default=None, alias="OPENAI_API_KEY")
     openai_base_url: str | None = Field(default=None, alias="OPENAI_BASE_URL")
     api_key_parameter: str = Field(default="", alias="LAYOVER_API_KEY_PARAMETER")

@@ -1,0 +1,39 @@
+"""A stage's further providers of models (`LAYOVER_PROVIDERS`)."""
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator
+
+from layover.values.deployment.providers import ProviderAddress, ProviderAddresses
+
+
+def _decoded(given: Any) -> Any:
+    """On the command line they are JSON."""
+    return json.loads(given) if isinstance(given, str) else given
+
+
+def _no_key_in_sight(providers: Mapping[str, ProviderAddress]) -> Mapping[str, ProviderAddress]:
+    if plain := [name for name, each in providers.items() if each.api_key_env]:
+        raise ValueError(
+            f"the key of {plain[0]} would be in plain sight: name an api_key_parameter"
+        )
+    return providers
+
+
+FurtherProviders = Annotated[
+    ProviderAddresses, BeforeValidator(_decoded), AfterValidator(_no_key_in_sight)
+]
+
+
+def keys_of(providers: Mapping[str, ProviderAddress]) -> tuple[str, ...]:
+    """Returns the names of the SSM parameters with their keys, each once."""
+    named = (each.api_key_parameter for each in providers.values())
+    return tuple(dict.fromkeys(name for name in named if name))
+
+
+def as_variable(providers: Mapping[str, ProviderAddress]) -> str | None:
+    """Returns `LAYOVER_PROVIDERS`; None where there are none."""
+    told = {name: each.model_dump(exclude_defaults=True) for name, each in providers.items()}
+    return json.dumps(told, sort_keys=True) if told else None

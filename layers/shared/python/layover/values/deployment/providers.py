@@ -1,0 +1,51 @@
+"""Providers of models beside the deployment's own (`LAYOVER_PROVIDERS`)."""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
+
+from layover.values.base import Value
+
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+RESERVED = frozenset({"openai", "bedrock", "offline", "hashing"})
+"""Prefixes that mean something already."""
+
+
+class ProviderAddress(Value):
+    """A server that speaks Chat Completions. Its key is in a variable (`api_key_env`: on one machine), in an
+    SSM SecureString parameter (`api_key_parameter`), or not wanted."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    base_url: Annotated[str, Field(pattern=r"^https?://[^/?#\s]+")]
+    api_key_env: str = ""
+    api_key_parameter: str = ""
+
+    @model_validator(mode="after")
+    def _has_one_key(self) -> "ProviderAddress":
+        if self.api_key_env and self.api_key_parameter:
+            raise ValueError("api_key_env and api_key_parameter exclude each other")
+        return self
+
+
+def _named_well(providers: Mapping[str, ProviderAddress]) -> Mapping[str, ProviderAddress]:
+    for name in providers:
+        if not NAME.fullmatch(name) or name in RESERVED:
+            raise ValueError(
+                f"{name!r} cannot be a provider's name: 1 to 64 small letters, digits, '_' or '-', "
+                f"and none of {', '.join(sorted(RESERVED))}"
+            )
+    return providers
+
+
+ProviderAddresses = Annotated[Mapping[str, ProviderAddress], AfterValidator(_named_well)]
+"""By the prefix that their models' names begin with."""
+
+
+def split_model(model: str, providers: Mapping[str, ProviderAddress]) -> tuple[str | None, str]:
+    """The provider that a model's name begins with, and the name that it has there. None: the
+    deployment's own provider, and the name as it is."""
+    prefix, slash, name = model.partition("/")
+    return (prefix, name) if slash and prefix in providers else (None, model)

@@ -1,0 +1,118 @@
+"""Several providers in one deployment: the prefix of a model's name picks one."""
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from infra.settings import Settings
+from layover.adapters.models.openai_chat import OpenAIChat
+from layover.adapters.models.providers import Providers, find_key
+from layover.adapters.prices import context_window, first_known
+from layover.errors import ConfigurationError
+from layover.local.settings import Settings as Runner
+from layover.local.settings import child_variables
+from layover.values.deployment.environment import Environment
+from layover.values.deployment.providers import ProviderAddress
+from layover.values.prompt import Prompt
+from support.providers.openai import FakeOpenAI, say
+
+PARAMETER = {"base_url": "https://a.example/v1", "api_key_parameter": "/shop/key"}
+
+
+def environment(providers: Any) -> Environment:
+    return Environment.model_validate({"LAYOVER_PROVIDERS": json.dumps(providers)})
+
+
+@pytest.fixture
+def servers() -> Iterator[list[FakeOpenAI]]:
+    with FakeOpenAI() as own, FakeOpenAI() as other:
+        for server in (own, other):
+            server.respond_with(lambda _: say("x"))
+        yield [own, other]
+
+
+@pytest.fixture
+async def providers(servers: list[FakeOpenAI]) -> AsyncIterator[Providers]:
+    own, other = servers
+    address = ProviderAddress(base_url=other.base_url, api_key_env="DEEP_KEY")
+    keys = {"deepseek": "sk-deep"}
+    chat = OpenAIChat("sk-own", own.base_url)
+    model = Providers(chat, {"deepseek": address}, keys.__getitem__)
+    yield model
+    await model.aclose()
+    await chat.aclose()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "[]",
+        {"openai": {"base_url": "https://a.example/v1"}},
+        {"Deep Seek": {"base_url": "https://a.example/v1"}},
+        {"deepseek": {"base_url": "a.example"}},
+        {"deepseek": {"base_url": "https://a.example", "key": "sk"}},
+        {"deepseek": {**PARAMETER, "api_key_env": "KEY"}},
+    ],
+)
+def test_providers_that_cannot_be_are_refused_when_the_environment_is_read(wrong: Any) -> None:
+    with pytest.raises(ValueError, match="LAYOVER_PROVIDERS"):
+        environment(wrong)
+
+
+def test_key_that_is_not_set_is_named() -> None:
+    address = ProviderAddress(base_url="https://a.example", api_key_env="DEEP_KEY")
+    with pytest.raises(ConfigurationError, match="deepseek in DEEP_KEY"):
+        find_key("deepseek", address, {}, str)
+
+
+def test_key_comes_from_its_variable_or_its_parameter() -> None:
+    in_variable = ProviderAddress(base_url="https://a.example", api_key_env="DEEP_KEY")
+    assert find_key("d", in_variable, {"DEEP_KEY": "sk"}, str) == "sk"
+    assert find_key("d", ProviderAddress(**PARAMETER), {}, "value of {}".format) == (
+        "value of /shop/key"
+    )
+    assert find_key("d", ProviderAddress(base_url="http://a.example"), {}, str) is None
+
+
+@pytest.mark.parametrize(
+    ("model", "server", "sent"),
+    [
+        ("deepseek/chat", 1, "chat"),
+        ("deepseek/openai/gpt-5", 1, "openai/gpt-5"),
+        ("openai/gpt-5-mini", 0, "gpt-5-mini"),
+        ("openai/deepseek/chat", 0, "deepseek/chat"),
+        ("anthropic/claude", 0, "anthropic/claude"),
+        ("deepseek", 0, "deepseek"),
+    ],
+)
+async def test_prefix_picks_the_provider(
+    servers: list[FakeOpenAI], providers: Providers, model: str, server: int, sent: str
+) -> None:
+    await providers.complete(Prompt(model=model))
+    (request,) = servers[server].requests
+    assert request.body["model"] == sent
+    key = ("sk-own", "sk-deep")[server]
+    assert request.headers["authorization"] == f"Bearer {key}"
+    assert servers[1 - server].requests == []
+
+
+def test_price_of_a_model_is_known_though_its_prefix_is_the_deployments_own() -> None:
+    given = environment({"cheap": PARAMETER})
+    assert first_known(context_window, "cheap/gpt-4o-mini", given) == context_window("gpt-4o-mini")
+    assert first_known(context_window, "cheap/unheard-of", given) is None
+
+
+def test_runner_passes_the_providers_and_their_keys_on_to_its_functions() -> None:
+    inherited = {"LAYOVER_PROVIDERS": "{}", "DEEP_KEY": "sk", "LAYOVER_PROVIDER": "bedrock"}
+    given = child_variables(Runner(), inherited, {})
+    assert (given["LAYOVER_PROVIDERS"], given["DEEP_KEY"]) == ("{}", "sk")
+    assert "LAYOVER_PROVIDER" not in given
+
+
+def test_key_in_plain_sight_is_not_deployed() -> None:
+    plain = {"deepseek": {"base_url": "https://a.example", "api_key_env": "KEY"}}
+    context = {"stages": "none", "providers": json.dumps(plain)}
+    with pytest.raises(ValueError, match="name an api_key_parameter"):
+        Settings.from_context(context.get)
