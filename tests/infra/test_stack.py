@@ -10,7 +10,7 @@ import pytest
 
 from infra.calls import CALLS
 from infra.settings import FUNCTIONS
-from infra.variables import KEY, READS
+from infra.variables import KEY, PROVIDERS, READS
 from layover.adapters.journal.items.schema import TABLE, TIME_TO_LIVE
 from layover.values.deployment.environment import Environment
 from support.aws.templates import Synthesized, listed
@@ -159,6 +159,12 @@ def test_only_turn_and_what_answers_requests_wait_for_a_sleeping_database(
 def test_only_what_asks_a_model_may_read_its_key(stack: Synthesized) -> None:
     readers = {n for n in NAMES if "ssm:GetParameter" in json.dumps(stack.statements(n))}
     assert readers == {name for name in NAMES if KEY in READS[name]}
+
+
+def test_keys_of_further_providers_are_read_by_what_asks_models(vpc: Synthesized) -> None:
+    readers = {n for n in NAMES if "parameter/shop/deepseek" in json.dumps(vpc.statements(n))}
+    told = {n for n, f in vpc.functions().items() if PROVIDERS in f["Environment"]["Variables"]}
+    assert readers == told == {name for name in NAMES if KEY in READS[name]}
 
 
 def test_no_function_runs_before_the_schema_is_there(stack: Synthesized) -> None:

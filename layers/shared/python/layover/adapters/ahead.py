@@ -22,7 +22,7 @@ _STORES = (
     "psycopg",
 )
 _STARTS = ("layover.adapters.callbacks.stepfunctions",)
-_MODEL = ("layover.adapters.models.openai_chat", "httpx2")
+_MODEL = ("layover.adapters.models.providers", "httpx2")
 _PRICES = ("layover.adapters.prices", "genai_prices.data")
 
 MODULES: Mapping[str, tuple[str, ...]] = {
