@@ -12,8 +12,8 @@ from layover.context.tokens import message_tokens
 from layover.declare.agent import Agent
 from layover.declare.schemas.render import LONGEST_PROBLEM, clean, describe, format_error, jsonable
 from layover.engine.attachments import Attachments
-from layover.engine.day_room import DayRoom
 from layover.engine.definition import definition_of
+from layover.engine.models.day_room import DayRoom
 from layover.engine.models.fallback import Fallback
 from layover.engine.prompter import Prompter
 from layover.engine.state import RunState

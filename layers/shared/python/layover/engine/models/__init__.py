@@ -1,1 +1,1 @@
-"""Which model a step asks."""
+"""Which model a step asks, and what a day leaves for it."""
