@@ -16,7 +16,7 @@ from layover.local.aws.dynamodb.errors import DynamoDBError
 from layover.local.aws.dynamodb.service import DynamoDB
 from layover.local.aws.storage import Storage
 
-TABLE = {
+TABLE: dict[str, Any] = {
     "TableName": "t",
     "AttributeDefinitions": [{"AttributeName": "pk", "AttributeType": "S"}],
     "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],

@@ -165,7 +165,8 @@ def test_pages_of_a_query_and_of_a_scan_have_everything_once(table: Table, forwa
     for number in range(7):
         table.put(str(number))
     for operation, request in (("Query", {**OF_A, "ScanIndexForward": forward}), ("Scan", {})):
-        found, start = [], {}
+        found: list[str] = []
+        start: dict[str, Any] = {}
         while True:
             page = table.ask(operation, **request, Limit=3, **start)
             found += [item["sk"]["N"] for item in page["Items"]]
