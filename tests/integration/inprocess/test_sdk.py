@@ -490,6 +490,14 @@ async def test_a_list_as_output_is_the_value_itself() -> None:
     assert result.output == [Verdict(score=1), Verdict(score=2)]
 
 
+async def test_a_result_has_what_the_validator_returned() -> None:
+    def doubled(verdict: Verdict, _: Any) -> Verdict:
+        return Verdict(score=verdict.score * 2)
+
+    helper = agent([say('{"score": 4}')], output=Verdict, output_validator=doubled)
+    assert (await helper.generate("judge")).output == Verdict(score=8)
+
+
 async def test_threads_keep_apart_and_continue() -> None:
     model = answers(say("ok"))
     helper = agent(model)

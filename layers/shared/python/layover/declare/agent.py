@@ -77,7 +77,9 @@ class Agent:
     `model`: None is the deployment's (`LAYOVER_MODEL`); of a list, each is asked where the one before it
     stays down or refuses (event `model-fallback`). `model_settings`: how it is asked. `overridable`: what
     a run may choose instead (`POST /threads/{id}/runs`). `output`: a pydantic model, a list or a union of
-    them, for structured output. `tool_concurrency`: calls of a step that run together; `math.inf`, like
+    them, for structured output. `output_validator(output, ctx)`: returns the output, as it is or another
+    one; `Retry` asks the model again, twice at most. `tool_concurrency`: calls of a step that run together;
+    `math.inf`, like
     anything above 40, means 40. `runtime`: the stores and the model that the in-process methods use from
     then on; None: in memory, with the model of the environment. Another one may be set at any time: runs
     that began before stay where they are, and this agent no longer knows of them.
@@ -93,6 +95,7 @@ class Agent:
         tools: Sequence[AnyTool] = (),
         memory: Memory | None = None,
         output: Any = None,
+        output_validator: Callable[[Any, RunContext], Any] | None = None,
         max_iterations: int = 20,
         tool_concurrency: float = 1,
         limits: Limits | None = None,
@@ -106,6 +109,7 @@ class Agent:
         self._tools = _tools(self._what, tools)
         self.memory = Memory() if memory is None else memory
         self.output = output
+        self.output_validator = output_validator
         self.max_iterations = max_iterations
         self.tool_concurrency = _concurrency(self._what, tool_concurrency)
         self.limits = limits
@@ -162,6 +166,11 @@ class Agent:
             )
         self._check_tools()
         _ = self._output_type
+        if self.output_validator is not None and (
+            self.output is None or not callable(self.output_validator)
+        ):
+            expected = "a function of (output, ctx), beside output="
+            raise checks.fail(f"{self._what}output_validator", expected, self.output_validator)
 
     def _check_tools(self) -> None:
         taken = self.built_in_tools

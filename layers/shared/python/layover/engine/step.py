@@ -13,6 +13,7 @@ from layover.declare.agent import Agent
 from layover.declare.schemas.render import LONGEST_PROBLEM, clean, describe, format_error, jsonable
 from layover.engine.attachments import Attachments
 from layover.engine.definition import definition_of
+from layover.engine.frames.output import judged
 from layover.engine.models.day_room import DayRoom
 from layover.engine.models.fallback import Fallback
 from layover.engine.prompter import Prompter
@@ -104,6 +105,10 @@ class ModelStep:
                 raise
             step = self._record(index, key, reply, size, names)
             step = step.model_copy(update={"fell_back_to": fallback.fell_back_to})
+            if not step.slots and step.correction is None:
+                step = await judged(
+                    self._agent, self._state, self._prompter.base, step, clock.now()
+                )
             self._runtime.allowance.note(self._state.meta.owner, step.counts_as)
             await self._journal(step, fallback.events)
         return step

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
+from pydantic_core import to_json
 
 from layover.approvals import decide as approvals
 from layover.approvals.token_answer import DECIDED
@@ -402,7 +403,8 @@ def _result_of(run: Run, agent: Agent) -> Result:
     output = run.output
     if agent.output is not None and run.status is Status.SUCCESS and run.text:
         with suppress(ValueError):
-            output = agent.parse_output(run.text)
+            text = run.text if agent.output_validator is None else to_json(run.output).decode()
+            output = agent.parse_output(text)
     return Result(
         run_id=run.id,
         status=run.status,

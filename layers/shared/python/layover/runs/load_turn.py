@@ -10,8 +10,8 @@ from layover.context.transcript import own_steps
 from layover.context.window import buffered, from_user
 from layover.declare.agent import Agent
 from layover.engine.compaction import CompactionState
+from layover.engine.frames.instructions import instructions_of, run_context
 from layover.engine.frames.turn_input import TurnInput
-from layover.engine.instructions import instructions_of, run_context
 from layover.errors import DefinitionError, Fenced, RunFailed
 from layover.memory.compaction.blocks import compaction_block
 from layover.memory.compaction.job import limits_of

@@ -15,11 +15,12 @@ from layover.declare.tool import AnyTool
 from layover.engine.attachments import Attachments
 from layover.engine.budget import Budget
 from layover.engine.compaction import Compaction
+from layover.engine.frames.instructions import with_instructions
 from layover.engine.frames.log import NestedLog
 from layover.engine.frames.memory import given_to, nothing_given
+from layover.engine.frames.output import accepted, gives_up
 from layover.engine.frames.subagents import NestedRuns
 from layover.engine.frames.turn_input import TurnInput
-from layover.engine.instructions import with_instructions
 from layover.engine.progress import Over, Progress, RunEnds, Suspended, Yielded
 from layover.engine.prompter import Prompter
 from layover.engine.state import RunState
@@ -156,7 +157,7 @@ class Frame:
             if self._state.step_ended < step.index:
                 await self._log.end_step(step, self._calls.turn_end(step))
                 self._state.step_ended = step.index
-        elif step.correction is None or self._corrected_before(step):
+        elif step.correction is None or gives_up(self._state.steps):
             return self._answered(step)
         limit = self._state.meta.max_iterations or self._agent.max_iterations
         if len(self._state.steps) >= limit:
@@ -187,6 +188,8 @@ class Frame:
     def _parsed(self, step: StepRecord) -> Json:
         """The output as JSON. Whether it fits was known when the step was journaled, but code may be
         newer than that. Raises RunFailed, without the model's words."""
+        if step.verdict:
+            return accepted(step, self._state.meta.id)
         try:
             return jsonable(self._agent.parse_output(step.message.text))
         except Exception as error:
@@ -195,11 +198,6 @@ class Frame:
             problem = f"the model's answer does not fit the output's schema{often}: {what}"
             problem = problem[:LONGEST_PROBLEM]
             raise RunFailed(problem, type="OutputInvalid", run_id=self._state.meta.id) from error
-
-    def _corrected_before(self, step: StepRecord) -> bool:
-        """It was asked once more already: the step before this one was no answer either."""
-        before = self._state.steps[-2] if len(self._state.steps) > 1 else None
-        return before is not None and before.correction is not None
 
 
 def _prompter(

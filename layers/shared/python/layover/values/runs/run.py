@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -184,6 +184,10 @@ class StepRecord(Value):
     """The model that was asked because those before it did not answer."""
     base: PromptSnapshot | None = None
     """What the run pinned: with its first step, and again where a compaction switched in."""
+    verdict: Literal["", "accepted", "retry", "failed"] = ""
+    """The agent's validator's, of an answer that fits its schema; `correction` says why it was not taken."""
+    output: Json = None
+    """What the validator made of an answer that it accepted."""
     correction: str | None = None
     """What the model is told before it is asked once more (a reply that fits no schema)."""
     asked_through: str | None = None

@@ -1,0 +1,55 @@
+"""What an agent's validator says of an answer: asked once for it, and journaled with its step
+(docs/behaviour.md#structured-output)."""
+
+from datetime import datetime
+
+from layover.declare.agent import Agent
+from layover.declare.blocking import called
+from layover.declare.context import Retry
+from layover.declare.schemas.render import LONGEST_PROBLEM, clean, format_error, jsonable
+from layover.engine.frames.instructions import run_context
+from layover.engine.state import RunState
+from layover.engine.tools.isolation import apart
+from layover.errors import RunFailed
+from layover.values.base import Json
+from layover.values.runs.run import PromptSnapshot, StepRecord
+
+MAX_RETRIES = 2
+
+
+async def judged(
+    agent: Agent, state: RunState, base: PromptSnapshot, step: StepRecord, now: datetime
+) -> StepRecord:
+    """The step with what the agent's validator says of its answer."""
+    if agent.output_validator is None:
+        return step
+    about = run_context(agent, state.meta, state.run_id, now, base.metadata)
+    try:
+        given = agent.parse_output(clean(step.message.text))
+        output = jsonable(await apart(called(agent.output_validator, given, about)))
+    except Retry as again:
+        told = {"verdict": "retry", "correction": clean(str(again)[:LONGEST_PROBLEM])}
+    except Exception as error:
+        told = {"verdict": "failed", "correction": clean(format_error(error)[:LONGEST_PROBLEM])}
+    else:
+        return step.model_copy(update={"verdict": "accepted", "output": output})
+    return step.model_copy(update=told)
+
+
+def gives_up(steps: list[StepRecord]) -> bool:
+    """Whether the newest step, whose answer was not accepted, is the run's last."""
+    step = steps[-1]
+    if step.verdict == "failed":
+        return True
+    if step.verdict == "retry":
+        return sum(s.verdict == "retry" for s in steps) > MAX_RETRIES
+    before = steps[-2] if len(steps) > 1 else None
+    return before is not None and before.correction is not None and not before.verdict
+
+
+def accepted(step: StepRecord, run_id: str) -> Json:
+    """What the validator accepted. Raises RunFailed where it did not."""
+    if step.verdict != "accepted":
+        told = f"the output's validator did not accept the answer: {step.correction}"
+        raise RunFailed(told[:LONGEST_PROBLEM], type="OutputInvalid", run_id=run_id)
+    return step.output
