@@ -12,6 +12,7 @@ from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValida
 from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEventV2
 
 from api import (
+    routes_ag_ui,
     routes_approvals,
     routes_audit,
     routes_chat,
@@ -109,6 +110,7 @@ def resolver() -> Resolver:
         routes_me,
         routes_sockets,
         routes_chat,
+        routes_ag_ui,
     ):
         app.include_router(module.router)
     _map_errors(app)

@@ -28,7 +28,7 @@ _TAGS = {
     "me": "All that is stored of the caller.",
     "files": "What is uploaded for messages, and what tools made.",
     "meta": "About the API itself.",
-    "chat": "Agents in the words of front ends: the AI SDK.",
+    "chat": "Agents in the words of front ends: the AI SDK, AG-UI.",
 }
 
 

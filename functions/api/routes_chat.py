@@ -101,6 +101,10 @@ class UiFrames:
         """The `start` chunk."""
         return _frames([self._message.begin()])
 
+    def go_on(self) -> bytes:
+        """Nothing: the client knows what it was shown."""
+        return b""
+
     def frames(self, event: Event) -> bytes:
         """Chunks of one event."""
         return _frames(self._message.chunks(event))

@@ -1,7 +1,7 @@
 """Answers that are streamed: who wants one, and what it is made of."""
 
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any
 
 from aws_lambda_powertools.event_handler import Response
@@ -61,10 +61,11 @@ def stream_answer(
     event: Mapping[str, Any],
     after: int = 0,
     headers: Mapping[str, str] | None = None,
+    closing: Callable[[], Awaitable[bytes]] | None = None,
 ) -> Response[str]:
     """A run's answer in the words of a protocol."""
-    owner, until = call.actor.owner, token_expires_at(event)
-    pieces = answer(call.host.runtime(), owner, run_id, translation, after, until)
+    runtime, until = call.host.runtime(), token_expires_at(event)
+    pieces = answer(runtime, call.actor.owner, run_id, translation, after, until, closing=closing)
     return answer_stream(call, pieces, headers)
 
 

@@ -1,16 +1,16 @@
 // Drives a served agent with the class behind `useChat`, and prints what the page would show, as JSON.
-// node ai_sdk.mjs URL SCENARIO ...
+// node ai_sdk.mjs URL AGENT SCENARIO TEXT
 import { Chat } from "@ai-sdk/react";
 import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses } from "ai";
 
-const [url, scenario, ...texts] = process.argv.slice(2);
+const [url, agent, scenario, ...texts] = process.argv.slice(2);
 const headers = { Authorization: "Bearer dev:ada" };
 const errors = [];
 
 function chat(id, options = {}) {
   return new Chat({
     id,
-    transport: new DefaultChatTransport({ api: `${url}/chat/support`, headers }),
+    transport: new DefaultChatTransport({ api: `${url}/chat/${agent}`, headers }),
     sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
     onError: (error) => errors.push(String(error)),
     ...options,

@@ -41,6 +41,7 @@ BY_FOLDER = {
         f"{LOCAL}test_{part}.py": "system"
         for part in ("lambda_service", "runner", "state_machine", "stopping")
     },
+    "tests/npm/": "system",
     "tests/torture/": "kill",
 }
 

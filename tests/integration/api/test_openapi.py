@@ -45,6 +45,7 @@ CALLS = {
     ("post", "/socket-tickets"),
     ("post", "/chat/{agent}"),
     ("get", "/chat/{agent}/{chat_id}/stream"),
+    ("post", "/ag-ui/{agent}"),
     ("get", "/usage"),
     ("get", "/me/export"),
     ("delete", "/me"),

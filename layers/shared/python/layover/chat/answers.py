@@ -1,6 +1,6 @@
 """The run that answers a chat, as one answer of a protocol: until it is over, or waits for a person."""
 
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import aclosing
 from datetime import datetime
 from typing import Protocol
@@ -25,6 +25,10 @@ class Translation(Protocol):
         """What every answer begins with."""
         ...
 
+    def go_on(self) -> bytes:
+        """What an answer begins with that goes on in the middle."""
+        ...
+
     def frames(self, event: Event) -> bytes:
         """What an event becomes."""
         ...
@@ -46,15 +50,25 @@ async def answer(
     after: int = 0,
     until: datetime | None = None,
     pace: Pace | None = None,
+    closing: Callable[[], Awaitable[bytes]] | None = None,
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the frames of what the run says after this seq; an empty piece where nothing is new."""
+    """Yield the frames of what the run says after this seq; an empty piece where nothing is new.
+    `closing`: what is said just before the end of the run."""
     yield translation.begin()
-    quiet = 0
+    quiet, went_on = 0, after == 0
     looks = follow(runtime, owner, run_id, 0, until, pace)
     async with aclosing(looks):
         async for events in looks:
-            said = [(e, translation.frames(e)) for e in events]
-            yield b"".join(frames for e, frames in said if e.seq > after)
+            piece = b""
+            for event in events:
+                if not went_on and event.seq > after:
+                    went_on = True
+                    piece += translation.go_on()
+                if event.type == "finish" and closing is not None:
+                    piece += await closing()
+                frames = translation.frames(event)
+                piece += frames if event.seq > after else b""
+            yield piece
             if any(e.type == "finish" for e in events):
                 yield translation.end()
                 return

@@ -23,6 +23,7 @@ STREAM_ROUTES = (
 CHAT_ROUTES = (
     ("POST", "/chat/{agent}"),
     ("GET", "/chat/{agent}/{chat_id}/stream"),
+    ("POST", "/ag-ui/{agent}"),
 )
 """What is always streamed."""
 TICKETED = "/ticketed"

@@ -1,0 +1,37 @@
+import { useChat } from "@ai-sdk/react";
+import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses } from "ai";
+import { useState } from "react";
+
+const transport = new DefaultChatTransport({
+  api: "http://127.0.0.1:8787/chat/support",
+  headers: { Authorization: "Bearer dev:ada" },
+});
+
+export function Support({ chatId }: { chatId: string }) {
+  const [text, setText] = useState("");
+  const { messages, sendMessage, addToolApprovalResponse, status } = useChat({
+    id: chatId,
+    resume: true,
+    transport,
+    sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
+  });
+  const answer = (id: string, approved: boolean) => () => addToolApprovalResponse({ id, approved });
+  return (
+    <main>
+      {messages.flatMap((message) => message.parts.map((part, at) => {
+        if (part.type === "text") return <p key={message.id + at}><b>{message.role}</b> {part.text}</p>;
+        if (!part.type.startsWith("tool-") || !("state" in part) || part.state !== "approval-requested") return null;
+        return (
+          <p key={message.id + at}>
+            {part.type} {JSON.stringify(part.input)}
+            <button onClick={answer(part.approval.id, true)}>Approve</button>
+            <button onClick={answer(part.approval.id, false)}>Deny</button>
+          </p>
+        );
+      }))}
+      <form onSubmit={(e) => { e.preventDefault(); sendMessage({ text }); setText(""); }}>
+        <input value={text} onChange={(e) => setText(e.target.value)} disabled={status !== "ready"} />
+      </form>
+    </main>
+  );
+}

@@ -1,0 +1,38 @@
+// Drives a served agent with AG-UI's own client, and prints its events and messages, as JSON.
+// node ag_ui.mjs URL AGENT SCENARIO TEXT
+import { HttpAgent } from "@ag-ui/client";
+
+const [url, name, scenario, text] = process.argv.slice(2);
+const headers = { Authorization: "Bearer dev:ada" };
+const errors = [];
+
+function agent(threadId) {
+  return new HttpAgent({ url: `${url}/ag-ui/${name}`, headers, threadId });
+}
+
+async function run(one, options = {}) {
+  const events = [];
+  await one.runAgent(options, { onEvent: ({ event }) => void events.push(event), onRunFailed: ({ error }) => void errors.push(String(error)) });
+  return events;
+}
+
+async function asked(threadId, resume) {
+  const one = agent(threadId);
+  one.addMessage({ id: "m1", role: "user", content: text });
+  const before = await run(one, { runId: "r1" });
+  const { interrupts } = before.at(-1).outcome;
+  const events = await run(one, { runId: "r2", resume: interrupts.map(({ id }) => ({ interruptId: id, ...resume })) });
+  return { before, events, messages: one.messages };
+}
+
+const scenarios = {
+  async plain() {
+    const one = agent("ag-plain");
+    one.addMessage({ id: "m1", role: "user", content: text });
+    return { events: await run(one, { runId: "r1" }), messages: one.messages };
+  },
+  approved: () => asked("ag-approved", { status: "resolved", payload: { approved: true } }),
+  denied: () => asked("ag-denied", { status: "cancelled" }),
+};
+
+console.log(JSON.stringify({ ...(await scenarios[scenario]()), errors }));

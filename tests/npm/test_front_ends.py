@@ -1,0 +1,154 @@
+"""The packages that front ends are made with, from npm, against a system that is served.
+
+`@ai-sdk/react`'s `Chat` is what `useChat` shows, `@ag-ui/client`'s `HttpAgent` what CopilotKit runs."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.providers.openai import FakeOpenAI, call, say
+from support.system.folders import folder
+from support.system.system import Brain, System
+
+HERE = Path(__file__).parent
+INSTALLED = HERE.parents[1] / "build" / "npm"
+LIMIT_S = 180
+TEXT, STEP = "text", "step-start"
+
+
+@pytest.fixture(scope="module")
+def packages() -> Path:
+    """A folder with the packages; made once for each set of versions."""
+    if shutil.which("npm") is None:
+        pytest.skip("npm is not on the path")
+    wanted = (HERE / "package.json").read_text()
+    done = INSTALLED / "installed.json"
+    if not done.exists() or done.read_text() != wanted:
+        INSTALLED.mkdir(parents=True, exist_ok=True)
+        (INSTALLED / "package.json").write_text(wanted)
+        command = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund"]
+        made = subprocess.run(
+            [*command, "--no-package-lock"],
+            cwd=INSTALLED,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+        if made.returncode:
+            pytest.skip(f"npm cannot install the packages: {made.stderr[-300:]}")
+        done.write_text(wanted)
+    for script in HERE.glob("*.mjs"):
+        shutil.copyfile(script, INSTALLED / script.name)
+    return INSTALLED
+
+
+@pytest.fixture(scope="module")
+def system() -> Iterator[System]:
+    with FakeOpenAI() as provider, folder("npm") as data, System(data, Brain(provider)) as running:
+        yield running
+
+
+@pytest.fixture
+def brain(system: System) -> Brain:
+    return system.brain
+
+
+def drive(packages: Path, system: System, script: str, scenario: str, text: str) -> Any:
+    """What the script prints."""
+    run = subprocess.run(
+        ["node", script, system.url, "support", scenario, text],
+        cwd=packages,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr[-3000:]
+    found = json.loads(run.stdout)
+    assert found["errors"] == []
+    return found
+
+
+def kinds(message: Any) -> list[str]:
+    return [p["type"] for p in message["parts"]]
+
+
+def test_use_chat_shows_an_answer_with_its_tools(
+    packages: Path, system: System, brain: Brain
+) -> None:
+    text = brain.plan(call("look_up", key="o1"), say("It is on its way."))
+    user, answer = drive(packages, system, "ai_sdk.mjs", "plain", text)["messages"]
+    assert user["role"] == "user"
+    assert answer["id"] == answer["metadata"]["run_id"]
+    assert kinds(answer) == [STEP, "tool-look_up", STEP, TEXT]
+    tool, words = answer["parts"][1], answer["parts"][3]
+    assert (tool["state"], tool["output"]["state"]) == ("output-available", "on its way")
+    assert (words["text"], words["state"]) == ("It is on its way.", "done")
+
+
+@pytest.mark.parametrize(
+    ("scenario", "state"), [("approved", "output-available"), ("denied", "output-denied")]
+)
+def test_use_chat_decides_and_goes_on_under_the_same_id(
+    packages: Path, system: System, brain: Brain, scenario: str, state: str
+) -> None:
+    text = brain.plan(call("refund", order_id="o1", amount=5), say("Done."))
+    found = drive(packages, system, "ai_sdk.mjs", scenario, text)
+    before, answer = found["before"][-1], found["messages"][-1]
+    assert before["parts"][-1]["state"] == "approval-requested"
+    assert len(found["messages"]) == 2
+    assert answer["id"] == before["id"]
+    assert (answer["parts"][1]["state"], answer["parts"][-1]["text"]) == (state, "Done.")
+
+
+def test_use_chat_regenerates_on_another_branch(
+    packages: Path, system: System, brain: Brain
+) -> None:
+    found = drive(packages, system, "ai_sdk.mjs", "regenerate", brain.plan(say("Hello.")))
+    assert found["messages"][-1]["id"] != found["before"][-1]["id"]
+    assert found["messages"][-1]["parts"][-1]["text"] == "Hello."
+    assert len(found["messages"]) == 2
+
+
+def test_use_chat_goes_on_after_a_reload(packages: Path, system: System, brain: Brain) -> None:
+    looking = replace(call("look_up", key="o1"), text="One moment.")
+    text = brain.plan(looking, say("It is on its way.", delay_s=5))
+    found = drive(packages, system, "ai_sdk.mjs", "resume", text)
+    cut, whole = found["cut"][-1], found["messages"][-1]
+    assert "on its way." not in json.dumps([p.get("text") for p in cut["parts"]])
+    assert whole["id"] == cut["id"]
+    texts = [p["text"] for p in whole["parts"] if p["type"] == TEXT]
+    assert texts == ["One moment.", "It is on its way."]
+    assert found["idle"] == []
+
+
+def test_ag_ui_runs_an_agent(packages: Path, system: System, brain: Brain) -> None:
+    text = brain.plan(call("look_up", key="o1"), say("It is on its way."))
+    found = drive(packages, system, "ag_ui.mjs", "plain", text)
+    first, last = found["events"][0], found["events"][-1]
+    assert (first["type"], first["threadId"], first["runId"]) == ("RUN_STARTED", "ag-plain", "r1")
+    assert (last["type"], last["outcome"]) == ("RUN_FINISHED", {"type": "success"})
+    assert [m["role"] for m in found["messages"]] == ["user", "assistant", "tool", "assistant"]
+    assert found["messages"][-1]["content"] == "It is on its way."
+
+
+@pytest.mark.parametrize("scenario", ["approved", "denied"])
+def test_ag_ui_interrupts_and_resumes_the_same_run(
+    packages: Path, system: System, brain: Brain, scenario: str
+) -> None:
+    text = brain.plan(call("refund", order_id="o1", amount=5), say("Done."))
+    found = drive(packages, system, "ag_ui.mjs", scenario, text)
+    (interrupt,) = found["before"][-1]["outcome"]["interrupts"]
+    assert interrupt["metadata"]["pending"]["tool_name"] == "refund"
+    source = found["before"][0]["metadata"]["layover_run_id"]
+    assert found["events"][0]["metadata"]["layover_run_id"] == source
+    (result,) = (e for e in found["events"] if e["type"] == "TOOL_CALL_RESULT")
+    assert ("paid 5" in result["content"]) == (scenario == "approved")
+    assert found["messages"][-1]["content"] == "Done."
