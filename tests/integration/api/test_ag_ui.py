@@ -37,7 +37,9 @@ def test_a_thread_is_bound_to_its_user(api: Api, world: SocketBench) -> None:
     assert ask(api)["statusCode"] == 200
     assert ask(api)["statusCode"] == 409
     assert ask(api, BOB)["statusCode"] == 200
-    (run,) = api.do(world.journal.runs(ANN, thread_id_of(ANN, "t1"), 2, None)).items
+    (run_id,) = api.do(world.journal.runs(ANN, thread_id_of(ANN, "t1"), 2, None)).items
+    run = api.do(world.journal.run(ANN, run_id))
+    assert run is not None
     assert (run.input.text, run.stream) == ("hello", True)
     assert ask(api, BOB, threadId=run.thread_id)["statusCode"] == 404
 
