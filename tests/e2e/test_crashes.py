@@ -103,7 +103,7 @@ def test_an_approved_tool_that_was_cut_is_in_doubt(
     run = ann.ask(ann.thread(), text)
     ann.decide(run["id"], run["pending"][0]["tool_call_id"], "approve")
     eventually(lambda: system.ledger(key))
-    assert system.kill("resume")
+    assert system.kill("turn")
     over = ann.over(run["id"])
     assert over["status"] == "success"
     assert [e["what"] for e in system.ledger(key)] == ["slow_refund"]
