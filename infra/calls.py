@@ -93,6 +93,8 @@ CALLS: Mapping[str, Calls] = {
     # It accepts runs and decisions, and reads what follows.
     "streams": Calls(
         journal=JOURNAL + ERASE,
+        # The newest run of a chat is asked for again.
+        index=True,
         blobs=BLOBS,
         machine=RUN + WAKE,
         executions=STOP,

@@ -69,6 +69,15 @@ NOT_SEEN = {
     "s3:PutObject bucket/u/*": {"settle"},
 }
 """Allowed and not recorded: who may, and why."""
+for each in (
+    *("s3:ListBucket bucket", "s3:GetObject bucket/u/*", "s3:PutObject bucket/u/*"),
+    *("dynamodb:DeleteItem table", "dynamodb:ConditionCheckItem table"),
+    # A run that is streamed may interrupt another one.
+    *("states:StopExecution executions", "states:SendTaskSuccess machine"),
+    *("lambda:InvokeFunction function:sockets", "execute-api:ManageConnections connections"),
+):
+    # It does what `api` does for the few routes that stream, and seldom all of it.
+    NOT_SEEN[each] = {*NOT_SEEN.get(each, ()), "streams"}
 
 NOT_DEPLOYED = {
     "LAYOVER_AGENTS": "functions/user_agents is what is packed",

@@ -61,6 +61,7 @@ def everything(system: Recorded) -> None:
     brain.provider.respond_with(lambda body: say('{"learnings": []}'), task="extractor")
     plain = (
         approved,
+        streamed,
         cancelled,
         queued,
         kept,
@@ -133,6 +134,31 @@ def approved(system: Recorded, brain: Brain) -> None:
     assert ann.over(run["id"], LIMIT_S)["status"] == "success"
     assert ann.ask(thread, brain.plan(fail(400, "no")))["status"] == "failed"
     ann.want(204, "DELETE", f"/threads/{thread}")
+
+
+def streamed(system: Recorded, brain: Brain) -> None:
+    """A run and a chat that are streamed, a decision that goes on, and the same again."""
+    ann = system.caller()
+    headers = {"authorization": f"Bearer dev:{ann.name}", "accept": "text/event-stream"}
+    with httpx2.Client(
+        base_url=system.url, headers=headers, timeout=LIMIT_S, trust_env=False
+    ) as browser:
+        text = brain.plan(say("hello"))
+        said = browser.post(f"/threads/{ann.thread()}/runs", json={"input": text})
+        assert "event: finish" in said.text
+        words = brain.plan(call("refund", order_id="o9", amount=1), say("done"))
+        message = {"id": "m", "role": "user", "parts": [{"type": "text", "text": words}]}
+        chat = {"id": "c9", "messages": [message]}
+        asked = browser.post("/chat/support", json=chat).text
+        assert "tool-approval-request" in asked
+        lines = [line.removeprefix("data: ") for line in asked.splitlines()]
+        request = next(json.loads(x) for x in lines if "tool-approval-request" in x)
+        approval = {"id": request["approvalId"], "approved": True}
+        part = {"type": "tool-refund", "state": "approval-responded", "approval": approval}
+        decided = {"id": "", "role": "assistant", "parts": [part]}
+        assert "done" in browser.post("/chat/support", json={**chat, "messages": [decided]}).text
+        again = {**chat, "trigger": "regenerate-message"}
+        assert "tool-approval-request" in browser.post("/chat/support", json=again).text
 
 
 def cancelled(system: Recorded, brain: Brain) -> None:
