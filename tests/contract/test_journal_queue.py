@@ -84,3 +84,27 @@ async def test_run_that_starts_while_it_is_cancelled_is_not_dropped(world: Journ
     table.before_next(lambda: world.end(log))
     assert not await meddled.drop(queued)
     assert (await world.head(log.snapshot.meta.thread_id)).active_run == queued
+
+
+async def test_end_with_a_head_that_moved_since_it_was_read_hands_on_to_the_next(
+    world: JournalBench,
+) -> None:
+    head = await world.thread()
+    log = await world.take((await world.accept(head.id)).run_id)
+    read = await world.head(head.id)
+    queued = await world.queue(head.id)
+    outcome = world.outcome(log.snapshot.meta)
+    ended = await log.end(outcome, world.finish(outcome), head=read)
+    assert ended.next_run == queued
+    now = await world.head(head.id)
+    assert (now.active_run, now.queue, now.leaf_id) == (queued, (), outcome.leaf_id)
+
+
+async def test_end_with_the_head_as_it_is_frees_the_thread(world: JournalBench) -> None:
+    head = await world.thread()
+    log = await world.take((await world.accept(head.id)).run_id)
+    read = await world.head(head.id)
+    outcome = world.outcome(log.snapshot.meta)
+    assert (await log.end(outcome, world.finish(outcome), head=read)).next_run is None
+    now = await world.head(head.id)
+    assert (now.active_run, now.leaf_id) == (None, outcome.leaf_id)

@@ -155,7 +155,9 @@ class RunLog(Protocol):
         moved."""
         ...
 
-    async def end(self, outcome: Outcome, *events: Event) -> "Ended":
+    async def end(
+        self, outcome: Outcome, *events: Event, head: ThreadHead | None = None
+    ) -> "Ended":
         """The end, one transaction: run over, thread handed on, last events."""
         ...
 

@@ -109,7 +109,7 @@ async def _end(
     )
     saved = await save(turn_record(state, head, response, _run_over(state, outcome)))
     outcome = outcome.model_copy(update={"saved": saved})
-    ended = await log.end(outcome, *last_events(runtime, outcome, response))
+    ended = await log.end(outcome, *last_events(runtime, outcome, response), head=head)
     for token in tokens:
         await wake(runtime, token, state.meta.id)
     if ended.next_run is not None:

@@ -180,10 +180,17 @@ class QueueHandover:
         self._bodies = bodies
         self._clock = clock
 
-    async def plan(self, run: RunMeta, outcome: Outcome) -> tuple[list[Action], str | None]:
-        """Actions of the end's transaction, and the run that holds the thread afterwards."""
+    async def plan(
+        self, run: RunMeta, outcome: Outcome, head: ThreadHead | None = None
+    ) -> tuple[list[Action], str | None]:
+        """Actions of the end's transaction, and the run that holds the thread afterwards. `head`: as it was
+        read before; the transaction fails where it moved since."""
         keys = Keys(run.owner)
-        item = await self._table.get(keys.thread(run.thread_id), HEAD)
+        item: Item | None
+        if head is not None and head.active_run == run.id:
+            item = {k: v for k, v in head_item(keys, head).items() if v is not None}
+        else:
+            item = await self._table.get(keys.thread(run.thread_id), HEAD)
         if item is None or item.get("active_run") != run.id:
             return [], None
         queue: list[str] = item.get("queue", [])

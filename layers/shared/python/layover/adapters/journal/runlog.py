@@ -42,6 +42,7 @@ from layover.values.runs.run import (
     RunSnapshot,
     StepRecord,
 )
+from layover.values.thread import ThreadHead
 
 
 class TableRunLog:
@@ -271,7 +272,7 @@ class TableRunLog:
         tools_have = from_rfc3339(item["tools_until"]) - at
         return CancelAsked(self._clock.now() - at, tools_have)
 
-    async def end(self, outcome: Outcome, *events: Event) -> Ended:
+    async def end(self, outcome: Outcome, *events: Event, head: ThreadHead | None = None) -> Ended:
         """The end: META over, HEAD handed on, the last events."""
         at = self._clock.now()
         now = rfc3339(at)
@@ -288,7 +289,8 @@ class TableRunLog:
             }
         )
         while True:
-            handover, next_run = await self._handover.plan(self._snapshot.meta, outcome)
+            handover, next_run = await self._handover.plan(self._snapshot.meta, outcome, head)
+            head = None
             try:
                 await self._write([over, *handover], events, last=True)
                 return Ended(at, next_run, self._watchers.connections)

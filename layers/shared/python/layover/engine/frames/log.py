@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from layover.ports import CancelAsked, Ended, RunLog
 from layover.values.runs.event import Event
 from layover.values.runs.run import CallRecord, Outcome, RunSnapshot, StepRecord
+from layover.values.thread import ThreadHead
 
 
 class NestedLog:
@@ -74,9 +75,9 @@ class NestedLog:
         """See `ports.RunLog`."""
         return await self._log.cancel_requested()
 
-    async def end(self, outcome: Outcome, *events: Event) -> Ended:
+    async def end(self, outcome: Outcome, *events: Event, head: ThreadHead | None = None) -> Ended:
         """See `ports.RunLog`."""
-        return await self._log.end(outcome, *events)
+        return await self._log.end(outcome, *events, head=head)
 
     def _signed(self, events: Sequence[Event]) -> list[Event]:
         return [signed(event, self._agent_path) for event in events]
