@@ -220,8 +220,8 @@ class QueueHandover:
             same("deleted", item.get("deleted")),
             same("unsaved", item.get("unsaved")),
         )
-        head = Update(keys.thread(run.thread_id), HEAD, set=changes, when=holds)
-        return [head, *([starting] if starting else [])], next_run
+        moved = Update(keys.thread(run.thread_id), HEAD, set=changes, when=holds)
+        return [moved, *([starting] if starting else [])], next_run
 
     async def _start(self, keys: Keys, run_id: str, outcome: Outcome) -> Update | None:
         """The move of a queued run to running; its input follows the leaf that there is now."""
