@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from layover import Agent, ModelSettings, tool
 from layover.adapters.inmemory.model import ScriptedModel, call, say
 from layover.adapters.journal.items.table import Exists, Update
-from layover.engine.definition import definition_of
+from layover.engine.frames.definition import definition_of
 from layover.errors import NewerFormat
 from layover.keys import META, Keys
 from layover.values.runs.event import Event, dump_events, load_events

@@ -419,18 +419,18 @@ def in_memory_runtime(
     changed: Callable[[], None] | None = None,
     metrics: ports.Metrics | None = None,
 ) -> ports.Runtime:
-    """A runtime whose stores forget when the process ends. `model`: a ChatModel, for example
-    `layover.testing.ScriptedModel`; without one, the provider of the environment. `embedder`: the
-    same for an Embedder, for example `layover.testing.HashingEmbedder`. `metrics`: what counts, for
-    example `layover.testing.MemoryMetrics`."""
+    """A runtime whose stores forget when the process ends, of these agents and all that a conversation
+    may be given to. Without `model` (`layover.testing.ScriptedModel`) and `embedder` (`HashingEmbedder`)
+    those of the environment; `metrics`: what counts, for example `MemoryMetrics`."""
     from layover.adapters.inmemory.blobs import MemoryBlobs
     from layover.adapters.inmemory.callbacks import MemoryCallbacks
     from layover.adapters.inmemory.journal import in_memory_journal
     from layover.adapters.inmemory.stores.memory import InMemoryMemory
     from layover.adapters.inmemory.stores.threads import InMemoryThreads
+    from layover.declare.delegate import with_handoffs
 
     clock = clock or SystemClock()
-    blobs, threads, named = MemoryBlobs(clock), InMemoryThreads(), {a.name: a for a in agents}
+    blobs, threads, named = MemoryBlobs(clock), InMemoryThreads(), with_handoffs(agents)
     return ports.Runtime(
         journal=in_memory_journal(clock, blobs, changed),
         threads=threads,

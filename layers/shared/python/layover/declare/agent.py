@@ -4,13 +4,17 @@ import logging
 import math
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from copy import copy
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from layover.declare.context import RunContext
-from layover.declare.delegate import check_sub_agents, sub_agents
+from layover.declare.delegate import (
+    check_sub_agents,
+    delegate_tool,
+    handoff_tool,
+    sub_agents,
+)
 from layover.declare.driver import Driver
 from layover.declare.limits import Limits
 from layover.declare.memory import Memory
@@ -18,7 +22,7 @@ from layover.declare.override import Override
 from layover.declare.result import AgentState, Input, Result
 from layover.declare.schemas import checks
 from layover.declare.schemas.output import OutputType
-from layover.declare.tool import AnyTool, Tool, delegate_tool
+from layover.declare.tool import AnyTool, Tool
 from layover.errors import DefinitionError
 from layover.values.prompt import OutputSpec
 from layover.values.runs.model_settings import OVERRIDABLE, ModelSettings, Overridable
@@ -36,6 +40,7 @@ EVENT_NAMES = frozenset(
     {
         "agent-start",
         "definition-changed",
+        "handoff",
         "turn-start",
         "model-fallback",
         "text-delta",
@@ -101,12 +106,14 @@ class Agent:
         limits: Limits | None = None,
         model_settings: ModelSettings | None = None,
         overridable: Sequence[Overridable] = (),
+        handoffs: Sequence["Agent"] = (),
         runtime: Any = None,
     ) -> None:
         self.name = _name(name)
         self.model, self.fallbacks = checks.models(f"{self._what}model", model)
         self.instructions = instructions
         self._tools = _tools(self._what, tools)
+        self._handoffs: tuple[Agent, ...] = ()
         self.memory = Memory() if memory is None else memory
         self.output = output
         self.output_validator = output_validator
@@ -120,6 +127,7 @@ class Agent:
         self._handlers: list[tuple[str, Callable[[Any], Any]]] = []
         self._served = False
         self._check()
+        self.handoffs = handoffs
 
     def __repr__(self) -> str:
         return f"<Agent {self.name}>"
@@ -148,6 +156,20 @@ class Agent:
         except DefinitionError:
             self._tools = former
             raise
+
+    @property
+    def handoffs(self) -> tuple["Agent", ...]:
+        """Agents that it may give the conversation to, each by a tool `transfer_to_NAME`. Two agents may name
+        each other: set it on the first when both are there."""
+        return self._handoffs
+
+    @handoffs.setter
+    def handoffs(self, agents: Sequence["Agent"]) -> None:
+        if not all(isinstance(a, Agent) and a.name != self.name for a in agents):
+            raise checks.fail(f"{self._what}handoffs", "a list of other agents", agents)
+        own = [tool for tool in self._tools if tool.handoff is None]
+        self.tools = (*own, *(handoff_tool(a.name) for a in agents))
+        self._handoffs = tuple(agents)
 
     @property
     def _what(self) -> str:
@@ -200,12 +222,6 @@ class Agent:
     def tool(self, name: str) -> AnyTool | None:
         """The tool of this name, None if it has none."""
         return next((t for t in self.tools if t.name == name), None)
-
-    def without_memory(self) -> "Agent":
-        """The same agent as one that sees its briefing alone."""
-        plain = copy(self)
-        plain.memory = Memory()
-        return plain
 
     def at(self, path: Sequence[str]) -> "Agent | None":
         """The agent at the end of a path of names that begins with this agent's own; an empty path is the

@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from layover.declare.result import Result
+from layover.declare.schemas import checks
+from layover.declare.schemas.signature import read
+from layover.declare.tool import AnyTool, Delegate, Options, Tool
 from layover.errors import DefinitionError
 
 MAX_DEPTH = 5
@@ -15,15 +17,6 @@ MAX_DEPTH = 5
 _MAX_TOOL_NAME = 64
 _INPUT = "The task, complete: nothing of this conversation is known to whoever does it."
 _CONTEXT = "What else has to be known for it: facts, constraints, what was found so far."
-
-
-@dataclass(frozen=True)
-class Delegate:
-    """The agent that a tool stands for. `memory`: its own Memory settings apply to it."""
-
-    agent: Any
-    """An `Agent`; its module imports this one."""
-    memory: bool = False
 
 
 def delegate_name(name: str) -> str:
@@ -70,3 +63,47 @@ def runner(generate: Callable[[str], Awaitable[Result]]) -> Any:
         return {"result": result.text if result.output is None else result.output}
 
     return delegate
+
+
+def delegate_tool(agent: Any, description: str, *, memory: bool) -> AnyTool:
+    """The tool that `Agent.as_tool` makes of an agent."""
+    what = f"as_tool of agent {agent.name!r}: "
+    if not isinstance(description, str) or not description.strip():
+        raise checks.fail(f"{what}description", "a text that is not empty", description)
+    checks.flag(f"{what}memory", memory)
+    fn, name = runner(agent.generate), delegate_name(agent.name)
+    return Tool(
+        fn,
+        name=name,
+        description=description,
+        signature=read(fn, name, {}),
+        # Never in doubt: a sub-agent goes on from its own journal.
+        options=Options(idempotent=True, delegate=Delegate(agent, memory)),
+    )
+
+
+def handoff_tool(name: str) -> AnyTool:
+    """The tool that gives the conversation to the agent of this name."""
+
+    def transfer() -> str:
+        return f"{name} has the conversation from here on"
+
+    return Tool(
+        transfer,
+        name=f"transfer_to_{delegate_name(name)}"[:64],
+        description=f"Give the conversation to {name}, who answers from here on.",
+        signature=read(transfer, "transfer", {}),
+        options=Options(idempotent=True, trusted=True, handoff=name),
+    )
+
+
+def with_handoffs(agents: Iterable[Any]) -> dict[str, Any]:
+    """These agents by name, and all that a conversation may be given to from them."""
+    found: dict[str, Any] = {}
+    left = list(agents)
+    while left:
+        agent = left.pop(0)
+        if agent.name not in found:
+            found[agent.name] = agent
+            left += agent.handoffs
+    return found

@@ -3,6 +3,7 @@
 import importlib
 
 from layover.declare.agent import Agent
+from layover.declare.delegate import with_handoffs
 from layover.errors import AgentsNotLoaded
 
 
@@ -20,6 +21,9 @@ def load_agents(module_name: str) -> dict[str, Agent]:
             raise AgentsNotLoaded(f"{module_name!r} has two agents called {value.name!r}")
     if not agents:
         raise AgentsNotLoaded(f"the agents' module {module_name!r} has no Agent at its top level")
-    for agent in agents.values():
+    for agent in with_handoffs(agents.values()).values():
+        # A conversation has to find the agent that it was given to.
+        if agents.setdefault(agent.name, agent) is not agent:
+            raise AgentsNotLoaded(f"{module_name!r} has two agents called {agent.name!r}")
         agent.mark_served()
     return agents

@@ -14,7 +14,6 @@ from typing_extensions import ParamSpec, TypeVar
 from layover.declare.approval import Approval, Predicate
 from layover.declare.blocking import called
 from layover.declare.context import ToolContext
-from layover.declare.delegate import Delegate, delegate_name, runner
 from layover.declare.schemas import checks
 from layover.declare.schemas import json_schema as schema
 from layover.declare.schemas.given_schema import given_signature
@@ -64,6 +63,15 @@ ToMessage = Callable[..., Any]
 
 
 @dataclass(frozen=True)
+class Delegate:
+    """The agent that a tool stands for. `memory`: its own Memory settings apply to it."""
+
+    agent: Any
+    """An `Agent`; its module imports this one."""
+    memory: bool = False
+
+
+@dataclass(frozen=True)
 class Options:
     """What `@tool(...)` was given."""
 
@@ -79,6 +87,7 @@ class Options:
     retries: int | None = None
     max_calls: int | None = None
     delegate: Delegate | None = None
+    handoff: str | None = None
 
 
 class Tool(Generic[P, R]):
@@ -163,6 +172,11 @@ class Tool(Generic[P, R]):
     def timeout(self) -> timedelta | None:
         """How long a call may run."""
         return self.options.timeout
+
+    @property
+    def handoff(self) -> str | None:
+        """The agent that the conversation is given to (`Agent(handoffs=[...])`); None: it stays."""
+        return self.options.handoff
 
     @property
     def delegate(self) -> Delegate | None:
@@ -336,23 +350,6 @@ def tool_from_schema(
         description=description,
         signature=signature,
         options=_options(name, signature, dict(options)),
-    )
-
-
-def delegate_tool(agent: Any, description: str, *, memory: bool) -> AnyTool:
-    """The tool that `Agent.as_tool` makes of an agent."""
-    what = f"as_tool of agent {agent.name!r}: "
-    if not isinstance(description, str) or not description.strip():
-        raise checks.fail(f"{what}description", "a text that is not empty", description)
-    checks.flag(f"{what}memory", memory)
-    fn, name = runner(agent.generate), delegate_name(agent.name)
-    return Tool(
-        fn,
-        name=name,
-        description=description,
-        signature=read(fn, name, {}),
-        # Never in doubt: a sub-agent goes on from its own journal.
-        options=Options(idempotent=True, delegate=Delegate(agent, memory)),
     )
 
 

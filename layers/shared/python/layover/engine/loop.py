@@ -2,7 +2,7 @@
 the deadline, the end."""
 
 from layover.declare.agent import Agent
-from layover.engine.definition import definition_of
+from layover.engine.frames.definition import definition_of
 from layover.engine.frames.frame import Frame, Invocation
 from layover.engine.frames.turn_input import TurnInput
 from layover.engine.progress import OutOfTime, Over, Progress, RunEnds, Stopped, Yielded

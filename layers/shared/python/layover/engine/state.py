@@ -2,7 +2,7 @@
 
 First run and replay take the same path: both are built from records of the journal."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from layover.clock import MICROSECOND
@@ -23,6 +23,12 @@ from layover.values.runs.run import (
 )
 from layover.values.runs.usage import Usage
 from layover.values.thread import after
+
+
+def pinned_of(steps: Sequence[StepRecord], agent: str) -> PromptSnapshot | None:
+    """What this agent pinned. Another one, which had the conversation before, pinned its own."""
+    mine = (s.base for s in reversed(steps) if s.agent in ("", agent))
+    return next((base for base in mine if base is not None), None)
 
 
 class _Journaled:
@@ -99,7 +105,7 @@ class RunState:
     @property
     def base(self) -> PromptSnapshot | None:
         """What the run pinned: at its first step, or where a compaction switched in since."""
-        return next((s.base for s in reversed(self.steps) if s.base is not None), None)
+        return pinned_of(self.steps, self.meta.agent)
 
     @property
     def step(self) -> StepRecord | None:

@@ -12,7 +12,7 @@ from layover.context.tokens import message_tokens
 from layover.declare.agent import Agent
 from layover.declare.schemas.render import LONGEST_PROBLEM, clean, describe, format_error, jsonable
 from layover.engine.attachments import Attachments
-from layover.engine.definition import definition_of
+from layover.engine.frames.definition import definition_of
 from layover.engine.frames.output import judged
 from layover.engine.models.day_room import DayRoom
 from layover.engine.models.fallback import Fallback
@@ -173,6 +173,7 @@ class ModelStep:
             base=self._prompter.base if self._prompter.base != state.base else None,
             correction=None if slots else self._correction(reply),
             asked_through=state.asked_through,
+            agent=self._agent.name,
             definition="" if state.steps or state.path else definition_of(self._agent),
         )
 

@@ -20,6 +20,7 @@ from layover.approvals import decide as approvals
 from layover.approvals.token_answer import DECIDED
 from layover.approvals.waiting import expired, waiting_call
 from layover.declare.agent import Agent
+from layover.declare.delegate import with_handoffs
 from layover.declare.memory import NodeMemory
 from layover.declare.result import AgentState, Input, Result
 from layover.declare.schemas.render import jsonable
@@ -176,7 +177,7 @@ class InProcess:
             )
         )
         head = await self._runtime.journal.thread(owner, thread_id)
-        if head is not None and head.agent != self._agent.name:
+        if head is not None and head.agent not in with_handoffs([self._agent]):
             raise InvalidRequest("the thread belongs to another agent", thread_id=thread_id)
         if head is not None and head.active_run is not None:
             await self._go_on_without(owner, head.active_run)

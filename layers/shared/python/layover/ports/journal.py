@@ -119,6 +119,10 @@ class RunLog(Protocol):
         """Record that a step whose calls others settled is complete, with its `turn-end`."""
         ...
 
+    async def hand_over(self, agent: str, definition: str, *events: Event) -> None:
+        """Give the run and its thread to another agent, of this definition."""
+        ...
+
     async def redefine(self, definition: str, *events: Event) -> None:
         """Record the definition that the run goes on under: it is not the one before."""
         ...

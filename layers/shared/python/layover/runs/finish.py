@@ -210,7 +210,7 @@ def turn_record(
         usage=tuple(
             StepUsage(
                 step=s.key,
-                agent=state.frame_of(s.key).meta.agent,
+                agent=s.agent or state.frame_of(s.key).meta.agent,
                 model=s.model,
                 usage=s.usage,
                 at=s.message.created_at,

@@ -12,6 +12,7 @@ from layover.declare.agent import Agent
 from layover.engine.compaction import CompactionState
 from layover.engine.frames.instructions import instructions_of, run_context
 from layover.engine.frames.turn_input import TurnInput
+from layover.engine.state import pinned_of
 from layover.errors import DefinitionError, Fenced, RunFailed
 from layover.memory.compaction.blocks import compaction_block
 from layover.memory.compaction.job import limits_of
@@ -62,8 +63,7 @@ async def given_for(
 ) -> TurnInput:
     """The history and what memory adds. A run that has a step keeps what it pinned then, less what was
     deleted meanwhile. Raises RunFailed where the agent's instructions do."""
-    own = reversed(own_steps(snapshot))
-    pinned = next((s.base for s in own if s.base is not None), None)
+    pinned = pinned_of(own_steps(snapshot), snapshot.meta.agent)
     as_of = runtime.clock.now()
     bounds = limits_of(runtime, agent)
     query = turn_query(runtime, agent, head, snapshot, pinned, bounds)

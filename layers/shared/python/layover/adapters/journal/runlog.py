@@ -30,7 +30,7 @@ from layover.adapters.journal.items.table import (
 )
 from layover.clock import from_rfc3339, rfc3339
 from layover.errors import Fenced
-from layover.keys import EVENT_PREFIX, META, Keys, path_of
+from layover.keys import EVENT_PREFIX, HEAD, META, Keys, path_of
 from layover.ports import CancelAsked, Clock, Ended, EventSink
 from layover.values.runs.audit import AuditRow
 from layover.values.runs.event import Event
@@ -167,6 +167,14 @@ class TableRunLog:
         if not path_of(step.key):
             return {"step_ended": step.index}, []
         return {}, [Update(self._pk, step.key, set={"ended": True}, when=Exists("pk"))]
+
+    async def hand_over(self, agent: str, definition: str, *events: Event) -> None:
+        """The run and its thread are another agent's from here on."""
+        meta = self._snapshot.meta
+        mine = Equals("active_run", meta.id)
+        head = Update(self._keys.thread(meta.thread_id), HEAD, set={"agent": agent}, when=mine)
+        facts = self._meta({"agent": agent, "definition": definition})
+        await self._write([facts, head], events)
 
     async def redefine(self, definition: str, *events: Event) -> None:
         """The run goes on under another definition."""

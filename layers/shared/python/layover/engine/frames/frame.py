@@ -9,15 +9,16 @@ from pydantic import ValidationError
 
 from layover.context.assembly import model_of
 from layover.declare.agent import Agent
-from layover.declare.delegate import MAX_DEPTH, Delegate
+from layover.declare.delegate import MAX_DEPTH
 from layover.declare.schemas.render import LONGEST_PROBLEM, describe, jsonable
-from layover.declare.tool import AnyTool
+from layover.declare.tool import AnyTool, Delegate
 from layover.engine.attachments import Attachments
 from layover.engine.budget import Budget
 from layover.engine.compaction import Compaction
+from layover.engine.frames.definition import definition_of
 from layover.engine.frames.instructions import with_instructions
 from layover.engine.frames.log import NestedLog
-from layover.engine.frames.memory import given_to, nothing_given
+from layover.engine.frames.memory import as_sub_agent, given_to, nothing_given
 from layover.engine.frames.output import accepted, gives_up
 from layover.engine.frames.subagents import NestedRuns
 from layover.engine.frames.turn_input import TurnInput
@@ -32,6 +33,7 @@ from layover.engine.tools.run_files import RunFiles
 from layover.errors import RunFailed
 from layover.ports import RunLog, Runtime
 from layover.values.base import Json
+from layover.values.runs.event import Handoff
 from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.run import MAX_WINDOW, FinishReason, Status, StepRecord
 
@@ -108,13 +110,13 @@ class Frame:
         if len(state.agent_path) > MAX_DEPTH + 1:
             told = f"sub-agents are at most {MAX_DEPTH} levels below the top agent"
             raise RunFailed(told, type="DefinitionError")
-        agent: Agent = delegate.agent
+        agent = as_sub_agent(delegate.agent, memory=delegate.memory)
         settings = self._settings.inherited()
         state.choose(state.meta.choice.below(agent.model, agent.model_settings))
         if delegate.memory:
             given = await given_to(self._invocation.runtime, agent, state, settings)
         else:
-            agent, given = agent.without_memory(), nothing_given(state, settings)
+            given = nothing_given(state, settings)
         given = await with_instructions(agent, state, given, self._state.base)
         frame = Frame(
             self._invocation,
@@ -157,12 +159,30 @@ class Frame:
             if self._state.step_ended < step.index:
                 await self._log.end_step(step, self._calls.turn_end(step))
                 self._state.step_ended = step.index
+            if await self._handed_over(step):
+                return Yielded()
         elif step.correction is None or gives_up(self._state.steps):
             return self._answered(step)
         limit = self._state.meta.max_iterations or self._agent.max_iterations
         if len(self._state.steps) >= limit:
             return Over(Status.SUCCESS, FinishReason.MAX_ITERATIONS)
         return None
+
+    async def _handed_over(self, step: StepRecord) -> bool:
+        """Give the conversation away where this agent's newest step asked for that: the agent that has it
+        then goes on in a fresh turn, which reads what that one remembers."""
+        if step.agent != self._agent.name:
+            return False
+        calls = self._state.calls_of(step)
+        wanted = (self._agent.tool(c.tool_name) for c in calls if not c.is_error)
+        name = next((t.handoff for t in wanted if t and t.handoff), None)
+        to = next((a for a in self._agent.handoffs if a.name == name), None)
+        if to is None:
+            return False
+        now = self._invocation.runtime.clock.now()
+        event = Handoff(at=now, giver=self._agent.name, to=to.name)
+        await self._log.hand_over(to.name, definition_of(to), event)
+        return True
 
     async def _gate(self, step: StepRecord, timeouts: list[timedelta | None]) -> bool:
         """A window of calls begins only with enough budget, and with enough time for its tools."""

@@ -45,6 +45,10 @@ class NestedLog:
         """See `ports.RunLog`."""
         await self._log.end_step(step, *self._signed(events))
 
+    async def hand_over(self, agent: str, definition: str, *events: Event) -> None:
+        """See `ports.RunLog`."""
+        await self._log.hand_over(agent, definition, *self._signed(events))
+
     async def redefine(self, definition: str, *events: Event) -> None:
         """See `ports.RunLog`."""
         await self._log.redefine(definition, *self._signed(events))

@@ -1,8 +1,11 @@
 """What memory adds to a sub-agent that has it (`as_tool(..., memory=True)`): its earlier calls in the thread,
 its notes, and the tools of its Memory."""
 
+from copy import copy
+
 from layover.context.assembly import RenderedMemory
 from layover.declare.agent import Agent
+from layover.declare.memory import Memory
 from layover.engine.frames.turn_input import TurnInput
 from layover.engine.state import RunState
 from layover.memory.node.history import own_history
@@ -11,6 +14,16 @@ from layover.memory.tools import built_in_tools
 from layover.ports import Runtime
 from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.run import PromptSnapshot
+
+
+def as_sub_agent(agent: Agent, *, memory: bool) -> Agent:
+    """The same agent as one that answers its caller: a conversation is no sub-agent's to give, and without
+    memory it sees its briefing alone."""
+    plain = copy(agent)
+    plain.tools = [tool for tool in agent.tools if tool.handoff is None]
+    if not memory:
+        plain.memory = Memory()
+    return plain
 
 
 def nothing_given(state: RunState, settings: ModelSettings) -> TurnInput:

@@ -224,8 +224,21 @@ class DefinitionChanged(BaseEvent):
     now: str = Field(alias="is")
 
 
+class Handoff(BaseEvent):
+    """The conversation is another agent's from here on."""
+
+    model_config = ConfigDict(
+        serialize_by_alias=True, validate_by_name=True, validate_by_alias=True
+    )
+
+    type: Literal["handoff"] = "handoff"
+    giver: str = Field(alias="from")
+    to: str
+
+
 Event = Annotated[
     AgentStart
+    | Handoff
     | DefinitionChanged
     | TurnStart
     | ModelFallback

@@ -192,6 +192,8 @@ class StepRecord(Value):
     """What the model is told before it is asked once more (a reply that fits no schema)."""
     asked_through: str | None = None
     """The last message of the slices that were to be observed ahead by then."""
+    agent: str = ""
+    """Who made it: a conversation may be given to another."""
     definition: str = ""
     """Hash of the definition that the run began with; with its first step alone."""
     ended: bool = False

@@ -153,7 +153,12 @@ class InMemoryThreads(Tables):
         elif head.updated_at >= thread.head.updated_at:
             title = thread.head.title if head.title is None else head.title
             thread.head = thread.head.model_copy(
-                update={"title": title, "metadata": head.metadata, "updated_at": head.updated_at}
+                update={
+                    "title": title,
+                    "metadata": head.metadata,
+                    "updated_at": head.updated_at,
+                    "agent": head.agent,
+                }
             )
         return thread
 

@@ -25,10 +25,12 @@ insert into threads as t (id, agent, title, metadata, created_at, updated_at)
 values (%(thread_id)s, %(agent)s, %(title)s, %(metadata)s::jsonb, %(created_at)s::timestamptz,
         %(updated_at)s::timestamptz)
 on conflict on constraint threads_pkey do update
-set title = coalesce(excluded.title, t.title), metadata = excluded.metadata, updated_at = excluded.updated_at
+set title = coalesce(excluded.title, t.title), metadata = excluded.metadata, updated_at = excluded.updated_at,
+    agent = excluded.agent
 where t.deleted_at is null
   and excluded.updated_at >= t.updated_at
-  and (coalesce(excluded.title, t.title) is distinct from t.title or excluded.metadata <> t.metadata)
+  and (coalesce(excluded.title, t.title) is distinct from t.title or excluded.metadata <> t.metadata
+    or excluded.agent <> t.agent)
 
 -- name: insert_messages
 -- A chain of messages, each the child of the one before. What is there already stays. The rest goes behind
