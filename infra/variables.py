@@ -30,6 +30,7 @@ READS: Mapping[str, tuple[str, ...]] = {
         *SOCKETS,
         *DAY,
         "LAYOVER_RUNS_PER_MINUTE",
+        "LAYOVER_RUN_RETENTION_DAYS",
         "LAYOVER_THREAD_RETENTION_DAYS",
         # People search what an agent knows of them.
         *ASKS,
@@ -63,6 +64,8 @@ READS: Mapping[str, tuple[str, ...]] = {
         "LAYOVER_MODEL",
         "LAYOVER_LAST_MESSAGES",
         *OBSERVES,
+        "LAYOVER_RUN_RETENTION_DAYS",
+        "LAYOVER_THREAD_RETENTION_DAYS",
         "LAYOVER_NODE_MEMORY_DAYS",
     ),
     "resume": (*ALL, *STATE, *DATABASE, *MACHINE, *SOCKETS, "LAYOVER_NODE_MEMORY_DAYS"),

@@ -74,7 +74,10 @@ def _links(operations: Json) -> list[tuple[str, str, Json]]:
         *(("list_agents", target, _by(agent=agent)) for target in _AGENT_CALLS),
         ("list_agents", "create_thread", {"requestBody": {"agent": agent}}),
         ("create_file", "get_file", _by(file_id=_BODY + "/id")),
-        ("list_entries", "delete_entry", _by(entry_id=_BODY + "/items/0/id")),
+        *(
+            ("list_entries", target, _by(entry_id=_BODY + "/items/0/id"))
+            for target in ("correct_entry", "delete_entry")
+        ),
         *((source, source, _next_page(operations[source])) for source in _LISTS),
     ]
 

@@ -44,6 +44,8 @@ BEYOND_SCHEMAS = {
     "file_name": "characters that are not printable",
     "https_url": "a URL without a host",
     "resource": "a header that names no user",
+    "entry_text": "no letter or digit, or too long with what stands for a secret",
+    "not_overridable": "the agent does not let a run choose it",
 }
 """Why requests are refused that the OpenAPI document lets pass, by the `type` of the field's error."""
 

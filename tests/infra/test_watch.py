@@ -143,6 +143,6 @@ def test_limits_of_users_are_known_where_runs_begin_and_tokens_are_spent(vpc: Sy
         for name, f in vpc.functions().items()
     }
     assert {name for name, value in limited.items() if value == "100000"} == {
-        "api",
+        *("api", "streams"),
         *(name for name, each in FUNCTIONS.items() if each.model),
     }

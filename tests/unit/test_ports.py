@@ -42,6 +42,7 @@ from layover.adapters.journal.runlog import TableRunLog
 from layover.adapters.metrics.emf import EmfMetrics
 from layover.adapters.models.bedrock import BedrockChat
 from layover.adapters.models.openai_chat import OpenAIChat
+from layover.adapters.models.providers import Providers
 from layover.adapters.sockets.apigateway import ApiGatewaySockets, LambdaPush
 from layover.adapters.store.postgres.memory.compaction import PostgresCompaction
 from layover.adapters.store.postgres.memory.entries import PostgresEntries
@@ -101,7 +102,7 @@ allowance: tuple[type[Allowance], ...] = (NoAllowance, TableAllowance)
 background: tuple[type[Background], ...] = (InThisProcess, LambdaEvents)
 blobs: tuple[type[Blobs], ...] = (MemoryBlobs, S3Blobs)
 callbacks: tuple[type[Callbacks], ...] = (MemoryCallbacks, StepFunctions)
-chat_model: tuple[type[ChatModel], ...] = (ScriptedModel, OpenAIChat, BedrockChat)
+chat_model: tuple[type[ChatModel], ...] = (ScriptedModel, OpenAIChat, BedrockChat, Providers)
 clock: tuple[type[Clock], ...] = (SystemClock, ManualClock)
 compaction: tuple[type[CompactionStore], ...] = (InMemoryCompaction, PostgresCompaction)
 connections: tuple[type[Connections], ...] = (TableConnections,)

@@ -5,6 +5,7 @@ fast a process is scheduled changes how long the walk takes and nothing else."""
 
 import json
 
+from support.kills import learning
 from support.kills.judge import judge
 from support.kills.scenarios import FOLLOWED, WINDING
 from support.kills.story import Death, Point, Scenario
@@ -20,10 +21,13 @@ KILLS = (
     Point("turn", "OpenAIChat.complete turn", 1, "after"),
     Point("resume", "DynamoTable.transact *#CALL#c3=settled *", 1, "after"),
     Point("sweep", "DynamoTable.due", 1, "before"),
-    Point("extract", "DynamoTable.query META", 1, "before"),
-    Point("compact", "DynamoTable.query META", 1, "before"),
 )
 """One for each function that takes part in every run."""
+MEMORY_KILLS = (
+    Point("compact", "DynamoTable.query INPUT", 1, "before"),
+    Point("extract", "DynamoTable.query INPUT", 1, "before"),
+)
+"""One for each function that follows a run whose agent learns."""
 SETTLE = Point("settle", "DynamoTable.write META", 1, "after")
 POISONED = Scenario(
     "poisoned",
@@ -58,6 +62,14 @@ def test_a_run_survives_the_death_of_each_of_its_functions(system: Torture) -> N
         client.caller.want(204, "DELETE", f"/threads/{story.thread['id']}")
         every = {point.function for point in KILLS}
         eventually(lambda: _dead(system, client.name), every.__eq__, DEADLINE_S)
+
+
+def test_what_a_run_teaches_is_kept_though_the_functions_that_keep_it_die(system: Torture) -> None:
+    with system.client() as client:
+        for point in MEMORY_KILLS:
+            system.order_death(client.name, point)
+        learning.judge(learning.live(client, client.thread("learner")))
+        assert _dead(system, client.name) == {point.function for point in MEMORY_KILLS}
 
 
 def test_a_run_that_cannot_go_on_is_ended_though_settle_dies(system: Torture) -> None:

@@ -52,6 +52,7 @@ async def ponder() -> str:
 archivist = Agent(
     name="archivist",
     tools=[keep, keep_more, pile, ponder],
+    tool_concurrency=2,
     memory=Memory(
         session=True,
         plan=True,

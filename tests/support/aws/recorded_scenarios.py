@@ -121,17 +121,19 @@ def _following(user: Caller, run_id: str) -> Returning:
 
 
 def approved(system: Recorded, brain: Brain) -> None:
-    """A large result and an approval, followed; then read again, and the thread deleted."""
+    """Two calls that wait at once, one of them large, followed; then read again, and the thread deleted."""
     ann = system.caller()
     assert ann.call("GET", "/docs").status == 200
-    thread = ann.thread()
-    text = brain.plan(call("refund", order_id="o1", amount=1), say("done"))
+    thread = ann.thread("wide")
+    large, small = ({"order_id": id, "amount": 1} for id in (plenty("o1"), "o2"))
+    text = brain.plan(calls(("refund", large, "a1"), ("refund", small, "a2")), say("done"))
     run = ann.ask(thread, text)
     with _following(ann, run["id"]) as socket:
         socket.wait(bool, LIMIT_S)
-        decide(ann, run)
+        decide(ann, run, 2)
         socket.wait(ended, LIMIT_S)
-    assert ann.over(run["id"], LIMIT_S)["status"] == "success"
+    # No model's window has room for so much.
+    assert ann.over(run["id"], LIMIT_S)["error"]["type"] == "ContextLengthExceeded"
     assert ann.ask(thread, brain.plan(fail(400, "no")))["status"] == "failed"
     ann.want(204, "DELETE", f"/threads/{thread}")
 
@@ -191,9 +193,10 @@ def kept(system: Recorded, brain: Brain) -> None:
     run = ann.ask(thread, brain.plan(*steps, say("kept")))
     decide(ann, run)
     assert ann.over(run["id"], LIMIT_S)["status"] == "success"
-    piled = (call("keep", key="k1"), call("pile", key="d"), call("keep_more", key="k2"))
+    both = calls(("keep_more", {"key": "k2"}, "m1"), ("keep_more", {"key": "k3"}, "m2"))
+    piled = (call("keep", key="k1"), call("pile", key="d"), both)
     run = ann.ask(thread, brain.plan(*piled, say("all kept")))
-    decide(ann, run)
+    decide(ann, run, 2)
     assert ann.over(run["id"], LIMIT_S)["status"] == "success"
     assert any(len(json.dumps(e)) > PLENTY for e in ann.events(run["id"]))
     with _following(ann, run["id"]) as socket:
@@ -315,10 +318,11 @@ def decided(frames: list[Json]) -> bool:
     return "tool-call-decided" in [f.get("type") for f in frames]
 
 
-def decide(user: Caller, run: Json) -> None:
-    """Approve what the run waits for."""
-    waiting = user.suspended(run["id"])["pending"][0]
-    assert user.decide(run["id"], waiting["tool_call_id"], "approve").status == 202
+def decide(user: Caller, run: Json, calls: int = 1) -> None:
+    """Approve what the run waits for: so many calls at once."""
+    waiting = eventually(lambda: user.suspended(run["id"])["pending"], lambda p: len(p) == calls)
+    for each in waiting:
+        assert user.decide(run["id"], each["tool_call_id"], "approve").status == 202
 
 
 def _observed(body: Any) -> Answer:

@@ -1,0 +1,125 @@
+"""Two runs of a user whose agent learns from them, and all that is remembered of them afterwards."""
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from support.kills.story import Line
+from support.kills.torture import Client
+from support.providers.openai import Answer, FakeOpenAI, call, say
+
+PAGES = 8
+FAULT = "The hinge of my walnut cabinet broke on the second day"
+FACTS = {"facts": [{"key": "wood", "content": "walnut cabinet", "evidence": FAULT}]}
+DECIDED = {"facts": [{"field": "objective", "content": "a new hinge", "evidence": FAULT}]}
+ENTRIES = {"entries": [{"content": FAULT, "source": "user_assertion", "evidence": FAULT}]}
+_INCOMPLETE = """select c.generation, c.kind, c.active, c.chain, c.after_depth, c.through_depth,
+    c.token_count,
+    (select count(*) from observations o where (o.resource_id, o.thread_id, o.generation)
+        = (c.resource_id, c.thread_id, c.generation))
+from compactions c where c.resource_id = %s order by c.generation"""
+_EXTRACTED = "select run_id, count(*) from extractions where resource_id = %s group by run_id"
+
+
+def observed(body: Any) -> Answer:
+    found = re.findall(r"page (\d+): the code is (K-\d+)", json.dumps(body["messages"]))
+    return say("\n".join(f"* INFO (00:00) page {p} has the code {c}" for p, c in found))
+
+
+def reflected(body: Any) -> Answer:
+    """Drops the first observation."""
+    ids = re.findall(r"obs_\w+", json.dumps(body["messages"]))
+    return say(json.dumps({"drop": ids[:1], "merge": []}))
+
+
+def learned(answer: Any) -> Any:
+    """Of the turn in which the fault was told, and of no other."""
+    return lambda body: say(json.dumps(answer) if FAULT in json.dumps(body["messages"]) else "{}")
+
+
+def next_page(body: Any) -> Answer:
+    newest = body["messages"][-1]
+    read = re.findall(r"page (\d+):", str(newest["content"])) if newest["role"] == "tool" else []
+    page = max(map(int, read), default=0) + 1
+    return call("read_note", page=page) if page <= PAGES else say("done")
+
+
+@dataclass
+class Memory:
+    """What is remembered of one user after two runs."""
+
+    entries: list[str] = field(default_factory=list)
+    profile: Any = None
+    session: Any = None
+    observations: list[str] = field(default_factory=list)
+    generations: list[tuple[Any, ...]] = field(default_factory=list)
+    extracted: list[int] = field(default_factory=list)
+    pages: list[str] = field(default_factory=list)
+    messages: int = 0
+    trace: list[Line] = field(default_factory=list)
+
+
+EMBEDDER = {"LAYOVER_EMBEDDER_MODEL": "hashing/256"}
+"""What a system needs for all that it may learn."""
+
+
+def teach(provider: FakeOpenAI) -> None:
+    """The provider's memory models answer the same way every time."""
+    provider.respond_with(observed, task="observer")
+    provider.respond_with(reflected, task="reflector")
+    provider.respond_with(learned(FACTS), task="profile")
+    provider.respond_with(learned(DECIDED), task="session")
+    provider.respond_with(learned(ENTRIES), task="extractor")
+
+
+def live(client: Client, thread: str) -> Memory:
+    """Read the pages, tell the fault, and wait until both were remembered."""
+    brain = client.system.brain
+    texts = [brain.mind(next_page, "read the pages"), brain.mind(lambda _: say("sorry"), FAULT)]
+    run_ids: list[str] = []
+    for text in texts:
+        path = f"/threads/{thread}/runs"
+        key = f"{client.name}-{len(run_ids)}"
+        run = client.want(202, "POST", path, {"input": text}, idempotency_key=key)
+        assert client.over(run["id"])["status"] == "success"
+        client.closed(run["id"])
+        run_ids.append(run["id"])
+    return look(client, thread)
+
+
+def look(client: Client, thread: str) -> Memory:
+    system, name = client.system, client.name
+    kept = client.want(200, "GET", f"/threads/{thread}/memory")
+    listed = client.want(200, "GET", "/memory/entries?agent=learner")["items"]
+    return Memory(
+        entries=[entry["content"] for entry in listed],
+        profile=client.want(200, "GET", "/memory/profile?agent=learner")["profile"],
+        session=kept["session"],
+        observations=[o["text"] for o in kept["observations"] if o["active"]],
+        generations=system.sql(_INCOMPLETE, name),
+        extracted=[row[1] for row in system.sql(_EXTRACTED, name)],
+        pages=[line["what"] for line in system.ledger_of(name)],
+        messages=len(client.caller.messages(thread)),
+        trace=system.trace(name),
+    )
+
+
+def judge(memory: Memory) -> None:
+    """Everything once, and every generation whole."""
+    assert memory.pages == [f"page {n + 1}" for n in range(PAGES)]
+    assert memory.messages == 1 + 2 * PAGES + 1 + 2
+    assert memory.entries == [FAULT]
+    assert memory.profile == {"wood": "walnut cabinet"}
+    assert memory.session["objective"] == "a new hinge"
+    assert memory.extracted == [1, 1], "each run is extracted once"
+    assert memory.observations
+    assert len(set(memory.observations)) == len(memory.observations), "no page is observed twice"
+    ends = {number: through for number, _, _, _, _, through, _, _ in memory.generations}
+    for number, kind, active, chain, after, _, tokens, count in memory.generations:
+        assert min(count, tokens) > 0, f"{kind} {number} is half there"
+        assert bool(chain) == active
+        if active:
+            assert chain[-1] == number
+        if active and len(chain) > 1:
+            assert ends[chain[-2]] == after, "a chain without gaps"
