@@ -127,7 +127,10 @@ async def correct_entry(runtime: Runtime, owner: str, entry_id: str, content: st
     Raises NotFound, InvalidRequest (nothing said, or too long), Conflict (the agent remembers the same)."""
     words = redact(normalised(cleaned(content)))
     if not any(c.isalnum() for c in words) or len(words) > MAX_CORRECTION:
-        error = {"loc": ["body", "content"], "msg": f"1 to {MAX_CORRECTION} characters, not blanks alone"}
+        error = {
+            "loc": ["body", "content"],
+            "msg": f"1 to {MAX_CORRECTION} characters, not blanks alone",
+        }
         raise InvalidRequest("this is no entry", [{**error, "type": "entry_text"}])
     now = runtime.clock.now()
     said = EntryCorrection(id=entry_id, content=words, hash=hash_of(words), at=now)
