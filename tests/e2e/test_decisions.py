@@ -199,6 +199,7 @@ def test_the_request_is_published(ann: Caller, brain: Brain, system: System) -> 
         "tool_name": "refund",
         "args": {"order_id": "published", "amount": 1},
         "payload": pending["payload"],
+        "agent_path": ["support"],
         "expires_at": None,
         "approval": None,
     }

@@ -76,14 +76,16 @@ def today() -> date:
     return datetime.now(UTC).date()
 
 
-def test_run_that_waits_for_a_person_goes_on_after_the_day_is_used_up(
+def test_a_decision_is_carried_out_after_the_day_is_used_up_and_no_step_follows(
     limited: System, brain: Brain
 ) -> None:
-    ann = limited.caller()
-    text = brain.plan(call("refund", order_id=unique(), amount=1), say("paid"))
+    ann, key = limited.caller(), unique()
+    text = brain.plan(call("refund", order_id=key, amount=1), say("never"))
     run = ann.suspended(ann.ask(ann.thread(), text)["id"])
     ann.decide(run["id"], run["pending"][0]["tool_call_id"], "approve")
-    assert ann.over(run["id"])["text"] == "paid"
+    over = ann.over(run["id"])
+    assert (over["status"], over["error"]["type"]) == ("failed", "LimitReached")
+    assert [line["what"] for line in limited.ledger(key)] == ["refund"]
 
 
 def test_nothing_begins_while_the_switch_is_there(limited: System, brain: Brain) -> None:
