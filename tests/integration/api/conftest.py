@@ -9,9 +9,14 @@ from support.worlds.services import ServiceBench
 
 
 @pytest.fixture
-def api() -> Iterator[Api]:
+def world() -> ServiceBench:
+    """The ports below the function; a file may have others."""
+    return ServiceBench()
+
+
+@pytest.fixture
+def api(world: ServiceBench) -> Iterator[Api]:
     """The function on ports of its own."""
-    world = ServiceBench()
     host = TestHost(world)
     yield Api(world, host)
     host.close()

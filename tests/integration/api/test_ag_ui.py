@@ -1,13 +1,12 @@
 """AG-UI over HTTP: what is taken from a client, and what is not."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from api.app import answer
-from integration.api.kit import Api, TestHost, http_event
+from integration.api.kit import Api, http_event
 from layover.chat.threads import thread_id_of
 from support.worlds.services import ANN, BOB
 from support.worlds.sockets import SocketBench
@@ -16,13 +15,6 @@ from support.worlds.sockets import SocketBench
 @pytest.fixture
 def world() -> SocketBench:
     return SocketBench()
-
-
-@pytest.fixture
-def api(world: SocketBench) -> Iterator[Api]:
-    host = TestHost(world)
-    yield Api(world, host)
-    host.close()
 
 
 def ask(api: Api, sub: str = ANN, **more: Any) -> dict[str, Any]:

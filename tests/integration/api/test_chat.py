@@ -2,14 +2,14 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from api.app import answer
-from integration.api.kit import Api, TestHost, http_event
+from integration.api.kit import Api, http_event
 from layover.chat.threads import thread_id_of
 from layover.files.store import Files
 from layover.values.message import FilePart, TextPart
@@ -24,13 +24,6 @@ HELLO: dict[str, Any] = {"id": "m1", "role": "user", "parts": [{"type": "text", 
 @pytest.fixture
 def world() -> SocketBench:
     return SocketBench()
-
-
-@pytest.fixture
-def api(world: SocketBench) -> Iterator[Api]:
-    host = TestHost(world)
-    yield Api(world, host)
-    host.close()
 
 
 def chat(

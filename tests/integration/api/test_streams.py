@@ -2,14 +2,14 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from api.app import answer
-from integration.api.kit import Api, TestHost, http_event
+from integration.api.kit import Api, http_event
 from layover.ports import RunLog
 from support.worlds.services import ANN, BOB
 from support.worlds.sockets import SocketBench
@@ -20,13 +20,6 @@ STREAM = {"Accept": "text/event-stream"}
 @pytest.fixture
 def world() -> SocketBench:
     return SocketBench()
-
-
-@pytest.fixture
-def api(world: SocketBench) -> Iterator[Api]:
-    host = TestHost(world)
-    yield Api(world, host)
-    host.close()
 
 
 def open_stream(

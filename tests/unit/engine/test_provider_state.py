@@ -1,7 +1,6 @@
 """State that a provider wants back: it survives whatever a run survives, and nobody else sees it."""
 
 import json
-from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -28,22 +27,6 @@ def look(n: int) -> int:
 def look_if_allowed(n: int) -> int:
     """Look."""
     return n
-
-
-@pytest.fixture
-def server() -> Iterator[FakeOpenAI]:
-    with FakeOpenAI() as fake:
-        yield fake
-
-
-@pytest.fixture
-async def chat(server: FakeOpenAI) -> AsyncIterator[OpenAIChat]:
-    async def at_once(_: float) -> None:
-        return
-
-    made = OpenAIChat("key", server.base_url, sleep=at_once)
-    yield made
-    await made.aclose()
 
 
 @pytest.fixture(params=ALL, ids=lambda thinker: thinker.name)

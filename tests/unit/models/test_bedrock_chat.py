@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -45,12 +45,6 @@ def session(**more: Any) -> boto3.session.Session:
         "region_name": REGION,
     }
     return boto3.session.Session(**(known | more))
-
-
-@pytest.fixture
-def server() -> Iterator[FakeOpenAI]:
-    with FakeOpenAI() as fake:
-        yield fake
 
 
 Connect = Callable[..., BedrockChat]

@@ -1,7 +1,6 @@
 """Model settings on the wire: as the provider calls them, without what a model refuses."""
 
 import logging
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -37,22 +36,6 @@ def asked(settings: ModelSettings, **more: Any) -> Prompt:
 def refusal(name: str, status: int = 400, text: str = "Unsupported parameter") -> Any:
     error = {"message": f"{text}: '{name}' is not supported with this model.", "param": name}
     return document({"error": error}, status=status)
-
-
-@pytest.fixture
-def server() -> Iterator[FakeOpenAI]:
-    with FakeOpenAI() as fake:
-        yield fake
-
-
-@pytest.fixture
-async def chat(server: FakeOpenAI) -> AsyncIterator[OpenAIChat]:
-    async def at_once(_: float) -> None:
-        return
-
-    made = OpenAIChat("key", server.base_url, sleep=at_once)
-    yield made
-    await made.aclose()
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -27,12 +27,6 @@ HELLO = Message(
 )
 PLAIN = Prompt(model="openai/gpt-5-mini", messages=(HELLO,), run_id="run_1")
 STREAM = PLAIN.model_copy(update={"stream": True})
-
-
-@pytest.fixture
-def server() -> Iterator[FakeOpenAI]:
-    with FakeOpenAI() as fake:
-        yield fake
 
 
 class Chat(OpenAIChat):

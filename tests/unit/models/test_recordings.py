@@ -1,7 +1,6 @@
 """Recorded traffic of real providers, replayed byte for byte."""
 
 import json
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +15,6 @@ FOLDER = Path(__file__).parents[4] / "shared" / "recordings"
 PROMPT = Prompt(model="asked")
 
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="no recordings beside the repository")
-
-
-@pytest.fixture
-def server() -> Iterator[FakeOpenAI]:
-    with FakeOpenAI() as fake:
-        yield fake
-
-
-@pytest.fixture
-async def chat(server: FakeOpenAI) -> AsyncIterator[OpenAIChat]:
-    async def at_once(_: float) -> None:
-        return
-
-    made = OpenAIChat("key", server.base_url, sleep=at_once)
-    yield made
-    await made.aclose()
 
 
 def recorded(name: str) -> list[Raw]:
