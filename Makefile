@@ -16,8 +16,8 @@ TEST_STAMP := $(VENV)/.test-stamp
 ARGS ?=
 # make bench ENTRIES=100000 for a smaller one
 ENTRIES ?= 1000000
-# Tests run in this many processes, a file in one of them.
-WORKERS ?= 2
+# Tests run in this many processes, a file in one of them. Twice two cores: they wait for Postgres and for processes.
+WORKERS ?= 4
 
 .DEFAULT_GOAL := help
 .PHONY: help dev demo test test-agents test-all torture bench eval check format lock audit clean \

@@ -15,6 +15,7 @@ from support.kills.scenarios import (
     FOLLOWED,
     FORGOTTEN,
     HALF_DELETED,
+    HALF_FORGOTTEN,
     LOST,
     NESTED,
     QUORUM,
@@ -40,7 +41,7 @@ SAMPLE = {
     "lost": 2,
     "doomed": 2,
     "half deleted": 2,
-    "forgotten": 2,
+    "half forgotten": 2,
 }
 
 
@@ -106,7 +107,7 @@ def test_settle_and_sweep_survive_a_kill_at_points_all_over_them(system: Torture
     began = time.monotonic()
     with ThreadPoolExecutor() as pool:
         found = pool.map(
-            lambda s: kill_here_and_there(system, s, IDLE), (LOST, DOOMED, HALF_DELETED, FORGOTTEN)
+            lambda s: kill_here_and_there(system, s, IDLE), (LOST, DOOMED, HALF_DELETED, HALF_FORGOTTEN)
         )
         outcomes = [outcome for each in found for outcome in each]
     check(outcomes, time.monotonic() - began)

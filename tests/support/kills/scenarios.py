@@ -165,6 +165,12 @@ def _forget(client: Client, thread: str, run_id: str) -> None:
     client.want(202, "DELETE", "/me")
 
 
+def _forget_once(client: Client, thread: str, run_id: str) -> None:
+    """The `api` dies as soon as the user is noted; nobody asks again."""
+    client.suspended(run_id, 1)
+    assert client.caller.call("DELETE", "/me").status == 502
+
+
 def _cut_database(client: Client, thread: str, run_id: str) -> None:
     """The database is away from the first death of a turn until the run is over."""
     client.decide(run_id, client.suspended(run_id, 1)["pending"][0])
@@ -275,10 +281,21 @@ FORGOTTEN = Scenario(
     _WAITS,
     _WAITS_TEXT,
     act=_forget,
-    watched=("api DELETE /me", "sweep"),
+    watched=("api DELETE /me",),
     ends="forgotten",
 )
 """A user who is forgotten while a run of theirs waits."""
+
+HALF_FORGOTTEN = Scenario(
+    "half forgotten",
+    _WAITS,
+    _WAITS_TEXT,
+    act=_forget_once,
+    deaths=(Death(Point("api", "DELETE /me DynamoTable.write DUE", 1, "after")),),
+    watched=("sweep",),
+    ends="forgotten",
+)
+"""The user is noted, and `api` dies: the sweeper cancels the run and erases all."""
 
 WATCHED = (
     LOST,
@@ -291,5 +308,6 @@ WATCHED = (
     DELETED,
     HALF_DELETED,
     FORGOTTEN,
+    HALF_FORGOTTEN,
 )
 """Those that need nothing of their system but the points."""
