@@ -107,7 +107,8 @@ def test_settle_and_sweep_survive_a_kill_at_points_all_over_them(system: Torture
     began = time.monotonic()
     with ThreadPoolExecutor() as pool:
         found = pool.map(
-            lambda s: kill_here_and_there(system, s, IDLE), (LOST, DOOMED, HALF_DELETED, HALF_FORGOTTEN)
+            lambda s: kill_here_and_there(system, s, IDLE),
+            (LOST, DOOMED, HALF_DELETED, HALF_FORGOTTEN),
         )
         outcomes = [outcome for each in found for outcome in each]
     check(outcomes, time.monotonic() - began)
