@@ -36,7 +36,7 @@ LIMIT_MB = 70.0
 LEFT_OUT = ("local", "cli")
 """Of layover: what runs on one machine only."""
 RUBBISH = ("bin", "*.dist-info/RECORD", "*.dist-info/INSTALLER", "*.dist-info/REQUESTED")
-"""Where pip ran, and what it ran with: the only things that differ from machine to machine."""
+"""Files that name pip's path and interpreter: the only ones that differ from machine to machine."""
 UNUSED = (
     *("*/tests", "botocore/data/*/*/examples-1.json*", "boto3/examples", "*.dist-info/sboms"),
     "**/*.pyi",

@@ -22,16 +22,16 @@ class Calls:
 
     journal: tuple[str, ...] = ()
     index: bool = False
-    """Whether it queries an index of the table."""
+    """It queries an index of the table."""
     blobs: tuple[str, ...] = ()
     machine: tuple[str, ...] = ()
     executions: tuple[str, ...] = ()
     publishes: bool = False
-    """Whether it asks people for decisions."""
+    """It publishes events that ask people for decisions."""
     condenses: bool = False
-    """Whether it has `compact` work ahead, by an event that it does not wait for."""
+    """It has `compact` work ahead, by an event that it does not wait for."""
     pushes: bool = False
-    """Whether it writes events, and so sends them to sockets; what is left to send, `sockets` sends."""
+    """It writes events, and so sends them to sockets; `sockets` sends the rest."""
 
     @property
     def actions(self) -> frozenset[str]:

@@ -50,7 +50,7 @@ class Mfa(StrEnum):
     REQUIRED = "required"
     """Everybody: Cognito's pages ask for it at the first sign-in."""
     OPTIONAL = "optional"
-    """Whoever has enrolled by `layover mfa`."""
+    """Users who have enrolled by `layover mfa`."""
     OFF = "off"
 
 
@@ -68,7 +68,7 @@ class Nat(StrEnum):
 DEV = "dev"
 """The stage of who names none."""
 STAGES = "infra/stages"
-"""Where a deployer keeps what they chose for each stage."""
+"""Folder of a deployer's settings for each stage."""
 USE, ACT_AS = "layover/use", "layover/act-as"
 OPERATE, AUDIT = "layover/operate", "layover/audit"
 """The scopes that the stack's own user pool gives."""
@@ -99,11 +99,11 @@ class FunctionSettings(BaseModel):
     """CPU comes with it: 1,769 MiB are one core."""
     timeout: timedelta
     postgres: bool = True
-    """Whether it connects to Postgres: it is then in the private subnets."""
+    """It connects to Postgres, from the private subnets."""
     model: bool = False
-    """Whether it asks chat models."""
+    """It asks chat models."""
     tools: bool = False
-    """Whether it runs the tools of the agents."""
+    """It runs the tools of the agents."""
 
 
 FUNCTIONS: Mapping[str, FunctionSettings] = {
@@ -150,10 +150,10 @@ class Settings(BaseModel):
     database: Literal["vpc"] = "vpc"
     """Aurora Serverless v2 in private subnets: the one form there is."""
     retain: bool = True
-    """Whether data outlives the stack: the table and the bucket stay, the cluster leaves a snapshot.
+    """Data outlives the stack: the table and the bucket stay, the cluster leaves a snapshot.
     `false` leaves nothing."""
     protection: bool = True
-    """Whether the stack and what `retain` keeps are protected against deletion. A new stack is made without
+    """Protect the stack, and all that `retain` keeps, against deletion. A new stack is made without
     (`make deploy` does), so that a first deployment that fails can be taken back; and a stack is taken down
     without."""
     adopt_table: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_.-]{3,255}$")
@@ -169,23 +169,23 @@ class Settings(BaseModel):
     issuer: str | None = None
     """An OIDC provider of your own instead of Cognito."""
     audience: Names = ()
-    """Who a token of `issuer` has to be for."""
+    """Audiences of which a token of `issuer` names one."""
     client_id: str | None = None
     """The public client at `issuer` with which `layover login` signs people in."""
     scope: str = USE
-    """What every token has to allow: ID tokens allow nothing, so they are refused."""
+    """Scope that every token needs: ID tokens have none, so they are refused."""
     act_as_scope: str = ACT_AS
-    """What a backend's token has to allow to name the end user (`X-Layover-Resource`)."""
+    """Scope with which a backend names the end user (`X-Layover-Resource`)."""
     operate_scope: str = OPERATE
-    """What an operator's token has to allow to drive runs on by hand."""
+    """Scope with which an operator redrives runs."""
     audit_scope: str = AUDIT
-    """What an auditor's token has to allow to read what was decided, over all users."""
+    """Scope with which an auditor reads decisions, over all users."""
     groups_claim: str | None = None
     """LAYOVER_GROUPS_CLAIM: the claim of a token that names the groups of who asks."""
     sign_up: bool = False
-    """Whether strangers may make themselves a user of the user pool."""
+    """Strangers may sign up to the user pool."""
     machine_client: bool = False
-    """Whether the user pool has a client for a backend of yours (Cognito bills those by the month)."""
+    """Give the user pool a client for a backend of yours (Cognito bills those by the month)."""
     origins: Names = ()
     """Web origins that may call the API and put files into the bucket."""
     alarms_email: str | None = None
@@ -207,7 +207,7 @@ class Settings(BaseModel):
     database_subnets: Names = ()
     """Ids of subnets in it, in two zones at least."""
     docs: bool = False
-    """Whether `/docs` is open to everybody."""
+    """Serve `/docs` to everybody."""
     max_user_waits: int | None = Field(default=None, ge=0)
     """Requests of one user that wait at once; more are answered at once."""
     max_waits: int | None = Field(default=None, ge=0)
@@ -264,7 +264,7 @@ class Settings(BaseModel):
     turn_waits_for_database: timedelta = timedelta(seconds=90)
     """A paused cluster takes 15 to 30 s; history is never skipped."""
     api_waits_for_database: timedelta = timedelta(seconds=20)
-    """What a request may take of its function's time; after that 503 says to ask again."""
+    """A request's share of its function's time; after that, 503 says to ask again."""
     migrate_response: timedelta = timedelta(minutes=15)
     """CloudFormation gives up on the migrations."""
     sweep_every: timedelta = timedelta(minutes=1)
@@ -279,7 +279,7 @@ class Settings(BaseModel):
     open_burst: int = 20
     """A page and what browsers ask beside it, of some people at once."""
     login_callback: str = "http://localhost:8976/callback"
-    """Where `layover login` listens; Cognito compares it letter by letter."""
+    """URL at which `layover login` listens; Cognito compares it letter by letter."""
     password_length: int = 12
     access_token: timedelta = timedelta(hours=1)
     refresh_token: timedelta = timedelta(days=30)

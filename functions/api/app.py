@@ -40,7 +40,7 @@ _NAMED = {
     "thread_id": re.compile(r"/threads/(thread_\w{1,64})(?:/|\Z)", re.ASCII),
     "run_id": re.compile(r"/runs/(run_\w{1,64})(?:/|\Z)", re.ASCII),
 }
-"""What log lines name of a path; nothing that a caller made up."""
+"""Parts of a path that log lines name; none of them is a caller's invention."""
 
 
 class Resolver(APIGatewayHttpResolver):
@@ -144,7 +144,7 @@ def _map_errors(app: Resolver) -> None:
 
 
 def _body(text: str | None) -> Any:
-    """What the wrong fields are fields of. A call that takes no body reads none, whatever it is."""
+    """Return the body that wrong fields belong to. A call that takes no body reads none, whatever it is."""
     try:
         return parse_json(text) if text else None
     except LayoverError:

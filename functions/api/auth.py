@@ -1,4 +1,4 @@
-"""Who asks: the claims of a verified token, and the end user whom a backend names."""
+"""The caller: the claims of a verified token, and the end user whom a backend names."""
 
 import base64
 import json
@@ -17,7 +17,7 @@ _RESOURCE = re.compile(r"[!-+\--~]{1,256}")
 
 
 def caller(event: Mapping[str, Any], path: str, access: Access) -> Actor | None:
-    """Who asks, and for whom; None on open paths.
+    """Return the caller, with the user for whom it acts; None on open paths.
 
     The gateway has verified signature, issuer, audience and expiry. Raises Unauthenticated (no token),
     Forbidden (a scope is missing), InvalidRequest (a named user that is no id)."""
@@ -40,7 +40,7 @@ def caller(event: Mapping[str, Any], path: str, access: Access) -> Actor | None:
 
 
 def claims_of(event: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the authorizer passes on; empty without a token."""
+    """Return the claims that the authorizer passes on; empty without a token."""
     authorizer = (event.get("requestContext") or {}).get("authorizer") or {}
     claims: Mapping[str, Any] = (authorizer.get("jwt") or {}).get("claims") or {}
     return claims

@@ -1,4 +1,4 @@
-"""What callers send. A field that is not known is refused: it is a typing error."""
+"""Request bodies. An unknown field is refused: it is a typing error."""
 
 from typing import Annotated, Any
 
@@ -88,7 +88,7 @@ class NewThread(Body):
 
 
 class ThreadPatch(Body):
-    """What to replace, each whole; null takes it away."""
+    """Fields to replace, each whole; null removes one."""
 
     title: Title | None = None
     metadata: dict[str, Any] | None = None
@@ -171,7 +171,7 @@ class Deny(Body):
 
 
 class Resume(Body):
-    """What a suspended call asked for: `data` satisfies its `resume_schema`."""
+    """The answer to a suspended call: `data` satisfies its `resume_schema`."""
 
     data: Any
     attempt: Attempt | None = None

@@ -7,7 +7,7 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.api_gateway import Router
 
 FRESH_S = 300
-"""What is the same for everybody is asked for again after so long, and sent again only where it changed."""
+"""Seconds for which a client keeps a response that is the same for all. After that it asks for changes."""
 
 
 def cached(

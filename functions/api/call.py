@@ -1,4 +1,4 @@
-"""What every route uses: the caller, the services, and answers that fit into a Lambda's."""
+"""Tools of every route: the caller, the services, and answers that fit into a Lambda's."""
 
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
@@ -57,7 +57,7 @@ LastDay = Annotated[_Day | None, Query(alias="to", description="The last UTC day
 
 
 class Host(Protocol):
-    """Where the function runs: `layover.wiring`, or a test's."""
+    """The function's host: `layover.wiring`, or a test's."""
 
     def runtime(self) -> Runtime:
         """The ports."""
@@ -76,16 +76,16 @@ class Call:
     asker: Actor | None
     takes_gzip: bool = False
     streams: bool = False
-    """Whether this function can stream its answer."""
+    """This function can stream its answer."""
     ends_at: datetime | None = None
-    """When the ticket's token ends, where a ticket says who asks."""
+    """Expiry of the ticket's token, where a ticket names the caller."""
     pieces: AsyncGenerator[bytes, None] | None = field(default=None, init=False)
     """The answer's body, where it is streamed."""
     _began: float = field(default_factory=lambda: time.monotonic(), init=False)
 
     @property
     def actor(self) -> Actor:
-        """Who asks, on paths that need a token."""
+        """Return the caller, on paths that need a token."""
         return cast(Actor, self.asker)
 
     @property
@@ -175,13 +175,13 @@ def answer_events(call: Call, page: EventPage) -> Response[str]:
 
 
 class ResponseBudget:
-    """What is left of an answer that takes one run after the other, the first one in any case."""
+    """The rest of an answer that takes one run after the other, the first one in any case."""
 
     def __init__(self) -> None:
         self._left: int | None = None
 
     def takes(self, run: Run) -> bool:
-        """Whether the run is still in."""
+        """Say whether the run still fits."""
         size = answer_size(run.model_dump_json())
         if self._left is None:
             self._left = MAX_ANSWER - _ENVELOPE - size

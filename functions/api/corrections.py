@@ -1,7 +1,7 @@
-"""What the framework's OpenAPI document cannot say of requests and of answers, put right in place.
+"""Corrections of the framework's OpenAPI document, in place.
 
-What has a default may be left out of a request and is always there in an answer: a generated client
-would make the one required and the other optional. So no schema has defaults."""
+A field with a default may be absent from a request and is always present in an answer: a generated
+client would make the one required and the other optional. So no schema has defaults."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -65,7 +65,7 @@ def _without_null(schema: Json) -> Json:
 
 
 def _needed(properties: Json) -> set[str]:
-    """What a request has to name beside what it must: the `type` by which parts are told apart."""
+    """Return the fields that a request needs beside the required ones: the `type` that tells parts apart."""
     return {name for name, schema in properties.items() if "const" in schema}
 
 

@@ -46,13 +46,13 @@ def fitting(value: BaseModel, takes_gzip: bool) -> tuple[str, bool]:
 
 
 def fits(value: BaseModel) -> bool:
-    """Whether the JSON fits as it is, whatever the client takes."""
+    """Say whether the JSON fits uncompressed, whatever the client takes."""
     text = value.model_dump_json()
     return not is_large(text) or answer_size(text) <= MAX_ANSWER
 
 
 def is_large(text: str) -> bool:
-    """Whether the text is worth compressing; what is not fits surely."""
+    """Say whether the text is worth compressing; one that is not fits in any case."""
     return len(text) > _SURELY_FITS
 
 
@@ -138,7 +138,7 @@ def _told(text: str, longest: int, url: str | None) -> dict[str, Any]:
 
 
 def _path(part: dict[str, Any], text: str, wholes: _Wholes) -> str | None:
-    """Where the whole of a result is, if this very text was kept."""
+    """Return the path of a result's whole, if this very text was kept."""
     if part.get("type") != "tool_result":
         return None
     length, url = wholes.get(part["tool_call_id"], (0, None))
@@ -146,7 +146,7 @@ def _path(part: dict[str, Any], text: str, wholes: _Wholes) -> str | None:
 
 
 def _wholes(value: BaseModel) -> Iterator[tuple[str, tuple[int, str]]]:
-    """What the model was told of results that are kept whole; callers do not read it."""
+    """Yield the model's text of results that are kept whole; callers do not read it."""
     for message in _messages(value):
         output = message.model_output or ""
         part = message.content[0] if message.content else None

@@ -1,4 +1,4 @@
-"""Where an answer leads: OpenAPI links, by which a reader of the document gets from one call to the next."""
+"""OpenAPI links: they lead a reader of the document from one call to the next."""
 
 from typing import Any
 

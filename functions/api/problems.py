@@ -109,7 +109,7 @@ class Problem(BaseModel):
 
 @dataclass(frozen=True)
 class Kind:
-    """What an error becomes."""
+    """An error's form in an answer."""
 
     status: HTTPStatus
     slug: str
@@ -175,7 +175,7 @@ _INTERNAL = Kind(HTTPStatus.INTERNAL_SERVER_ERROR, "internal-error", "Something 
 
 
 def expected(error: LayoverError) -> bool:
-    """Whether the caller learns what it was; everything else is an internal error."""
+    """Say whether the caller learns the error's kind; every other one is an internal error."""
     return _kind(error) is not None
 
 
@@ -202,7 +202,7 @@ def answer_error(error: LayoverError, log: str = LOG) -> Response[str]:
 
 
 def internal_error(request_id: str, log: str = LOG) -> Response[str]:
-    """What is told of a failure that nobody foresaw. `log`: which one says why."""
+    """Return the answer to an unforeseen failure. `log`: the log that has the reason."""
     detail = f"the request failed; {log} says why"
     return problem(_INTERNAL, detail, extra={"request_id": request_id})
 
@@ -251,7 +251,7 @@ def _field_error(error: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sent_path(error: Mapping[str, Any], body: Any) -> list[str | int]:
-    """Where it is in what was sent: without pydantic's names of a union's alternatives."""
+    """Return the error's path in the caller's body: without pydantic's names of a union's alternatives."""
     where, *path = error["loc"] or ("body",)
     if where != "body":
         return [where, *path]

@@ -73,7 +73,7 @@ def _table(rows: Iterator[tuple[str, str]]) -> str:
 
 
 def _content(described: Mapping[str, Any]) -> str:
-    """What bodies are made of, by the names of their schemas."""
+    """Return the content of bodies, by the names of their schemas."""
     schemas = (c.get("schema", {}) for c in described.get("content", {}).values())
     return ", ".join(str(s["$ref"]).rsplit("/", 1)[-1] for s in schemas if "$ref" in s)
 

@@ -1,4 +1,4 @@
-"""What comes in: a body that is JSON, and when its token ends."""
+"""A request: its JSON body, and its token's expiry."""
 
 import base64
 import binascii
@@ -34,8 +34,8 @@ def prepared(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def token_expires_at(event: Mapping[str, Any]) -> datetime | None:
-    """When the verified token expires; None: it does not say. Raises Unauthenticated where what it says
-    is no time."""
+    """Return the verified token's expiry; None: it has none. Raises Unauthenticated where that is no
+    time."""
     claim = claims_of(event).get("exp")
     if claim is None:
         return None
@@ -68,12 +68,12 @@ def preferred_wait(prefer: str | None) -> int | None:
 
 
 def prefers_remembered(prefer: str | None) -> bool:
-    """Whether `Prefer` asks to wait for what the run teaches as well."""
+    """Say whether `Prefer` asks to wait for memory's work as well."""
     return _REMEMBERED.search(prefer or "") is not None
 
 
 def takes_gzip(event: Mapping[str, Any]) -> bool:
-    """Whether the client reads gzip, by the framework's rule."""
+    """Say whether the client reads gzip, by the framework's rule."""
     headers = {k.lower(): v for k, v in (event.get("headers") or {}).items()}
     return "gzip" in headers.get("accept-encoding", "")
 

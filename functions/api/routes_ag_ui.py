@@ -48,7 +48,7 @@ class Resumed(BaseModel):
 
 
 class RunAgentInput(BaseModel):
-    """What an AG-UI client sends. Its state, its tools and its context are passed over."""
+    """An AG-UI client's request. Its state, its tools and its context are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -98,7 +98,7 @@ class AgUiFrames:
         return _frames(self._run.go_on())
 
     def frames(self, event: Event) -> bytes:
-        """What one event becomes."""
+        """Return an event's frames."""
         return _frames(self._run.events(event))
 
     def rest(self) -> bytes:

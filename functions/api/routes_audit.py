@@ -1,4 +1,4 @@
-"""What was decided, for auditors."""
+"""Records of decisions, for auditors."""
 
 from aws_lambda_powertools.event_handler import Response
 

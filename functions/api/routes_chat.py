@@ -40,7 +40,7 @@ class UiMessageIn(BaseModel):
 
 
 class ChatRequest(BaseModel):
-    """What `DefaultChatTransport` sends; what an application adds is passed over."""
+    """A request of `DefaultChatTransport`; an application's own fields are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -159,7 +159,7 @@ async def _running(
 
 
 def _decisions(parts: Iterable[dict[str, Any]]) -> Iterable[tuple[str, Decide]]:
-    """What a person answered. Nothing else of a part is trusted: its `input` is what the page shows."""
+    """Yield a person's decisions. No other field of a part is trusted: its `input` is the page's own."""
     for part in parts:
         answer = part.get("approval")
         if part.get("state") != _RESPONDED or not isinstance(answer, dict):

@@ -10,7 +10,7 @@ from layover.errors import NotFound
 router = new_router()
 _DOCS_LINK = '<link rel="help" href="docs">\n'
 _ONE_MACHINE = "'self' http://127.0.0.1:* http://localhost:*"
-"""Where files are on one machine; on AWS the sign-in's and the bucket's hosts have TLS."""
+"""Hosts of files on one machine; on AWS the sign-in's and the bucket's hosts have TLS."""
 _FOREVER = "max-age=31536000, immutable"
 _NOSNIFF = {"X-Content-Type-Options": "nosniff"}
 

@@ -81,5 +81,5 @@ def forget_me() -> Response[str]:
 
 
 def _fits(text: str) -> bool:
-    """Whether a function's answer takes the document."""
+    """Say whether the document fits into a function's answer."""
     return answer_size(text) <= MAX_ANSWER

@@ -1,4 +1,4 @@
-"""What agents remember: profiles, entries, and what a thread carries beside its messages."""
+"""Agents' memory: profiles, entries, and a thread's state beside its messages."""
 
 from typing import Annotated, Any
 
@@ -90,7 +90,7 @@ def list_entries(
 
 
 class Correction(Body):
-    """What an entry should say."""
+    """A corrected entry."""
 
     content: Annotated[
         str, Field(json_schema_extra={"minLength": 1, "maxLength": entries.MAX_CORRECTION})

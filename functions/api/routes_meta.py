@@ -21,7 +21,7 @@ _CURSOR = "agents"
 
 
 class Health(BaseModel):
-    """That the function answers."""
+    """The function's sign of life."""
 
     status: Literal["ok"] = "ok"
 

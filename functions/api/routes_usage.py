@@ -1,4 +1,4 @@
-"""What the caller spent."""
+"""The caller's usage."""
 
 from aws_lambda_powertools.event_handler import Response
 

@@ -24,8 +24,8 @@ _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 def wants_stream(call: Call, accept: str | None) -> bool:
-    """Whether the answer is to be a stream. Raises NotAcceptable where this function has none to give and
-    nothing else is accepted."""
+    """Say whether the answer is to be a stream. Raises NotAcceptable where this function cannot stream and
+    the client accepts nothing else."""
     accepted = [part.partition(";")[0].strip().lower() for part in (accept or "").split(",")]
     if sse.CONTENT_TYPE not in accepted:
         return False
@@ -95,7 +95,7 @@ async def _is_over(runtime: Runtime, owner: str, run_id: str, after: int) -> boo
 
 
 def stream_base(call: Call, event: Mapping[str, Any]) -> str:
-    """Where streams are that a ticket opens: paths there begin with a run."""
+    """Return the base URL of streams that a ticket opens: paths there begin with a run."""
     elsewhere = call.access.stream_url
     if elsewhere is not None:
         return f"{elsewhere}{TICKETED}"

@@ -15,7 +15,7 @@ class LayoverAwaitAgain(Exception):
 
 
 class LayoverAwaitFailed(Exception):
-    """What trying again at once does not mend: the call rests, and waits on a new token."""
+    """A failure that an immediate retry does not mend: the call rests, and waits on a new token."""
 
 
 @wiring.logged

@@ -48,7 +48,7 @@ def refund(order_id: str, amount: Annotated[float, Field(gt=0)], ctx: ToolContex
 
 
 class SlotOffer(BaseModel):
-    """What the guest is shown while the call waits."""
+    """The guest's view while the call waits."""
 
     day: date
     people: int
@@ -56,7 +56,7 @@ class SlotOffer(BaseModel):
 
 
 class SlotChoice(BaseModel):
-    """What the guest answers."""
+    """The guest's answer."""
 
     slot: str
 

@@ -38,7 +38,7 @@ class Address:
     admin_secret: secretsmanager.ISecret
     """Its password."""
     needs: tuple[IDependable, ...]
-    """What has to be there before anybody connects."""
+    """Resources that have to exist before the first connection."""
 
     def url(self, role: str) -> str:
         """A libpq URL without a password: TLS, with the server's certificate and name checked."""

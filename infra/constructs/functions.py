@@ -26,7 +26,7 @@ from infra.variables import EMBEDS, KEY, ORIGINS, PROVIDERS, READS
 MIGRATE = "migrate"
 STREAMS = "streams"
 WRAPPER = "AWS_LAMBDA_EXEC_WRAPPER"
-"""What Lambda starts instead of its own runtime client, which cannot stream."""
+"""Variable that names the program in place of Lambda's own runtime client, which cannot stream."""
 VPC_ACTIONS = (
     "ec2:CreateNetworkInterface",
     "ec2:DescribeNetworkInterfaces",
@@ -35,7 +35,7 @@ VPC_ACTIONS = (
     "ec2:AssignPrivateIpAddresses",
     "ec2:UnassignPrivateIpAddresses",
 )
-"""What Lambda needs of a function's role to place it in a subnet."""
+"""Permissions of a function's role that Lambda needs to place it in a subnet."""
 
 
 def function_name(settings: Settings, name: str) -> str:

@@ -14,7 +14,7 @@ _DAYS = {
     90: logs.RetentionDays.THREE_MONTHS,
     365: logs.RetentionDays.ONE_YEAR,
 }
-"""What CloudWatch offers, as far as anybody asked for it."""
+"""Retention periods of CloudWatch, as far as the settings offer them."""
 
 
 def log_group(scope: Construct, id: str, settings: Settings, name: str) -> logs.LogGroup:

@@ -13,7 +13,7 @@ ASK = ("bedrock:InvokeModel", "bedrock:InvokeModelWithResponseStream")
 """Chat Completions on `bedrock-runtime` is allowed by the same actions as InvokeModel."""
 EMBED = ("bedrock:InvokeModel",)
 PROFILE = re.compile(r"(?:[a-z]{2}|apac|us-gov|global)\.")
-"""How the id of an inference profile begins, which answers in one of several regions."""
+"""Prefix of an inference profile's id; the profile answers in one of several regions."""
 
 
 def model_statements(

@@ -26,9 +26,9 @@ class Network(Construct):
         if settings.vpc_id is None:
             self.vpc: ec2.IVpc = self._own()
             self.function_subnets = ec2.SubnetSelection(subnet_group_name="functions")
-            """Where functions are."""
+            """Subnets of the functions."""
             self.database_subnets = ec2.SubnetSelection(subnet_group_name="database")
-            """Where the cluster is: in a VPC of the stack's own, without a way out."""
+            """Subnets of the cluster: in a VPC of the stack's own, without a way out."""
         else:
             # Nothing is looked up: what is used of it are the ids.
             self.vpc = ec2.Vpc.from_vpc_attributes(

@@ -29,7 +29,7 @@ QUIET = cloudwatch.TreatMissingData.NOT_BREACHING
 WATCHED_ELSEWHERE = ("migrate",)
 """CloudFormation says how it went."""
 BUSIEST = ("api", "turn")
-"""Where too little concurrency shows first: `api` has a share of its own, the others the rest."""
+"""Functions that first show a lack of concurrency: `api` has a share of its own, the others the rest."""
 UNFORESEEN = "unforeseen"
 """Our metric of what `api` and `sockets` answer with `internal-error`, made of their logs."""
 COMPACTION = (Metric.COMPACTION_WAITS, Metric.COMPACTION_FAILED, Metric.RECALL_SCOPE_CUT)

@@ -23,9 +23,9 @@ class SocketApi(Construct):
         )
         host = f"{self.api.api_id}.execute-api.{Aws.REGION}.{Aws.URL_SUFFIX}"
         self.url = f"wss://{host}/{STAGE}"
-        """Where clients connect."""
+        """URL for clients."""
         self.endpoint = f"https://{host}/{STAGE}"
-        """Where functions find `@connections`."""
+        """URL of `@connections`, for functions."""
         self._stage()
 
     @property

@@ -85,7 +85,7 @@ class StreamApi(Construct):
         return known[path]
 
     def _open(self, resource: gateway.IResource, integration: gateway.Integration) -> None:
-        """What comes without a ticket does not reach the function."""
+        """Open a method to requests with a ticket; others do not reach the function."""
         method = resource.add_method(
             "GET",
             integration,

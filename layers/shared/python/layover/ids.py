@@ -27,7 +27,7 @@ class RandomIds:
 
 
 def made_at(id: str) -> datetime | None:
-    """When an id of `RandomIds` was made; None for any other text."""
+    """Return the time at which `RandomIds` made an id; None for any other text."""
     text = id.rpartition("_")[2]
     if len(text) != 26 or not set(text) <= set(_ALPHABET):
         return None

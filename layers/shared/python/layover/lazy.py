@@ -1,4 +1,4 @@
-"""What is imported, made or compiled when it is first used."""
+"""Values that are imported, made or compiled at their first use."""
 
 import re
 from collections.abc import Callable
@@ -22,7 +22,7 @@ class _Lazy:
 
 
 def lazy(make: Callable[[], T]) -> T:
-    """What `make` makes, when it is first used: whoever holds it has that port."""
+    """Return a stand-in for the result of `make`, which is called at the first use."""
     return cast(T, _Lazy(make))
 
 

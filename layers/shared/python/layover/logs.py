@@ -49,12 +49,12 @@ def name(**ids: str) -> None:
 
 
 def named() -> Mapping[str, str]:
-    """What a line that is logged now names."""
+    """Return the fields of every line that is logged now."""
     return dict(_ids.get() or {})
 
 
 def ids_of(event: Any, context: Any) -> dict[str, str | None]:
-    """What an invocation is about. `request_id`: API Gateway's, which its client is told, else Lambda's;
+    """Return an invocation's ids. `request_id`: API Gateway's, which its client is told, else Lambda's;
     `function_request_id`: always Lambda's."""
     given = event if isinstance(event, Mapping) else {}
     function_request_id = getattr(context, "aws_request_id", None)

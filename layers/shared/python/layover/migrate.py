@@ -17,11 +17,11 @@ from layover.errors import RetryableError
 RESOURCE_ID = "layover-schema"
 """Physical id of the custom resource: always the same, so CloudFormation never replaces it."""
 PATIENCE = timedelta(minutes=5)
-"""How long a paused or just created database may take."""
+"""Time limit for a paused or just created database."""
 
 
 class Migrator(Protocol):
-    """What applies migrations."""
+    """Applies migrations."""
 
     async def apply(self) -> tuple[str, ...]:
         """Apply what is missing; the names of what was applied. Raises RetryableError."""

@@ -35,7 +35,7 @@ Handler = Callable[[dict[str, Any], "Context"], Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Context:
-    """What a handler is told of its invocation, under the names of AWS's own client."""
+    """A handler's view of its invocation, under the names of AWS's own client."""
 
     aws_request_id: str
     invoked_function_arn: str
@@ -134,14 +134,13 @@ class RuntimeApi:
         self._connection.send(b"%x\r\n%b\r\n" % (len(piece), piece))
 
     def _is_closed(self) -> bool:
-        """Whether the other side has closed the connection, which it has no reason to write to before the
-        end."""
+        """Say whether the other side has closed the connection: it has no reason to write before the end."""
         readable, _, _ = select.select([self._connection.sock], [], [], 0)
         return bool(readable)
 
 
 def _log(what: str, error: BaseException) -> None:
-    """Where it was raised. What it says may hold somebody's text."""
+    """Log where the error was raised, without its text, which may quote a message."""
     extra = {"error": type(error).__name__, "where": logs.where(error)}
     logger.error(what, extra=extra)
 

@@ -41,7 +41,7 @@ __all__ = [
 
 
 def tool_results(result: Result, tool: str | None = None) -> list[Any]:
-    """What the calls of a run resulted in, as JSON and in order: those of one tool, None: of all. A call
+    """Return the results of a run's calls, as JSON and in order: those of one tool, None: of all. A call
     that a person denied is `{"declined": True, ...}`, the result of one that failed is the error's text."""
     parts = (part for message in result.messages for part in message.content)
     results = (part for part in parts if isinstance(part, ToolResultPart))

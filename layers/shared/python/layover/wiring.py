@@ -172,7 +172,7 @@ def _database() -> "Database":
 
 
 def _token(env: Environment, dsn: str) -> Callable[[], str] | None:
-    """Who signs in to the database of this URL, if IAM is how."""
+    """Return the maker of sign-in tokens for the database of this URL, if it uses IAM."""
     if env.database_auth == "url":
         return None
     from layover.adapters.store.postgres.sign_in import iam_token
@@ -227,7 +227,7 @@ def _parameter(name: str) -> str:
 
 @cache
 def _embeds() -> bool:
-    """Whether the deployment has an embedder. One that Bedrock has no adapter for is said once."""
+    """Say whether the deployment has an embedder. One that Bedrock has no adapter for is logged once."""
     name = environment().embedder_model or ""
     is_elsewhere = split_model(name, environment().providers)[0] is not None
     if environment().provider != "bedrock" or not name or is_elsewhere:
@@ -311,7 +311,7 @@ def import_ahead(function: str) -> None:
 
 
 def owners() -> "Owners":
-    """Who has anything stored, as the owner of the tables sees it."""
+    """Return the list of owners with any data, as the role that owns the tables sees it."""
     from layover.adapters.store.postgres.database import Database
     from layover.adapters.store.postgres.memory.reembedding import PostgresOwners
 
@@ -319,7 +319,7 @@ def owners() -> "Owners":
 
 
 def migrator() -> "Migrator":
-    """What brings the database to this release's schema, as the owner of the tables."""
+    """Return the migrator to this release's schema, as the role that owns the tables."""
     from layover.adapters.store.postgres.migrate import PostgresMigrations
 
     env = environment()
@@ -360,7 +360,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def _write_allowance() -> None:
-    """What was spent costs no invocation its answer."""
+    """Record the spending. A failure costs no invocation its answer."""
     if not _allowance.cache_info().currsize:
         return
     try:
@@ -370,7 +370,7 @@ def _write_allowance() -> None:
 
 
 def _publish_metrics() -> None:
-    """What was counted costs no invocation its answer."""
+    """Publish the metrics. A failure costs no invocation its answer."""
     try:
         _metrics().flush()
     except Exception:

@@ -1,4 +1,4 @@
-"""Who may decide a call, and when enough of them have."""
+"""The right to decide a call, and the quorum."""
 
 from layover.errors import NotAnApprover, NotFound
 from layover.ports import Runtime
@@ -12,8 +12,8 @@ _NO_RUN = "there is no such run"
 
 
 def may_decide(actor: Actor, owner: str, rule: ApprovalRule | None) -> bool:
-    """Whether the actor may decide a call of this owner's. A backend that acts for the owner, and an owner
-    who acts for somebody else, are the owner."""
+    """Say whether the actor may decide a call of this owner's. The owner is also a backend that acts for the
+    owner, and an owner who acts for another user."""
     is_owner = owner in (actor.sub, actor.owner)
     if rule is None or actor.in_process:
         return actor.owner == owner
@@ -31,7 +31,7 @@ def check_right(actor: Actor, owner: str, call: CallRecord) -> None:
 
 
 def rule_of(call: CallRecord) -> ApprovalRule | None:
-    """Who may decide the call; None: its owner."""
+    """Return the rule of who decides the call; None: its owner does."""
     return call.suspension.approval if call.suspension else None
 
 
@@ -57,14 +57,14 @@ def votes_with(call: CallRecord, decision: Decision) -> tuple[Vote, ...]:
 
 
 def takes_more(actor: Actor, call: CallRecord, decision: Decision) -> bool:
-    """Whether the call takes more than one approval of this actor's kind."""
+    """Say whether the call takes more than one approval of this actor's kind."""
     rule = rule_of(call)
     approves = decision.kind is DecisionKind.APPROVED
     return rule is not None and rule.quorum > 1 and approves and not actor.in_process
 
 
 def is_enough(call: CallRecord, votes: tuple[Vote, ...]) -> bool:
-    """Whether as many as it takes approve what the newest vote approves: the same arguments."""
+    """Say whether the quorum approves the arguments of the newest vote."""
     rule = rule_of(call)
     wanted = _args(call, votes[-1])
     agreed = sum(_args(call, vote) == wanted for vote in votes)
@@ -72,7 +72,7 @@ def is_enough(call: CallRecord, votes: tuple[Vote, ...]) -> bool:
 
 
 def voted_so(call: CallRecord, decision: Decision) -> bool:
-    """Whether the actor's newest vote is this very one."""
+    """Say whether the actor's newest vote is this very one."""
     return decision.kind is DecisionKind.APPROVED and any(
         (v.by, v.on_behalf_of, v.reason)
         == (decision.decided_by, decision.on_behalf_of, decision.reason)

@@ -1,4 +1,4 @@
-"""What was decided, for whoever audits: over all users, and longer than runs and threads live."""
+"""Records of decisions for auditors: over all users, and longer than runs and threads live."""
 
 from datetime import date
 

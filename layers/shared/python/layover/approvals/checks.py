@@ -1,4 +1,4 @@
-"""Whether what somebody decided fits what a call waits for, whichever way it came."""
+"""Validation of a decision against its waiting call, by either way."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any

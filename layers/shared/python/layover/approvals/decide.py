@@ -58,7 +58,7 @@ _log = logging.getLogger("layover")
 
 
 class Verdict(StrEnum):
-    """What a person can say."""
+    """A person's verdict."""
 
     APPROVE = "approve"
     DENY = "deny"
@@ -78,7 +78,7 @@ _DECIDES = {
 
 @dataclass(frozen=True)
 class Decide:
-    """What is decided. `attempt`: the suspension that was looked at; another one refuses it."""
+    """A request to decide a call. `attempt`: the suspension that its author saw; another one refuses it."""
 
     verdict: Verdict
     args: dict[str, Any] | None = None
@@ -106,7 +106,7 @@ async def list_approvals(
 
 @dataclass(frozen=True)
 class DecisionAnswer:
-    """What whoever decided is told: the run, or what an approver sees of another's. `again`: they had
+    """The answer to a decision: the run, or an approver's view of another's run. `again`: the actor had
     decided the same before."""
 
     run: Run | RunGlimpse
@@ -217,7 +217,7 @@ def _decision(actor: Actor, request: Decide, now: datetime) -> Decision:
 
 
 def _repeats(call: CallRecord, request: Decide, decision: Decision) -> bool:
-    """Whether the attempt that the request is about was decided just so, by the same actor."""
+    """Say whether the same actor decided the request's attempt in the same way before."""
     if request.attempt in (None, call.attempt):
         if voted_so(call, decision):
             return True
@@ -233,7 +233,7 @@ def _without_attempt(past: dict[str, Any]) -> dict[str, Any]:
 
 
 def _content(decision: Decision) -> str:
-    """Who decided what; when is left out."""
+    """Return the actor and the decision, without the time."""
     return compact_json(decision.model_dump(mode="json", exclude={"at"}))
 
 
@@ -332,7 +332,7 @@ def _with(snapshot: RunSnapshot, decided: CallRecord) -> RunSnapshot:
 
 
 async def _wake_waiting(runtime: Runtime, call: CallRecord) -> None:
-    """Whoever decided may have died before the wake."""
+    """Wake the call once more: the decider may have died before the wake."""
     if call.state is CallState.WAITING and call.decision is not None:
         await _wake(runtime, call, call.token)
 

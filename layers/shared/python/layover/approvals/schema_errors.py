@@ -1,4 +1,4 @@
-"""What of a suspended call's data does not satisfy its schema, in words for who sent it."""
+"""Errors of a suspended call's data against its schema, in words for its sender."""
 
 import json
 from typing import TYPE_CHECKING, Any

@@ -30,7 +30,7 @@ class _Input(BaseModel):
 def decision_from_callback(
     runtime: Runtime, agent: str, call: CallRecord, output: Any, now: datetime
 ) -> Decision:
-    """What the caller decided, validated like an HTTP body. Raises DecisionInvalid."""
+    """Return the caller's decision, validated like an HTTP body. Raises DecisionInvalid."""
     if call.suspension is None:
         raise DecisionInvalid("the call does not wait", tool_call_id=call.tool_call_id)
     try:

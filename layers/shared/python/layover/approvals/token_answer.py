@@ -1,4 +1,4 @@
-"""What a task token was answered with: a decision, our own wake-up, or nothing of the kind
+"""The answer to a task token: a decision, our own wake-up, or neither
 (docs/behaviour.md#callbacks)."""
 
 import logging
@@ -25,7 +25,7 @@ nothing."""
 MAX_PAUSE_S = 60
 """The longest rest between two tokens of a call; less than what the sweeper grants a branch."""
 DECIDED = {"layover": "decided"}
-"""What our own wake-up says: look at the record."""
+"""Our own wake-up: the decision is in the record."""
 
 
 async def record_answer(
@@ -63,7 +63,7 @@ def _from_output(runtime: Runtime, run: RunMeta, call: CallRecord, given: Any) -
 
 
 def _unwrapped(output: Any) -> tuple[bool, Any]:
-    """What a token was answered with comes inside `answer` (True): what lies bare is an error, or comes
+    """Unwrap a token's answer. It lies inside `answer` (True); a bare one is an error, or comes
     from an execution that began before there was an `answer`."""
     if isinstance(output, dict) and output.keys() == {"answer"}:
         return True, output["answer"]
@@ -106,7 +106,7 @@ def _from_error(
 
 
 def next_wait(item: WaitingCall, output: Any, call: CallRecord, now: datetime) -> WaitingCall:
-    """How the call waits on a new token: at once after a wake-up, later and later after what was no
+    """Return the call's wait for a new token: at once after a wake-up, later and later after what was no
     decision (a fault of the platform, an answer of another shape)."""
     woken = _unwrapped(output)[1] == DECIDED or item.attempt != call.attempt
     pause_s = 0 if woken else min(max(1, 2 * item.pause_s), MAX_PAUSE_S)

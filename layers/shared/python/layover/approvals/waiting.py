@@ -1,4 +1,4 @@
-"""How long a branch waits for its call."""
+"""The time that a branch waits for its call."""
 
 import math
 from datetime import datetime
@@ -11,7 +11,7 @@ A_YEAR = 365 * 24 * 3600
 
 
 def expired(call: CallRecord, now: datetime) -> bool:
-    """Whether it waited too long for a decision."""
+    """Say whether the call waited too long for a decision."""
     expires_at = call.suspension.expires_at if call.suspension else None
     return call.undecided and expires_at is not None and expires_at <= now
 

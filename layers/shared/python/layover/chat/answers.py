@@ -22,15 +22,15 @@ class Translation(Protocol):
     running: set[str]
 
     def begin(self) -> bytes:
-        """What every answer begins with."""
+        """Return the beginning of every answer."""
         ...
 
     def go_on(self) -> bytes:
-        """What an answer begins with that goes on in the middle."""
+        """Return the beginning of an answer that goes on in the middle."""
         ...
 
     def frames(self, event: Event) -> bytes:
-        """What an event becomes."""
+        """Return an event's frames."""
         ...
 
     def rest(self) -> bytes:

@@ -1,4 +1,4 @@
-"""What a chat asks for: something new, the same again, or a person's decisions."""
+"""A chat's request: a new message, the same again, or a person's decisions."""
 
 import base64
 import binascii

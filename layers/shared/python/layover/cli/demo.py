@@ -93,7 +93,7 @@ async def _conversation(console: Console, data: Path, left: threading.Event) -> 
 
 
 def _talk(url: str, console: Console, left: threading.Event) -> str:
-    """What did not hold, if anything: said, not raised, because after an interrupt nobody listens."""
+    """Return the problem, or "". It is not raised, because after an interrupt no caller listens."""
     try:
         Conversation(url, console, left).hold()
     except (StepFailed, ApiError) as error:
@@ -263,7 +263,7 @@ class Conversation:
         return make_client("stepfunctions", self._services["endpoint_url"])
 
     def _eventually(self, look: Callable[[], T], what: str) -> T:
-        """What `look` answers as soon as that is something. Raises StepFailed."""
+        """Return the result of `look` as soon as it has one. Raises StepFailed."""
         deadline = time.monotonic() + _PATIENCE_S
         while time.monotonic() < deadline:
             if found := look():
@@ -287,7 +287,7 @@ class Conversation:
 
 
 def _lines(event: Json) -> Iterator[str]:
-    """What a reader wants to know of an event."""
+    """Return the lines about an event."""
     kind = event["type"]
     if kind == "tool-execution-start":
         yield f"tool call: {event['tool_name']}({_shown(event['args'])})"

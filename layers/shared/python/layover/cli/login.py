@@ -17,7 +17,7 @@ from layover.values.deployment.access import DISCOVERY
 PORT = 8976
 """Part of the callback that a provider compares letter by letter."""
 PATIENCE_S = 300.0
-"""How long somebody may take to sign in."""
+"""Time for a user to sign in."""
 _PAGE = b"<!doctype html><meta charset=utf-8><title>Layover</title><p>You may close this page.</p>"
 
 

@@ -14,7 +14,7 @@ EARLY_S = 60.0
 """An access token that ends sooner is renewed first."""
 FILE = "tokens.json"
 LOCAL = "http://127.0.0.1:8787"
-"""Where `layover dev` answers."""
+"""Base URL of `layover dev`."""
 
 
 @dataclass(frozen=True)

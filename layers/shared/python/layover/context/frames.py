@@ -21,7 +21,7 @@ def calls_at(steps: Iterable[StepRecord], calls: Mapping[str, CallRecord]) -> li
 
 
 def usage_at(steps: Iterable[StepRecord], calls: Mapping[str, CallRecord], path: str = "") -> Usage:
-    """What a frame has used, its sub-agents' included and itemised. The sum over the steps: never a
+    """Return a frame's usage, its sub-agents' included and itemised. The sum over the steps: never a
     counter."""
     known = tuple(steps)
     own = steps_at(known, path)

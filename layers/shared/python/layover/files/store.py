@@ -21,7 +21,7 @@ from layover.values.file import FileFacts
 _ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _JSON = "application/json"
 _TRIES = 20
-"""How often others may get ahead while a file's facts change."""
+"""Attempts to change a file's facts while other writers get ahead."""
 _LONGEST_PAUSE_S = 0.05
 
 

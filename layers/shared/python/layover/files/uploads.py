@@ -16,7 +16,7 @@ from layover.values.text import cleaned
 
 UPLOAD_WITHIN = timedelta(minutes=15)
 UNUSED_LIVES = timedelta(days=1)
-"""How long a file waits for a message that names it."""
+"""Lifetime of a file that no message names."""
 LINK_LIVES = timedelta(minutes=5)
 """Of a URL that leads to the bytes (docs/reference/http-api.md#files)."""
 MAX_FILES = 20
@@ -45,7 +45,7 @@ async def create(runtime: Runtime, owner: str, name: str, mime_type: str, size: 
 
 
 async def _may_announce(runtime: Runtime, files: Files, owner: str, facts: FileFacts) -> None:
-    """Nobody says when bytes have come: whoever announces one too many has it looked up."""
+    """Count the owner's announced files. No event reports arrived bytes: one file too many causes a look."""
     lease, now = _lease(owner, facts), runtime.clock.now()
     if await runtime.leases.take(lease, MAX_UPLOADS, now):
         return

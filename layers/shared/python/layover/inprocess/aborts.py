@@ -1,4 +1,4 @@
-"""Which runs this process was asked to stop."""
+"""Runs that a caller in this process aborted."""
 
 import asyncio
 from collections import defaultdict
@@ -18,7 +18,7 @@ class AbortsHere:
         self._aborted.add(run_id)
 
     def ring(self, run_id: str) -> None:
-        """What runs is to stop as well; on the run's own loop."""
+        """Stop the run's work as well; on the run's own loop."""
         self._bells[run_id].set()
 
     def forget(self, run_id: str) -> None:
@@ -27,11 +27,11 @@ class AbortsHere:
         self._bells.pop(run_id, None)
 
     def stops(self, run_id: str) -> bool:
-        """Whether it was aborted and is not at rest yet."""
+        """Say whether the run was aborted and is not at rest yet."""
         return run_id in self._aborted
 
     async def asked(self, run_id: str) -> bool:
-        """Whether it was aborted, also by a handler of what is in the journal by now."""
+        """Say whether the run was aborted, also by a handler of events that are in the journal by now."""
         await self._heard(run_id)
         return self.stops(run_id)
 

@@ -62,12 +62,12 @@ async def _in_turn(chore: Chore, before: asyncio.Task[None] | None) -> None:
 
 
 def _is_here(task: asyncio.Task[None]) -> bool:
-    """Whether it is under way, and not in a loop that stood still before its end."""
+    """Say whether the task is under way, and not in a loop that stopped before its end."""
     return not task.done() and task.get_loop() is asyncio.get_running_loop()
 
 
 async def remember(runtime: Runtime, payload: RunPayload) -> None:
-    """What follows a run that is over. Memory never fails a run."""
+    """Do memory's work after a run. It never fails a run."""
     try:
         await extract(runtime, payload)
         await compact(runtime, CompactPayload(**{**payload.model_dump(), "op": "compact"}))

@@ -1,4 +1,4 @@
-"""How long an invocation may run."""
+"""The time limit of an invocation."""
 
 from collections.abc import Callable
 from datetime import timedelta

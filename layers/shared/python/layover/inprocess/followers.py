@@ -1,4 +1,4 @@
-"""Who follows the runs of this process: consumers of a stream, and handlers of events."""
+"""Followers of this process's runs: consumers of a stream, and handlers of events."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ from layover.ports import Journal
 from layover.values.runs.event import Event
 
 _LOOK_EVERY_S = 0.05
-"""Where the stores do not ring."""
+"""Seconds between two looks, where the stores do not ring."""
 
 Handler = Callable[[Any], Any]
 logger = logging.getLogger("layover")
@@ -36,7 +36,7 @@ class Followers:
         self._handlers[event].append(handler)
 
     def any_of(self, *events: str) -> bool:
-        """Whether anybody handles one of these types (none given: any type)."""
+        """Say whether a handler takes one of these types (none given: any type)."""
         return any(self._handlers[e] for e in events or tuple(self._handlers))
 
     async def begin(self, owner: str, run_id: str) -> None:
@@ -106,7 +106,7 @@ class Followers:
             await asyncio.sleep(_LOOK_EVERY_S)
 
     async def _tell(self, event: Event) -> None:
-        """What handlers raise is theirs and ends no run."""
+        """Call the handlers. Their errors are logged and end no run."""
         if event.seq <= self._told.get(event.run_id, 0):
             return
         self._told[event.run_id] = event.seq

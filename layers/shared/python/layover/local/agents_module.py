@@ -62,7 +62,7 @@ async def load(variables: Mapping[str, str], limit: timedelta = LOADING_LIMIT) -
 
 
 def found(module_name: str) -> Loaded:
-    """What an import of the module gives."""
+    """Import the module, and return its agents or its error."""
     from layover.declare.registry import load_agents
 
     kept = _Kept()

@@ -119,7 +119,7 @@ class Runner:
         return self._clock
 
     def services(self) -> dict[str, str]:
-        """What `GET /_local/services` answers."""
+        """Return the body of `GET /_local/services`."""
         return {
             "endpoint_url": self.aws.endpoint_url,
             "region": REGION,

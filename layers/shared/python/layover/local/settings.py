@@ -1,4 +1,4 @@
-"""What a runner is told, and the environment variables that its functions get from it."""
+"""A runner's settings, and the environment variables of its functions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -48,7 +48,7 @@ class Settings:
         return self.timeouts.get(function, standard)
 
     def has_agents(self) -> bool:
-        """Whether these functions run agents."""
+        """Say whether these functions run agents."""
         return self.agents is not None or (self.functions / "user_agents").is_dir()
 
     def function_names(self) -> list[str]:
@@ -59,7 +59,7 @@ class Settings:
 def child_variables(
     settings: Settings, inherited: Mapping[str, str], services: Mapping[str, str]
 ) -> dict[str, str]:
-    """What every function's process gets: the user's variables, without any of AWS, and ours.
+    """Return the variables of every function's process: the user's, without any of AWS, and ours.
 
     `services` are the variables that say where the table, the bucket and the rest are.
     """
@@ -94,7 +94,7 @@ def _no_proxy(inherited: Mapping[str, str]) -> str:
 
 
 def function_variables(name: str, timeout: timedelta) -> dict[str, str]:
-    """What Lambda tells a function about itself."""
+    """Return the variables in which Lambda describes a function to itself."""
     return {
         "_HANDLER": f"{name}.handler.handler",
         "AWS_LAMBDA_FUNCTION_NAME": name,

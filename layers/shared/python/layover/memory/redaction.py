@@ -26,7 +26,7 @@ _TAILS = (
     r"counts?|limits?|usage|budget|length|size|type|policy|status|required|enabled|expir(?:y|es|ed|ation)"
     r"|ttl|name|file|path|consent|banner"
 )
-"""What a field tells of a secret instead of the secret: `token_count`, `password_policy`."""
+"""Endings of fields that describe a secret instead of holding it: `token_count`, `password_policy`."""
 _UNSPACED = "密码|密碼|口令|パスワード|暗証番号|비밀번호|पासवर्ड|كلمة المرور|كلمة السر"
 """Password, PIN: Chinese, Japanese, Korean, Hindi, Arabic."""
 _KEY = lazy_pattern(
@@ -85,7 +85,7 @@ _NO_PASSWORD = lazy_pattern(
 )
 """Beside the word password, and none: a version, an algorithm, a length, whose it is."""
 _TOLD = lazy_pattern(r"[a-z]{3,}(?:ed|ing|able|ible|ly|less|n't)", re.IGNORECASE)
-"""How a word ends that tells something of a password: `expired`, `missing`, `unreadable`."""
+"""Endings of words that describe a password: `expired`, `missing`, `unreadable`."""
 
 
 def is_secret_key(key: str) -> bool:

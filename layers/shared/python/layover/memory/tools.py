@@ -64,7 +64,7 @@ class _Notes:
         self._clock = clock
         self._key = seen.key
         self._seen = seen
-        """What the model knows: by its prompt, or by a refusal."""
+        """Texts that the model knows: by its prompt, or by a refusal."""
 
     async def value(self) -> Any:
         """Returns the current value."""

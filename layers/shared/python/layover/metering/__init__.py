@@ -1,1 +1,1 @@
-"""What users spend: read out by day, and limited."""
+"""Users' spending: read out by day, and limited."""

@@ -1,4 +1,4 @@
-"""Whether a run may begin: the operator's switch, how many its user begins, and what was spent today."""
+"""The conditions of a run's start: the operator's switch, its user's rate, and today's spending."""
 
 from datetime import datetime, timedelta
 

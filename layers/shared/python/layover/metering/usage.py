@@ -18,8 +18,8 @@ async def list_usage(
     limit: int,
     cursor: str | None,
 ) -> Page[DayUsage]:
-    """What the owner spent on these UTC days (both included; None: no bound), the newest day first, a row
-    for each agent, model and kind. Raises RetryableError (DatabaseWaking)."""
+    """Return the owner's spending on these UTC days (both included; None: no bound), the newest day first, a
+    row for each agent, model and kind. Raises RetryableError (DatabaseWaking)."""
     after = _row(cursor)
     rows = await runtime.memory.usage_by_day(owner, since, until, after, limit + 1)
     items = tuple(rows[:limit])

@@ -43,11 +43,11 @@ class AgUiRun:
     _said: set[str] = field(default_factory=set)
 
     def begin(self) -> Iterator[AgUiEvent]:
-        """How every answer begins."""
+        """Return the first events of every answer."""
         yield {"type": "RUN_STARTED", **self._ids, "metadata": {"layover_run_id": self.source}}
 
     def go_on(self) -> Iterator[AgUiEvent]:
-        """How an answer begins that goes on in the middle of a step."""
+        """Return the first events of an answer that goes on in the middle of a step."""
         if self._step is not None:
             yield {"type": "STEP_STARTED", "stepName": f"step {self._step}"}
 
@@ -59,7 +59,7 @@ class AgUiRun:
         yield {"type": "RUN_FINISHED", **self._ids, "outcome": outcome}
 
     def events(self, event: Event) -> Iterator[AgUiEvent]:
-        """What an event becomes. Of sub-agents what waits is shown, and how it goes on."""
+        """Return an event's form. Of sub-agents only waiting calls and their outcomes are shown."""
         if event.agent_path and event.type != "tool-call-suspended":
             if getattr(event, "tool_call_id", None) in self._asked:
                 yield from self._of_call(event)
@@ -167,7 +167,7 @@ class AgUiRun:
             self._step = None
 
     def _message(self, message: Message) -> Iterator[AgUiEvent]:
-        """What did not come in pieces before."""
+        """Return the parts that did not come in pieces before."""
         for part in message.content:
             match part:
                 case ReasoningPart() if "reasoning" not in self._said:
@@ -189,5 +189,5 @@ class AgUiRun:
 
 
 def state_snapshot(state: Any) -> AgUiEvent:
-    """What the thread remembers."""
+    """Return the thread's working memory and plan."""
     return {"type": "STATE_SNAPSHOT", "snapshot": state}

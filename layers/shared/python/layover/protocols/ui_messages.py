@@ -17,7 +17,7 @@ DONE = "[DONE]"
 PENDING = "data-layover-pending"
 """A call that waits for data: the data is a Pending, answered by `POST .../resume`."""
 EMITTED = "data-layover-emit"
-"""What a tool emitted: `{tool_call_id, data}`."""
+"""Data that a tool emitted: `{tool_call_id, data}`."""
 _FINISH_REASONS = frozenset({"stop", "length", "content-filter", "error"})
 
 Chunk = dict[str, Any]
@@ -65,7 +65,7 @@ class UiMessage:
     _texts: int = 0
     _in_step: bool = False
     _said: set[str] = field(default_factory=set)
-    """What the current step has sent in pieces: `text`, `reasoning`."""
+    """Kinds that the current step has sent in pieces: `text`, `reasoning`."""
     _first_call: str | None = None
     """Of the step: the only one whose arguments are shown while they come. Others may wait for their turn."""
 
@@ -82,7 +82,7 @@ class UiMessage:
         yield {"type": "finish", "finishReason": "tool-calls"}
 
     def chunks(self, event: Event) -> Iterator[Chunk]:
-        """What the event adds to the message."""
+        """Return the chunks that the event adds to the message."""
         if event.agent_path and event.type != "tool-call-suspended":
             yield from self._of_sub_agent(event)
             return
@@ -213,7 +213,7 @@ class UiMessage:
         return {"type": "tool-output-error", **about, "errorText": text}
 
     def _message(self, message: Message) -> Iterator[Chunk]:
-        """What did not come in pieces before; calls are shown when their turn comes."""
+        """Return the parts that did not come in pieces before; calls are shown when their turn comes."""
         for call in message.tool_calls:
             known = self._calls.setdefault(call.tool_call_id, _ToolCall())
             known.name, known.args = call.tool_name, call.args

@@ -46,9 +46,9 @@ from layover.values.thread import ThreadHead
 MAX_INPUT = 1024 * 1024
 """Bytes of the input as JSON (docs/behaviour.md#run-input)."""
 KEY_LIFETIME = timedelta(hours=24)
-"""How long an `Idempotency-Key` is kept."""
+"""Lifetime of an `Idempotency-Key`."""
 PATIENCE_S = 8.0
-"""How long the head of a thread may move under us: each time somebody else got ahead."""
+"""Time limit of the retries while other writers move the thread's head."""
 _FIRST_PAUSE_S = 0.02
 _LONGEST_PAUSE_S = 0.5
 _log = logging.getLogger("layover")
@@ -65,7 +65,7 @@ ABSENT: Final = Absent.ABSENT
 
 @dataclass(frozen=True)
 class StartRun:
-    """What a caller asks for. `parent_id`: absent continues the newest leaf, None begins a new root.
+    """A caller's request for a run. `parent_id`: absent continues the newest leaf, None begins a new root.
     `thread_given`: False where the caller named no thread, and one was made for this run."""
 
     input: str | Sequence[InputPart]

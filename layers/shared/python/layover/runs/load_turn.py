@@ -1,4 +1,4 @@
-"""What a turn reads before its run goes on: one round trip to the database."""
+"""The reads of a turn before its run goes on: one round trip to the database."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -106,7 +106,7 @@ def turn_query(
     pinned: PromptSnapshot | None,
     bounds: Limits | None,
 ) -> TurnQuery:
-    """What to read. What is pinned is only looked for: is it still there?"""
+    """Return the query of a turn. It only checks that the pinned items still exist."""
     memory = agent.memory
     buffer = memory.token_buffer
     return TurnQuery(
@@ -134,7 +134,7 @@ def _compaction(pinned: PromptSnapshot | None, bounds: Limits | None) -> Compact
 def base_of(
     agent: Agent, context: TurnContext, recalled: Sequence[Recalled], as_of: datetime
 ) -> PromptSnapshot:
-    """What a run pins at its first step: whoever renders it later, it reads the same."""
+    """Return the context that a run pins at its first step: every later rendering is the same."""
     generation = context.compacted.generation if context.compacted else None
     return PromptSnapshot(
         as_of=as_of,
@@ -149,7 +149,7 @@ def base_of(
 
 
 def shown_of(base: PromptSnapshot, context: TurnContext) -> RenderedMemory:
-    """What was pinned, as text, less what is gone by now."""
+    """Return the pinned context as text, less all that is deleted by now."""
     gone = set(context.gone)
     volatile = (
         base.volatile,

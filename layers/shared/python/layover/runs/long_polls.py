@@ -24,8 +24,8 @@ async def place_to_wait(
     everybodys_kind: LeaseKind = LeaseKind.WAIT,
     lives: timedelta = LEASE_LIVES,
 ) -> AsyncIterator[bool]:
-    """Whether the request may wait, as long as it does. A user's polls and streams count together; those of
-    all users by kind, because they keep environments of different functions."""
+    """Yield whether the request may wait, as long as it does. A user's polls and streams count together;
+    those of all users by kind, because they occupy environments of different functions."""
     settings, held = runtime.settings, list[Lease]()
     until = runtime.clock.now() + lives
     lease = Lease(owner, LeaseKind.WAIT, secrets.token_hex(_ID_BYTES), until)

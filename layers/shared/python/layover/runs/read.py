@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Pace:
-    """How a caller waits; tests give their own. Both in seconds."""
+    """The rhythm of a caller's wait, both in seconds; tests give their own."""
 
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     now: Callable[[], float] = time.monotonic
@@ -64,7 +64,7 @@ async def get(
 async def wait_remembered(
     runtime: Runtime, owner: str, run: Run, wait: float, pace: Pace | None = None
 ) -> bool:
-    """Whether memory has learned from the run, after waiting up to `wait` seconds for it. Only a run that
+    """Say whether memory has learned from the run, after waiting up to `wait` seconds for it. Only a run that
     succeeded teaches anything."""
     if run.status is not Status.SUCCESS:
         return False
@@ -189,8 +189,8 @@ async def _until(
     wait: float,
     pace: Pace,
 ) -> T:
-    """What `look` finds first that is enough, or at last. A place is taken only where there is something
-    to wait for; without one the answer is what was found first."""
+    """Return the first sufficient result of `look`, or its last one. A place is taken only where there is
+    something to wait for; without a place, the first result is the answer."""
     found = await look()
     if wait <= 0 or enough(found):
         return found

@@ -1,4 +1,4 @@
-"""What owners see (docs/reference/http-api.md#objects), made from what is journaled. Pure."""
+"""Views for owners (docs/reference/http-api.md#objects), made from the journal's records. Pure."""
 
 from collections.abc import Mapping, Sequence
 

@@ -34,7 +34,7 @@ LAST_POST_S = 6.0
 logger = logging.getLogger("layover")
 
 Going = Callable[[], bool]
-"""Whether to go on."""
+"""Says whether to go on."""
 
 
 class SocketDelivery:

@@ -111,7 +111,7 @@ async def make_stream_ticket(
 
 
 async def check_stream_ticket(runtime: Runtime, run_id: str, text: str) -> Ticket | None:
-    """What a good ticket for this run's events stands for; None for any other."""
+    """Return a good ticket for this run's events; None for any other."""
     named = _TICKET.fullmatch(text)
     if named is None or runtime.sockets is None:
         return None

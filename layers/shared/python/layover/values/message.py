@@ -46,7 +46,7 @@ class TextPart(Value):
 
 
 class ReasoningPart(Value):
-    """What the model thought aloud."""
+    """The model's thoughts, as far as it shows them."""
 
     type: Literal["reasoning"] = "reasoning"
     text: str
@@ -102,11 +102,11 @@ Part = Annotated[
 ]
 
 InputPart = Annotated[TextPart | FilePart | DataPart, Field(discriminator="type")]
-"""What a caller may send."""
+"""Parts that a caller may send."""
 
 
 class ProviderState(Value):
-    """What a provider wants back with one of its messages, as it was. It is nobody else's to read."""
+    """Data that a provider wants back with one of its messages, unchanged. No other party reads it."""
 
     provider: str
     """The host that it came from."""
@@ -129,7 +129,7 @@ class Message(Value):
     content: tuple[Part, ...] = ()
     created_at: Time
     model_output: str | None = Field(default=None, exclude=True, repr=False)
-    """What the model saw of a tool's result, computed once when the call settled
+    """The tool's result as the model sees it, computed once when the call settled
     (docs/behaviour.md#model-output)."""
     provider_state: ProviderState | None = Field(default=None, exclude=True, repr=False)
     """Kept for the provider alone (docs/behaviour.md#provider-state)."""

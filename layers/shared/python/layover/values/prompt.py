@@ -1,4 +1,4 @@
-"""What a model is asked and what it answers, in no provider's words."""
+"""A model's request and its reply, independent of the provider."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -53,11 +53,11 @@ class RequestedCall(Value):
     name: str
     args: str
     state: dict[str, Any] = Field(default_factory=dict, repr=False)
-    """What the provider wants back with this call, as it was."""
+    """Data that the provider wants back with this call, unchanged."""
 
 
 class Reply(Value):
-    """What a model answered."""
+    """A model's reply."""
 
     text: str = ""
     reasoning: str = ""
@@ -70,12 +70,12 @@ class Reply(Value):
     asked_model: str = ""
     """The model that it may go back to."""
     state: dict[str, Any] = Field(default_factory=dict, repr=False)
-    """What the provider wants back with this message, as it was."""
+    """Data that the provider wants back with this message, unchanged."""
 
 
 @dataclass(frozen=True)
 class Embedded:
-    """What an embedder answered: one vector a text, in order. `usage` None: nobody is paid for it."""
+    """An embedder's answer: one vector a text, in order. `usage` None: it costs nothing."""
 
     vectors: list[list[float]]
     model: str
@@ -88,6 +88,6 @@ class Delta(Value):
     kind: Literal["text", "reasoning", "tool-call", "restart"]
     text: str = ""
     call: int = 0
-    """Which of the reply's calls, from 0: ids may be missing, or the same twice."""
+    """Index of the call in the reply, from 0: ids may be missing, or the same twice."""
     tool_call_id: str = ""
     tool_name: str = ""

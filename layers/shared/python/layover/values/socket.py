@@ -28,7 +28,7 @@ class Ticket(Value):
     """The run whose events are streamed, any number of times; None: it opens one socket."""
     expires_at: Time
     token_expires_at: Time | None = None
-    """When the token that it was made with expires; None: never."""
+    """Expiry of the token that opened it; None: never."""
 
 
 class Connection(Value):

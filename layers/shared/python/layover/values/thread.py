@@ -43,12 +43,12 @@ class ThreadHead(Value):
     active_run: str | None = None
     queue: tuple[str, ...] = ()
     interrupts: int = 0
-    """How many runs at the front of the queue came to interrupt."""
+    """Count of runs at the front of the queue that interrupt."""
     unsaved: tuple[str, ...] = ()
     """Runs that are over and not yet in Postgres, oldest first."""
     deleted: bool = False
     forget_profile: bool = False
-    """What its agent remembers of the owner goes with the thread."""
+    """The profile of its agent's memory is erased with the thread."""
     empty_again_at: Time | None = None
     """A deleted thread was emptied; what writes of its runs were on their way is swept up then."""
 

@@ -10,7 +10,7 @@ CHARACTERS_A_TOKEN = 4
 WIDE_TOKENS = 0.7
 """Of a Chinese, Japanese or Korean character (measured: 0.70 and 0.73 with o200k_base)."""
 FILE_TOKENS = 1_000
-"""What an image costs, about; nobody knows it of other files."""
+"""An image's cost, about; that of other files is unknown."""
 OVERHEAD = 4
 """Tokens that a message costs beside its text."""
 

@@ -17,7 +17,7 @@ class Broken(Exception):
 
 
 class Answer(NamedTuple):
-    """What came. `headers`: names in lower case."""
+    """A response. `headers`: names in lower case."""
 
     status: int
     headers: dict[str, str]
@@ -25,7 +25,7 @@ class Answer(NamedTuple):
 
 
 class Target(NamedTuple):
-    """Where a connection leads."""
+    """A connection's address."""
 
     host: str
     port: int
@@ -62,8 +62,8 @@ class Connection(asyncio.Protocol):
             self.idle_since = self._loop.time()
 
     def is_reusable(self) -> bool:
-        """Whether another request may be sent. What the loop did not see yet counts: a process that was
-        frozen finds here that the other side has hung up."""
+        """Say whether another request may be sent. Data that the loop did not see yet counts: a process that
+        was frozen learns here that the other side has hung up."""
         if self._closed or self._transport.is_closing():
             return False
         socket = self._transport.get_extra_info("socket")

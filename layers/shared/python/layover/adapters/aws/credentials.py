@@ -1,4 +1,4 @@
-"""Who signs: the credentials of the environment, else what botocore finds."""
+"""Credentials for signatures: the environment's, else those that botocore finds."""
 
 import asyncio
 from collections.abc import Mapping

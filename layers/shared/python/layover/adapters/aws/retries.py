@@ -1,4 +1,4 @@
-"""When a request is sent again: the standard mode of AWS's SDKs.
+"""Retries of requests: the standard mode of AWS's SDKs.
 
 https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html"""
 
@@ -11,7 +11,7 @@ THROTTLED_BASE_S = 1.0
 BASE_S = 0.05
 DYNAMODB_BASE_S = 0.025
 MAX_ADDED_S = 5.0
-"""What a service may ask for above the pause."""
+"""Seconds that a service may add to the pause."""
 CAPACITY = 500
 COST = 14
 THROTTLED_COST = 5
@@ -48,7 +48,7 @@ class NoAnswer(Exception):
 
 
 class RetryRules:
-    """How long to wait before the next attempt. `dice`: the system's, which no two processes share that a
+    """The wait before the next attempt. `dice`: the system's, which no two processes share that a
     snapshot was restored to. One quota for all requests of a client: a service that is
     down is not asked four times as often."""
 

@@ -21,7 +21,7 @@ from layover.values.prompt import Delta, Prompt, Reply, RequestedCall
 from layover.values.runs.usage import Usage
 
 USAGE = Usage(input_tokens=10, output_tokens=5)
-"""What a scripted step counts, unless it says otherwise."""
+"""Usage of a scripted step, unless it says otherwise."""
 
 _LINE = 160
 """Characters of a message in the message of ScriptExhausted."""
@@ -38,7 +38,7 @@ class Broken(Exception):
 
 
 Step = Reply | ModelError | Broken
-"""What a script holds: an answer, or something that goes wrong."""
+"""A script's step: an answer, or an error."""
 
 Reaction = Callable[[Prompt], Step | Awaitable[Step]]
 """A step that looks at the prompt first (plain or async), for assertions or answers that depend on it."""

@@ -136,7 +136,7 @@ class MemoryTable:
 
 
 def _projected(item: Item) -> Item:
-    """What the owner's index has of an item."""
+    """Return the part of an item that the owner's index has."""
     return {name: value for name, value in item.items() if name in _PROJECTED}
 
 
@@ -220,7 +220,7 @@ def updated(old: Item, action: Update) -> Item:
 
 
 def holds(condition: Condition, item: Item | None) -> bool:
-    """Whether DynamoDB would let a write with this condition pass."""
+    """Say whether DynamoDB would let a write with this condition pass."""
     value: Any = None if item is None else item.get(getattr(condition, "name", ""))
     match condition:
         case AllOf(parts):

@@ -1,4 +1,4 @@
-"""What a terminal shows of a run's events."""
+"""A run's events on a terminal."""
 
 import json
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ class Answer:
         return None
 
     def _sub_agent(self, kind: str, event: Json) -> None:
-        """What a sub-agent says is told to the top agent: here it is a note, once it is complete."""
+        """A sub-agent's text is for the top agent: here it is a note, once it is complete."""
         parts = (event.get("message") or {}).get("content", []) if kind == "turn_end" else []
         text = "".join(p["text"] for p in parts if p["type"] == "text")
         if text:

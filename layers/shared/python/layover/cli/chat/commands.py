@@ -42,7 +42,7 @@ class Client(Protocol):
 
 
 class Talk:
-    """What a conversation is about: agent, thread (made with the first message), files to send, usage."""
+    """A conversation's state: agent, thread (made with the first message), files to send, usage."""
 
     def __init__(self, agent: str, thread_id: str | None = None) -> None:
         self.agent = agent
@@ -175,7 +175,7 @@ def _line(thread: Json) -> str:
 
 
 def _notes(memory: Json) -> list[str]:
-    """What a thread's memory holds, a line for each thing."""
+    """Return the content of a thread's memory, a line for each item."""
     lines = [note["text"] for note in memory.get("observations", ()) if note.get("active", True)]
     for name in ("summary", "working_memory", "session", "plan"):
         if memory.get(name):

@@ -133,7 +133,7 @@ class Chat:
         return True
 
     def _cancelled(self, run_id: str, pages: "Pages") -> "Pages":
-        """What follows once the run is cancelled, from where the interrupt came."""
+        """Return the events after the run's cancellation, from the interrupt on."""
         self._try(lambda: self._api.post(f"/runs/{quote(run_id, safe='')}/cancel"))
         return Pages(self._api, run_id, pages.after, self._wait)
 

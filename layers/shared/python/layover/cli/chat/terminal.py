@@ -46,7 +46,7 @@ class ScreenTerminal:
         self._console = Console(file=target, highlight=False)
         self._history = history if self.interactive else None
         self._block = ""
-        """What came of the answer and is not complete."""
+        """The incomplete end of the answer so far."""
         self._live: Live | None = None
         self._at_line_start = True
         self._load_history()

@@ -68,7 +68,7 @@ class _Answer:
 
 
 class Watch(Protocol):
-    """Who shows what goes on."""
+    """An observer of the services."""
 
     def item_changed(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
         """DynamoDB has another item now."""
@@ -80,7 +80,7 @@ class Watch(Protocol):
 
 
 class Services:
-    """What answers AWS's clients: DynamoDB, Step Functions and EventBridge at once, the rest (Lambda,
+    """The servers behind AWS's clients: DynamoDB, Step Functions and EventBridge at once, the rest (Lambda,
     sockets, S3) as a WSGI application."""
 
     def __init__(
@@ -226,7 +226,7 @@ class AwsServer:
 
     @property
     def events(self) -> Events:
-        """What was published so far."""
+        """Return the events published so far."""
         return self._services.events
 
     def start(self) -> None:

@@ -1,4 +1,4 @@
-"""What was published to EventBridge."""
+"""Events published to EventBridge."""
 
 import json
 import uuid

@@ -71,7 +71,7 @@ class Storage:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """What was committed; nobody writes meanwhile."""
+        """Read the committed state; no write happens meanwhile."""
         with self._lock:
             yield self._connection
 

@@ -71,7 +71,7 @@ class WsgiServer:
         self._listener.close()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """What `work` comes to in the server's loop; for any other thread, once it was started."""
+        """Run `work` in the server's loop, and return its result. For other threads, after its start."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(_LIMIT_S)
 
     async def _close(self) -> None:

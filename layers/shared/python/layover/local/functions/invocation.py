@@ -57,7 +57,7 @@ def failure(error_type: str, message: str) -> InvokeResult:
 
 
 class ReaderLeft(ConnectionError):
-    """Nobody reads a streamed response any more."""
+    """The reader of a streamed response has left."""
 
 
 class ResponseStream:

@@ -38,7 +38,7 @@ _LOOK_EVERY_S = 0.5
 
 
 def result_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
-    """What `work` comes to in `loop`; for a thread that is not the loop's.
+    """Run `work` in `loop` and return its result; for a thread that is not the loop's.
 
     Raises LambdaError where the loop has ended, or ends before `work` does: between any look at a loop
     and what is done with it a thread may be paused for as long as the loop lives.

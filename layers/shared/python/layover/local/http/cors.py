@@ -1,4 +1,4 @@
-"""Which web pages may ask the API: those of this machine, and those that `--origin` names."""
+"""Web pages that may call the API: those of this machine, and those that `--origin` names."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -8,7 +8,7 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 """Hosts of this machine: what goes there crosses no network."""
 
 LOCAL_HEADER = "X-Layover-Local"
-"""What `/_local/*` asks for, with the value `1`. A page of another origin cannot send it unasked."""
+"""Header that `/_local/*` requires, with the value `1`. A page of another origin cannot send it unasked."""
 _HOST = re.compile(
     r"^(?:\[(?P<six>[0-9a-f:.]+)\]|(?P<name>[^\[\]:]+))(?::\d{1,5})?$", re.IGNORECASE
 )

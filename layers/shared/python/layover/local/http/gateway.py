@@ -244,7 +244,7 @@ def _too_large() -> HttpAnswer:
 
 
 def _refused(error: LambdaError) -> HttpAnswer:
-    """What becomes of an event that Lambda did not take."""
+    """Return the answer to an event that Lambda refused."""
     if isinstance(error, RequestTooLarge):
         return _too_large()
     return _bad_gateway(

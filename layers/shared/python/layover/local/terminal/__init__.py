@@ -1,1 +1,1 @@
-"""What `make dev` shows of what goes on, and what it does for whoever is writing an agent."""
+"""The terminal of `make dev`: its lines about runs, and its help for the author of an agent."""

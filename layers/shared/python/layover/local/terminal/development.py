@@ -1,4 +1,4 @@
-"""What `layover dev` does beside serving: it looks at the model, and reloads agents that are saved."""
+"""Work of `layover dev` beside serving: it checks the model, and reloads agents that are saved."""
 
 import asyncio
 import logging

@@ -60,7 +60,7 @@ def over(item: Item) -> str:
 
 
 def waiting(url: str, owner: str, detail: Mapping[str, Any]) -> str:
-    """What waits, and the line for a shell that decides it."""
+    """Return the waiting call, and the shell command that decides it."""
     args = json.dumps(detail.get("args"), ensure_ascii=False)
     shown = args if len(args) <= _MAX_ARGS else args[: _MAX_ARGS - 1] + "…"
     approval = detail.get("approval")

@@ -9,8 +9,8 @@ _REFUSED = (401, 403)
 
 
 async def problem_of(variables: Mapping[str, str], models: Sequence[str]) -> str | None:
-    """What is wrong with OPENAI_BASE_URL, OPENAI_API_KEY or one of `models`; None where all is well, or the
-    provider does not list its models."""
+    """Return the problem with OPENAI_BASE_URL, OPENAI_API_KEY or one of `models`; None without one, or
+    where the provider does not list its models."""
     import httpx2
 
     url = (variables.get("OPENAI_BASE_URL") or _STANDARD_URL).rstrip("/")

@@ -25,7 +25,7 @@ def say_log(text: str) -> None:
 
 
 class RunWatch:
-    """What services tell of runs, as lines. Knows who owns the runs that are open."""
+    """Prints the services' events of runs as lines. Knows the owners of open runs."""
 
     def __init__(self, lines: RunLines) -> None:
         self._lines = lines

@@ -276,7 +276,7 @@ class _Verdict(Enum):
     VOUCHES = auto()
     """Says the same, and somebody vouches for it now."""
     OUTDATED = auto()
-    """What is stored contradicts it and was said later."""
+    """A stored entry contradicts it and was said later."""
 
 
 def _verdict(candidate: Candidate, stored: SimilarEntry, said_at: datetime) -> _Verdict:

@@ -101,7 +101,7 @@ def _node(runtime: Runtime, agent: Agent, run: RunMeta) -> NodeLog | None:
 
 
 def _own_node(runtime: Runtime, agent: Agent, run: RunMeta) -> NodeLog:
-    """Where a sub-agent's calls are remembered: under its own name, in the thread of its run."""
+    """Return the memory of a sub-agent's calls: under its own name, in the thread of its run."""
     return NodeLog(runtime, run.owner, agent.name, run.thread_id, SUB_AGENT)
 
 

@@ -6,7 +6,7 @@ from layover.values.base import Value
 
 DOCS = "/docs"
 DISCOVERY = "/.well-known/layover"
-"""Where a client learns how to sign in."""
+"""The path at which a client learns how to sign in."""
 CONSOLE_FILES = "/console/{version}/{file}"
 """Route of what the console's page loads."""
 OPEN_PATHS = frozenset({"/", "/healthz", DOCS, "/openapi.json", DISCOVERY})
@@ -19,13 +19,13 @@ STREAM_ROUTES = (
     ("GET", TICKETED_ROUTE),
     ("POST", "/threads/{thread_id}/runs"),
 )
-"""What is streamed to who accepts `text/event-stream`."""
+"""Routes that stream to a client that accepts `text/event-stream`."""
 CHAT_ROUTES = (
     ("POST", "/chat/{agent}"),
     ("GET", "/chat/{agent}/{chat_id}/stream"),
     ("POST", "/ag-ui/{agent}"),
 )
-"""What is always streamed."""
+"""Routes that always stream."""
 TICKETED = "/ticketed"
 """Before the path of a stream at `stream_url` that a ticket opens: the gateway there lets it pass without a
 token."""
@@ -46,7 +46,7 @@ class Actor(Value):
     scopes: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
     in_process: bool = False
-    """Whoever runs the agent in their own process decides what they like."""
+    """The caller runs the agent in a process of their own, and decides every call."""
 
     @property
     def owner(self) -> str:
@@ -71,4 +71,4 @@ class Access(Value):
     client_id: str | None = None
     """The public client that people sign in with."""
     stream_url: str | None = None
-    """Where responses are streamed, under the same paths; None: here."""
+    """Base URL of the streamed responses, under the same paths; None: this one."""

@@ -22,7 +22,7 @@ class Environment(BaseModel):
     """Name or ARN; without it nothing is observed ahead while a run goes on."""
     socket_url: str = Field(default="", alias="LAYOVER_SOCKET_URL")
     socket_endpoint: str = Field(default="", alias="LAYOVER_SOCKET_ENDPOINT")
-    """Where `@connections` is; without it nobody can follow a run by socket."""
+    """URL of `@connections`; without it no client can follow a run by socket."""
     socket_function: str = Field(default="sockets", alias="LAYOVER_SOCKET_FUNCTION")
     database_url: str = Field(default="", alias="LAYOVER_DATABASE_URL")
     database_admin_url: str = Field(default="", alias="LAYOVER_DATABASE_ADMIN_URL")
@@ -66,7 +66,7 @@ class Environment(BaseModel):
     issuer: str | None = Field(default=None, alias="LAYOVER_ISSUER")
     client_id: str | None = Field(default=None, alias="LAYOVER_CLIENT_ID")
     stream_url: str | None = Field(default=None, alias="LAYOVER_STREAM_URL")
-    """Where `streams` answers; without it, where `api` does."""
+    """URL of `streams`; without it, `api` streams."""
     origins: str = Field(default="", alias="LAYOVER_ORIGINS")
     """Of pages that may read streams, with commas between them."""
     daily_tokens: int | None = Field(default=None, ge=1, alias="LAYOVER_DAILY_TOKENS")

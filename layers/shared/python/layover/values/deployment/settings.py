@@ -21,7 +21,7 @@ class Settings(Value):
     title_model: str | None = None
     log_level: str = "INFO"
     log_file: str | None = None
-    """Where the function's log is, on one machine."""
+    """Path of the function's log, on one machine."""
     sweep_patience: timedelta = timedelta(seconds=60)
     """Between two looks at a run before it gets a successor (DescribeExecution is eventually
     consistent)."""
@@ -29,7 +29,7 @@ class Settings(Value):
     """Events of an execution's history after which a successor goes on. Step Functions takes 25,000; what
     40 waiting calls and the end of a run spend must fit in between."""
     run_retention: timedelta = timedelta(days=30)
-    """How long the records of a finished run live in the journal (docs/behaviour.md#run-retention)."""
+    """Lifetime of a finished run's records in the journal (docs/behaviour.md#run-retention)."""
     node_memory_days: int | None = None
     """Days without a write after which a node's memory counts as empty; None: never."""
     thread_retention: timedelta | None = None
@@ -42,7 +42,7 @@ class Settings(Value):
     runs_per_minute: int | None = None
     """Runs that one user may begin in a minute; None: no limit."""
     docs: bool = True
-    """Whether `/docs` is there, for everybody."""
+    """Serve `/docs`, to everybody."""
     origins: tuple[str, ...] = ()
     """Of pages that may read what `streams` answers: a gateway says so of all other answers."""
     max_user_waits: int = 10

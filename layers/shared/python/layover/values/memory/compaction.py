@@ -28,7 +28,7 @@ class Observation(Value):
 
 
 CompactionKind = Literal["observations", "summary"]
-"""Which of the two modes: their generations never mix."""
+"""The mode: generations of different modes never mix."""
 
 
 class Generation(Value):
@@ -52,7 +52,7 @@ class Generation(Value):
     """Estimated tokens of what it adds to a prompt."""
     prompt_version: str | None = None
     model: str | None = None
-    """Which prompt and which model made it."""
+    """The prompt's version and the model that made it."""
     created_at: Time
 
 

@@ -110,7 +110,7 @@ class TurnQuery(Value):
     """At least so many messages before the input are read, if there are any
     (docs/behaviour.md#prompt-window)."""
     pinned_depth: int | None = None
-    """Where the run's window began at its first step; None at the first step."""
+    """The depth at which the run's window began at its first step; None at the first step."""
     max_messages: int | None = None
     """With a token buffer: so many messages at most, whatever `window` says."""
     notes: tuple[NoteKey, ...] = ()
@@ -158,7 +158,7 @@ class TurnRecord(Value):
 
 
 class PastRun(Value):
-    """What the database has of a run that is over: its tree, and its messages, the input first."""
+    """A run that is over, as the database has it: its tree, and its messages, the input first."""
 
     thread_id: str
     tree: dict[str, Any]
@@ -174,9 +174,9 @@ class Extraction(Value):
     token_counts: dict[str, int] = {}
     """Message id -> tokens."""
     at: Time | None = None
-    """When it was learned; needed for `profile` and `session`."""
+    """The time of learning; needed for `profile` and `session`."""
     said_at: Time | None = None
-    """When the turn was said; None: as `at`. Threads are free before their runs are extracted: what was
+    """The time of the turn; None: as `at`. Threads are free before their runs are extracted: what was
     said first may be learned last."""
     profile: dict[str, Json] | None = None
     """Fields of `agent`'s profile to set; a field that is None goes. One that a later turn has set stays

@@ -7,7 +7,7 @@ from typing import Literal
 from layover.values.base import Time, Value
 
 Source = Literal["user_assertion", "user_accepted_assistant_proposal", "verified_assistant_finding"]
-"""Who vouches for an entry: the user said it, agreed to it, or the assistant found it out."""
+"""The party that vouches for an entry: the user said it, agreed to it, or the assistant found it out."""
 
 
 class MemoryEntry(Value):
@@ -81,7 +81,7 @@ class FoundEntries(Value):
 
 
 class EntryCorrection(Value):
-    """What a user says an entry should be: the words are its evidence, too. `at`: when they said so."""
+    """An entry as its user corrects it: the words are its evidence, too. `at`: the time of the correction."""
 
     id: str
     content: str

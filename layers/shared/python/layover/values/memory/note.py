@@ -26,13 +26,13 @@ class Note(Value):
     version: int = 0
     """Counts the writes since it was made; one that is made anew after a deletion begins at 1 again."""
     created_at: Time | None = None
-    """When it was made: another time, another note."""
+    """The time of its making: another time, another note."""
     updated_at: Time | None = None
     run_id: str | None = None
     """The run that wrote it last; None where its owner did."""
 
     def same_as(self, other: "Note") -> bool:
-        """Nobody wrote between these two readings of one key."""
+        """Say whether the key was not written between these two readings of it."""
         return (self.created_at, self.version) == (other.created_at, other.version)
 
 

@@ -40,7 +40,7 @@ class Decision(Value):
     """Arguments as edited by the approver."""
     reason: str | None = None
     data: Json = None
-    """What a programmatic suspension was resumed with."""
+    """The data that resumed a programmatic suspension."""
 
 
 class ApprovalRule(Value):
@@ -49,7 +49,7 @@ class ApprovalRule(Value):
     by: tuple[str, ...]
     """Groups: a member of any of them may."""
     requester: bool = False
-    """Whether the run's owner may, too, if they are in `by`."""
+    """Let the run's owner decide, too, if they are in `by`."""
     quorum: int = 1
     reason_required: bool = False
 
@@ -91,7 +91,7 @@ class DecisionNote(Value):
     via: Via
     at: Time
     given: tuple[Vote, ...] = Field(default=(), exclude_if=lambda votes: not votes)
-    """Where it took several: who approved."""
+    """The votes, where a decision takes several."""
 
     @classmethod
     def of(cls, decision: Decision, votes: tuple[Vote, ...] = ()) -> Self:

@@ -1,4 +1,4 @@
-"""How a model is asked: an agent's settings, and what one run chooses for itself."""
+"""Settings of model requests: an agent's own, and those that one run chooses."""
 
 from typing import Annotated, Any, Literal, get_args
 
@@ -19,7 +19,7 @@ Reasoning = Literal["none", "low", "medium", "high"]
 Verbosity = Literal["low", "medium", "high"]
 Overridable = Literal["model", "reasoning", "max_tokens"]
 OVERRIDABLE: tuple[Overridable, ...] = get_args(Overridable)
-"""What a run may choose, where its agent allows it."""
+"""Settings that a run may choose, where its agent allows it."""
 Whole = Annotated[int, Strict(), Field(ge=1)]
 
 NOT_EXTRA = frozenset({"model", "messages", "tools", "response_format", "stream", "stream_options"})
@@ -27,7 +27,7 @@ NOT_EXTRA = frozenset({"model", "messages", "tools", "response_format", "stream"
 
 
 class ModelSettings(Value):
-    """How an agent's model is asked. What is not set is not sent, so the provider's default holds.
+    """Settings of an agent's model requests. An unset field is not sent: the provider's default holds.
 
     `max_tokens`: of one reply, thoughts included. `tool_choice`: `auto`, `none`, `required` or a tool's
     name; after the first call of a run, whatever forces a call becomes `auto`. `timeout`: seconds of one
@@ -82,12 +82,12 @@ class ModelSettings(Value):
         return base.model_copy(update=said)
 
     def inherited(self) -> "ModelSettings":
-        """What a sub-agent has of these: all but the tool to call, which it need not have."""
+        """Return those that a sub-agent inherits: all but the tool to call, which it need not have."""
         return self.model_copy(update={"tool_choice": None})
 
 
 class RunChoice(Value):
-    """What one run chooses instead of its agent's settings; None: nothing."""
+    """One run's choice, before its agent's settings; None: the agent's."""
 
     model: str | None = None
     reasoning: Reasoning | None = None
@@ -95,11 +95,11 @@ class RunChoice(Value):
 
     @property
     def names(self) -> tuple[Overridable, ...]:
-        """What is chosen."""
+        """Return the names of the chosen settings."""
         return tuple(name for name in OVERRIDABLE if getattr(self, name) is not None)
 
     def below(self, model: str | None, settings: ModelSettings) -> "RunChoice":
-        """What of it holds for a sub-agent: what that does not name itself."""
+        """Return the part that holds for a sub-agent: settings that it does not name itself."""
         own = {"model": model is not None, "reasoning": settings.reasoning is not None}
         own["max_tokens"] = settings.max_tokens is not None
         return self.model_copy(update={name: None for name, named in own.items() if named})

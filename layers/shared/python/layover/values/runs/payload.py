@@ -76,7 +76,7 @@ class CompactPayload(RunPayload):
 
 
 class MemoryWork(StrEnum):
-    """What memory has to do once a run is over. `condense`: Compact, then Extract; `learn`: Extract alone."""
+    """Memory's work once a run is over. `condense`: Compact, then Extract; `learn`: Extract alone."""
 
     CONDENSE = "condense"
     LEARN = "learn"

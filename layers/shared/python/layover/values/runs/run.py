@@ -33,14 +33,14 @@ SYSTEM = "system"
 MAX_QUEUE = 100
 """Runs that wait for one thread."""
 CANCELLED_TOOLS_HAVE = timedelta(seconds=1.5)
-"""What a cancel leaves running tools, counted from the request: with the end itself less than 2 s."""
+"""The time that a cancel leaves to running tools, from the request on: with the end itself less than 2 s."""
 INTERRUPTED_TOOLS_HAVE = timedelta(seconds=2)
 """The same where another run takes the thread over (docs/behaviour.md#busy-threads): nobody waits for an
 answer then."""
 
 
 class OnBusy(StrEnum):
-    """What to do with a run whose thread has an active one."""
+    """Treatment of a new run whose thread has an active one."""
 
     REJECT = "reject"
     ENQUEUE = "enqueue"
@@ -48,14 +48,14 @@ class OnBusy(StrEnum):
 
 
 class SuspensionKind(StrEnum):
-    """What a call waits for."""
+    """The kind of answer that a call waits for."""
 
     APPROVAL = "approval"
     INPUT = "input"
 
 
 class Suspension(Value):
-    """What a waiting call shows and what it accepts."""
+    """A waiting call's view, and the answers it accepts."""
 
     kind: SuspensionKind
     payload: Json
@@ -63,7 +63,7 @@ class Suspension(Value):
     requested_at: Time
     expires_at: Time | None = None
     approval: ApprovalRule | None = None
-    """Who may decide; None: the run's owner."""
+    """The rule of who decides; None: the run's owner does."""
 
 
 class CallState(StrEnum):
@@ -91,12 +91,12 @@ class CallRecord(Value):
     suspension: Suspension | None = None
     token: str | None = None
     unpublished: bool = False
-    """Nobody was told of this token: EventBridge was away."""
+    """This token was not published: EventBridge was away."""
     decision: Decision | None = None
     votes: tuple[Vote, ...] = ()
     """Of persons who approved this attempt, the newest of each."""
     voted: int = 0
-    """How often one did: who knows this number knows them all."""
+    """Count of votes: a reader that knows this number knows them all."""
     past: tuple[dict[str, Any], ...] = ()
     """Earlier attempts' decisions, for audit."""
     result: Json = None
@@ -119,7 +119,7 @@ class CallRecord(Value):
 
     @property
     def approval(self) -> PendingApproval | None:
-        """Who may decide it, and who has approved."""
+        """Return the approval rule and the votes so far."""
         rule = self.suspension.approval if self.suspension else None
         return PendingApproval(**rule.model_dump(), given=self.votes) if rule else None
 
@@ -142,8 +142,8 @@ class PinnedText(Value):
 
 
 class PromptSnapshot(Value):
-    """What a run pinned at its first step; a resume or a retry renders from it, less what was deleted
-    meanwhile (docs/behaviour.md#pinned-context)."""
+    """The context that a run pinned at its first step. A resume or a retry renders from it, less all that was
+    deleted meanwhile (docs/behaviour.md#pinned-context)."""
 
     as_of: Time
     window_depth: int = 0
@@ -161,7 +161,7 @@ class PromptSnapshot(Value):
     entries: tuple[PinnedText, ...] = ()
     """Entries of episodic memory, a line each."""
     instructions: str | None = None
-    """What the agent's function gave; None: they are a text of the agent's."""
+    """The text that the agent's function returned; None: the instructions are a constant."""
     metadata: dict[str, Json] = {}
     """The thread's."""
 
@@ -179,21 +179,21 @@ class StepRecord(Value):
     estimated_tokens: int = 0
     """Of its prompt, by our estimate; `usage.input_tokens` is the provider's own count of it."""
     estimated: Usage | None = None
-    """Where the provider reported no usage: ours."""
+    """Our estimate, where the provider reported no usage."""
     fell_back_to: str | None = None
     """The model that was asked because those before it did not answer."""
     base: PromptSnapshot | None = None
-    """What the run pinned: with its first step, and again where a compaction switched in."""
+    """The pinned context: set with the first step, and again where a compaction switched in."""
     verdict: Literal["", "accepted", "retry", "failed"] = ""
     """The agent's validator's, of an answer that fits its schema; `correction` says why it was not taken."""
     output: Json = None
-    """What the validator made of an answer that it accepted."""
+    """The validator's value of an answer that it accepted."""
     correction: str | None = None
-    """What the model is told before it is asked once more (a reply that fits no schema)."""
+    """The message to the model before its next attempt (its reply fits no schema)."""
     asked_through: str | None = None
     """The last message of the slices that were to be observed ahead by then."""
     agent: str = ""
-    """Who made it: a conversation may be given to another."""
+    """The agent that made it: a hand-off changes the agent in mid run."""
     definition: str = ""
     """Hash of the definition that the run began with; with its first step alone."""
     ended: bool = False
@@ -201,7 +201,7 @@ class StepRecord(Value):
 
     @property
     def counts_as(self) -> Usage:
-        """What limits count."""
+        """Return the usage that limits count."""
         return self.estimated or self.usage
 
 
@@ -246,11 +246,11 @@ class RunMeta(Value):
     history: int = 0
     """Most events that the present execution may have spent of its history."""
     pointed: bool = False
-    """Whether approvers who do not own it find it by its id."""
+    """Approvers who do not own it find it by its id."""
     redriven_at: Time | None = None
-    """When an operator last started an execution by hand."""
+    """The time at which an operator last started an execution."""
     lost_at: Time | None = None
-    """When the sweeper first found no execution that drives the run."""
+    """The time at which the sweeper first saw no execution that drives the run."""
     compacted_for: int = 0
     """The step before which the run last waited for its compaction."""
     compacted_before: int = 0
@@ -260,7 +260,7 @@ class RunMeta(Value):
     sockets: frozenset[str] = frozenset()
     """Connections that follow the run."""
     subscribed: int = 0
-    """How often one began to: a writer that knows this number knows them all."""
+    """Count of subscriptions: a writer that knows this number knows them all."""
 
     @property
     def shown_status(self) -> Status:
@@ -279,7 +279,7 @@ class RunSnapshot(Value):
 
     @property
     def at_work(self) -> bool:
-        """Whether somebody makes one of its calls, or died while making it."""
+        """Say whether a process makes one of its calls, or died while making it."""
         return any(call.state is CallState.OPEN for call in self.calls)
 
     def call(self, key: str) -> CallRecord | None:
@@ -288,7 +288,7 @@ class RunSnapshot(Value):
 
 
 class Outcome(Value):
-    """How a run ended."""
+    """The end of a run."""
 
     status: Status
     finish_reason: FinishReason

@@ -1,4 +1,4 @@
-"""How far a run is, and why it is over."""
+"""A run's state, and the reason for its end."""
 
 from enum import StrEnum
 

@@ -54,7 +54,7 @@ class Usage(Value):
 
 
 class DayUsage(Value):
-    """What one agent spent on one model in a UTC day: in runs, or in the background for them."""
+    """One agent's use of one model in a UTC day: in runs, or in the background for them."""
 
     day: date
     agent: str

@@ -60,7 +60,7 @@ class StoredThread:
     texts: dict[str, IndexedRow] = field(default_factory=dict)
     """Message id -> what recall finds."""
     entries: dict[str, StoredEntry] = field(default_factory=dict)
-    """What the thread taught, by id."""
+    """Entries that the thread taught, by id."""
     stages: dict[int, GenerationRow] = field(default_factory=dict)
     """Generations by number, oldest first."""
 

@@ -70,7 +70,7 @@ def text_of(found: Decimal) -> str:
 
 
 def ordered(value: Value) -> Any:
-    """What values of one kind are compared by; None where this kind has no order."""
+    """Return the sort key among values of one kind; None where this kind has no order."""
     ((kind, held),) = value.items()
     if kind == "N":
         return Decimal(held)

@@ -1,4 +1,4 @@
-"""What expressions come to on an item."""
+"""Evaluation of expressions on an item."""
 
 import itertools
 from collections.abc import Mapping
@@ -87,7 +87,7 @@ def find(item: Mapping[str, Value] | None, path: tuple[str | int, ...]) -> Value
 
 
 def holds(tree: Tree, item: Item | None, names: Names) -> bool:
-    """Whether a condition is true of an item, or of none."""
+    """Say whether a condition is true of an item, or of none."""
     match tree:
         case ("and", parts):
             return all(holds(part, item, names) for part in parts)

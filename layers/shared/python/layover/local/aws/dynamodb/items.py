@@ -13,7 +13,7 @@ MAX_HASH, MAX_RANGE = 2048, 1024
 """Bytes of a partition key and of a sort key."""
 
 Place = tuple[bytes, ...]
-"""Where an item stands: its range in a partition of the table, range and key of the table in an index's."""
+"""An item's position: its range in a partition of the table, range and key of the table in an index's."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Range:
-    """What a query reads of a partition: sort keys from `low` to `high`, both bounds maybe `open`."""
+    """A query's part of a partition: sort keys from `low` to `high`, both bounds maybe `open`."""
 
     low: bytes | None = None
     high: bytes | None = None
@@ -198,7 +198,7 @@ def _pages(
 
 
 def place(table: Table, index: Keys | None, item: Item, *, scan: bool) -> Place:
-    """Where an item, or an ExclusiveStartKey, stands. Raises ValidationError."""
+    """Return the position of an item, or of an ExclusiveStartKey. Raises ValidationError."""
     own = table.key_of(item)
     there = own if index is None else table.key_of(item, index)
     if own is None or there is None:

@@ -74,7 +74,7 @@ class _Parser:
         self._values: set[str] = set()
 
     def whole(self, read: Callable[[], Any]) -> Parsed:
-        """What `read` makes of all tokens."""
+        """Return the result of `read` over all tokens."""
         tree = read()
         if self._at < len(self._tokens):
             raise self._unexpected()

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 Document = dict[str, Any]
 Changed = Callable[[Item | None, Item | None], object]
 TARGET = "DynamoDB_20120810."
-"""How `X-Amz-Target` of every operation begins."""
+"""Prefix of every operation's `X-Amz-Target`."""
 
 
 class DynamoDB:
@@ -58,7 +58,7 @@ class DynamoDB:
         }
 
     def call(self, operation: str, request: Document) -> Document:
-        """What the operation answers. Raises DynamoDBError."""
+        """Return the operation's answer. Raises DynamoDBError."""
         if operation not in self._operations:
             raise UnknownOperation(f"{operation} is not served on one machine")
         try:

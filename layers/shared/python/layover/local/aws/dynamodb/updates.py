@@ -1,4 +1,4 @@
-"""What an UpdateExpression makes of an item."""
+"""UpdateExpressions, applied to an item."""
 
 import copy
 import itertools

@@ -25,7 +25,7 @@ _RETURNS = {
 
 @dataclass(frozen=True)
 class Done:
-    """What a write did. `paths`: those that an update named."""
+    """A write's effect. `paths`: those that an update named."""
 
     old: Item | None
     new: Item | None

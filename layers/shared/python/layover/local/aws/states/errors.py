@@ -21,12 +21,12 @@ class StateFailed(Exception):
         self.cause = cause
 
     def output(self) -> dict[str, Any]:
-        """What a Catch gets."""
+        """Return the output for a Catch."""
         told: dict[str, Any] = {"Error": self.error}
         return told if self.cause is None else {**told, "Cause": self.cause}
 
     def is_named(self, names: list[str]) -> bool:
-        """Whether an `ErrorEquals` means it. States.ALL leaves out what is the machine's own fault."""
+        """Say whether an `ErrorEquals` names it. States.ALL leaves out the machine's own errors."""
         if self.error in names:
             return True
         if "States.ALL" in names:

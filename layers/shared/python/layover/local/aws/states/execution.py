@@ -222,7 +222,7 @@ class Execution:
             raise StateFailed("States.Timeout") from None
 
     async def _answer(self, token: str) -> Any:
-        """What the token was answered with. Raises StateFailed."""
+        """Return the answer to the token. Raises StateFailed."""
         event = self._answers.setdefault(token, asyncio.Event())
         try:
             while (outcome := self._records.outcome(token)) is None:

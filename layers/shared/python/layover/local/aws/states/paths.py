@@ -20,7 +20,7 @@ _PATH = re.compile(r"\s*(\$\$?[^,()]*)")
 
 
 def read_path(path: str, data: Any, context: Any) -> Any:
-    """What stands at `$...`, or at `$$...` of the context. Raises StateFailed."""
+    """Return the value at `$...`, or at `$$...` of the context. Raises StateFailed."""
     root, steps = (context, path[2:]) if path.startswith("$$") else (data, path[1:])
     found, at, many = [root], 0, False
     while at < len(steps):

@@ -42,7 +42,7 @@ _COLUMNS = "arn, machine, name, definition, input, status, started, stopped, out
 
 @dataclass
 class Frame:
-    """Where a program, or a branch of one, is: the state, and its input as the state before left it."""
+    """The position of a program or a branch: the state, and its input as the state before left it."""
 
     path: str
     state: str
@@ -54,7 +54,7 @@ class Frame:
     """Epoch seconds; of a Wait, and of a task that waits for its token."""
     token: str | None = None
     is_delivered: bool = False
-    """Whoever was to hear of the token has it."""
+    """The token was delivered to its task."""
     is_over: bool = False
     """`data` is the branch's output."""
 
@@ -139,7 +139,7 @@ class Records:
             return record, True
 
     def definition(self, record: Record) -> str:
-        """That it was started with."""
+        """Return the definition that the execution was started with."""
         query = "SELECT text FROM sfn_definitions WHERE id = ?"
         with self._storage.reading() as connection:
             return str(connection.execute(query, (record.definition,)).fetchone()[0])
@@ -180,7 +180,7 @@ class Records:
             return True
 
     def frames(self, arn: str) -> dict[str, Frame]:
-        """Where an open execution is, by path."""
+        """Return the frames of an open execution, by path."""
         query = "SELECT document FROM sfn_frames WHERE execution = ?"
         with self._storage.reading() as connection:
             rows = connection.execute(query, (arn,)).fetchall()
@@ -188,7 +188,7 @@ class Records:
         return {frame.path: frame for frame in frames}
 
     def save(self, arn: str, frame: Frame, events: list[dict[str, Any]], *, moved: bool) -> None:
-        """Where a branch is now. `moved`: it has left a state, with the branches and tokens of that."""
+        """Save a branch's position. `moved`: it has left a state, with the branches and tokens of that."""
         with self._storage.transaction() as connection:
             if moved:
                 below = (arn, f"{frame.path}/%")

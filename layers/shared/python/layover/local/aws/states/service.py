@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 Document = dict[str, Any]
 TARGET = "AWSStepFunctions."
-"""How `X-Amz-Target` of every operation begins."""
+"""Prefix of every operation's `X-Amz-Target`."""
 _MACHINES = f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:"
 _PAGE = 1000
 
@@ -49,7 +49,7 @@ class StepFunctions:
         }
 
     def call(self, operation: str, request: Document) -> Document:
-        """What the operation answers. Raises StatesError."""
+        """Return the operation's answer. Raises StatesError."""
         if operation not in self._operations:
             raise StatesError("UnknownOperationException", f"{operation} is not served here")
         try:

@@ -1,4 +1,4 @@
-"""What a Task may call: functions, and DynamoDB."""
+"""Services that a Task calls: functions, and DynamoDB."""
 
 import asyncio
 import json
