@@ -46,7 +46,9 @@ def frames(api: Api, answered: dict[str, Any]) -> list[tuple[str | None, str, An
             return b"".join([piece async for piece in body])
 
     found = []
-    for block in api.do(whole()).decode().split("\n\n"):
+    blocks = api.do(whole()).decode().split("\n\n")
+    assert "\ndata: " in blocks[0], blocks[0]
+    for block in blocks:
         fields = dict(line.split(": ", 1) for line in block.split("\n") if line)
         if "data" in fields:
             found.append((fields.get("id"), fields["event"], json.loads(fields["data"])))

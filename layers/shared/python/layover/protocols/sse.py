@@ -9,8 +9,9 @@ from layover.values.runs.event import Event
 CONTENT_TYPE = "text/event-stream"
 HEARTBEAT = b": still here\n\n"
 """A comment: clients pass over it."""
-OPENING = b"retry: 1000\n\n"
-"""Milliseconds after which a browser comes back; the first bytes also open the way through proxies."""
+OPENING = b"retry: 1000\n"
+"""Milliseconds after which a browser comes back; the first bytes also open the way through proxies. They
+belong to the first event's block: the first block that a client reads has an event."""
 _LAST_SEQ = re.compile(r"\d{1,18}", re.ASCII)
 
 
