@@ -1,15 +1,13 @@
 """One system and one Chromium for the session; every user has a browser of their own."""
 
-import os
-import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
 from browser.person import Person
+from support.chromium import launch
 from support.providers.openai import FakeOpenAI
 from support.system.folders import folder
 from support.system.system import Brain, System, unique
@@ -18,39 +16,15 @@ ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "build" / "console"
 """Where the tests leave what they saw."""
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-INSTALL_S = 300
 
 Enter = Callable[..., Person]
-
-
-def _chromium() -> str | None:
-    return next((path for name in NAMES if (path := shutil.which(name))), None)
-
-
-def _install() -> None:
-    """Debian's package, where that is possible without asking anybody."""
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        return
-    command = ["apt-get", "install", "-y", "--no-install-recommends", "chromium"]
-    try:
-        subprocess.run(command, capture_output=True, timeout=INSTALL_S, check=False)
-    except subprocess.TimeoutExpired:
-        return
 
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
     """Debian's Chromium, driven by Playwright."""
-    if _chromium() is None:
-        _install()
-    path = _chromium()
-    if path is None:
-        pytest.skip("there is no Chromium here: apt-get install chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+    with launch() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="session")

@@ -3,61 +3,18 @@
 `@ai-sdk/react`'s `Chat` is what `useChat` shows, `@ag-ui/client`'s `HttpAgent` what CopilotKit runs."""
 
 import json
-import shutil
 import subprocess
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.providers.openai import FakeOpenAI, call, say
-from support.system.folders import folder
+from npm.conftest import LIMIT_S
+from support.providers.openai import call, say
 from support.system.system import Brain, System
 
-HERE = Path(__file__).parent
-INSTALLED = HERE.parents[1] / "build" / "npm"
-LIMIT_S = 180
 TEXT, STEP = "text", "step-start"
-
-
-@pytest.fixture(scope="module")
-def packages() -> Path:
-    """A folder with the packages; made once for each set of versions."""
-    if shutil.which("npm") is None:
-        pytest.skip("npm is not on the path")
-    wanted = (HERE / "package.json").read_text()
-    done = INSTALLED / "installed.json"
-    if not done.exists() or done.read_text() != wanted:
-        INSTALLED.mkdir(parents=True, exist_ok=True)
-        (INSTALLED / "package.json").write_text(wanted)
-        command = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund"]
-        made = subprocess.run(
-            [*command, "--no-package-lock"],
-            cwd=INSTALLED,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-            check=False,
-        )
-        if made.returncode:
-            pytest.skip(f"npm cannot install the packages: {made.stderr[-300:]}")
-        done.write_text(wanted)
-    for script in HERE.glob("*.mjs"):
-        shutil.copyfile(script, INSTALLED / script.name)
-    return INSTALLED
-
-
-@pytest.fixture(scope="module")
-def system() -> Iterator[System]:
-    with FakeOpenAI() as provider, folder("npm") as data, System(data, Brain(provider)) as running:
-        yield running
-
-
-@pytest.fixture
-def brain(system: System) -> Brain:
-    return system.brain
 
 
 def drive(packages: Path, system: System, script: str, scenario: str, text: str) -> Any:

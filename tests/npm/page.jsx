@@ -1,0 +1,56 @@
+// A page of an app: `useChat` with tools, approvals, reload and abort. `?api=URL&chat=ID` says what it shows.
+// A reload finds the messages of answers that were complete, as an app's own store would have them.
+import { useChat } from "@ai-sdk/react";
+import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses } from "ai";
+import { useEffect, useState } from "react";
+import { createRoot } from "react-dom/client";
+
+const query = new URLSearchParams(location.search);
+const id = query.get("chat");
+const kept = JSON.parse(localStorage.getItem(id) ?? "[]");
+const transport = new DefaultChatTransport({ api: query.get("api"), headers: { Authorization: "Bearer dev:ada" } });
+
+function Page() {
+  const [text, setText] = useState("");
+  const chat = useChat({
+    id, transport, messages: kept, resume: true,
+    sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
+  });
+  const { messages, status, error } = chat;
+  useEffect(() => {
+    const answering = messages.at(-1)?.role === "assistant" && status === "streaming";
+    if (messages.length) localStorage.setItem(id, JSON.stringify(answering ? messages.slice(0, -1) : messages));
+  }, [messages, status]);
+  return (
+    <main data-status={status}>
+      {messages.map((message) => (
+        <article key={message.id} data-role={message.role} data-id={message.id}>
+          {message.parts.map((part, at) => <Part key={at} part={part} chat={chat} />)}
+        </article>
+      ))}
+      {error && <p role="alert">{error.message}</p>}
+      <form onSubmit={(e) => { e.preventDefault(); chat.sendMessage({ text }); setText(""); }}>
+        <input aria-label="Message" value={text} onChange={(e) => setText(e.target.value)} />
+        <button>Send</button>
+      </form>
+      <button onClick={chat.stop}>Stop</button>
+      <button onClick={() => chat.regenerate()}>Regenerate</button>
+    </main>
+  );
+}
+
+function Part({ part, chat }) {
+  if (part.type === "text") return <p>{part.text}</p>;
+  if (!part.type.startsWith("tool-")) return null;
+  const answer = (approved) => () => chat.addToolApprovalResponse({ id: part.approval.id, approved, reason: "because" });
+  return (
+    <section data-state={part.state}>
+      {part.type} {JSON.stringify(part.input)} <output>{JSON.stringify(part.output)}</output>
+      {part.state === "approval-requested" && (
+        <><button onClick={answer(true)}>Approve</button><button onClick={answer(false)}>Deny</button></>
+      )}
+    </section>
+  );
+}
+
+createRoot(document.getElementById("root")).render(<Page />);
