@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from layover import Agent, ToolContext, tool
+from layover import Agent, Hook, Refuse, ToolCall, ToolContext, tool
 from layover.errors import RetryableError
 from layover.runs.cancel import cancel
 from layover.testing import ScriptedModel, call, calls, say
@@ -22,7 +22,7 @@ from layover.values.runs.run import Run, Status
 from support.examples import examples
 from support.worlds.runs import ANN, Bench, Crash, Power, answers
 
-KINDS = ("plain", "once", "raises", "approve", "offer", "unknown", "invalid", "desk")
+KINDS = ("plain", "once", "raises", "approve", "offer", "unknown", "invalid", "desk", "refuse")
 VERDICTS = ("yes", "no", "edited")
 NEVER_TWICE = ("once", "approve")
 BELOW = ("plain", "approve", "once")
@@ -39,6 +39,21 @@ class Choice(BaseModel):
     """What it takes."""
 
     slot: str
+
+
+class Numbering(Hook):
+    """Gives "once" other arguments each time that it is asked, and refuses "refuse"; both below, too."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def before_tool(self, ctx: Any, call: ToolCall) -> ToolCall | Refuse | None:
+        self.asked += 1
+        if call.tool_name == "refuse":
+            return Refuse(f"asked {self.asked}")
+        if call.tool_name != "once":
+            return None
+        return call.model_copy(update={"args": {"key": f"{call.args['key']} by {self.asked}"}})
 
 
 @dataclass(frozen=True)
@@ -74,6 +89,10 @@ class SideEffects:
             self.ran.append(f"once {key}")
             return f"did {key}"
 
+        @tool
+        def refuse(key: str) -> str:
+            raise AssertionError("a refused call ran")
+
         @tool(idempotent=True)
         def raises(key: str) -> str:
             raise ValueError(key)
@@ -90,13 +109,19 @@ class SideEffects:
             self.ran.append(f"offer {key}")
             return f"chose {ctx.resume.slot}"
 
+        hooks = [Numbering()]
         desk = Agent(
-            "desk", instructions="desk", tools=[plain, once, approve], tool_concurrency=concurrency
+            "desk",
+            instructions="desk",
+            tools=[plain, once, approve],
+            tool_concurrency=concurrency,
+            hooks=hooks,
         )
         return Agent(
             "agent",
-            tools=[plain, once, raises, approve, offer, desk.as_tool("Does it for you.")],
+            tools=[plain, once, raises, approve, offer, refuse, desk.as_tool("Does it for you.")],
             tool_concurrency=concurrency,
+            hooks=hooks,
             max_iterations=20,
         )
 
@@ -228,6 +253,14 @@ def _check_events(run: Run, events: list[Event]) -> None:
     assert len(settled) == len(set(settled)), "a call is settled once"
 
 
+def _check_hooks(events: list[Event], ran: list[str]) -> None:
+    """What a hook answered is told once, and is what happened."""
+    answers = [e for e in events if e.type == "hook-decision"]
+    assert len({e.tool_call_id for e in answers}) == len(answers), "a hook decides once"
+    given = {e.args["key"] for e in answers if e.args}
+    assert {r.removeprefix("once ") for r in ran if r.startswith("once")} <= given
+
+
 def _check_children(run: Run) -> None:
     """Whatever died, a sub-agent ended as its run lets it, and its chain of messages is whole."""
     assert all(child.status.over for child in run.children)
@@ -263,14 +296,16 @@ async def _play(script: Script) -> None:
     assert run.pending == ()
     if script.cancel_after is None:
         assert run.status is Status.SUCCESS, run.error
-    _check_events(run, await bench.events(run.id))
+    events = await bench.events(run.id)
+    _check_events(run, events)
+    _check_hooks(events, driver.effects.ran)
     _check_children(run)
     head = await bench.head()
     assert (head.active_run, head.leaf_id) == (None, [run.input, *run.messages][-1].id)
     if not head.unsaved:
         _check_messages(run, await bench.stored())
     for kind in NEVER_TWICE:
-        effects = [r for r in driver.effects.ran if r.startswith(kind)]
+        effects = [r.partition(" by ")[0] for r in driver.effects.ran if r.startswith(kind)]
         assert len(effects) == len(set(effects)), f"{kind} ran twice: {effects}"
     waiting = await bench.plain.journal.approvals(ANN, None, 100, None)
     assert waiting.items == (), "nothing waits for a run that is over"

@@ -22,7 +22,7 @@ from layover import (
     WorkingMemory,
     tool,
 )
-from layover.declare.agent import EVENT_NAMES
+from layover.declare.agents.options import EVENT_NAMES
 from layover.values.runs.event import Event
 
 

@@ -82,4 +82,4 @@ def voted_so(call: CallRecord, decision: Decision) -> bool:
 
 
 def _args(call: CallRecord, vote: Vote) -> str:
-    return compact_json(call.args if vote.args is None else vote.args)
+    return compact_json(call.proposed if vote.args is None else vote.args)

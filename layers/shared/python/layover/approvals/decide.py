@@ -36,6 +36,7 @@ from layover.values.deployment.access import Actor
 from layover.values.page import Page
 from layover.values.runs.event import ToolCallApproval, ToolCallDecided
 from layover.values.runs.run import (
+    HOOKS_TOOL,
     ApproverItem,
     CallRecord,
     CallState,
@@ -312,7 +313,7 @@ def _find(snapshot: RunSnapshot, tool_call_id: str) -> CallRecord:
     """The call's record. One that is planned has none: it exists, but nothing waits."""
     ids = {"run_id": snapshot.meta.id, "tool_call_id": tool_call_id}
     for call in snapshot.calls:
-        if call.tool_call_id == tool_call_id:
+        if call.tool_call_id == tool_call_id and call.tool_name != HOOKS_TOOL:
             return call
     if any(slot.tool_call_id == tool_call_id for s in snapshot.steps for slot in s.slots):
         raise DecisionAlreadyMade("the call is not executed yet", **ids)

@@ -1,6 +1,7 @@
 """One model call, journaled: prompt, reply, assistant message, the slots of its tool messages."""
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -14,6 +15,8 @@ from layover.declare.schemas.render import LONGEST_PROBLEM, clean, describe, for
 from layover.engine.attachments import Attachments
 from layover.engine.frames.definition import definition_of
 from layover.engine.frames.output import judged
+from layover.engine.hooks.around_model import AroundModel, NotTaken
+from layover.engine.hooks.asking import Asking
 from layover.engine.models.day_room import DayRoom
 from layover.engine.models.fallback import Fallback
 from layover.engine.prompter import Prompter
@@ -21,7 +24,7 @@ from layover.engine.state import RunState
 from layover.engine.tools.hooks import Stopping
 from layover.errors import RunFailed
 from layover.ports import Clock, Ids, RunLog, Runtime
-from layover.values.base import strict_json
+from layover.values.base import compact_json, strict_json
 from layover.values.message import (
     Message,
     Part,
@@ -62,6 +65,7 @@ class ModelStep:
         prompter: Prompter,
         attachments: Attachments,
         stopping: Stopping,
+        hooks: Asking,
     ) -> None:
         self._runtime = runtime
         self._log = log
@@ -70,6 +74,7 @@ class ModelStep:
         self._prompter = prompter
         self._attachments = attachments
         self._stopping = stopping
+        self._hooks = hooks
         self._day = DayRoom(runtime, state.meta, state.run_id)
 
     async def make(self) -> StepRecord:
@@ -77,7 +82,8 @@ class ModelStep:
         index, key = self._state.next_key()
         clock = self._runtime.clock
         self._log.emit(TurnStart(at=clock.now(), step=index))
-        streamed = self._state.meta.stream
+        around = AroundModel(self._hooks)
+        streamed = self._state.meta.stream and not around.holds_back
         longest = LONGEST_NESTED_ID if self._state.path else LONGEST_ID
         names = _CallNames(self._state.call_ids, self._runtime.ids, longest)
         teller = self._streaming if streamed else self._restarting
@@ -94,7 +100,7 @@ class ModelStep:
             return await self._runtime.model.complete(prompt, on_delta)
 
         async def ask(prompt: Prompt) -> Reply:
-            loaded = await self._attachments.loaded(prompt)
+            loaded = await self._attachments.loaded(await around.request(prompt))
             return await fallback.reply(loaded, complete, clock.now)
 
         async with self._day.released():
@@ -103,15 +109,26 @@ class ModelStep:
             except RunFailed:
                 self._log.emit(*fallback.events)
                 raise
+            reply, told = await self._taken(around, reply)
             step = self._record(index, key, reply, size, names)
-            step = step.model_copy(update={"fell_back_to": fallback.fell_back_to})
+            more = {"correction": told, "verdict": "hook"} if told is not None else {}
+            step = step.model_copy(update={"fell_back_to": fallback.fell_back_to, **more})
             if not step.slots and step.correction is None:
                 step = await judged(
                     self._agent, self._state, self._prompter.base, step, clock.now()
                 )
             self._runtime.allowance.note(self._state.meta.owner, step.counts_as)
+            if around.holds_back and self._state.meta.stream and told is None:
+                self._log.emit(*_deltas(step, clock.now()))
             await self._journal(step, fallback.events)
         return step
+
+    async def _taken(self, around: AroundModel, reply: Reply) -> tuple[Reply, str | None]:
+        """The reply that is stored, and what the model is told where hooks want another one."""
+        try:
+            return await around.response(reply), None
+        except NotTaken as again:
+            return reply.model_copy(update={"calls": ()}), str(again)
 
     @property
     def _models(self) -> tuple[str, ...]:
@@ -267,6 +284,29 @@ def _event(delta: Delta, step: int, clock: Clock, names: _CallNames) -> Event:
         case "restart":
             names.forget()
             return TurnStart(at=now, step=step)
+
+
+def _deltas(step: StepRecord, now: datetime) -> list[Event]:
+    """A reply that was held back, as one delta of each kind."""
+    events: list[Event] = []
+    for part in step.message.content:
+        match part:
+            case ReasoningPart():
+                events.append(ReasoningDelta(at=now, step=step.index, text=part.text))
+            case TextPart():
+                events.append(TextDelta(at=now, step=step.index, text=part.text))
+            case ToolCallPart():
+                args = part.args if isinstance(part.args, str) else compact_json(part.args)
+                events.append(
+                    ToolCallDelta(
+                        at=now,
+                        step=step.index,
+                        tool_call_id=part.tool_call_id,
+                        tool_name=part.tool_name,
+                        args_delta=args,
+                    )
+                )
+    return events
 
 
 def _decoded(args: str) -> Any:

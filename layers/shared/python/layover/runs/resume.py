@@ -60,7 +60,7 @@ async def _publish(runtime: Runtime, payload: AwaitPayload, call: CallRecord) ->
             "agent_path": list(call.agent_path or (run.agent,)),
             "tool_call_id": call.tool_call_id,
             "tool_name": call.tool_name,
-            "args": call.args,
+            "args": call.proposed,
             "payload": suspension["payload"],
             "expires_at": suspension["expires_at"],
             "approval": suspension["approval"],

@@ -174,7 +174,7 @@ def _pending(meta: RunMeta, call: CallRecord) -> Pending:
     return Pending(
         tool_call_id=call.tool_call_id,
         tool_name=call.tool_name,
-        args=call.args,
+        args=call.proposed,
         kind=suspension.kind,
         payload=suspension.payload,
         resume_schema=suspension.resume_schema,

@@ -4,6 +4,7 @@ import hashlib
 from typing import Any
 
 from layover.declare.agent import Agent
+from layover.declare.hooks.base import name_of
 from layover.values.base import compact_json
 
 LENGTH = 16
@@ -32,6 +33,8 @@ def _facts(agent: Agent) -> dict[str, Any]:
         "output": output.json_schema if output else None,
         "max_iterations": agent.max_iterations,
         "tool_concurrency": agent.tool_concurrency,
+        # Left out where there are none: runs of earlier releases have the same hash.
+        **({"hooks": [name_of(hook) for hook in agent.hooks]} if agent.hooks else {}),
     }
 
 

@@ -22,6 +22,9 @@ from layover.engine.frames.memory import as_sub_agent, given_to, nothing_given
 from layover.engine.frames.output import accepted, gives_up
 from layover.engine.frames.subagents import NestedRuns
 from layover.engine.frames.turn_input import TurnInput
+from layover.engine.hooks.around_model import gave_up
+from layover.engine.hooks.asking import Asking
+from layover.engine.hooks.at_end import AtEnd
 from layover.engine.progress import Over, Progress, RunEnds, Suspended, Yielded
 from layover.engine.prompter import Prompter
 from layover.engine.state import RunState
@@ -82,6 +85,9 @@ class Frame:
         self._time = invocation.time
         self._budget = Budget(log, state, agent, runtime.clock)
         belongings = RunFiles(runtime, state.meta, agent.name)
+        base = state.base or given.base
+        hooks = Asking(log, state, agent, runtime.clock, belongings, base.metadata)
+        self._end = AtEnd(hooks)
         self._calls = Calls(
             log,
             state,
@@ -102,7 +108,7 @@ class Frame:
         )
         attachments = Attachments(belongings.files)
         self._steps = ModelStep(
-            runtime, log, state, agent, prompter, attachments, invocation.stopping
+            runtime, log, state, agent, prompter, attachments, invocation.stopping, hooks
         )
 
     async def _enter(self, delegate: Delegate, state: RunState, width: int) -> Progress:
@@ -130,8 +136,21 @@ class Frame:
         return await frame.run()
 
     async def run(self) -> Progress:
-        """Go on as far as it goes. Raises RunFailed where this agent cannot; OutOfTime, Stopped, RunEnds,
-        Fenced and RetryableError where the whole run does not go on here."""
+        """Go on as far as it goes, and ask the hooks where it ends. Raises RunFailed where this agent cannot;
+        OutOfTime, Stopped, RunEnds, Fenced and RetryableError where the whole run does not go on here."""
+        self._end.stays_failed()
+        try:
+            progress = await self._advance()
+        except RunFailed as failure:
+            await self._end.failed(failure)
+            raise
+        except RunEnds as end:
+            if self._above is None:
+                await self._end.failed(end.failure)
+            raise
+        return await self._end.over(progress) if isinstance(progress, Over) else progress
+
+    async def _advance(self) -> Progress:
         runtime, stopping = self._invocation.runtime, self._invocation.stopping
         await self._budget.settle_decided()
         while True:
@@ -154,8 +173,10 @@ class Frame:
         """Settle the newest step. None: it is complete and the model is asked again."""
         if step.slots:
             if not await self._calls.advance(step, self._gate, self._time.for_tools):
+                self._check_hooks(step)
                 waiting = self._state.waiting()
                 return Suspended(waiting) if waiting or self._held else Yielded()
+            self._check_hooks(step)
             if self._state.step_ended < step.index:
                 await self._log.end_step(step, self._calls.turn_end(step))
                 self._state.step_ended = step.index
@@ -167,6 +188,13 @@ class Frame:
         if len(self._state.steps) >= limit:
             return Over(Status.SUCCESS, FinishReason.MAX_ITERATIONS)
         return None
+
+    def _check_hooks(self, step: StepRecord) -> None:
+        """Raises RunFailed where a hook raised about a call of the step that had run."""
+        for call in self._state.calls_of(step):
+            if call.hooked and call.hooked.failure:
+                failure = call.hooked.failure
+                raise RunFailed(failure.message, type=failure.type, run_id=self._state.meta.id)
 
     async def _handed_over(self, step: StepRecord) -> bool:
         """Give the conversation away where this agent's newest step asked for that: the agent that has it
@@ -201,6 +229,8 @@ class Frame:
         return not self._held
 
     def _answered(self, step: StepRecord) -> Over:
+        if step.verdict == "hook":
+            raise gave_up(step.correction, self._state.meta.id)
         output = None if self._agent.output is None else self._parsed(step)
         reason = FinishReason(step.finish_reason) if step.finish_reason != "tool-calls" else None
         return Over(Status.SUCCESS, reason or FinishReason.STOP, output=output)

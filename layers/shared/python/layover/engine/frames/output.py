@@ -8,6 +8,7 @@ from layover.declare.blocking import called
 from layover.declare.context import Retry
 from layover.declare.schemas.render import LONGEST_PROBLEM, clean, format_error, jsonable
 from layover.engine.frames.instructions import run_context
+from layover.engine.hooks.around_model import refused_in_a_row
 from layover.engine.state import RunState
 from layover.engine.tools.isolation import apart
 from layover.errors import RunFailed
@@ -39,6 +40,8 @@ async def judged(
 def gives_up(steps: list[StepRecord]) -> bool:
     """Whether the newest step, whose answer was not accepted, is the run's last."""
     step = steps[-1]
+    if step.verdict == "hook":
+        return refused_in_a_row([s.verdict for s in steps]) > MAX_RETRIES
     if step.verdict == "failed":
         return True
     if step.verdict == "retry":

@@ -9,17 +9,21 @@ import json
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import chain
 from typing import Any, Protocol
 
-from layover.context.transcript import custom_message, tool_message
+from layover.context.transcript import custom_message
 from layover.declare.agent import Agent
 from layover.declare.context import ToolContext
 from layover.declare.schemas.render import format_error
 from layover.declare.tool import AnyTool
 from layover.engine.budget import settle_budget
+from layover.engine.hooks.around_tools import AroundTools, Asked
+from layover.engine.hooks.asking import Asking
 from layover.engine.progress import OutOfTime
 from layover.engine.state import RunState
 from layover.engine.tools.call_limits import with_retries_counted, within_limit
+from layover.engine.tools.events import CallEvents
 from layover.engine.tools.execute import (
     Ready,
     Settled,
@@ -36,14 +40,7 @@ from layover.engine.tools.hooks import Hooks, Stopping
 from layover.engine.tools.run_files import RunFiles
 from layover.ids import derived
 from layover.ports import Clock, MemoryStore, RunLog
-from layover.values.runs.event import (
-    Event,
-    MessageEvent,
-    ToolCallSuspended,
-    ToolExecutionEnd,
-    ToolExecutionStart,
-    TurnEnd,
-)
+from layover.values.runs.hooked import with_failure
 from layover.values.runs.run import (
     BUDGET_TOOL,
     MAX_WINDOW,
@@ -121,6 +118,9 @@ class Calls:
         self._width = width
         self._size = min(agent.tool_concurrency, width)
         self._tools: dict[str, AnyTool] = {t.name: t for t in (*agent.tools, *memory_tools)}
+        self._events = CallEvents(state, agent, clock)
+        self._hooks = AroundTools(Asking(log, state, agent, clock, belongings), self._prepare)
+        self.turn_end = self._events.turn_end
 
     async def advance(self, step: StepRecord, gate: Gate, has_time: HasTime) -> bool:
         """Settle what can be settled. True: every call of the step is settled; False: some wait, or
@@ -180,7 +180,7 @@ class Calls:
         own journal. None: no such call, or its tool is a sub-agent no more."""
         if call.state is not CallState.OPEN or call.child is None:
             return None
-        ready = self._prepare(call, call.args)
+        ready = self._prepare(call, call.proposed)
         if isinstance(ready, Settled) or ready.tool.delegate is None:
             return None
         return _Job(call, ready, self._context(call, None))
@@ -193,7 +193,7 @@ class Calls:
             await self._close(step, call, told)
             return None
         edited = call.decision.args if call.decision else None
-        ready = self._prepare(call, call.args if edited is None else edited)
+        ready = self._prepare(call, call.proposed if edited is None else edited)
         if isinstance(ready, Settled):
             await self._close(step, call, ready)
             return None
@@ -215,7 +215,7 @@ class Calls:
         edited = call.decision.args if call.decision else None
         if edited is None:
             return None
-        own = self._prepare(call, call.args)
+        own = self._prepare(call, call.proposed)
         same = isinstance(own, Ready) and own.args.as_dict() == ready.args.as_dict()
         return None if same else edited
 
@@ -228,30 +228,39 @@ class Calls:
         jobs: list[_Job] = []
         waiting: list[tuple[CallRecord, Suspension]] = []
         for call in calls:
-            ready = self._prepare(call, call.args)
-            if isinstance(ready, Settled):
-                await self._close(step, call, ready)
-                continue
-            ctx = self._context(call, None)
-            try:
-                waits = await approval(ready, ctx, self._clock.now())
-            except Exception as error:
-                await self._close(step, call, raised(ready.tool.name, call, error))
-                continue
-            if waits is None:
-                jobs.append(_Job(call, ready, ctx))
-            else:
-                waiting.append((call, waits))
+            asked = await self._asked(call)
+            match asked.outcome:
+                case Settled() as settled:
+                    await self._close(step, asked.call, settled)
+                case Suspension() as suspension:
+                    waiting.append((asked.call, suspension))
+                case Ready() as ready:
+                    jobs.append(_Job(asked.call, ready, self._context(call, None)))
         if waiting:
             await self._suspend(waiting)
         if jobs:
             await self._run(step, jobs)
 
+    async def _asked(self, call: CallRecord) -> Asked:
+        """A planned call after hooks and its tool's own rule were asked about it."""
+        ready = self._prepare(call, call.args)
+        if isinstance(ready, Settled):
+            return Asked(call, ready)
+        asked = await self._hooks.before(call, ready)
+        if not isinstance(asked.outcome, Ready) or asked.allowed:
+            return asked
+        ctx, now = self._context(call, None), self._clock.now()
+        try:
+            waits = await approval(asked.outcome, ctx, now)
+        except Exception as error:
+            return replace(asked, outcome=raised(call.tool_name, call, error))
+        return asked if waits is None else replace(asked, outcome=waits)
+
     async def _run(self, step: StepRecord, jobs: list[_Job]) -> None:
         """Journal first, then run, then journal what came of it."""
         jobs = [await self._briefed(job) for job in jobs]
-        starts = [self._start_event(j) for j in jobs]
-        await self._log.open_calls([j.call for j in jobs], *starts)
+        starts = [self._events.started(j.call, j.ready.args.as_dict()) for j in jobs]
+        await self._log.open_calls([j.call for j in jobs], *chain.from_iterable(starts))
         opened = {"state": CallState.OPEN, "opener": self._log.opener}
         jobs = [replace(job, call=job.call.model_copy(update=opened)) for job in jobs]
         for job in jobs:
@@ -269,6 +278,7 @@ class Calls:
             return
         outcome = await self._sub_agents.advance(job.call, job.ready, self._share(step, job.call))
         if outcome is not None:
+            outcome = await self._hooks.after(job.call, job.ready, outcome)
             outcome = await limited(outcome, job.call, self._belongings)
             await self._close(step, job.call, _with_change(job.changed, outcome))
 
@@ -290,6 +300,7 @@ class Calls:
             outcome = await run_tool(job.ready, job.ctx, call, self._clock)
             if isinstance(outcome, Suspension):
                 return await self._suspend([(call, outcome)])
+            outcome = await self._hooks.after(call, job.ready, outcome)
             outcome = await limited(outcome, call, self._belongings)
             return await self._close(step, call, _with_change(job.changed, outcome))
         finally:
@@ -312,6 +323,7 @@ class Calls:
                 "retry": outcome.retry,
                 "settled_at": self._clock.now(),
                 "child": outcome.child or call.child,
+                "hooked": with_failure(call.hooked, outcome.failure),
                 "custom": custom_message(step, slot, custom["name"], custom["data"])
                 if custom
                 else None,
@@ -322,7 +334,8 @@ class Calls:
         self._state.update(done)
         complete = self._state.settled(step) and self._state.step_ended < step.index
         try:
-            events = [*self._end_events(step, done), *([self.turn_end(step)] if complete else [])]
+            events = self._events.ended(step, call, done)
+            events += [self.turn_end(step)] if complete else []
             ended = step if complete else None
             await self._log.close_call(settled, *events, ended_step=ended)
         except BaseException:
@@ -337,64 +350,9 @@ class Calls:
     async def _suspend(self, waiting: Sequence[tuple[CallRecord, Suspension]]) -> None:
         """Journal calls that wait, together: whoever sees one of them waiting sees them all."""
         suspended = [_suspended(call, suspension) for call, suspension in waiting]
-        events = [self._suspended_event(call) for call in suspended]
-        await self._log.suspend_calls(suspended, *events)
+        await self._log.suspend_calls(suspended, *self._events.suspended(suspended))
         for call in suspended:
-            now = {
-                "state": CallState.WAITING,
-                "attempt": call.attempt + 1,
-                "opener": None,
-                "token": None,
-                "decision": None,
-                "votes": (),
-                "voted": 0,
-            }
-            self._state.update(call.model_copy(update=now))
-
-    def _suspended_event(self, call: CallRecord) -> ToolCallSuspended:
-        assert call.suspension is not None
-        return ToolCallSuspended(
-            at=self._clock.now(),
-            tool_call_id=call.tool_call_id,
-            tool_name=call.tool_name,
-            args=call.args,
-            kind=call.suspension.kind,
-            payload=call.suspension.payload,
-            resume_schema=call.suspension.resume_schema,
-            attempt=call.attempt + 1,
-            agent_path=call.agent_path or (self._agent.name,),
-            requested_at=call.suspension.requested_at,
-            expires_at=call.suspension.expires_at,
-            approval=call.approval,
-        )
-
-    def turn_end(self, step: StepRecord) -> TurnEnd:
-        """The event of a step that is complete."""
-        return TurnEnd(
-            at=self._clock.now(),
-            step=step.index,
-            message=step.message,
-            tool_results=self._state.tool_messages(step),
-        )
-
-    def _start_event(self, job: _Job) -> ToolExecutionStart:
-        return ToolExecutionStart(
-            at=self._clock.now(),
-            tool_call_id=job.call.tool_call_id,
-            tool_name=job.call.tool_name,
-            args=job.ready.args.as_dict(),
-        )
-
-    def _end_events(self, step: StepRecord, call: CallRecord) -> list[Event]:
-        now = self._clock.now()
-        message = tool_message(step, self._state.slot(step, call), call)
-        events: list[Event] = [
-            ToolExecutionEnd.of(call, now),
-            MessageEvent(at=now, message=message),
-        ]
-        if call.custom is not None:
-            events.append(MessageEvent(at=now, message=call.custom))
-        return events
+            self._state.update(_waiting_now(call))
 
     def _resumed(self, tool: AnyTool, call: CallRecord) -> Any:
         if call.decision is None or call.decision.kind is not DecisionKind.RESUMED:
@@ -428,6 +386,13 @@ async def _all(work: Iterable[Coroutine[Any, Any, None]]) -> None:
     for ended in await asyncio.gather(*tasks, return_exceptions=True):
         if isinstance(ended, BaseException):
             raise ended
+
+
+def _waiting_now(call: CallRecord) -> CallRecord:
+    """A call that was journaled with its suspension, as it is from then on."""
+    fresh = {"opener": None, "token": None, "decision": None, "votes": (), "voted": 0}
+    waits = {"state": CallState.WAITING, "attempt": call.attempt + 1}
+    return call.model_copy(update={**waits, **fresh})
 
 
 def _with_change(changed: dict[str, Any] | None, outcome: Settled) -> Settled:

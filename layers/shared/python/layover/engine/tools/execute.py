@@ -18,7 +18,7 @@ from layover.engine.tools.isolation import TimedOut, apart
 from layover.engine.tools.run_files import RunFiles
 from layover.ports import Clock
 from layover.values.runs.child import ChildRun
-from layover.values.runs.run import CallRecord, Suspension, SuspensionKind
+from layover.values.runs.run import CallRecord, ErrorInfo, Suspension, SuspensionKind
 
 logger = logging.getLogger("layover")
 
@@ -41,6 +41,8 @@ class Settled:
     """The tool asks for another attempt."""
     child: ChildRun | None = None
     """The sub-agent's run that the call was, as it ended."""
+    failure: ErrorInfo | None = None
+    """What ends the run, once the call is settled."""
 
 
 @dataclass(frozen=True)

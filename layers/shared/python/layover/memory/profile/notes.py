@@ -7,7 +7,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from layover.declare.agent import ALL, Agent
+from layover.declare.agent import Agent
+from layover.declare.agents.options import ALL
 from layover.memory.escape import escape, escaped
 from layover.memory.profile.iteration_log import previous_attempts
 from layover.memory.profile.plan import plan_lines

@@ -49,7 +49,7 @@ class AuditRow(Value):
             on_behalf_of=decision.on_behalf_of,
             reason=decision.reason,
             via=decision.via,
-            args_sha256=_digest(call.args if decision.args is None else decision.args),
+            args_sha256=_digest(call.proposed if decision.args is None else decision.args),
             requested_at=requested_at,
             decided_at=decision.at,
         )

@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field, TypeAdapter
 
 from layover.values.base import Json, Time, Value
 from layover.values.message import Message
+from layover.values.runs.hooked import Verdict
 from layover.values.runs.run import (
     CallRecord,
     Decision,
@@ -178,6 +179,18 @@ class ToolCallApproval(BaseEvent):
     by: str
 
 
+class HookDecided(BaseEvent):
+    """A hook answered something about a call before it ran; `args` where it changed them."""
+
+    type: Literal["hook-decision"] = "hook-decision"
+    tool_call_id: str
+    tool_name: str
+    hook: str
+    decision: Verdict
+    args: dict[str, Any] | None = None
+    reason: str | None = None
+
+
 class TurnEnd(BaseEvent):
     """A step is complete."""
 
@@ -252,6 +265,7 @@ Event = Annotated[
     | ToolCallSuspended
     | ToolCallApproval
     | ToolCallDecided
+    | HookDecided
     | TurnEnd
     | Finish
     | ErrorEvent

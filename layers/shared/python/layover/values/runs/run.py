@@ -14,6 +14,7 @@ from layover.values.runs.decision import ApprovalRule, PendingApproval, Vote
 from layover.values.runs.decision import Decision as Decision
 from layover.values.runs.decision import DecisionKind as DecisionKind
 from layover.values.runs.decision import Via as Via
+from layover.values.runs.hooked import HookedCall
 from layover.values.runs.model_settings import RunChoice
 from layover.values.runs.status import ErrorInfo as ErrorInfo
 from layover.values.runs.status import FinishReason as FinishReason
@@ -28,6 +29,8 @@ MAX_WINDOW = 40
 """Calls that run or wait at once (an inline Map starts 40 branches)."""
 BUDGET_TOOL = "layover.budget"
 """`tool_name` of the call that asks a person to extend a run's limits."""
+HOOKS_TOOL = "layover.hooks"
+"""`tool_name` of a record of what hooks answered (docs/hooks.md#stored): no model's call."""
 SYSTEM = "system"
 """`decided_by` of what nobody decided."""
 MAX_QUEUE = 100
@@ -111,6 +114,14 @@ class CallRecord(Value):
     """Names from the run's agent down to the one whose call it is; empty: the run's own."""
     child: ChildRun | None = None
     """The run of a sub-agent that this call is."""
+    hooked: HookedCall | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The answers of hooks about it."""
+
+    @property
+    def proposed(self) -> Json:
+        """The arguments that the tool is to get: the model's, or what hooks made of them."""
+        changed = self.hooked.args if self.hooked else None
+        return self.args if changed is None else changed
 
     @property
     def undecided(self) -> bool:
@@ -184,8 +195,9 @@ class StepRecord(Value):
     """The model that was asked because those before it did not answer."""
     base: PromptSnapshot | None = None
     """The pinned context: set with the first step, and again where a compaction switched in."""
-    verdict: Literal["", "accepted", "retry", "failed"] = ""
-    """The agent's validator's, of an answer that fits its schema; `correction` says why it was not taken."""
+    verdict: Literal["", "accepted", "retry", "failed", "hook"] = ""
+    """The agent's validator's, of an answer that fits its schema, or `hook`: a hook did not take the reply.
+    `correction` says why."""
     output: Json = None
     """The validator's value of an answer that it accepted."""
     correction: str | None = None

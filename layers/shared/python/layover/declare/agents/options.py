@@ -1,0 +1,83 @@
+"""Checks of the options of an agent."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from layover.declare.schemas import checks
+from layover.declare.tool import AnyTool
+from layover.values.runs.model_settings import OVERRIDABLE, Overridable
+from layover.values.runs.run import MAX_WINDOW
+
+EVENT_NAMES = frozenset(
+    {
+        "agent-start",
+        "definition-changed",
+        "handoff",
+        "turn-start",
+        "model-fallback",
+        "text-delta",
+        "reasoning-delta",
+        "tool-call-delta",
+        "message",
+        "tool-execution-start",
+        "tool-execution-end",
+        "data",
+        "tool-call-suspended",
+        "tool-call-approval",
+        "tool-call-decided",
+        "hook-decision",
+        "turn-end",
+        "finish",
+        "error",
+        "agent-end",
+    }
+)
+"""The types of events (docs/reference/http-api.md#events)."""
+
+_MAX_NAME = 128
+ALL = "*"
+"""No agent's name: what all of a user's agents share is kept under it."""
+
+
+def name_of(name: Any) -> str:
+    """The name of an agent. Raises DefinitionError."""
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        raise checks.fail("the name of an agent", "a text that is not empty", name)
+    if len(name) > _MAX_NAME:
+        raise checks.fail("the name of an agent", f"at most {_MAX_NAME} characters", name)
+    if name == ALL:
+        raise checks.fail(
+            "the name of an agent", f"another one than {ALL!r}, which means all", name
+        )
+    return name
+
+
+def check_instructions(what: str, given: Any) -> None:
+    """Raises DefinitionError for what is neither a text nor a function."""
+    if not isinstance(given, str) and not callable(given):
+        expected = "a text or a function of the run's context"
+        raise checks.fail(f"{what}instructions", expected, given)
+
+
+def tools_of(what: str, tools: Any) -> tuple[AnyTool, ...]:
+    """The tools, as they were given. Raises DefinitionError."""
+    if not isinstance(tools, Sequence) or isinstance(tools, str):
+        raise checks.fail(f"{what}tools", "a list of tools", tools)
+    return tuple(tools)
+
+
+def overridable_of(what: str, names: Any) -> frozenset[Overridable]:
+    """The settings that a run may choose. Raises DefinitionError."""
+    given: set[Any] = {names} if isinstance(names, str) else set(names)
+    if unknown := sorted(given - set(OVERRIDABLE), key=str):
+        checks.one_of(f"{what}overridable", unknown[0], OVERRIDABLE)
+    return frozenset(given)
+
+
+def concurrency_of(what: str, value: Any) -> int:
+    """Calls of a step that run together. Raises DefinitionError."""
+    if value == math.inf:
+        return MAX_WINDOW
+    checks.whole(f"{what}tool_concurrency", value)
+    return min(int(value), MAX_WINDOW)

@@ -1,0 +1,188 @@
+"""`Hook`, and what its methods get and return."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeAlias, TypeVar
+
+from pydantic import Field
+
+from layover.declare.context import NodeHistory, RunContext
+from layover.declare.result import Result
+from layover.declare.schemas import checks
+from layover.errors import ConfigurationError
+from layover.values.base import Json, Value
+from layover.values.message import Message
+from layover.values.prompt import ToolSpec
+from layover.values.runs.decision import DecisionNote
+from layover.values.runs.model_settings import ModelSettings
+from layover.values.runs.usage import Usage
+
+POINTS = ("before_model", "after_model", "before_tool", "after_tool", "at_end")
+
+
+@dataclass(frozen=True)
+class HookContext(RunContext):
+    """A run as its hooks see it."""
+
+    kept: dict[str, Any] = field(default_factory=dict, compare=False)
+    """Values that `before_model` leaves for `after_model` of the same request. Nobody stores them."""
+    nodes: Callable[[str], NodeHistory] | None = field(default=None, repr=False, compare=False)
+
+    def node_memory(self, node_id: str) -> NodeHistory:
+        """The history of a named step of a workflow. Raises ConfigurationError outside a thread."""
+        if not self.thread_id:
+            raise ConfigurationError("node memory belongs to a thread, and this run has none")
+        if self.nodes is None:
+            raise ConfigurationError("node memory is not available here")
+        return self.nodes(node_id)
+
+
+class ModelRequest(Value):
+    """A step's request. A hook may change all of it but the model, which is the first that is asked."""
+
+    model: str
+    system: str | None = None
+    messages: tuple[Message, ...] = ()
+    """As the model is to see them: of a tool's message it reads `model_output`."""
+    tools: tuple[ToolSpec, ...] = ()
+    settings: ModelSettings = ModelSettings()
+
+
+class ModelCall(Value):
+    """A call that the model asks for. `args`: the decoded object, or the raw text if it is no JSON."""
+
+    id: str = ""
+    name: str
+    args: Json = Field(default_factory=dict)
+    state: dict[str, Any] = Field(default_factory=dict, repr=False)
+    """The provider's own; it goes back with the call."""
+
+
+class ModelResponse(Value):
+    """The model's reply. A hook may change `text`, `reasoning` and `calls`."""
+
+    text: str = ""
+    reasoning: str = ""
+    calls: tuple[ModelCall, ...] = ()
+    finish_reason: str = "stop"
+    model: str = ""
+    usage: Usage = Usage()
+
+
+class ToolCall(Value):
+    """A call of a tool. `args`: validated, as JSON."""
+
+    tool_call_id: str
+    tool_name: str
+    args: dict[str, Any]
+    attempt: int = 0
+    """The number of its suspensions so far."""
+    decision: DecisionNote | None = None
+    """A person's decision about it, in `after_tool`."""
+    needs_approval: bool = False
+    """Its tool is never, or not always, run without one."""
+    trusted: bool = False
+    """Its tool is `trusted=True`, or memory's own."""
+
+
+class ToolResult(Value):
+    """The outcome of a tool. `model_output`: the text that the model reads; where a hook changes `value`
+    alone, it becomes the text of that."""
+
+    value: Json = None
+    model_output: str = ""
+    is_error: bool = False
+
+
+class HookAnswer(Value):
+    """An answer of `before_tool`, beside None and a changed copy of the call."""
+
+
+class Allow(HookAnswer):
+    """The call runs without an approval, with these arguments if given."""
+
+    args: dict[str, Any] | None = None
+    reason: str | None = None
+
+    def __init__(self, args: dict[str, Any] | None = None, reason: str | None = None) -> None:
+        super().__init__(args=args, reason=reason)
+
+
+class Answer(HookAnswer):
+    """The call is settled with this value; its tool does not run."""
+
+    value: Json = None
+
+    def __init__(self, value: Any = None) -> None:
+        super().__init__(value=value)
+
+
+class Refuse(HookAnswer):
+    """The call is declined; the model reads why."""
+
+    reason: str | None = None
+
+    def __init__(self, reason: str | None = None) -> None:
+        super().__init__(reason=reason)
+
+
+class Suspend(HookAnswer):
+    """The call waits for a person, as an approval."""
+
+    reason: str | None = None
+
+    def __init__(self, reason: str | None = None) -> None:
+        super().__init__(reason=reason)
+
+
+T = TypeVar("T")
+Maybe: TypeAlias = T | Awaitable[T | None] | None
+BeforeTool = HookAnswer | ToolCall
+
+
+class Hook:
+    """A base for hooks, which need none: each method that a subclass defines is asked (docs/hooks.md).
+
+    `idempotent`: `before_model` gives the same answer for the same request. It is then asked again after
+    a crash, and costs no write."""
+
+    idempotent: ClassVar[bool] = False
+
+    def before_model(self, ctx: HookContext, request: ModelRequest) -> Maybe[ModelRequest]:
+        """Asked before a step's request is sent: a changed copy, or None."""
+
+    def after_model(self, ctx: HookContext, response: ModelResponse) -> Maybe[ModelResponse]:
+        """Asked when a reply is whole: a changed copy, or None. `Retry` asks the model again."""
+
+    def before_tool(self, ctx: HookContext, call: ToolCall) -> Maybe[BeforeTool]:
+        """Asked before a call: `Allow`, `Answer`, `Refuse`, `Suspend`, a copy with other arguments, or
+        None."""
+
+    def after_tool(self, ctx: HookContext, call: ToolCall, result: ToolResult) -> Maybe[ToolResult]:
+        """Asked when a tool has run: a changed copy of what it came to, or None."""
+
+    def at_end(self, ctx: HookContext, result: Result) -> Maybe[Result]:
+        """Asked once, when the run succeeds or fails: a copy with another `output`, or None."""
+
+
+def defines(hook: Any, point: str) -> bool:
+    """True if the hook is asked at this point."""
+    method = getattr(hook, point, None)
+    return callable(method) and getattr(type(hook), point, None) is not getattr(Hook, point)
+
+
+def name_of(hook: Any) -> str:
+    """The hook's name in records and events: its class's."""
+    return type(hook).__name__
+
+
+def hooks_of(what: str, given: Any) -> tuple[Any, ...]:
+    """The hooks, as they were given. Raises DefinitionError for what is asked at no point."""
+    if isinstance(given, str | Hook) or not hasattr(given, "__iter__"):
+        raise checks.fail(f"{what}hooks", "a list of hooks", given)
+    hooks = tuple(given)
+    for hook in hooks:
+        if isinstance(hook, type) or not any(defines(hook, point) for point in POINTS):
+            expected = f"an object with one of {', '.join(POINTS)}"
+            raise checks.fail(f"{what}a hook", expected, hook)
+    return hooks

@@ -1,0 +1,155 @@
+"""`RedactPII`: what a provider is not to read, replaced in requests and put back into replies."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from layover.declare.hooks.base import Hook, HookContext, ModelRequest, ModelResponse
+from layover.declare.schemas import checks
+from layover.values.message import (
+    Message,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+)
+
+_KINDS = {
+    "EMAIL": r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
+    "IBAN": r"(?<!\w)[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?!\w)",
+    "CARD": r"(?<![\w.-])\d(?:[ -]?\d){12,18}(?![\w.-]*\d)",
+    "PHONE": r"(?<![\w.-])(?:\+\d|00\d|\(?0\d)(?:[ ()/.-]{0,2}\d){6,13}(?![\w-]*\d)",
+}
+_PLACEHOLDER = re.compile(r"\[[A-Z][A-Z0-9_]*_\d+\]")
+_KEPT = "layover.RedactPII"
+
+
+class RedactPII(Hook):
+    """Replaces personal data in requests by placeholders, and puts it back into replies and their calls.
+
+    `patterns`: further kinds by name (capital letters), as regular expressions. `kinds`: those of `EMAIL`,
+    `IBAN`, `CARD` and `PHONE` that are replaced. Texts, arguments and results of the conversation are
+    looked through; the system message and files are not. Raises DefinitionError."""
+
+    idempotent: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        patterns: Mapping[str, str] | None = None,
+        *,
+        kinds: tuple[str, ...] = tuple(_KINDS),
+    ) -> None:
+        for kind in kinds:
+            checks.one_of("a kind of RedactPII", kind, _KINDS)
+        own = dict(patterns or {})
+        for name in own:
+            if not re.fullmatch("[A-Z][A-Z0-9_]*", name):
+                raise checks.fail("a kind of RedactPII", "a name in capital letters", name)
+        try:
+            every = {**own, **{kind: _KINDS[kind] for kind in kinds}}
+            self._kinds = {name: re.compile(text) for name, text in every.items()}
+        except re.error as error:
+            raise checks.fail(
+                "a pattern of RedactPII", "a regular expression", str(error)
+            ) from None
+
+    def before_model(self, ctx: HookContext, request: ModelRequest) -> ModelRequest | None:
+        """The request with placeholders."""
+        names = _Names(_taken(request.messages))
+        messages = tuple(
+            _changed(m, lambda text: self._redacted(text, names)) for m in request.messages
+        )
+        # Of several such hooks, each puts its own back.
+        ctx.kept.setdefault(_KEPT, {}).update(names.values)
+        return request.model_copy(update={"messages": messages}) if names.values else None
+
+    def after_model(self, ctx: HookContext, response: ModelResponse) -> ModelResponse | None:
+        """The reply with what the placeholders stood for."""
+        values: Mapping[str, str] = ctx.kept.get(_KEPT, {})
+        if not values:
+            return None
+
+        def restored(text: str) -> str:
+            return _PLACEHOLDER.sub(lambda found: values.get(found[0], found[0]), text)
+
+        calls = tuple(
+            call.model_copy(update={"args": _everywhere(call.args, restored)})
+            for call in response.calls
+        )
+        told = {"text": restored(response.text), "reasoning": restored(response.reasoning)}
+        return response.model_copy(update={**told, "calls": calls})
+
+    def _redacted(self, text: str, names: "_Names") -> str:
+        for kind, pattern in self._kinds.items():
+            text = pattern.sub(lambda found, kind=kind: names.of(kind, found[0]), text)  # type: ignore[misc]
+        return text
+
+
+class _Names:
+    """Placeholders of one request: the same for the same value, numbered as they come."""
+
+    def __init__(self, taken: frozenset[str]) -> None:
+        self._taken = taken
+        self._of: dict[tuple[str, str], str] = {}
+        self._counts: dict[str, int] = {}
+        self.values: dict[str, str] = {}
+
+    def of(self, kind: str, value: str) -> str:
+        """The placeholder of a value."""
+        if kind == "CARD" and not _passes_luhn(value):
+            return value
+        key = (kind, value)
+        while key not in self._of:
+            number = self._counts[kind] = self._counts.get(kind, 0) + 1
+            name = f"[{kind}_{number}]"
+            # Whoever writes a placeholder himself must not get another's data for it.
+            if name not in self._taken:
+                self._of[key], self.values[name] = name, value
+        return self._of[key]
+
+
+def _taken(messages: tuple[Message, ...]) -> frozenset[str]:
+    """The placeholders that the conversation has by itself."""
+    found: set[str] = set()
+
+    def look(text: str) -> str:
+        found.update(_PLACEHOLDER.findall(text))
+        return text
+
+    for message in messages:
+        _changed(message, look)
+    return frozenset(found)
+
+
+def _passes_luhn(text: str) -> bool:
+    digits = [int(c) for c in reversed(text) if c.isdigit()]
+    doubled = (sum(divmod(2 * d, 10)) for d in digits[1::2])
+    return (sum(digits[::2]) + sum(doubled)) % 10 == 0
+
+
+def _changed(message: Message, change: Callable[[str], str]) -> Message:
+    content = tuple(_part(part, change) for part in message.content)
+    output = message.model_output
+    told = {"content": content, "model_output": None if output is None else change(output)}
+    return message.model_copy(update=told)
+
+
+def _part(part: Part, change: Callable[[str], str]) -> Part:
+    if isinstance(part, TextPart | ReasoningPart):
+        return part.model_copy(update={"text": change(part.text)})
+    if isinstance(part, ToolCallPart):
+        return part.model_copy(update={"args": _everywhere(part.args, change)})
+    if isinstance(part, ToolResultPart):
+        return part.model_copy(update={"result": _everywhere(part.result, change)})
+    return part
+
+
+def _everywhere(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: _everywhere(each, change) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_everywhere(each, change) for each in value]
+    return value

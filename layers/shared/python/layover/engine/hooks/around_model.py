@@ -1,0 +1,205 @@
+"""`before_model` and `after_model` of a step."""
+
+import hashlib
+from typing import Any
+
+from layover.declare.context import Retry
+from layover.declare.hooks.base import HookContext, ModelCall, ModelRequest, ModelResponse
+from layover.declare.schemas.render import clean, jsonable
+from layover.engine.hooks.asking import Asking, ask, taken
+from layover.engine.hooks.records import answers_of, put_answers
+from layover.errors import RunFailed
+from layover.values.base import Json, compact_json, strict_json
+from layover.values.message import Message
+from layover.values.prompt import Prompt, Reply, RequestedCall, ToolSpec
+from layover.values.runs.model_settings import ModelSettings
+
+MAX_RETRIES = 2
+"""In a row."""
+
+
+class NotTaken(Exception):
+    """A hook wants the model to be asked again; the text is what the model is told."""
+
+
+class AroundModel:
+    """The hooks around one step's model call."""
+
+    def __init__(self, asking: Asking) -> None:
+        self._asking = asking
+        self._ctx: HookContext | None = None
+
+    @property
+    def holds_back(self) -> bool:
+        """True if nothing of a reply may be streamed before hooks have seen it whole."""
+        return bool(self._asking.at("after_model"))
+
+    async def request(self, prompt: Prompt) -> Prompt:
+        """The request that is sent: what hooks made of it, and what was journaled of that is not asked
+        again. Raises RunFailed where a hook does not answer."""
+        hooks = self._asking.at("before_model")
+        if not hooks:
+            return prompt
+        ctx = self._ctx = self._asking.context()
+        known = [
+            a
+            for record in answers_of(self._asking.state, "before_model")
+            for a in record["answers"]
+        ]
+        fresh: list[dict[str, Any]] = []
+        request = first = _request(prompt)
+        for name, hook in hooks:
+            if getattr(hook, "idempotent", False):
+                request = await self._asked(hook, ctx, request)
+                continue
+            about = {"hook": name, "request": _digest(request)}
+            journaled = next((a for a in known if about.items() <= a.items()), None)
+            if journaled is None:
+                answer = await self._asked(hook, ctx, request)
+                journaled = {**about, "change": _change(request, answer)}
+                fresh.append(journaled)
+            # The first attempt sends what a later one would read.
+            request = _changed(request, journaled["change"])
+        if fresh:
+            asking = self._asking
+            answers = {"answers": fresh}
+            await put_answers(asking.log, asking.state, asking.clock, "before_model", answers)
+        return prompt if request is first else _sent(prompt, request)
+
+    async def _asked(self, hook: Any, ctx: HookContext, request: ModelRequest) -> ModelRequest:
+        try:
+            answer = taken(await ask(hook, "before_model", ctx, request), request)
+        except Exception as error:
+            raise self._asking.failed(hook, "before_model", error) from error
+        return answer
+
+    async def response(self, reply: Reply) -> Reply:
+        """The reply that is stored. Raises NotTaken where a hook wants another one, and RunFailed."""
+        response = first = _response(reply)
+        for _, hook in self._asking.at("after_model"):
+            ctx = self._ctx = self._ctx or self._asking.context()
+            try:
+                response = taken(await ask(hook, "after_model", ctx, response), response)
+            except Retry as again:
+                raise NotTaken(clean(str(again))) from again
+            except Exception as error:
+                raise self._asking.failed(hook, "after_model", error) from error
+        return reply if response is first else _reply(reply, response)
+
+
+def refused_in_a_row(verdicts: list[str]) -> int:
+    """The number of newest steps that hooks did not take."""
+    newest = next((n for n, verdict in enumerate(reversed(verdicts)) if verdict != "hook"), None)
+    return len(verdicts) if newest is None else newest
+
+
+def gave_up(told: str | None, run_id: str) -> RunFailed:
+    """The end of a run whose replies hooks do not take."""
+    problem = f"a hook did not take the model's reply, {MAX_RETRIES} retries included: {told}"
+    return RunFailed(problem, type="RetriesUsedUp", run_id=run_id)
+
+
+def _request(prompt: Prompt) -> ModelRequest:
+    fields = {name: getattr(prompt, name) for name in ModelRequest.model_fields}
+    return ModelRequest.model_construct(**fields)
+
+
+def _sent(prompt: Prompt, request: ModelRequest) -> Prompt:
+    fields = ("system", "messages", "tools", "settings")
+    return prompt.model_copy(update={name: getattr(request, name) for name in fields})
+
+
+def _stored(message: Message) -> dict[str, Any]:
+    """A message with what its JSON leaves out, but for the provider's own."""
+    return {**message.model_dump(mode="json"), "model_output": message.model_output}
+
+
+def _digest(request: ModelRequest) -> str:
+    facts = request.model_dump(mode="json", exclude={"messages"}, fallback=str)
+    facts["messages"] = [_stored(m) for m in request.messages]
+    text = compact_json(jsonable(facts))
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def _change(before: ModelRequest, after: ModelRequest) -> dict[str, Json] | None:
+    """The difference as JSON: what stayed is named, what is new is there whole. None: nothing."""
+    change: dict[str, Json] = {}
+    if after.system != before.system:
+        change["system"] = after.system
+    if after.settings != before.settings:
+        change["settings"] = after.settings.model_dump(
+            mode="json", exclude_unset=True, fallback=str
+        )
+    if after.tools != before.tools:
+        known = {t.name: t for t in before.tools}
+        change["tools"] = [
+            t.name if known.get(t.name) == t else t.model_dump(mode="json") for t in after.tools
+        ]
+    if after.messages != before.messages:
+        said = {m.id: m for m in before.messages}
+        change["messages"] = [m.id if said.get(m.id) == m else _stored(m) for m in after.messages]
+    return jsonable(change) if change else None
+
+
+def _changed(request: ModelRequest, change: dict[str, Any] | None) -> ModelRequest:
+    """The inverse of `_change`."""
+    if change is None:
+        return request
+    update: dict[str, Any] = {}
+    if "system" in change:
+        update["system"] = change["system"]
+    if "settings" in change:
+        update["settings"] = ModelSettings.model_validate(change["settings"])
+    if "tools" in change:
+        known = {t.name: t for t in request.tools}
+        update["tools"] = tuple(
+            known[t] if isinstance(t, str) else ToolSpec.model_validate(t) for t in change["tools"]
+        )
+    if "messages" in change:
+        said = {m.id: m for m in request.messages}
+        update["messages"] = tuple(
+            said[m] if isinstance(m, str) else _message(m, said) for m in change["messages"]
+        )
+    return request.model_copy(update=update)
+
+
+def _message(stored: dict[str, Any], said: dict[str, Message]) -> Message:
+    """A changed message goes back to its provider with what that wants back."""
+    message, before = Message.model_validate(stored), said.get(stored["id"])
+    state = before.provider_state if before else None
+    return message.model_copy(update={"provider_state": state})
+
+
+def _response(reply: Reply) -> ModelResponse:
+    calls = tuple(
+        ModelCall(id=c.id, name=c.name, args=_decoded(c.args), state=c.state) for c in reply.calls
+    )
+    return ModelResponse(
+        text=reply.text,
+        reasoning=reply.reasoning,
+        calls=calls,
+        finish_reason=reply.finish_reason,
+        model=reply.model,
+        usage=reply.usage,
+    )
+
+
+def _reply(reply: Reply, response: ModelResponse) -> Reply:
+    calls = tuple(
+        RequestedCall(id=c.id, name=c.name, args=_encoded(c.args), state=c.state)
+        for c in response.calls
+    )
+    update = {"text": response.text, "reasoning": response.reasoning, "calls": calls}
+    return reply.model_copy(update=update)
+
+
+def _decoded(args: str) -> Json:
+    try:
+        value = strict_json(args) if args.strip() else {}
+    except (ValueError, RecursionError):
+        return args
+    return value if isinstance(value, dict) else args
+
+
+def _encoded(args: Json) -> str:
+    return args if isinstance(args, str) else compact_json(jsonable(args))

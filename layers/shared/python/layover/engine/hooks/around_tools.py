@@ -1,0 +1,199 @@
+"""`before_tool` and `after_tool` of a call."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from layover.declare.hooks.base import (
+    Allow,
+    Answer,
+    HookContext,
+    Refuse,
+    Suspend,
+    ToolCall,
+    ToolResult,
+    name_of,
+)
+from layover.declare.schemas.render import as_text, clean, jsonable
+from layover.declare.tool import APPROVAL_SCHEMA
+from layover.engine.hooks.asking import Asking, ask, taken
+from layover.engine.tools.execute import Ready, Settled, declined, failed, raised
+from layover.values.base import Json
+from layover.values.runs.decision import DecisionNote
+from layover.values.runs.event import Event, HookDecided
+from layover.values.runs.hooked import HookDecision, HookedCall
+from layover.values.runs.run import (
+    CallRecord,
+    CallState,
+    ErrorInfo,
+    Suspension,
+    SuspensionKind,
+)
+
+Prepare = Callable[[CallRecord, Any], Ready | Settled]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A call after its hooks: what it may do now. `allowed`: it needs no approval any more."""
+
+    call: CallRecord
+    outcome: Ready | Settled | Suspension
+    allowed: bool = False
+
+
+class AroundTools:
+    """The hooks around one frame's calls. `own`: names of the agent's own tools."""
+
+    def __init__(self, asking: Asking, prepare: Prepare) -> None:
+        self._asking = asking
+        self._prepare = prepare
+
+    async def before(self, call: CallRecord, ready: Ready) -> Asked:
+        """Return the hooks' answers about a call that is about to begin. They are asked while it is
+        planned, and never again: what they answered is in its record with the first write."""
+        given: list[HookDecision] = []
+        allowed = False
+        ctx = None
+        for _, hook in self._asking.at("before_tool"):
+            ctx = ctx or self._asking.context()
+            seen = self._seen(call, ready)
+            try:
+                answer = await ask(hook, "before_tool", ctx, seen)
+                told = _decision(hook, answer, seen)
+            except Exception as error:
+                return Asked(_with(call, given), raised(ready.tool.name, call, error))
+            if told is None:
+                continue
+            given.append(told)
+            if told.args is not None:
+                prepared = self._prepare(call, told.args)
+                if isinstance(prepared, Settled):
+                    return Asked(_with(call, given), prepared)
+                ready = prepared
+            allowed = allowed or told.decision == "allow"
+            if told.decision not in ("allow", "change"):
+                return Asked(_with(call, given), self._settled(answer, ready))
+        return Asked(_with(call, given), ready, allowed)
+
+    async def after(self, call: CallRecord, ready: Ready, outcome: Settled) -> Settled:
+        """Return a tool's outcome as hooks changed it. One that raises ends the run: nobody knows what it
+        would have left out of the result."""
+        ctx: HookContext | None = None
+        for _, hook in self._asking.at("after_tool"):
+            ctx = ctx or self._asking.context()
+            result = ToolResult(
+                value=outcome.result, model_output=outcome.model_output, is_error=outcome.is_error
+            )
+            try:
+                answer = taken(
+                    await ask(hook, "after_tool", ctx, self._seen(call, ready), result), result
+                )
+                outcome = _changed(outcome, result, answer)
+            except Exception as error:
+                failure = self._asking.failed(hook, "after_tool", error)
+                told = failed(f"HookFailed: {call.tool_name} ran, and its result is withheld")
+                info = ErrorInfo(type=failure.type, message=failure.message)
+                return replace(told, failure=info, child=outcome.child)
+        return outcome
+
+    def _seen(self, call: CallRecord, ready: Ready) -> ToolCall:
+        own = self._asking.agent.tool(call.tool_name) is not None
+        return ToolCall(
+            tool_call_id=call.tool_call_id,
+            tool_name=call.tool_name,
+            args=ready.args.as_dict(),
+            attempt=call.attempt,
+            decision=DecisionNote.of(call.decision, call.votes) if call.decision else None,
+            needs_approval=ready.tool.needs_approval is not False,
+            trusted=ready.tool.trusted or not own,
+        )
+
+    def _settled(self, answer: Any, ready: Ready) -> Settled | Suspension:
+        if isinstance(answer, Answer):
+            value = jsonable(answer.value)
+            return Settled(result=value, model_output=as_text(value))
+        if isinstance(answer, Refuse):
+            return declined(ready.tool.name, answer.reason, expired=False)
+        return _approval(ready, answer.reason, self._asking.clock.now())
+
+
+def told_of(call: CallRecord, at: datetime) -> list[Event]:
+    """The events of the hooks' answers about a call, which go with the first fact about it."""
+    if call.hooked is None or call.state is not CallState.PLANNED:
+        return []
+    return [
+        HookDecided(
+            at=at,
+            tool_call_id=call.tool_call_id,
+            tool_name=call.tool_name,
+            hook=decision.hook,
+            decision=decision.decision,
+            args=decision.args,
+            reason=decision.reason,
+        )
+        for decision in call.hooked.decisions
+    ]
+
+
+def _approval(ready: Ready, reason: str | None, now: datetime) -> Suspension:
+    tool = ready.tool
+    payload: dict[str, Json] = {
+        "type": "approval",
+        "tool_name": tool.name,
+        "args": ready.args.as_dict(),
+        "reason": _text(reason),
+    }
+    return Suspension(
+        kind=SuspensionKind.APPROVAL,
+        payload=payload,
+        resume_schema=APPROVAL_SCHEMA,
+        requested_at=now,
+        expires_at=now + tool.expires_after if tool.expires_after else None,
+        approval=tool.approvers,
+    )
+
+
+def _decision(hook: Any, answer: Any, seen: ToolCall) -> HookDecision | None:
+    """The record of an answer; None: it changes nothing. Raises TypeError."""
+    name = name_of(hook)
+    match answer:
+        case None:
+            return None
+        case Allow():
+            args = None if answer.args is None else jsonable(answer.args)
+            return HookDecision(hook=name, decision="allow", args=args, reason=_text(answer.reason))
+        case Answer():
+            return HookDecision(hook=name, decision="answer")
+        case Refuse():
+            return HookDecision(hook=name, decision="refuse", reason=_text(answer.reason))
+        case Suspend():
+            return HookDecision(hook=name, decision="suspend", reason=_text(answer.reason))
+        case ToolCall():
+            if answer.args == seen.args:
+                return None
+            return HookDecision(hook=name, decision="change", args=jsonable(answer.args))
+    raise TypeError(
+        f"before_tool of the hook {name!r} returned {type(answer).__name__}, "
+        "not Allow, Answer, Refuse, Suspend, a copy of the call or None"
+    )
+
+
+def _with(call: CallRecord, given: list[HookDecision]) -> CallRecord:
+    if not given:
+        return call
+    return call.model_copy(update={"hooked": HookedCall(decisions=tuple(given))})
+
+
+def _changed(outcome: Settled, before: ToolResult, after: ToolResult) -> Settled:
+    if after == before:
+        return outcome
+    value, output = jsonable(after.value), after.model_output
+    if after.value != before.value and output == before.model_output:
+        output = as_text(value)
+    return replace(outcome, result=value, model_output=clean(output), is_error=after.is_error)
+
+
+def _text(reason: str | None) -> str | None:
+    return None if reason is None else clean(str(reason))

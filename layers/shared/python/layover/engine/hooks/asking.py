@@ -1,0 +1,81 @@
+"""Asking the hooks of one frame of a run."""
+
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from layover.declare.agent import Agent
+from layover.declare.blocking import called
+from layover.declare.hooks.base import HookContext, defines, name_of
+from layover.engine.state import RunState
+from layover.engine.tools.isolation import apart
+from layover.engine.tools.run_files import RunFiles
+from layover.errors import RunFailed
+from layover.ports import Clock, RunLog
+from layover.values.base import Json, Value
+
+V = TypeVar("V", bound=Value)
+
+
+class Asking:
+    """The hooks of one frame, and what they learn of its run. `metadata`: the thread's."""
+
+    def __init__(
+        self,
+        log: RunLog,
+        state: RunState,
+        agent: Agent,
+        clock: Clock,
+        belongings: RunFiles | None = None,
+        metadata: dict[str, Json] | None = None,
+    ) -> None:
+        self.log = log
+        self.state = state
+        self.agent = agent
+        self.clock = clock
+        self._belongings = belongings
+        self._metadata = metadata
+
+    def at(self, point: str) -> list[tuple[str, Any]]:
+        """The hooks that are asked at a point, with names that are theirs alone in this agent."""
+        named = ((f"{n}.{name_of(hook)}", hook) for n, hook in enumerate(self.agent.hooks))
+        return [(name, hook) for name, hook in named if defines(hook, point)]
+
+    def context(self) -> HookContext:
+        """Return the context that the hooks of one step share."""
+        meta, base = self.state.meta, self.state.base
+        return HookContext(
+            run_id=self.state.run_id,
+            thread_id=meta.thread_id if meta.thread_given else None,
+            resource_id=meta.owner,
+            agent_name=self.agent.name,
+            metadata=base.metadata if base else self._metadata or {},
+            now=self.clock.now(),
+            nodes=self._belongings.node if self._belongings else None,
+        )
+
+    def failed(self, hook: Any, point: str, error: Exception) -> RunFailed:
+        """The end of a run whose hook raised."""
+        told = f"{point} of the hook {name_of(hook)!r} failed: {error}"
+        return RunFailed(told, type=type(error).__name__, run_id=self.state.run_id)
+
+
+async def ask(hook: Any, point: str, *given: Any) -> Any:
+    """Return the hook's answer. Raises what it raises, always an Exception."""
+    return await apart(called(getattr(hook, point), *given))
+
+
+def taken(answer: Any, before: V) -> V:
+    """A hook's answer as a value, validated; None: what was before. Raises TypeError."""
+    if answer is None:
+        return before
+    kind = type(before)
+    if not isinstance(answer, kind):
+        told = f"it returned {type(answer).__name__}, not a changed copy of {kind.__name__}"
+        raise TypeError(told)
+    try:
+        # `model_copy` looks at nothing.
+        return kind.model_validate(dict(answer))
+    except ValidationError as error:
+        names = ", ".join(str(e["loc"][0]) for e in error.errors(include_url=False) if e["loc"])
+        raise TypeError(f"it returned a {kind.__name__} that cannot be: {names}") from error

@@ -1,0 +1,85 @@
+"""`at_end` of a frame of a run."""
+
+import logging
+from dataclasses import replace
+from typing import Any
+
+from layover.declare.result import Result
+from layover.declare.schemas.render import jsonable
+from layover.engine.hooks.asking import Asking, ask, taken
+from layover.engine.hooks.records import answers_of, put_answers
+from layover.engine.progress import Over
+from layover.errors import RunFailed
+from layover.values.runs.run import ErrorInfo, FinishReason, Status
+
+logger = logging.getLogger("layover")
+
+
+class AtEnd:
+    """The hooks at the end of one frame."""
+
+    def __init__(self, asking: Asking) -> None:
+        self._asking = asking
+
+    def stays_failed(self) -> None:
+        """Raises RunFailed where the hooks were told of a failure already: the run ends with it."""
+        for journaled in answers_of(self._asking.state, "at_end"):
+            if journaled.get("error"):
+                raise _failure(journaled["error"], self._asking.state.run_id)
+
+    async def over(self, over: Over) -> Over:
+        """The end as it is written. Raises RunFailed where a hook raised. What was journaled is not asked
+        again."""
+        if not self._asking.at("at_end"):
+            return over
+        asking = self._asking
+        journaled = next(iter(answers_of(asking.state, "at_end")), None)
+        if journaled is None:
+            journaled = await self._answers(over)
+            await put_answers(asking.log, asking.state, asking.clock, "at_end", journaled)
+        if journaled.get("failure"):
+            raise _failure(journaled["failure"], asking.state.run_id)
+        return replace(over, output=journaled["output"])
+
+    async def failed(self, failure: RunFailed) -> None:
+        """The same of a frame that ends with this failure, which stays what it is."""
+        info = ErrorInfo(type=failure.type, message=failure.message)
+        try:
+            await self.over(Over(Status.FAILED, FinishReason.ERROR, error=info))
+        except RunFailed as second:
+            ids = {"run_id": self._asking.state.run_id, "cause": second.type}
+            logger.warning("a hook failed at the end of a failed run", extra=ids)
+
+    async def _answers(self, over: Over) -> dict[str, Any]:
+        result = first = self._result(over)
+        ended_with = over.error.model_dump() if over.error else None
+        for _, hook in self._asking.at("at_end"):
+            try:
+                result = taken(await ask(hook, "at_end", self._asking.context(), result), result)
+                jsonable(result.output)
+            except Exception as error:
+                failure = self._asking.failed(hook, "at_end", error)
+                raised = {"type": failure.type, "message": failure.message}
+                return {"output": None, "error": ended_with, "failure": raised}
+        output = over.output if result is first else jsonable(result.output)
+        return {"output": output, "error": ended_with}
+
+    def _result(self, over: Over) -> Result:
+        state = self._asking.state
+        messages = state.response()
+        text = next((s.message.text for s in reversed(state.steps) if s.message.text), "")
+        return Result(
+            run_id=state.run_id,
+            status=over.status,
+            messages=messages,
+            text=text,
+            output=over.output,
+            finish_reason=over.finish_reason,
+            usage=state.usage(),
+            error=over.error,
+        )
+
+
+def _failure(error: dict[str, Any], run_id: str) -> RunFailed:
+    info = ErrorInfo.model_validate(error)
+    return RunFailed(info.message, type=info.type, run_id=run_id)

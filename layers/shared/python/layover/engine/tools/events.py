@@ -1,0 +1,81 @@
+"""The events of a step's calls."""
+
+from collections.abc import Sequence
+
+from layover.context.transcript import tool_message
+from layover.declare.agent import Agent
+from layover.engine.hooks.around_tools import told_of
+from layover.engine.state import RunState
+from layover.ports import Clock
+from layover.values.base import Json
+from layover.values.runs.event import (
+    Event,
+    MessageEvent,
+    ToolCallSuspended,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+    TurnEnd,
+)
+from layover.values.runs.run import CallRecord, StepRecord
+
+
+class CallEvents:
+    """Makes the events of one frame's calls."""
+
+    def __init__(self, state: RunState, agent: Agent, clock: Clock) -> None:
+        self._state = state
+        self._agent = agent
+        self._clock = clock
+
+    def started(self, call: CallRecord, args: Json) -> list[Event]:
+        """A call begins to run."""
+        now = self._clock.now()
+        begins = ToolExecutionStart(
+            at=now, tool_call_id=call.tool_call_id, tool_name=call.tool_name, args=args
+        )
+        return [*told_of(call, now), begins]
+
+    def ended(self, step: StepRecord, before: CallRecord, call: CallRecord) -> list[Event]:
+        """A call is settled. `before`: as it was journaled."""
+        now = self._clock.now()
+        message = tool_message(step, self._state.slot(step, call), call)
+        events: list[Event] = [
+            *told_of(before, now),
+            ToolExecutionEnd.of(call, now),
+            MessageEvent(at=now, message=message),
+        ]
+        if call.custom is not None:
+            events.append(MessageEvent(at=now, message=call.custom))
+        return events
+
+    def suspended(self, calls: Sequence[CallRecord]) -> list[Event]:
+        """Calls wait."""
+        now = self._clock.now()
+        told: list[Event] = [event for call in calls for event in told_of(call, now)]
+        return [*told, *(self._waits(call) for call in calls)]
+
+    def _waits(self, call: CallRecord) -> ToolCallSuspended:
+        assert call.suspension is not None
+        return ToolCallSuspended(
+            at=self._clock.now(),
+            tool_call_id=call.tool_call_id,
+            tool_name=call.tool_name,
+            args=call.proposed,
+            kind=call.suspension.kind,
+            payload=call.suspension.payload,
+            resume_schema=call.suspension.resume_schema,
+            attempt=call.attempt + 1,
+            agent_path=call.agent_path or (self._agent.name,),
+            requested_at=call.suspension.requested_at,
+            expires_at=call.suspension.expires_at,
+            approval=call.approval,
+        )
+
+    def turn_end(self, step: StepRecord) -> TurnEnd:
+        """A step is complete."""
+        return TurnEnd(
+            at=self._clock.now(),
+            step=step.index,
+            message=step.message,
+            tool_results=self._state.tool_messages(step),
+        )

@@ -1,0 +1,41 @@
+"""The answers of hooks about a call, as they are journaled (docs/hooks.md#stored)."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from layover.values.base import Json, Value
+from layover.values.runs.status import ErrorInfo
+
+Verdict = Literal["allow", "change", "answer", "refuse", "suspend"]
+
+
+class HookDecision(Value):
+    """One answer of `before_tool`. `hook`: the name of its class."""
+
+    hook: str
+    decision: Verdict
+    args: dict[str, Any] | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The arguments that it gave the call."""
+    reason: str | None = None
+
+
+class HookedCall(Value):
+    """The answers of hooks about a call, in their order; without those that answered None."""
+
+    decisions: tuple[HookDecision, ...] = ()
+    failure: ErrorInfo | None = None
+    """The error of `after_tool`: the run ends with it."""
+
+    @property
+    def args(self) -> Json:
+        """The arguments that hooks gave the call last; None: the model's."""
+        given = [d.args for d in self.decisions if d.args is not None]
+        return given[-1] if given else None
+
+
+def with_failure(hooked: HookedCall | None, failure: ErrorInfo | None) -> HookedCall | None:
+    """The same with what ends the run."""
+    if failure is None:
+        return hooked
+    return (hooked or HookedCall()).model_copy(update={"failure": failure})
