@@ -160,20 +160,27 @@ class RunLog(Protocol):
         ...
 
     async def end(
-        self, outcome: Outcome, *events: Event, head: ThreadHead | None = None
+        self,
+        outcome: Outcome,
+        *events: Event,
+        head: ThreadHead | None = None,
+        retention: timedelta | None = None,
     ) -> "Ended":
-        """The end, one transaction: run over, thread handed on, last events."""
+        """The end, one transaction: run over, thread handed on, last events. `retention`: nothing is left
+        to do for the run, and its records may go so long after this."""
         ...
 
 
 @dataclass(frozen=True)
 class Ended:
     """`next_run`: the run that holds the thread now and whose execution has to be started; `at`: when the
-    run ended; `sockets`: the connections that followed it then."""
+    run ended; `sockets`: the connections that followed it then; `retired`: its records go by themselves, and
+    nobody looks at it again."""
 
     at: datetime
     next_run: str | None = None
     sockets: frozenset[str] = frozenset()
+    retired: bool = False
 
 
 @dataclass(frozen=True)
@@ -368,6 +375,11 @@ class Journal(Dues, Protocol):
     async def set_ttl(self, owner: str, run_id: str, expires_at: datetime) -> None:
         """Give the records of a run that is over (and saved) their time to live; the sweeper need
         not look at it again. Repeatable."""
+        ...
+
+    async def keep_records(self, owner: str, run_id: str, *, for_good: bool = False) -> None:
+        """Take the expiry off the records of a run that is not over. `for_good`: no writer is left that
+        gives them one."""
         ...
 
     async def erase_late(self, owner: str, thread_id: str) -> None:

@@ -15,7 +15,7 @@ from layover.ports import Runtime, Watched
 from layover.recovery.stalled_branches import busy, check_branches
 from layover.retention.erase import erase
 from layover.retention.expire import expire
-from layover.retention.set_ttl import set_ttl
+from layover.retention.set_ttl import keep_records, set_ttl
 from layover.runs.cancel import cancel
 from layover.runs.finish import end_even_unsaved, start_execution
 from layover.runs.load_turn import head_of
@@ -77,6 +77,7 @@ async def _look(runtime: Runtime, watched: Watched, seen: datetime, end: float) 
         # The end of the run before it starts it.
         await _later(runtime, run, seen, CALM)
         return "queued"
+    await keep_records(runtime, run)
     abandoned_at = await check_branches(runtime, run)
     if run.execution is not None and await runtime.callbacks.alive(run.execution):
         if abandoned_at is not None and abandoned_at <= seen and not await busy(runtime, run):

@@ -1,7 +1,7 @@
 """The records of a run that is over expire some time after its end (docs/behaviour.md#run-retention)."""
 
 from layover.ports import Runtime
-from layover.values.runs.run import RunMeta
+from layover.values.runs.run import RECORDS_SLACK, RunMeta
 
 
 async def set_ttl(runtime: Runtime, run: RunMeta) -> None:
@@ -9,3 +9,12 @@ async def set_ttl(runtime: Runtime, run: RunMeta) -> None:
     same time."""
     expires_at = run.updated_at + runtime.settings.run_retention
     await runtime.journal.set_ttl(run.owner, run.id, expires_at)
+
+
+async def keep_records(runtime: Runtime, run: RunMeta) -> None:
+    """Take the expiry off the records of a run that takes long: they were written as those of one that
+    ends soon. Once more when the slack is over, since nobody writes any with it then."""
+    now = runtime.clock.now()
+    for_good = run.records_expire_at is not None and now >= run.created_at + RECORDS_SLACK
+    if for_good or run.has_to_keep_records(now):
+        await runtime.journal.keep_records(run.owner, run.id, for_good=for_good)

@@ -34,6 +34,7 @@ from layover.values.message import MAX_URL, FilePart, InputPart, Message, Role, 
 from layover.values.runs.model_settings import RunChoice
 from layover.values.runs.run import (
     INTERRUPTED_TOOLS_HAVE,
+    RECORDS_SLACK,
     OnBusy,
     Run,
     RunMeta,
@@ -226,6 +227,7 @@ def _meta(
         choice=request.choice,
         created_at=now,
         updated_at=now,
+        records_expire_at=now + RECORDS_SLACK + runtime.settings.run_retention,
     )
 
 

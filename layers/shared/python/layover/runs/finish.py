@@ -48,16 +48,21 @@ _Save = Callable[[TurnRecord], Awaitable[bool]]
 
 
 async def end_run(
-    runtime: Runtime, log: RunLog, state: RunState, head: ThreadHead, over: Over
+    runtime: Runtime,
+    log: RunLog,
+    state: RunState,
+    head: ThreadHead,
+    over: Over,
+    retention: timedelta | None = None,
 ) -> Ended:
-    """Save what the run produced, end it, start the next in the queue. Raises RetryableError while
-    the database is away: then the run is not over."""
+    """Save what the run produced, end it, start the next in the queue. `retention` as in `RunLog.end`.
+    Raises RetryableError while the database is away: then the run is not over."""
 
     async def save(record: TurnRecord) -> bool:
         await runtime.threads.save_turn(record)
         return True
 
-    return await _end(runtime, log, state, over, head, save)
+    return await _end(runtime, log, state, over, head, save, retention)
 
 
 async def end_even_unsaved(
@@ -92,7 +97,13 @@ async def end_even_unsaved(
 
 
 async def _end(
-    runtime: Runtime, log: RunLog, state: RunState, over: Over, head: ThreadHead, save: _Save
+    runtime: Runtime,
+    log: RunLog,
+    state: RunState,
+    over: Over,
+    head: ThreadHead,
+    save: _Save,
+    retention: timedelta | None = None,
 ) -> Ended:
     tokens = await _close_open_calls(runtime, log, state)
     response = state.response()
@@ -109,7 +120,8 @@ async def _end(
     )
     saved = await save(turn_record(state, head, response, _run_over(state, outcome)))
     outcome = outcome.model_copy(update={"saved": saved})
-    ended = await log.end(outcome, *last_events(runtime, outcome, response), head=head)
+    events = last_events(runtime, outcome, response)
+    ended = await log.end(outcome, *events, head=head, retention=retention)
     for token in tokens:
         await wake(runtime, token, state.meta.id)
     if ended.next_run is not None:

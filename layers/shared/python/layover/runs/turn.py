@@ -12,11 +12,11 @@ from layover.declare.agent import Agent
 from layover.engine.loop import Loop, failed
 from layover.engine.progress import Over, Suspended, Yielded
 from layover.engine.state import RunState
-from layover.errors import Fenced, RunFailed
+from layover.errors import DefinitionError, Fenced, RunFailed
 from layover.memory.compaction.job import limits_of
 from layover.memory.node.history import remember_turn
 from layover.metering.quota import reached_today
-from layover.ports import Deadline, Ended, RunLog, Runtime
+from layover.ports import Deadline, RunLog, Runtime
 from layover.retention.rules import watch_thread
 from layover.retention.set_ttl import set_ttl
 from layover.runs.event_budget import BRANCH_EVENTS, PAUSE_EVENTS, room_for, start_successor
@@ -108,9 +108,7 @@ async def _turn(runtime: Runtime, payload: RunPayload, log: RunLog, deadline: De
         agent = agent_of(runtime, meta)
         given = await given_for(runtime, agent, head, log.snapshot)
     except RunFailed as failure:
-        over = failed(failure)
-        ended = await end_run(runtime, log, RunState(log.snapshot), head, over)
-        return await _over(runtime, _ended(meta, over, ended), head)
+        return await _end(runtime, log, RunState(log.snapshot), head, failed(failure))
     loop = Loop(runtime, log, agent, given, deadline)
     progress = await loop.advance()
     if isinstance(progress, Suspended):
@@ -118,26 +116,54 @@ async def _turn(runtime: Runtime, payload: RunPayload, log: RunLog, deadline: De
     if isinstance(progress, Over):
         state = await _at_the_end(runtime, loop.state, progress)
         await remember_turn(runtime, agent, state, progress, given.history)
-        ended = await end_run(runtime, log, state, head, progress)
-        return await _over(runtime, _ended(meta, progress, ended), head)
+        return await _end(runtime, log, state, head, progress)
     return await _yielded(runtime, payload, meta, progress)
 
 
-async def _over(runtime: Runtime, run: RunMeta, head: ThreadHead | None) -> Answer:
-    """What follows the end. Where memory has nothing to do with it, the run is retired here: nobody else
-    comes, but the sweeper where a socket still follows, or the run is not saved yet."""
-    work = MemoryWork.NOTHING
-    try:
-        agent = agent_of(runtime, run)
-    except RunFailed:
-        agent = None
-    if agent is not None:
-        titled = head is None or head.title is not None
-        work = _memory_work(runtime, agent, run.status, titled=titled)
-    if work is MemoryWork.NOTHING and run.saved and not run.sockets:
-        await set_ttl(runtime, run)
-        await watch_thread(runtime, run.owner, run.thread_id)
+async def _end(
+    runtime: Runtime, log: RunLog, state: RunState, head: ThreadHead, over: Over
+) -> Answer:
+    """End the run. Where nothing follows, its records may go by themselves from here on."""
+    meta = log.snapshot.meta
+    work, retention = _what_follows(runtime, meta.agent, over.status, head), None
+    if work is MemoryWork.NOTHING:
+        # Before the end: nobody looks at the run behind it. A look that comes too early is put off.
+        await watch_thread(runtime, meta.owner, meta.thread_id)
+        retention = runtime.settings.run_retention
+    ended = await end_run(runtime, log, state, head, over, retention)
+    changes = {"status": over.status, "updated_at": ended.at, "sockets": ended.sockets}
+    if work is MemoryWork.NOTHING and not ended.retired:
+        await _retire(runtime, meta.model_copy(update=changes))
     return _answer("over", memory=work)
+
+
+async def _over(runtime: Runtime, run: RunMeta, head: ThreadHead | None) -> Answer:
+    """Answer for a run that was over already: its memory's work, or its retirement, may be left."""
+    work = _what_follows(runtime, run.agent, run.status, head)
+    if work is MemoryWork.NOTHING and run.saved:
+        await watch_thread(runtime, run.owner, run.thread_id)
+        await _retire(runtime, run)
+    return _answer("over", memory=work)
+
+
+async def _retire(runtime: Runtime, run: RunMeta) -> None:
+    """Give the records their time to live: nobody else comes, but the sweeper where a socket still
+    follows."""
+    if not run.sockets:
+        await set_ttl(runtime, run)
+
+
+def _what_follows(
+    runtime: Runtime, agent_name: str, status: Status, head: ThreadHead | None
+) -> MemoryWork:
+    try:
+        agent = runtime.agents().get(agent_name)
+    except DefinitionError:
+        agent = None
+    if agent is None:
+        return MemoryWork.NOTHING
+    titled = head is None or head.title is not None
+    return _memory_work(runtime, agent, status, titled=titled)
 
 
 def _memory_work(runtime: Runtime, agent: Agent, status: Status, *, titled: bool) -> MemoryWork:
@@ -152,12 +178,6 @@ def _memory_work(runtime: Runtime, agent: Agent, status: Status, *, titled: bool
     return MemoryWork.LEARN if learns else MemoryWork.NOTHING
 
 
-def _ended(meta: RunMeta, over: Over, ended: Ended) -> RunMeta:
-    """META as the end left it, as far as what follows needs it."""
-    changes = {"status": over.status, "updated_at": ended.at, "sockets": ended.sockets}
-    return meta.model_copy(update=changes)
-
-
 async def _at_the_end(runtime: Runtime, state: RunState, over: Over) -> RunState:
     """The run as it is to end. A cancel may have met a fact on its way to the journal, which has it now
     though the loop was stopped before it knew: only the journal says what there is."""
@@ -170,7 +190,12 @@ async def _at_the_end(runtime: Runtime, state: RunState, over: Over) -> RunState
 
 
 async def _may_begin(runtime: Runtime, log: RunLog) -> None:
-    """A run that waited in a queue was accepted when its user's day had room. Raises RunFailed."""
+    """A run that waited in a queue was accepted when its user's day had room. One that nobody has looked
+    at until its records expired does not go on: some are gone. Raises RunFailed."""
+    meta = log.snapshot.meta
+    expire_at = meta.records_expire_at
+    if expire_at is not None and not meta.records_kept and expire_at <= runtime.clock.now():
+        raise RunFailed("records of the run have expired", type="RecordsExpired", run_id=meta.id)
     if log.snapshot.steps:
         return
     reached = await reached_today(runtime, log.snapshot.meta.owner)

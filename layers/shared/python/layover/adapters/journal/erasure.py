@@ -7,6 +7,7 @@ run that has anything there is looked at by the sweeper when its records expire 
 import asyncio
 from contextlib import suppress
 
+from layover.adapters.journal.items.expiry import is_near, refers
 from layover.adapters.journal.items.table import (
     ConditionFailed,
     Delete,
@@ -21,7 +22,6 @@ from layover.keys import ERASED_PREFIX, META, POINTER, REQUEST, Keys, erased_key
 from layover.ports import Blobs
 
 _PAGE = 25
-_BESIDE = ("decision", "outcome", "votes")
 _LOWEST, _HIGHEST = " ", "~"
 """Every sort key of a run lies between: META, STEP#..., EVENT#..."""
 
@@ -76,16 +76,17 @@ class Erasure:
         Known from the items, not from S3, where a list costs as much as eight writes: what was put there for
         a record that was never written goes with its thread."""
         pk, low = keys.run(run_id), _LOWEST
-        thread_id, refers = None, False
+        thread_id, spilled = None, False
         while items := await self._table.query(pk, low, _HIGHEST, limit=_PAGE):
-            rest = [i["sk"] for i in items if i["sk"] != META and i.get("expires") != expires]
+            late = (i for i in items if i["sk"] != META and not is_near(i.get("expires"), expires))
+            rest = [i["sk"] for i in late]
             await asyncio.gather(*(self._expire(pk, sk, {"expires": expires}) for sk in rest))
             if any(i.get("pointed") for i in items):
                 await self._expire(pointer_partition(run_id), POINTER, {"expires": expires})
             thread_id = next((i["thread_id"] for i in items if i["sk"] == META), thread_id)
-            refers = refers or any(map(_refers, items))
+            spilled = spilled or any(map(refers, items))
             low = items[-1]["sk"] + " "
-        return thread_id if refers else None
+        return thread_id if spilled else None
 
     async def set_ttl(self, keys: Keys, run_id: str, expires: int) -> None:
         """META's time to live: it leaves the watch with that."""
@@ -119,8 +120,3 @@ class Erasure:
             with suppress(ConditionFailed):
                 mine = Equals("run_id", run["id"])
                 await self._table.write(Delete(run["request"], REQUEST, when=mine))
-
-
-def _refers(item: Item) -> bool:
-    """Whether something of the item is in S3: its body, or what stands beside that."""
-    return "blob" in item or any(isinstance(item.get(name), list) for name in _BESIDE)

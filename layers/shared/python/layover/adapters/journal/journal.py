@@ -14,6 +14,7 @@ from layover.adapters.journal.events import EventLog
 from layover.adapters.journal.heads import QueueHandover, ThreadRecords
 from layover.adapters.journal.inbox import Inbox
 from layover.adapters.journal.items.codec import PayloadStore
+from layover.adapters.journal.items.expiry import keep_records
 from layover.adapters.journal.items.reader import InputGone, Reader
 from layover.adapters.journal.items.table import (
     Below,
@@ -352,6 +353,10 @@ class TableJournal(TableDues):
             await self.schedule(owner, "run", f"{thread_id}/{run_id}", expires_at)
         await self._erasure.set_ttl(keys, run_id, expires)
 
+    async def keep_records(self, owner: str, run_id: str, *, for_good: bool = False) -> None:
+        """See `ports.Journal`."""
+        await keep_records(self._table, Keys(owner).run(run_id), for_good=for_good)
+
     async def erase_late(self, owner: str, thread_id: str) -> None:
         """See `ports.Journal`."""
         await self._erasure.erase_late(Keys(owner), thread_id)
@@ -424,21 +429,15 @@ class TableJournal(TableDues):
         items = [] if first else await self._table.query(pk, INPUT, _STEPS_END)
         given = next((item for item in items if item["sk"] == INPUT), None)
         meta = await self._read.meta(owner, taken, given)
+        if meta.has_to_keep_records(self._clock.now()):
+            kept = await keep_records(self._table, pk)
+            meta = meta.model_copy(update={"records_kept": kept})
         steps = [item for item in items if item["sk"] not in (INPUT, META)]
         return self._log(await self._read.snapshot(meta, steps), 1 if first else None)
 
     def _log(self, snapshot: RunSnapshot, next_seq: int | None) -> RunLog:
-        return TableRunLog(
-            self._table,
-            self._bodies,
-            self._clock,
-            self._handover,
-            snapshot,
-            next_seq,
-            self._sink,
-            self._audit,
-            self._inbox,
-        )
+        parts = (self._table, self._bodies, self._clock, self._handover)
+        return TableRunLog(*parts, snapshot, next_seq, self._sink, self._audit, self._inbox)
 
 
 def _within(prefix: str, cursor: str | None) -> str | None:

@@ -11,7 +11,12 @@ from typing import Any
 
 from layover.adapters.journal.events import EventLog
 from layover.adapters.journal.items.codec import PayloadStore
-from layover.adapters.journal.items.records import INLINE_INPUT, outcome_text, run_item
+from layover.adapters.journal.items.records import (
+    INLINE_INPUT,
+    epoch_seconds,
+    outcome_text,
+    run_item,
+)
 from layover.adapters.journal.items.table import (
     Action,
     Below,
@@ -79,6 +84,9 @@ class RunCommands:
         folder = keys.bodies(run.thread_id, run.id)
         body = await self._bodies.pack(folder, run.input.model_dump_json())
         short = isinstance(body.get("b"), str) and len(body["b"].encode()) <= INLINE_INPUT
+        if "blob" in body:
+            # TTL knows nothing of S3: whoever ends the run looks at each of its records.
+            run = run.model_copy(update={"records_expire_at": None})
         actions: list[Action] = [
             Put(
                 keys.run(run.id),
@@ -97,7 +105,8 @@ class RunCommands:
         if head.active_run is not None and on_busy is OnBusy.INTERRUPT:
             actions.append(self._cancel(keys, head.active_run, INTERRUPTED_TOOLS_HAVE))
         if not short:
-            actions.append(Put(keys.run(run.id), INPUT, body))
+            expires = {"expires": epoch_seconds(run.records_expire_at)}
+            actions.append(Put(keys.run(run.id), INPUT, {**body, **expires}))
         try:
             await self._table.transact(actions, secrets.token_hex(16))
         except TransactionFailed as failure:
@@ -349,7 +358,8 @@ class RunCommands:
 def _placed(run: RunMeta, head: ThreadHead) -> RunMeta:
     """The run as it begins: at once, or in the queue."""
     if head.active_run is not None:
-        return run.model_copy(update={"status": Status.QUEUED, "execution": None})
+        waits = {"status": Status.QUEUED, "execution": None, "records_expire_at": None}
+        return run.model_copy(update=waits)
     return run.model_copy(update={"status": Status.RUNNING, "execution": f"{run.id}-{run.n}"})
 
 

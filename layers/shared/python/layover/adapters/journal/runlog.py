@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from collections import deque
 from collections.abc import Coroutine, Sequence
+from datetime import timedelta
 from typing import Any
 
 from layover.adapters.journal.audit import Audit
@@ -11,8 +12,10 @@ from layover.adapters.journal.events import LONGEST_BATCH, EventLog
 from layover.adapters.journal.followers.watchers import Watchers
 from layover.adapters.journal.heads import QueueHandover
 from layover.adapters.journal.inbox import Inbox
+from layover.adapters.journal.items.calls import CallItems
 from layover.adapters.journal.items.codec import PayloadStore
-from layover.adapters.journal.items.records import call_body, outcome_text, step_body, votes_text
+from layover.adapters.journal.items.expiry import RecordExpiry, refers
+from layover.adapters.journal.items.records import outcome_text, step_body
 from layover.adapters.journal.items.table import (
     Action,
     Check,
@@ -45,6 +48,10 @@ from layover.values.runs.run import (
 from layover.values.thread import ThreadHead
 
 
+class _NotRetired(Exception):
+    """Somebody has to look at the run after its end: it is followed by now, or has something in S3."""
+
+
 class TableRunLog:
     """`RunLog` under the epoch of `snapshot.meta`."""
 
@@ -71,8 +78,10 @@ class TableRunLog:
         self._keys = Keys(meta.owner)
         self._pk = self._keys.run(meta.id)
         self._folder = self._keys.bodies(meta.thread_id, meta.id)
+        self._expiry = RecordExpiry(meta, self._pk, clock)
         self._log = EventLog(table, bodies, self._keys, meta.id, self._folder)
         self._opener = f"{meta.epoch}.{secrets.token_hex(6)}"
+        self._items = CallItems(bodies, self._folder, self._opener)
         self._next_seq = next_seq
         self._emitted: deque[Event] = deque()
         # Facts of parallel calls are written one after another, so that their events have one order.
@@ -130,7 +139,8 @@ class TableRunLog:
                 await self._find_tail()
             assert self._next_seq is not None
             try:
-                await self._table.write(self._log.batch(body, self._next_seq))
+                put = self._log.batch(body, self._next_seq)
+                await self._table.write(self._expiry.put(put))
                 self._next_seq += len(batch)
                 return
             except ConditionFailed as failure:
@@ -190,7 +200,7 @@ class TableRunLog:
         # Only `settle` opens decided calls, and it opens one at a time.
         decided = next((c.key for c in calls if c.state is CallState.WAITING), None)
         held = self._meta({}, decided) if decided else self._check()
-        items = await self._items(calls, CallState.OPEN)
+        items = await self._items.of(calls, CallState.OPEN)
         puts = [
             Put(self._pk, call.key, item, when=self._journaled(call))
             for call, item in zip(calls, items, strict=True)
@@ -201,7 +211,7 @@ class TableRunLog:
         self, call: CallRecord, *events: Event, ended_step: StepRecord | None = None
     ) -> None:
         """Record a settled call. The run has progressed: attempts start again."""
-        [item] = await self._items([call], CallState.SETTLED)
+        [item] = await self._items.of([call], CallState.SETTLED)
         ended, marks = self._ended(ended_step)
         progress = {"attempts": 0, **ended}
         if self._is_mine(call):
@@ -212,8 +222,12 @@ class TableRunLog:
         await self._write([put, meta, *marks], events)
 
     async def suspend_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
-        """Calls wait: attempt, payload and expiry are new, token and decision are gone."""
-        bodies = await self._bodies_of(calls)
+        """Calls wait: attempt, payload and expiry are new, token and decision are gone. Before that, no
+        record of the run expires any more."""
+        async with self._writing:
+            if not self._expiry.kept:
+                await self._expiry.keep(self._table)
+        bodies = await self._items.bodies(calls)
         run = self._snapshot.meta
         places = [await self._inbox.place(run, call) for call in calls]
         puts: list[Action] = [
@@ -253,7 +267,7 @@ class TableRunLog:
         """Settle calls as they are given. Raises Fenced also where one was decided or settled
         meanwhile (its opener needs no epoch): then look again, what was settled stays."""
         actions: list[Action] = [self._meta({"waiting": None, "decided": None})]
-        items = await self._items(calls, CallState.SETTLED)
+        items = await self._items.of(calls, CallState.SETTLED)
         for call, item in zip(calls, items, strict=True):
             undecided = call.decision is not None and call.decision.kind is DecisionKind.CANCELLED
             unsettled = Differs("state", CallState.SETTLED.value)
@@ -280,60 +294,91 @@ class TableRunLog:
         tools_have = from_rfc3339(item["tools_until"]) - at
         return CancelAsked(self._clock.now() - at, tools_have)
 
-    async def end(self, outcome: Outcome, *events: Event, head: ThreadHead | None = None) -> Ended:
+    async def end(
+        self,
+        outcome: Outcome,
+        *events: Event,
+        head: ThreadHead | None = None,
+        retention: timedelta | None = None,
+    ) -> Ended:
         """The end: META over, HEAD handed on, the last events."""
         at = self._clock.now()
-        now = rfc3339(at)
-        over = self._meta(
-            {
-                "status": outcome.status.value,
-                "outcome": await self._bodies.pack_beside(self._folder, outcome_text(outcome)),
-                "updated_at": now,
-                "waiting": None,
-                "decided": None,
-                "saved": None if outcome.saved else False,
-                # The sweeper sees to it that the run is saved and its records retired.
-                "gsi2sk": now,
-            }
-        )
+        over = {
+            "status": outcome.status.value,
+            "outcome": await self._bodies.pack_beside(self._folder, outcome_text(outcome)),
+            "updated_at": rfc3339(at),
+            "waiting": None,
+            "decided": None,
+            "saved": None if outcome.saved else False,
+        }
+        expires = int((at + retention).timestamp()) if retention and not refers(over) else None
         while True:
             handover, next_run = await self._handover.plan(self._snapshot.meta, outcome, head)
             head = None
+            retires = expires is not None and self._may_retire(expires)
+            leaves: dict[str, Any]
+            if retires:
+                leaves = {"expires": expires, "gsi2pk": None, "gsi2sk": None}
+            else:
+                # The sweeper sees to it that the run is saved and its records retired.
+                leaves = {"gsi2sk": rfc3339(at)}
             try:
-                await self._write([over, *handover], events, last=True)
-                return Ended(at, next_run, self._watchers.connections)
+                facts = [self._meta({**over, **leaves}), *handover]
+                await self._write(facts, events, last=True, retires=retires)
+                return Ended(at, next_run, self._watchers.connections, retired=retires)
+            except _NotRetired:
+                continue
             except TransactionFailed as failure:
                 # The head or the next run in the queue moved since it was read; the run is still ours.
                 if 0 in failure.failed:
                     raise Fenced("the run is over", run_id=self._snapshot.meta.id) from failure
 
-    async def _write(
-        self, facts: list[Action], events: Sequence[Event] = (), *, last: bool = False
-    ) -> None:
-        await _whole(self._write_now(facts, events, last))
+    def _may_retire(self, expires: int) -> bool:
+        """True where nobody has to look at the run again: its records go by themselves, and no socket follows
+        that may have to be sent the end."""
+        return self._expiry.covers(expires) and self._watchers.none_ever
 
-    async def _write_now(self, facts: list[Action], events: Sequence[Event], last: bool) -> None:
+    async def _write(
+        self,
+        facts: list[Action],
+        events: Sequence[Event] = (),
+        *,
+        last: bool = False,
+        retires: bool = False,
+    ) -> None:
+        """`retires`: the facts have the run retired. Raises _NotRetired."""
+        await _whole(self._write_now(facts, events, last, retires))
+
+    async def _write_now(
+        self, facts: list[Action], events: Sequence[Event], last: bool, retires: bool
+    ) -> None:
         async with self._writing:
             emitted = self._drain()
             try:
                 await self._shorten(emitted)
-                await self._transact(facts, [*emitted, *events], last=last)
+                await self._transact(facts, [*emitted, *events], last=last, retires=retires)
                 if emitted or events:
                     self._watchers.wrote()
             except BaseException:
                 self._emitted.extendleft(reversed(emitted))
                 raise
 
-    async def _transact(self, facts: list[Action], batch: list[Event], *, last: bool) -> None:
+    async def _transact(
+        self, facts: list[Action], batch: list[Event], *, last: bool, retires: bool
+    ) -> None:
         if not batch and not last:
-            return await self._attempt(facts)
+            return await self._attempt(facts, retires)
         body = await self._log.body(batch)
+        self._expiry.saw(body)
+        if retires and not self._expiry.alone:
+            raise _NotRetired
         while True:
             if self._next_seq is None:
                 await self._find_tail()
             assert self._next_seq is not None
             try:
-                await self._attempt([*facts, self._log.batch(body, self._next_seq, last=last)])
+                told = self._log.batch(body, self._next_seq, last=last)
+                await self._attempt([*facts, told], retires)
                 # After the last event no number is free: whoever writes on finds the log closed.
                 self._next_seq = None if last else self._next_seq + len(batch)
                 return None
@@ -342,13 +387,15 @@ class TableRunLog:
                     raise
                 self._next_seq = None
 
-    async def _attempt(self, actions: list[Action]) -> None:
+    async def _attempt(self, actions: list[Action], retires: bool) -> None:
         try:
-            guarded = self._watchers.guarded(actions)
+            guarded = self._watchers.guarded(self._expiry.stamped(actions))
             await self._table.transact(guarded, secrets.token_hex(16))
         except TransactionFailed as failure:
             if self._watchers.learned(actions, failure):
-                return await self._attempt(actions)
+                if retires:
+                    raise _NotRetired from failure
+                return await self._attempt(actions, retires)
             if any(self._is_fence(actions[i]) for i in failure.failed):
                 raise Fenced(
                     "another attempt holds the run", run_id=self._snapshot.meta.id
@@ -386,39 +433,6 @@ class TableRunLog:
         if call.state is CallState.WAITING:
             return all_of(state, Equals("attempt", call.attempt), Exists("decision"))
         return all_of(state, Equals("opener", call.opener))
-
-    async def _items(self, calls: Sequence[CallRecord], state: CallState) -> list[dict[str, Any]]:
-        """The calls in this writer's hand, as one transaction writes them."""
-        bodies = await self._bodies_of(calls)
-        return [
-            {
-                **body,
-                "state": state.value,
-                "opener": self._opener,
-                "attempt": call.attempt,
-                "decision": await self._decision(call, len(calls)),
-                "votes": await self._votes(call, len(calls)),
-                "voted": call.voted or None,
-            }
-            for call, body in zip(calls, bodies, strict=True)
-        ]
-
-    async def _bodies_of(self, calls: Sequence[CallRecord]) -> list[dict[str, Any]]:
-        """Large ones go to S3 side by side: a window's, one after another, would take seconds."""
-        packing = [self._bodies.pack(self._folder, call_body(c), len(calls)) for c in calls]
-        return await asyncio.gather(*packing)
-
-    async def _decision(self, call: CallRecord, among: int) -> str | bytes | list[str] | None:
-        if call.decision is None:
-            return None
-        text = call.decision.model_dump_json()
-        return await self._bodies.pack_beside(self._folder, text, among)
-
-    async def _votes(self, call: CallRecord, among: int) -> str | bytes | list[str] | None:
-        if not call.votes:
-            return None
-        text = votes_text(call.votes)
-        return await self._bodies.pack_beside(self._folder, text, among)
 
 
 async def _whole(write: Coroutine[Any, Any, None]) -> None:

@@ -1,6 +1,7 @@
 """The run's log as a sub-agent writes to it: its events say whose they are."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 from layover.ports import CancelAsked, Ended, RunLog
 from layover.values.runs.event import Event
@@ -79,9 +80,15 @@ class NestedLog:
         """See `ports.RunLog`."""
         return await self._log.cancel_requested()
 
-    async def end(self, outcome: Outcome, *events: Event, head: ThreadHead | None = None) -> Ended:
+    async def end(
+        self,
+        outcome: Outcome,
+        *events: Event,
+        head: ThreadHead | None = None,
+        retention: timedelta | None = None,
+    ) -> Ended:
         """See `ports.RunLog`."""
-        return await self._log.end(outcome, *events, head=head)
+        return await self._log.end(outcome, *events, head=head, retention=retention)
 
     def _signed(self, events: Sequence[Event]) -> list[Event]:
         return [signed(event, self._agent_path) for event in events]

@@ -37,6 +37,12 @@ MAX_QUEUE = 100
 """Runs that wait for one thread."""
 CANCELLED_TOOLS_HAVE = timedelta(seconds=1.5)
 """The time that a cancel leaves to running tools, from the request on: with the end itself less than 2 s."""
+RECORDS_SLACK = timedelta(hours=2)
+"""Records are written with an expiry: so long, and the retention, after the run was accepted. Those of a
+run that ends sooner need no write for it (docs/saved-writes.md#expiry)."""
+RECORDS_KEPT_AFTER = timedelta(hours=1)
+"""A run that is not over by then has records without an expiry. No writer that took the run before
+lives until the slack is over."""
 INTERRUPTED_TOOLS_HAVE = timedelta(seconds=2)
 """The same where another run takes the thread over (docs/behaviour.md#busy-threads): nobody waits for an
 answer then."""
@@ -273,6 +279,15 @@ class RunMeta(Value):
     """Connections that follow the run."""
     subscribed: int = 0
     """Count of subscriptions: a writer that knows this number knows them all."""
+    records_expire_at: Time | None = None
+    """The expiry that its records are written with; None: they have none until it is over."""
+    records_kept: bool = False
+    """That expiry was taken off them again: the run takes longer."""
+
+    def has_to_keep_records(self, now: datetime) -> bool:
+        """True where records of this run still have the expiry of one that ends soon, and it is not over."""
+        expire = self.records_expire_at is not None and not self.records_kept
+        return expire and now >= self.created_at + RECORDS_KEPT_AFTER
 
     @property
     def shown_status(self) -> Status:

@@ -29,6 +29,11 @@ class Watchers:
         """Those that are known."""
         return self._connections
 
+    @property
+    def none_ever(self) -> bool:
+        """True where no connection has followed the run so far."""
+        return not self._number and not self._connections
+
     def wrote(self) -> None:
         """The log has new events."""
         if self._connections:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from layover.adapters.journal.items.table import Item
@@ -118,6 +119,7 @@ def run_item(keys: Keys, run: RunMeta) -> dict[str, Any]:
         "attempts": run.attempts,
         "n": run.n,
         "execution": run.execution,
+        "records_expire": epoch_seconds(run.records_expire_at),
         **run_index(keys, run),
         "gsi2pk": keys.watch(run.id),
         "gsi2sk": rfc3339(run.updated_at),
@@ -180,7 +182,18 @@ def run_from(owner: str, item: Item, body: str, outcome_text: str | None) -> Run
         definition=item.get("definition", ""),
         sockets=frozenset(item.get("sockets", ())),
         subscribed=item.get("subscribed", 0),
+        records_expire_at=_from_seconds(item.get("records_expire")),
+        records_kept=bool(item.get("records_kept")),
     )
+
+
+def epoch_seconds(moment: datetime | None) -> int | None:
+    """As attributes that TTL looks at."""
+    return int(moment.timestamp()) if moment else None
+
+
+def _from_seconds(seconds: int | None) -> datetime | None:
+    return datetime.fromtimestamp(seconds, UTC) if seconds is not None else None
 
 
 def outcome_text(outcome: Outcome) -> str:

@@ -1,0 +1,122 @@
+"""When the records of a run expire (docs/saved-writes.md#expiry). They are written with an expiry, so that a
+run that ends soon needs no further write for it; what takes longer has it taken off again."""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from layover.adapters.journal.items.records import epoch_seconds
+from layover.adapters.journal.items.table import (
+    Action,
+    Check,
+    ConditionFailed,
+    Equals,
+    Exists,
+    Put,
+    Table,
+    TransactionFailed,
+    Update,
+)
+from layover.keys import EVENT_PREFIX, META, event_key
+from layover.ports import Clock
+from layover.values.runs.run import RECORDS_SLACK, RunMeta
+
+MAX_WRITER = timedelta(minutes=16)
+"""A function lives for 15 minutes."""
+_PAGE = 25
+_BESIDE = ("decision", "outcome", "votes")
+_LOWEST, _HIGHEST = " ", "~"
+
+
+class RecordExpiry:
+    """The expiry of the records that one writer makes. `kept`: none that the run has will expire; `alone`:
+    all are this writer's, and S3 has nothing of them."""
+
+    def __init__(self, meta: RunMeta, pk: str, clock: Clock) -> None:
+        self._pk = pk
+        self._clock = clock
+        self._meta = meta
+        self._expires = None if meta.records_kept else epoch_seconds(meta.records_expire_at)
+        self.alone = meta.epoch == 1
+        self.kept = self._expires is None
+
+    def stamped(self, actions: Sequence[Action]) -> list[Action]:
+        """The actions, each record of the run with its expiry."""
+        return [
+            self.put(each) if isinstance(each, Put) and each.pk == self._pk else each
+            for each in actions
+        ]
+
+    def put(self, put: Put) -> Put:
+        """A record with its expiry."""
+        self.saw(put.item)
+        if not self._soon():
+            return put
+        return replace(put, item={**put.item, "expires": self._expires})
+
+    def saw(self, item: Mapping[str, Any]) -> None:
+        """Note a record: what it has in S3 does not go with it, since TTL knows nothing of that."""
+        self.alone = self.alone and not refers(item)
+
+    def covers(self, expires: int) -> bool:
+        """True where every record of the run lives until then and not much longer, also one that is written
+        while this writer lives."""
+        late = self._meta.has_to_keep_records(self._clock.now() + MAX_WRITER)
+        return self._soon() and not late and self.alone and is_near(self._expires, expires)
+
+    def _soon(self) -> bool:
+        """True while the run has not taken long."""
+        if self._meta.has_to_keep_records(self._clock.now()):
+            self._expires = None
+        return self._expires is not None
+
+    async def keep(self, table: Table) -> None:
+        """Take the expiry off all that the run has, before it waits. No other write of this writer may be
+        under way."""
+        self._expires = None
+        await keep_records(table, self._pk)
+        self.kept = True
+
+
+async def keep_records(table: Table, pk: str, *, for_good: bool = False) -> bool:
+    """Take the expiry off the records of a run that is not over; META says so behind that. False: some are
+    gone. `for_good`: nobody is left who writes records with one.
+
+    In transactions: the end of the run may give them another expiry meanwhile, which has to stay."""
+    low, following, whole = _LOWEST, 1, True
+    running = Equals("status", "running")
+    while items := await table.query(pk, low, _HIGHEST, limit=_PAGE):
+        batches = [item for item in items if item["sk"].startswith(EVENT_PREFIX)]
+        for batch in batches:
+            whole = whole and batch["sk"] == event_key(following)
+            following += batch["count"]
+        low = items[-1]["sk"] + " "
+        expiring = [i["sk"] for i in items if "expires" in i and i["sk"] != META]
+        kept = [Update(pk, sk, set={"expires": None}, when=Exists("expires")) for sk in expiring]
+        if not kept:
+            continue
+        try:
+            await table.transact([Check(pk, META, running), *kept], secrets.token_hex(16))
+        except TransactionFailed as failure:
+            if 0 in failure.failed:
+                return True
+            whole = False
+    if whole:
+        done = {"records_expire": None} if for_good else {}
+        with suppress(ConditionFailed):
+            is_kept = {"records_kept": True, **done}
+            await table.write(Update(pk, META, set=is_kept, when=running))
+    return whole
+
+
+def is_near(expires: int | None, wanted: int) -> bool:
+    """True where a record that expires then needs no other time."""
+    return expires is not None and 0 <= expires - wanted <= RECORDS_SLACK.total_seconds()
+
+
+def refers(item: Mapping[str, Any]) -> bool:
+    """True where something of the item is in S3: its body, or what stands beside that."""
+    return "blob" in item or any(isinstance(item.get(name), list) for name in _BESIDE)
