@@ -89,6 +89,7 @@ READS: Mapping[str, tuple[str, ...]] = {
         *SOCKETS,
         *DAY,
         "LAYOVER_RUNS_PER_MINUTE",
+        "LAYOVER_RUN_RETENTION_DAYS",
         "LAYOVER_THREAD_RETENTION_DAYS",
         "LAYOVER_SCOPE",
         "LAYOVER_ACT_AS_SCOPE",

@@ -234,6 +234,8 @@ class TableRunLog:
             self._waiting(*each) for each in zip(calls, bodies, places, strict=True)
         ]
         changes: dict[str, Any] = {"updated_at": rfc3339(self._clock.now()), "attempts": 0}
+        if run.records_expire_at is not None:
+            changes["records_kept"] = True
         if any(places):
             puts.append(self._inbox.pointer(run))
             changes["pointed"] = True

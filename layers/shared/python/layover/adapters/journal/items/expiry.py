@@ -29,6 +29,7 @@ MAX_WRITER = timedelta(minutes=16)
 _PAGE = 25
 _BESIDE = ("decision", "outcome", "votes")
 _LOWEST, _HIGHEST = " ", "~"
+_RUNNING = Equals("status", "running")
 
 
 class RecordExpiry:
@@ -74,23 +75,30 @@ class RecordExpiry:
         return self._expires is not None
 
     async def keep(self, table: Table) -> None:
-        """Take the expiry off all that the run has, before it waits. No other write of this writer may be
-        under way."""
+        """Take the expiry off all that the run has, before it waits: META says so with that. No other write
+        of this writer may be under way."""
         self._expires = None
-        await keep_records(table, self._pk)
+        await _take_off(table, self._pk)
         self.kept = True
 
 
 async def keep_records(table: Table, pk: str, *, for_good: bool = False) -> bool:
     """Take the expiry off the records of a run that is not over; META says so behind that. False: some are
-    gone. `for_good`: nobody is left who writes records with one.
+    gone. `for_good`: nobody is left who writes records with one."""
+    whole = await _take_off(table, pk)
+    if whole:
+        is_kept = {"records_kept": True, **({"records_expire": None} if for_good else {})}
+        with suppress(ConditionFailed):
+            await table.write(Update(pk, META, set=is_kept, when=_RUNNING))
+    return whole
 
-    In transactions: the end of the run may give them another expiry meanwhile, which has to stay."""
+
+async def _take_off(table: Table, pk: str) -> bool:
+    """In transactions: the end of the run may give its records another expiry meanwhile, which has to
+    stay."""
     low, following, whole = _LOWEST, 1, True
-    running = Equals("status", "running")
     while items := await table.query(pk, low, _HIGHEST, limit=_PAGE):
-        batches = [item for item in items if item["sk"].startswith(EVENT_PREFIX)]
-        for batch in batches:
+        for batch in (item for item in items if item["sk"].startswith(EVENT_PREFIX)):
             whole = whole and batch["sk"] == event_key(following)
             following += batch["count"]
         low = items[-1]["sk"] + " "
@@ -99,16 +107,11 @@ async def keep_records(table: Table, pk: str, *, for_good: bool = False) -> bool
         if not kept:
             continue
         try:
-            await table.transact([Check(pk, META, running), *kept], secrets.token_hex(16))
+            await table.transact([Check(pk, META, _RUNNING), *kept], secrets.token_hex(16))
         except TransactionFailed as failure:
-            if 0 in failure.failed:
-                return True
             whole = False
-    if whole:
-        done = {"records_expire": None} if for_good else {}
-        with suppress(ConditionFailed):
-            is_kept = {"records_kept": True, **done}
-            await table.write(Update(pk, META, set=is_kept, when=running))
+            if 0 in failure.failed:
+                break
     return whole
 
 
