@@ -28,9 +28,9 @@ help:
 	@echo "make demo    set up, then one conversation from end to end, checked"
 	@echo "make test    set up and run the tests that decide by themselves: minutes"
 	@echo "make test-agents  the tests of your agents alone, functions/user_agents: seconds"
-	@echo "make test-all  these, and every test that starts the whole system: a quarter of an hour"
+	@echo "make test-all  these, and every test that starts the whole system: half an hour"
 	@echo "make torture whole kill matrices, faults and load: an hour"
-	@echo "make bench   imports, a turn on short and long threads, compaction, recall, a search among a million entries"
+	@echo "make bench   imports, turns on short and long threads, compaction, neighbours, recall, a million entries"
 	@echo "make eval    what memory keeps of the evaluation set; asks a real model if a key is set"
 	@echo "make layer   build what goes to Lambda: build/layer, build/functions"
 	@echo "make synth   the CloudFormation template (fetches the roots of RDS once, needs no credentials; ARGS=\"-c stage=prod\")"
@@ -68,6 +68,7 @@ bench: $(TEST_STAMP)
 	@$(BIN)/python tests/benchmarks/imports.py
 	@$(BIN)/python tests/benchmarks/thread_length.py
 	@$(BIN)/python tests/benchmarks/compaction.py
+	@$(BIN)/python tests/benchmarks/neighbours.py
 	@$(BIN)/python tests/benchmarks/recall_scale.py
 	@$(BIN)/python tests/benchmarks/entries_scale.py $(ENTRIES)
 

@@ -53,32 +53,24 @@ BY_SERVICE = {
 }
 NOT_SEEN = {
     # An object that is not there is a 404 with this permission and a 403 without it: nobody lists.
-    "s3:ListBucket bucket": {"turn", "resume", "settle", "sockets", "extract", "compact"},
+    "s3:ListBucket bucket": {
+        *("turn", "resume", "settle", "sockets", "extract", "compact", "streams")
+    },
     # What a socket has not taken a second after the work (tests/unit/sockets/test_delivery.py).
     "lambda:InvokeFunction function:sockets": {
-        *("api", "turn", "resume", "settle", "sweep", "sockets")
+        *("api", "turn", "resume", "settle", "sweep", "sockets", "streams")
     },
     # A decision that comes between the suspension and its token (tests/unit/approvals/test_task_tokens.py),
     # and a run that is given up while one of its calls waits.
     "states:SendTaskSuccess machine": {"resume", "settle"},
     # Who first finds a socket gone, or sends it a run's last event, forgets the line. Often that is API
     # Gateway's own word, and on a busy machine `sockets`, which is left what takes longer than a second.
-    "dynamodb:DeleteItem table": {"resume", "settle"},
-    "dynamodb:ConditionCheckItem table": {"api", "settle"},
+    "dynamodb:DeleteItem table": {"resume", "settle", "streams"},
+    "dynamodb:ConditionCheckItem table": {"api", "settle", "streams"},
     # What a run leaves is too long for an item: seldom what a run leaves that never got on.
     "s3:PutObject bucket/u/*": {"settle"},
 }
 """Allowed and not recorded: who may, and why."""
-for each in (
-    *("s3:ListBucket bucket", "s3:GetObject bucket/u/*", "s3:PutObject bucket/u/*"),
-    *("dynamodb:DeleteItem table", "dynamodb:ConditionCheckItem table"),
-    # A run that is streamed may interrupt another one.
-    *("states:StopExecution executions", "states:SendTaskSuccess machine"),
-    *("lambda:InvokeFunction function:sockets", "execute-api:ManageConnections connections"),
-):
-    # It does what `api` does for the few routes that stream, and seldom all of it.
-    NOT_SEEN[each] = {*NOT_SEEN.get(each, ()), "streams"}
-
 NOT_DEPLOYED = {
     "LAYOVER_AGENTS": "functions/user_agents is what is packed",
     "LAYOVER_LOG_FILE": "for the one-machine system: Lambda logs to CloudWatch",
@@ -91,15 +83,6 @@ ONLY = {
     "LAYOVER_DATABASE_WAKING_S": {"api", "streams", "turn"},
 }
 """Variables that all with a database look at, and only these are given."""
-NOT_READ = {
-    "streams": {
-        # For those who follow by socket, where its run interrupts another one.
-        *("LAYOVER_SOCKET_URL", "LAYOVER_SOCKET_ENDPOINT", "LAYOVER_SOCKET_FUNCTION"),
-        # For a parent that is not the newest message.
-        *("LAYOVER_DATABASE_URL", "LAYOVER_DATABASE_AUTH", "LAYOVER_DATABASE_WAKING_S"),
-    },
-}
-"""Variables that a function is given and a recording need not show."""
 OTHER_FORMS = {"LAYOVER_PROVIDER"}
 """Variables of deployments without a key (test_bedrock.py)."""
 
@@ -159,8 +142,7 @@ def test_role_allows_no_call_that_was_never_made(recorded: Recording, name: str)
 def test_function_is_given_what_it_reads_and_nothing_else(recorded: Recording, name: str) -> None:
     others = {v for v, names in ONLY.items() if name not in names}
     seen = read(recorded[name]) - others
-    assert seen - set(READS[name]) == set()
-    assert set(READS[name]) - seen <= NOT_READ.get(name, set())
+    assert seen == set(READS[name])
 
 
 def test_template_gives_each_function_exactly_these(vpc: Synthesized) -> None:

@@ -28,6 +28,12 @@ async def test_first_agent_suspends_and_goes_on_as_its_own_test_says(
     await tests.test_large_discount_waits_for_a_person()
 
 
+def test_readme_says_where_logs_of_one_machine_are() -> None:
+    from layover.local.settings import Settings
+
+    assert f"`{Settings().data / 'logs'}` has what functions log and tools print" in README.text
+
+
 def test_first_agent_is_short() -> None:
     assert len([line for line in README.python[0].source.splitlines() if line]) <= 15
 

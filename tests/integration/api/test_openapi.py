@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -9,8 +10,13 @@ import pytest
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
+from api.console.assets import assets
+from infra.settings import Settings
 from integration.api.kit import Api
+from layover.values.deployment.access import OPEN_PATHS
 
+ROOT = Path(__file__).parents[3]
+DAY_S = 86_400
 CALLS = {
     ("get", "/healthz"),
     ("get", "/.well-known/layover"),
@@ -136,6 +142,22 @@ def test_what_everybody_may_ask_is_kept_by_clients_and_sent_compressed(api: Api,
     assert api.get(path, sub=None, headers={"If-None-Match": '"other"'}).body == first.body
     small = api.get(path, sub=None, headers={"Accept-Encoding": "gzip"})
     assert small.headers["content-encoding"] == "gzip"
+
+
+def test_costs_page_counts_what_strangers_may_ask_for(api: Api) -> None:
+    """Its worst case: each open path as often as it answers, all day."""
+    page = (ROOT / "docs" / "deploy" / "costs.md").read_text()
+    named = re.search(
+        r"^(\d+) . 172,800 requests.*\n172,800 . \(([\d +]+)\) KB", page, re.MULTILINE
+    )
+    assert named
+    paths = len(OPEN_PATHS) + 1
+    assert (int(named[1]), f"{Settings().open_rate * DAY_S:,}") == (paths, "172,800")
+    assert page.count(f"\n{Settings().api_rate * DAY_S:,} ") == 2
+    sent = {path: len(api.get(path, sub=None).body.encode()) for path in OPEN_PATHS}
+    sent["the console's"] = max(len(asset.text.encode()) for asset in assets().values())
+    counted = sum(int(size) for size in named[2].split("+")) * 1000
+    assert sum(sent.values()) == pytest.approx(counted, rel=0.1), sent
 
 
 def test_a_deployment_without_docs_has_no_such_page_and_names_none(api: Api) -> None:

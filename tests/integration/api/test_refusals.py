@@ -1,6 +1,7 @@
 """What the API refuses, and how it says so: always a problem document."""
 
 import base64
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from integration.api.kit import Api
+from layover import Agent
 from layover.ports import Runtime
 from layover.values.runs.run import SuspensionKind
 
@@ -303,6 +305,16 @@ def test_a_failure_that_nobody_foresaw_tells_nothing_but_where_to_look(
         "ValueError",
         "ERROR",
     )
+
+
+def test_on_one_machine_a_failure_names_the_file_that_says_why(api: Api) -> None:
+    def broken() -> Mapping[str, Agent]:
+        raise ValueError("secret text of a user")
+
+    local = api.world.runtime.settings.model_copy(update={"log_file": "/logs/api.log"})
+    api.world.runtime = replace(api.world.runtime, agents=broken, settings=local)
+    problem = api.get("/agents").problem(500, "internal-error")
+    assert problem["detail"] == "the request failed; /logs/api.log says why"
 
 
 def test_an_event_that_api_gateway_would_not_send_is_answered_all_the_same(api: Api) -> None:

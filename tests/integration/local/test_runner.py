@@ -56,17 +56,32 @@ import asyncio, logging, sys
 from pathlib import Path
 from layover.local.serve import serve
 from layover.local.settings import Settings
-settings = Settings(port=int(sys.argv[2]), data=Path(sys.argv[1]), functions=Path({str(TOYS)!r}))
+data = Path(sys.argv[1])
+mine = dict(agents=sys.argv[3], python_path=data.parent) if sys.argv[3:] else dict()
+settings = Settings(port=int(sys.argv[2]), data=data, functions=Path({str(TOYS)!r}), **mine)
 sys.exit(asyncio.run(serve(settings)))
+"""
+AGENTS = """
+from layover import Agent, tool
+@tool
+def look(): ...
+@tool(needs_approval=True)
+def pay(): ...
+shop = Agent("shop", model="m", tools=[look, pay])
 """
 
 
 @asynccontextmanager
 async def serving(
-    folder: Path, port: int = 0, variables: dict[str, str] | None = None, patches: str = ""
+    folder: Path,
+    port: int = 0,
+    variables: dict[str, str] | None = None,
+    patches: str = "",
+    agents: tuple[str, ...] = (),
 ) -> AsyncIterator[asyncio.subprocess.Process]:
+    """`agents`: their module, in the folder."""
     process = await asyncio.create_subprocess_exec(
-        *[sys.executable, "-c", patches + SERVE, str(folder / "data"), str(port)],
+        *[sys.executable, "-c", patches + SERVE, str(folder / "data"), str(port), *agents],
         env=variables or variables_for(folder),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -133,10 +148,24 @@ async def test_data_that_cannot_be_a_folder_is_said(folder: Path, taken: str) ->
 
 async def test_agents_that_cannot_be_loaded_end_the_start_with_file_and_line(folder: Path) -> None:
     (folder / "broken_agents.py").write_text("\n1 / 0\n")
-    settings = settings_for(folder, agents="broken_agents", python_path=folder)
-    with pytest.raises(RunnerFailed, match=r"broken_agents.py:2: ZeroDivisionError: division by"):
-        async with Runner(settings, variables_for(folder)):
-            pass
+    async with serving(folder, agents=("broken_agents",)) as process:
+        output, errors = await asyncio.wait_for(process.communicate(), 40)
+    assert (process.returncode, output) == (1, b"")
+    said = errors.decode()
+    assert "the agents in 'broken_agents' cannot be loaded: mend this and start again" in said
+    assert f"{folder / 'broken_agents.py'}:2: ZeroDivisionError: division by zero" in said
+    assert "Traceback" not in said
+
+
+async def test_start_names_the_agents_with_their_tools_and_where_logs_are(folder: Path) -> None:
+    (folder / "shop_agents.py").write_text(AGENTS)
+    async with serving(folder, agents=("shop_agents",)) as process:
+        assert process.stdout is not None
+        async with asyncio.timeout(40):
+            said = [(await process.stdout.readline()).decode() for _ in range(3)]
+    logs = f"{folder / 'data' / 'logs'}/FUNCTION.log; what tools print is in turn.log, resume.log"
+    assert said[:2] == ["agent shop (m): look, pay (asks a person)\n", f"logs: {logs}\n"]
+    assert said[2].startswith("ready http://127.0.0.1:")
 
 
 async def test_failing_initdb_is_said(folder: Path) -> None:

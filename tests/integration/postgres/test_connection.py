@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -10,6 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from layover import wiring
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.queries import Query
 from layover.adapters.store.postgres.threads import PostgresThreads
@@ -20,6 +21,15 @@ from layover.values.runs.usage import Usage
 from support.postgres.server import TestPostgres
 from support.system.folders import folder
 from support.worlds.threads import START, Conversation
+
+
+async def say_that_it_starts(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """What a server answers that has only just been started."""
+    await reader.read(8)  # may encryption be used? (a unix socket does not ask)
+    body = b"SFATAL\0VFATAL\0C57P03\0Mthe database system is starting up\0\0"
+    writer.write(b"E" + (len(body) + 4).to_bytes(4, "big") + body)
+    await writer.drain()
+    writer.close()
 
 
 @dataclass
@@ -35,9 +45,15 @@ class Proxy:
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     silent: bool = False
     """The server's answers are kept back."""
+    starting: int = 0
+    """So many clients more are told that the server starts."""
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        if self.starting:
+            self.starting -= 1
+            await say_that_it_starts(reader, writer)
+            return
         upstream_reader, upstream_writer = await asyncio.open_unix_connection(self.target)
         self._writers |= {writer, upstream_writer}
         for copying in (
@@ -84,6 +100,19 @@ async def proxied(postgres: TestPostgres, folder: Path) -> AsyncIterator[tuple[P
         await proxy.drop()
         server.close()
         await server.wait_closed()
+
+
+@contextmanager
+def new_environment() -> Iterator[None]:
+    """A process that has only just started, and reads its variables."""
+    cached = (wiring.environment, wiring._database)
+    for each in cached:
+        each.cache_clear()
+    try:
+        yield
+    finally:
+        for each in cached:
+            each.cache_clear()
 
 
 @pytest.fixture
@@ -226,22 +255,32 @@ async def test_a_database_that_nobody_answers_for_is_waking(tmp_path: Path, owne
         await PostgresThreads(database).head(owner, "t")
 
 
-async def test_a_database_that_says_that_it_starts_is_waking(sockets: Path, owner: str) -> None:
-    async def start(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read(8)  # may encryption be used? (a unix socket does not ask)
-        body = b"SFATAL\0VFATAL\0C57P03\0Mthe database system is starting up\0\0"
-        writer.write(b"E" + (len(body) + 4).to_bytes(4, "big") + body)
-        await writer.drain()
-        writer.close()
+async def test_a_database_that_says_that_it_starts_is_waking(
+    line: tuple[Proxy, Database], owner: str
+) -> None:
+    proxy, database = line
+    proxy.starting = 1
+    with pytest.raises(DatabaseWaking):
+        await PostgresThreads(database).head(owner, "t")
 
-    server = await asyncio.start_unix_server(start, sockets / ".s.PGSQL.5432")
-    try:
-        database = Database(f"host={sockets} dbname=layover user=layover_runtime")
-        with pytest.raises(DatabaseWaking):
-            await PostgresThreads(database).head(owner, "t")
-    finally:
-        server.close()
-        await server.wait_closed()
+
+async def test_a_function_waits_for_a_waking_database_as_long_as_its_deployment_says(
+    line: tuple[Proxy, Database],
+    postgres: TestPostgres,
+    sockets: Path,
+    owner: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    proxy, _ = line
+    proxy.starting = 1
+    dsn = f"host={sockets} dbname={postgres.database} user=layover_runtime"
+    monkeypatch.setenv("LAYOVER_DATABASE_URL", dsn)
+    monkeypatch.setenv("LAYOVER_DATABASE_WAKING_S", "20")
+    with new_environment():
+        database = wiring._database()
+        assert await PostgresThreads(database).head(owner, "t") is None
+        await database.close()
+    assert proxy.connections == 2
 
 
 async def test_a_wrong_role_is_no_sleep(postgres: TestPostgres, owner: str) -> None:

@@ -62,6 +62,7 @@ def everything(system: Recorded) -> None:
     plain = (
         approved,
         streamed,
+        interrupted,
         cancelled,
         queued,
         kept,
@@ -141,10 +142,7 @@ def approved(system: Recorded, brain: Brain) -> None:
 def streamed(system: Recorded, brain: Brain) -> None:
     """A run and a chat that are streamed, a decision that goes on, and the same again."""
     ann = system.caller()
-    headers = {"authorization": f"Bearer dev:{ann.name}", "accept": "text/event-stream"}
-    with httpx2.Client(
-        base_url=system.url, headers=headers, timeout=LIMIT_S, trust_env=False
-    ) as browser:
+    with _streaming(system, ann) as browser:
         text = brain.plan(say("hello"))
         runs = f"/threads/{ann.thread()}/runs"
         said = browser.post(runs, json={"input": text})
@@ -162,12 +160,37 @@ def streamed(system: Recorded, brain: Brain) -> None:
         assert "tool-approval-request" in asked
         lines = [line.removeprefix("data: ") for line in asked.splitlines()]
         request = next(json.loads(x) for x in lines if "tool-approval-request" in x)
+        (waiting,) = ann.get("/approvals")["items"]
+        # Before its token is there, nobody would be woken by it.
+        eventually(lambda: system.published(waiting["run_id"]), within=LIMIT_S)
         approval = {"id": request["approvalId"], "approved": True}
         part = {"type": "tool-refund", "state": "approval-responded", "approval": approval}
         decided = {"id": "", "role": "assistant", "parts": [part]}
         assert "done" in browser.post("/chat/support", json={**chat, "messages": [decided]}).text
         again = {**chat, "trigger": "regenerate-message"}
         assert "tool-approval-request" in browser.post("/chat/support", json=again).text
+
+
+def interrupted(system: Recorded, brain: Brain) -> None:
+    """A run that waits for a large call, and that somebody follows, makes way for a streamed one. That goes
+    on behind an older message."""
+    ann = system.caller()
+    thread = ann.thread()
+    ann.ask(thread, brain.plan(say("hello")))
+    older = ann.messages(thread)[0]["id"]
+    run = ann.ask(thread, brain.plan(call("refund", order_id=plenty("o8"), amount=1)))
+    with _following(ann, run["id"]) as socket, _streaming(system, ann) as browser:
+        socket.wait(asked, LIMIT_S)
+        body = {"input": brain.plan(say("now")), "on_busy": "interrupt", "parent_id": older}
+        assert "event: finish" in browser.post(f"/threads/{thread}/runs", json=body).text
+        socket.wait(ended, LIMIT_S)
+        assert "event: finish" in browser.get(f"/runs/{run['id']}/events").text
+
+
+def _streaming(system: Recorded, user: Caller) -> httpx2.Client:
+    """A client of this user that asks for streams."""
+    headers = {"authorization": f"Bearer dev:{user.name}", "accept": "text/event-stream"}
+    return httpx2.Client(base_url=system.url, headers=headers, timeout=LIMIT_S, trust_env=False)
 
 
 def cancelled(system: Recorded, brain: Brain) -> None:

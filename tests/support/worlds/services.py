@@ -179,10 +179,12 @@ class ServiceBench:
         self.clock.advance(timedelta(seconds=1))
         return await thread_service.create(self.runtime, owner, "support", None, {})
 
-    async def run(self, thread_id: str, text: str = "hello", **options: Any) -> Run:
-        """A run of ANN's."""
+    async def run(
+        self, thread_id: str, text: str = "hello", owner: str = ANN, **options: Any
+    ) -> Run:
+        """A run of the thread."""
         self.clock.advance(timedelta(seconds=1))
-        return await start_run(self.runtime, ANN, thread_id, StartRun(text, **options))
+        return await start_run(self.runtime, owner, thread_id, StartRun(text, **options))
 
     async def take(self, run_id: str) -> RunLog:
         """The run's journal, as its turn has it."""

@@ -112,15 +112,20 @@ async def test_a_stream_of_a_deleted_thread_ends(world: SocketBench) -> None:
     assert sum(paced.slept) < 5 + 2 * HEARTBEAT_S
 
 
-async def test_a_user_with_too_many_requests_that_wait_gets_what_there_is(
-    world: SocketBench,
+@pytest.mark.parametrize(
+    ("owner", "kind", "limit"),
+    [(ANN, LeaseKind.WAIT, "max_user_waits"), (None, LeaseKind.STREAM, "max_waits")],
+    ids=["of the user", "of all"],
+)
+async def test_where_too_many_requests_wait_a_stream_gets_what_there_is(
+    world: SocketBench, owner: str | None, kind: LeaseKind, limit: str
 ) -> None:
     run, _ = await world.suspended()
     until = world.clock.now() + timedelta(minutes=1)
-    most = world.runtime.settings.max_user_waits
+    most = getattr(world.runtime.settings, limit)
     for n in range(most):
         assert await world.runtime.leases.take(
-            Lease(ANN, LeaseKind.WAIT, str(n), until), most, world.clock.now()
+            Lease(owner, kind, str(n), until), most, world.clock.now()
         )
     paced = ManualPace()
     found: list[int] = []

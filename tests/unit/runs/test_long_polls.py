@@ -85,19 +85,22 @@ async def test_sixty_long_polls_of_one_user_leave_room_for_another(world: Servic
         assert (await gateway.threads(BOB)).items[0].id == bobs.id
 
 
+@pytest.mark.parametrize(("most", "waits"), [(MOST, 0), (MOST + 1, 25)])
 async def test_another_user_may_wait_as_long_as_not_all_places_are_taken(
-    world: ServiceBench,
+    world: ServiceBench, most: int, waits: float
 ) -> None:
+    """Where one user holds the last place, others are answered at once."""
     world.runtime = replace(
-        world.runtime, settings=world.runtime.settings.model_copy(update={"max_waits": MOST})
+        world.runtime, settings=world.runtime.settings.model_copy(update={"max_waits": most})
     )
     run = await world.run((await world.thread()).id)
-    paced = ManualPace()
+    bobs = await world.run((await world.thread(BOB)).id, owner=BOB)
+    during, after = ManualPace(), ManualPace()
     async with asyncio.timeout(30), polled(Gateway(world), run.id):
-        await runs.events(world.runtime, ANN, run.id, 100, 10, 25, paced.pace)
-    assert paced.slept == []
-    await runs.events(world.runtime, ANN, run.id, 100, 10, 25, paced.pace)
-    assert sum(paced.slept) == 25
+        page = await runs.events(world.runtime, BOB, bobs.id, 100, 10, 25, during.pace)
+    assert (page.done, sum(during.slept)) == (False, waits)
+    await runs.events(world.runtime, BOB, bobs.id, 100, 10, 25, after.pace)
+    assert sum(after.slept) == 25
 
 
 async def test_a_place_comes_back_however_the_request_ends(world: ServiceBench) -> None:

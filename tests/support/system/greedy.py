@@ -1,0 +1,100 @@
+"""A user who holds everything that one user may hold at once."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Self
+
+import httpx2
+
+from layover.values.deployment.settings import Settings
+from layover.values.lease import MAX_SOCKETS, MAX_UPLOADS
+from support.providers.openai import call, say
+from support.system.follower import Follower
+from support.system.system import Brain, Caller, System, eventually, unique
+
+STREAMS = Settings().max_user_waits // 2
+POLLS = Settings().max_user_waits - STREAMS
+FILE = {"name": "a.txt", "mime_type": "text/plain", "size": 1}
+_LIMIT_S = 120.0
+"""What takes an environment for itself waits for it to start."""
+_PAUSE_S = 0.25
+
+
+class Greedy:
+    """While the block lasts, the user holds all streams and long polls, sockets and announced files that one
+    may, all about one run that waits for a person."""
+
+    def __init__(self, system: System, brain: Brain) -> None:
+        self.caller = system.caller()
+        self._system = system
+        self._brain = brain
+        self._over = threading.Event()
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        ann = self.caller
+        text = self._brain.plan(call("refund", order_id=unique(), amount=1), say("done"))
+        self._run = ann.ask(ann.thread(), text)
+        self._polls = [threading.Thread(target=self._poll) for _ in range(POLLS)]
+        try:
+            for _ in range(STREAMS):
+                self._stack.enter_context(streamed(self._system, ann, self.run_id))
+            for thread in self._polls:
+                thread.start()
+            for _ in range(MAX_SOCKETS):
+                socket = self._stack.enter_context(Follower.of(ann))
+                socket.subscribe(self.run_id)
+            for _ in range(MAX_UPLOADS):
+                ann.want(201, "POST", "/files", FILE)
+            eventually(lambda: self.waiting >= STREAMS + POLLS, within=_LIMIT_S)
+        except BaseException:
+            self._leave()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._leave()
+
+    @property
+    def run_id(self) -> str:
+        """The run that everything follows."""
+        return str(self._run["id"])
+
+    @property
+    def waiting(self) -> int:
+        """Environments that a request keeps from others, whoever sent it."""
+        return sum(each["busy"] for each in self._system.environments("api", "streams"))
+
+    def _poll(self) -> None:
+        """Ask again whenever there is an answer."""
+        caller = self._system.caller(self.caller.name)
+        path = f"/runs/{self.run_id}/events?after=100&wait=25"
+        while not self._over.is_set():
+            caller.get(path)
+            self._over.wait(_PAUSE_S)
+
+    def _leave(self) -> None:
+        self._over.set()
+        self._stack.close()
+        # The end of the run answers all who wait for it.
+        self.caller.call("POST", f"/runs/{self.run_id}/cancel")
+        for thread in self._polls:
+            if thread.ident is not None:
+                thread.join(_LIMIT_S)
+
+
+@contextmanager
+def streamed(system: System, caller: Caller, run_id: str) -> Iterator[Iterator[str]]:
+    """Lines of a run's events, streamed to this user; the first one is there."""
+    headers = {"authorization": f"Bearer dev:{caller.name}", "accept": "text/event-stream"}
+    with (
+        httpx2.Client(
+            base_url=system.url, headers=headers, timeout=_LIMIT_S, trust_env=False
+        ) as client,
+        client.stream("GET", f"/runs/{run_id}/events") as response,
+    ):
+        assert response.status_code == 200
+        lines = response.iter_lines()
+        next(lines)
+        yield lines
