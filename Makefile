@@ -14,13 +14,13 @@ TEST_STAMP := $(VENV)/.test-stamp
 
 # More arguments: make dev ARGS="--port 9000", make test ARGS="-k refund"
 ARGS ?=
-# make bench ENTRIES=100000 for a smaller one
+# make bench-scale ENTRIES=100000 for a smaller one
 ENTRIES ?= 1000000
 # Tests run in this many processes, a file in one of them. Twice two cores: they wait for Postgres and for processes.
 WORKERS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help dev demo test test-agents test-all torture bench eval check format lock audit clean \
+.PHONY: help dev demo test test-agents test-all torture bench bench-scale eval check format lock audit clean \
         docs layer certificates synth deploy destroy
 
 help:
@@ -30,7 +30,8 @@ help:
 	@echo "make test-agents  the tests of your agents alone, functions/user_agents: seconds"
 	@echo "make test-all  these, and every test that starts the whole system: half an hour"
 	@echo "make torture whole kill matrices, faults and load: an hour"
-	@echo "make bench   imports, turns on short and long threads, compaction, neighbours, recall, a million entries"
+	@echo "make bench   what a turn costs beside the floor, imports, a turn on short and long threads: minutes"
+	@echo "make bench-scale  compaction, neighbours, recall, a search among a million entries: longer"
 	@echo "make eval    what memory keeps of the evaluation set; asks a real model if a key is set"
 	@echo "make layer   build what goes to Lambda: build/layer, build/functions"
 	@echo "make synth   the CloudFormation template (fetches the roots of RDS once, needs no credentials; ARGS=\"-c stage=prod\")"
@@ -65,8 +66,11 @@ torture: $(TEST_STAMP)
 	@$(BIN)/python -m pytest --tier torture $(ARGS)
 
 bench: $(TEST_STAMP)
+	@$(BIN)/python tests/benchmarks/turn.py
 	@$(BIN)/python tests/benchmarks/imports.py
 	@$(BIN)/python tests/benchmarks/thread_length.py
+
+bench-scale: $(TEST_STAMP)
 	@$(BIN)/python tests/benchmarks/compaction.py
 	@$(BIN)/python tests/benchmarks/neighbours.py
 	@$(BIN)/python tests/benchmarks/recall_scale.py
