@@ -13,7 +13,7 @@ from support.system.system import Brain, System, eventually, unique
 @pytest.fixture
 def own(brain: Brain, tmp_path: Path) -> Iterator[System]:
     """A system of the test's own."""
-    with System(tmp_path, brain, checked=False) as running:
+    with System(tmp_path, brain) as running:
         yield running
 
 
