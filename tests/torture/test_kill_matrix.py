@@ -20,6 +20,7 @@ from support.kills.scenarios import (
     NESTED,
     QUORUM,
     STREAMED,
+    STREAMED_OUT,
     UNSAVED,
     WATCHED,
     WINDING,
@@ -36,6 +37,7 @@ SAMPLE = {
     "winding": 8,
     "streamed": 4,
     "followed": 4,
+    "streamed out": 4,
     "quorum": 3,
     "nested": 5,
     "lost": 2,
@@ -76,7 +78,7 @@ def kill_here_and_there(system: Torture, scenario: Scenario, at_once: int) -> li
 
 @pytest.mark.torture
 @pytest.mark.parametrize(
-    "scenario", [WINDING, STREAMED, FOLLOWED, QUORUM, NESTED], ids=lambda s: s.name
+    "scenario", [WINDING, STREAMED, FOLLOWED, STREAMED_OUT, QUORUM, NESTED], ids=lambda s: s.name
 )
 def test_a_run_survives_a_kill_at_every_point(system: Torture, scenario: Scenario) -> None:
     kill_everywhere(system, scenario, BUSY)
@@ -98,7 +100,7 @@ def test_settle_and_sweep_survive_kills_while_the_database_is_away(cut: Torture)
 def test_a_run_survives_a_kill_at_points_all_over_it(system: Torture) -> None:
     began = time.monotonic()
     outcomes: list[Outcome] = []
-    for scenario in (WINDING, STREAMED, FOLLOWED, QUORUM, NESTED):
+    for scenario in (WINDING, STREAMED, FOLLOWED, STREAMED_OUT, QUORUM, NESTED):
         outcomes += kill_here_and_there(system, scenario, BUSY)
     check(outcomes, time.monotonic() - began)
 

@@ -22,19 +22,13 @@ _WINDING_TEXT = "please do all of that for my order"
 WINDING = Scenario("winding", _WINDING_STEPS, _WINDING_TEXT)
 """Two tools at once; then two calls that wait at once, one of them twice, and one behind them."""
 
-STREAMED = Scenario(
-    "streamed",
-    (
-        _ask(("charge", "s1")),
-        stream(
-            *(delta(word) for word in ("charged ", "and ", "told ", "in ", "pieces")),
-            delta(finish="stop"),
-            pause_s=0.06,
-        ),
-    ),
-    "please charge it and tell me",
-    stream=True,
-)
+
+def _in_pieces(pause_s: float) -> tuple[Reply, ...]:
+    words = (delta(word) for word in ("charged ", "and ", "told ", "in ", "pieces"))
+    return _ask(("charge", "s1")), stream(*words, delta(finish="stop"), pause_s=pause_s)
+
+
+STREAMED = Scenario("streamed", _in_pieces(0.06), "please charge it and tell me", stream=True)
 """Deltas on the way; the last answer comes in pieces, some of them flushed alone."""
 
 
@@ -76,6 +70,21 @@ FOLLOWED = replace(
     watched=("turn DynamoTable.transact", "turn DynamoTable.write", "turn ApiGatewaySockets"),
 )
 """As STREAMED, while a client follows it by socket."""
+
+
+def _stream(client: Client, thread: str, run_id: str) -> None:
+    """Somebody follows by server-sent events, and comes back whenever the connection breaks."""
+    assert client.follow(run_id) == client.caller.events(run_id)
+
+
+STREAMED_OUT = replace(
+    STREAMED,
+    name="streamed out",
+    steps=_in_pieces(0.6),
+    act=_stream,
+    watched=("streams ", "turn DynamoTable.transact", "turn DynamoTable.write"),
+)
+"""As STREAMED, and slow enough for a client that follows it by server-sent events to see it being made."""
 
 
 def _approve_together(client: Client, thread: str, run_id: str) -> None:

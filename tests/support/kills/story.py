@@ -23,6 +23,8 @@ CALM = ("(running)", "(running, waiting)", "(queued)")
 """States of runs that need nothing of the sweeper: whether it looks at one is a matter of time."""
 FOLLOWING = re.compile(r".*(\bSUB\b|ApiGatewaySockets).*")
 """What is done for those who follow by socket: how much is sent at once is chance, and by whom."""
+LOOKERS = ("sweep", "streams")
+"""Functions that look again and again: how often is a matter of time."""
 LOOKS = 2
 """Of what is done again and again (by the sweeper while a run stays in one state), so much is killed."""
 
@@ -193,7 +195,7 @@ def _passed(story: Story, marks: str = ">") -> list[tuple[str, str, int]]:
 def _counts(line: Line) -> bool:
     """Of what goes by the clock (the sweeper's looks, what is sent to followers) the first. Runs that ended
     well are retired by `extract`; where the sweeper comes first it does what it does for others."""
-    if line.function == "sweep":
+    if line.function in LOOKERS:
         return line.k <= LOOKS and not line.point.endswith("(success)")
     return line.k <= LOOKS or not FOLLOWING.fullmatch(line.point)
 
@@ -208,7 +210,7 @@ WAITING_CALL = re.compile(r"DynamoTable\.get STEP#\d+#CALL#\S+")
 
 def by_the_clock(point: Point, stories: Sequence[Story]) -> bool:
     """Whether a run may do without it: batches of events (and what becomes of each later), polls."""
-    if point.k > 1 and (point.point in CLOCKED or point.function == "sweep"):
+    if point.k > 1 and (point.point in CLOCKED or point.function in LOOKERS):
         return True
     if is_calm(point) or point.point.startswith("StepFunctions.wake"):
         return True  # whether a decision or its token comes first, who wakes the other is chance

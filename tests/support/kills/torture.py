@@ -4,24 +4,30 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import httpx2
+
 from layover.keys import HEAD, META, Keys, due_key
 from support.agents import ledger
+from support.event_source import EventSource
 from support.kills.proxy import PostgresProxy
 from support.kills.story import Line, Point, Scenario, Story
 from support.providers.openai import say
 from support.system.documented import Answer
+from support.system.follower import is_over
 from support.system.system import Brain, Caller, Json, System, eventually, unique
 
 DEADLINE_S = 240.0
 """For a whole run, with whatever happens to it and to the others, on a machine that is busy."""
 STOP_S = 60.0
 """After hundreds of runs, on a busy machine, a stop takes longer."""
+STREAM_S = 30.0
+"""Without a byte; a stream says every 10 s that it is there."""
 OVER = ("success", "failed", "cancelled")
 _SERVER_ERRORS = range(500, 600)
 _SAVED = """select id from messages where resource_id = %s and thread_id = %s
@@ -294,6 +300,26 @@ class Client:
         self.until(lambda: self.system.deaths(self.name, "turn"))
         with self.system.without_database():
             self.over(run_id)
+
+    def follow(self, run_id: str) -> list[Json]:
+        """The events as an `EventSource` gets them: it comes back until it is told to stay away, or the last
+        event was there."""
+        source = EventSource()
+        headers = {"authorization": f"Bearer dev:{self.name}", "accept": "text/event-stream"}
+        url = f"{self.system.url}/runs/{run_id}/events"
+        with httpx2.Client(headers=headers, timeout=STREAM_S, trust_env=False) as client:
+            while not is_over(source.seen):
+                assert time.monotonic() < self._until, f"no end of the stream: {source.seen}"
+                back = {"last-event-id": source.last_event_id} if source.last_event_id else {}
+                with (
+                    suppress(httpx2.TransportError),
+                    client.stream("GET", url, headers=back) as got,
+                ):
+                    if got.status_code == 200:
+                        for piece in got.iter_raw():
+                            source.read(piece)
+                source.break_off()
+        return source.seen
 
     def story(self, scenario: Scenario) -> Story:
         """One run from its thread to the end of its execution."""
