@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from infra import bedrock
 from infra.providers import FurtherProviders, keys_of
 from layover.values.lease import max_waits
 
@@ -73,13 +74,10 @@ USE, ACT_AS = "layover/use", "layover/act-as"
 OPERATE, AUDIT = "layover/operate", "layover/audit"
 """The scopes that the stack's own user pool gives."""
 SUBNET = re.compile("subnet-[0-9a-f]+")
-TITAN = "amazon.titan-embed-text-"
 RESERVED = ("aws", "amazon", "cognito")
 """Cognito takes no domain with one of these words in it, and the stage is part of its name."""
 WAITS_OF_A_NEW_ACCOUNT = 5
 """An account begins with a concurrency of 10 for everything."""
-BEDROCK_ID = re.compile(r"[a-z0-9][A-Za-z0-9.:_-]*")
-"""No wildcard, no ARN, no maker before a slash."""
 
 
 def _names(value: object) -> object:
@@ -220,7 +218,8 @@ class Settings(BaseModel):
     model: str | None = None
     """LAYOVER_MODEL; `layover.values.deployment.environment` describes this and the others of `TUNED`."""
     models: Names = ()
-    """The other models that agents name for themselves. Bedrock's roles allow these and all below."""
+    """The other models that agents name for themselves. Roles may ask those of Bedrock among these and all
+    below, and no other."""
     embedder_model: str | None = None
     title_model: str | None = None
     observer_model: str | None = None
@@ -367,39 +366,30 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _names_its_models(self) -> Self:
-        if self.provider is not Provider.BEDROCK:
-            return self
-        if not self.model:
-            raise ValueError("provider=bedrock needs a model: no role allows all of them")
-        if self.openai_base_url or self.api_key_parameter:
-            raise ValueError(
-                "provider=bedrock asks no openai_base_url and has no api_key_parameter"
-            )
-        for setting, names in (
-            ("models", self.bedrock_models),
-            ("an embedder_model", self.bedrock_embedders),
-        ):
-            if wrong := [name for name in names if not BEDROCK_ID.fullmatch(name)]:
-                raise ValueError(f"provider=bedrock wants {setting} by id, not {wrong[0]!r}")
-        if not all(name.startswith(TITAN) for name in self.bedrock_embedders):
-            raise ValueError(
-                f"provider=bedrock has embedder_model=bedrock/{TITAN}v2:0 and no other"
-            )
+        bedrock.check("models", self.bedrock_models)
+        bedrock.check("an embedder_model", self.bedrock_embedders)
+        if self._on_bedrock:
+            has_key = bool(self.openai_base_url or self.api_key_parameter)
+            bedrock.check_alone(self.model, self.bedrock_embedders, has_key=has_key)
         return self
 
     @property
     def bedrock_models(self) -> tuple[str, ...]:
-        """Ids of the models that runs and memory ask, each once."""
+        """Ids of Bedrock's models that runs and memory ask, each once: all that are named, or beside
+        another provider those that begin with `bedrock/`."""
         tasks = (self.title_model, self.observer_model, self.extractor_model)
-        named = (self.model, *self.models, *tasks)
-        return tuple(dict.fromkeys(name.removeprefix("bedrock/") for name in named if name))
+        return bedrock.ids((self.model, *self.models, *tasks), every=self._on_bedrock)
 
     @property
     def bedrock_embedders(self) -> tuple[str, ...]:
-        """The id of the embedder, unless it needs nobody."""
+        """The id of the embedder, unless it needs nobody or is another provider's."""
         name = self.embedder_model or ""
-        asks = name and not name.startswith(("hashing/", "offline/"))
-        return (name.removeprefix("bedrock/"),) if asks else ()
+        is_here = name.startswith(("hashing/", "offline/"))
+        return bedrock.ids([name], every=True) if self._on_bedrock and not is_here else ()
+
+    @property
+    def _on_bedrock(self) -> bool:
+        return self.provider is Provider.BEDROCK
 
     @property
     def protects(self) -> bool:

@@ -7,10 +7,11 @@ from aws_cdk import Aws, Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.settings import Provider, Settings
+from infra.settings import Settings
 
 ASK = ("bedrock:InvokeModel", "bedrock:InvokeModelWithResponseStream")
-"""Chat Completions on `bedrock-runtime` is allowed by the same actions as InvokeModel."""
+"""Converse and Chat Completions on `bedrock-runtime` are allowed by the same actions as InvokeModel, their
+streams by the second."""
 EMBED = ("bedrock:InvokeModel",)
 PROFILE = re.compile(r"(?:[a-z]{2}|apac|us-gov|global)\.")
 """Prefix of an inference profile's id; the profile answers in one of several regions."""
@@ -19,9 +20,7 @@ PROFILE = re.compile(r"(?:[a-z]{2}|apac|us-gov|global)\.")
 def model_statements(
     scope: Construct, settings: Settings, *, asks: bool, embeds: bool
 ) -> Iterator[iam.PolicyStatement]:
-    """Returns the permissions of a function that asks models or embedders; none for another provider."""
-    if settings.provider is not Provider.BEDROCK:
-        return
+    """Returns the permissions of a function that asks models or embedders; none for another provider's."""
     if asks:
         yield from _statements(scope, settings.bedrock_models, ASK)
     if embeds:
@@ -30,8 +29,6 @@ def model_statements(
 
 def anywhere(settings: Settings) -> list[str]:
     """ARNs with a wildcard for the region, one for each inference profile."""
-    if settings.provider is not Provider.BEDROCK:
-        return []
     named = (*settings.bedrock_models, *settings.bedrock_embedders)
     return [_underneath(name) for name in named if PROFILE.match(name)]
 

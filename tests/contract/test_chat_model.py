@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 from layover import testing
+from layover.adapters.aws.services import AwsServices
+from layover.adapters.models.bedrock.chat import BedrockChat
 from layover.adapters.models.openai_chat import OpenAIChat
 from layover.errors import ContextLengthExceeded, ModelError
 from layover.ports import ChatModel
 from layover.values.prompt import Delta, Prompt, Reply
+from support.providers import converse
 from support.providers import openai as fake_openai
 from support.providers.openai import FakeOpenAI
 
@@ -62,17 +65,30 @@ def server() -> Iterator[FakeOpenAI]:
         yield fake
 
 
-@pytest.fixture(params=["scripted", "openai_chat"])
+def _conversed(plan: Planned) -> fake_openai.Reply:
+    if plan.status != 200:
+        names = {400: "ValidationException", 401: "UnrecognizedClientException"}
+        message = "Input is too long for requested model." if plan.code else "no"
+        return converse.refuse(plan.status, names[plan.status], message)
+    if plan.breaks:
+        return converse.stream(converse.begin(), converse.text(0, plan.text), breaks=True)
+    return _served(plan)
+
+
+@pytest.fixture(params=["scripted", "openai_chat", "converse"])
 async def make(request: pytest.FixtureRequest, server: FakeOpenAI) -> AsyncIterator[Make]:
     async def at_once(_: float) -> None:
         return
 
-    chat = OpenAIChat("key", server.base_url, sleep=at_once)
+    chat: OpenAIChat | BedrockChat = OpenAIChat("key", server.base_url, sleep=at_once)
+    if request.param == "converse":
+        chat = BedrockChat(AwsServices(converse.variables_of(server.base_url)), sleep=at_once)
+    serve = _conversed if request.param == "converse" else _served
 
     async def made(*plans: Planned) -> ChatModel:
         if request.param == "scripted":
             return testing.ScriptedModel([_scripted(plan) for plan in plans])
-        server.script([_served(plan) for plan in plans])
+        server.script([serve(plan) for plan in plans])
         return chat
 
     yield made
@@ -117,7 +133,7 @@ async def test_a_broken_stream_is_told_and_begins_again(make: Make) -> None:
 async def test_a_reply_in_words(make: Make, prompt: Prompt) -> None:
     reply = await (await make(Planned("Hello"))).complete(prompt)
     assert (reply.text, reply.calls, reply.finish_reason) == ("Hello", (), "stop")
-    assert reply.model == "gpt-5-mini"
+    assert reply.model.rpartition("/")[2] == "gpt-5-mini"
     assert reply.usage.total_tokens > 0
 
 

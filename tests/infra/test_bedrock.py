@@ -4,8 +4,10 @@ import json
 from typing import Any
 
 import pytest
+from aws_cdk import App, Stack
 from pydantic import ValidationError
 
+from infra.constructs.models import model_statements
 from infra.settings import FUNCTIONS, Settings
 from infra.variables import EMBEDS, READS
 from support.aws.forms import CLAUDE, FORMS, GPT, TITAN
@@ -46,10 +48,16 @@ PROFILE = (
     ("more", "why"),
     [
         ({"model": ""}, "needs a model"),
-        ({"model": "openai/gpt-5-mini"}, "wants models by id"),
-        ({"models": "anthropic.*"}, "wants models by id"),
-        ({"models": f"arn:aws:bedrock:eu-central-1::foundation-model/{GPT}"}, "wants models by id"),
-        ({"embedder_model": "openai/text-embedding-3-small"}, "wants an embedder_model by id"),
+        ({"model": "openai/gpt-5-mini"}, "Bedrock wants models by id"),
+        ({"models": "anthropic.*"}, "Bedrock wants models by id"),
+        (
+            {"models": f"arn:aws:bedrock:eu-central-1::foundation-model/{GPT}"},
+            "Bedrock wants models by id",
+        ),
+        (
+            {"embedder_model": "openai/text-embedding-3-small"},
+            "Bedrock wants an embedder_model by id",
+        ),
         (
             {"embedder_model": "bedrock/cohere.embed-v4:0"},
             "has embedder_model=bedrock/amazon.titan",
@@ -64,6 +72,33 @@ def test_what_bedrock_cannot_do_is_refused_before_anything_is_made(
 ) -> None:
     with pytest.raises(ValidationError, match=why):
         Settings.from_context((CONTEXT | more).get)
+
+
+def test_pattern_of_models_is_refused_beside_another_provider_too() -> None:
+    given = {"stages": "none", "models": "openai/other, bedrock/anthropic.*"}
+    with pytest.raises(ValidationError, match="Bedrock wants models by id"):
+        Settings.from_context(given.get)
+
+
+@pytest.mark.parametrize(
+    ("models", "asked"),
+    [
+        (f"openai/other, bedrock/{GPT}, deepseek/chat", [foundation("<AWS::Region>", GPT)]),
+        (f"bedrock/eu.{CLAUDE}", [PROFILE, foundation("*", CLAUDE)]),
+        ("openai/other, anthropic/claude", []),
+    ],
+)
+def test_models_of_bedrock_are_allowed_beside_another_provider(
+    models: str, asked: list[str]
+) -> None:
+    settings = Settings.from_context({"stages": "none", "models": models}.get)
+    stack = Stack(App(), "Layover")
+    made = [
+        stack.resolve(s.to_statement_json())
+        for s in model_statements(stack, settings, asks=True, embeds=True)
+    ]
+    allowed = {(plain(s["Resource"]), action) for s in made for action in s["Action"]}
+    assert allowed == {(arn, action) for arn in asked for action in ASK}
 
 
 def test_embedder_of_this_machine_needs_no_permission() -> None:

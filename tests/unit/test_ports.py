@@ -40,7 +40,8 @@ from layover.adapters.journal.journal import TableJournal
 from layover.adapters.journal.leases import TableLeases
 from layover.adapters.journal.runlog import TableRunLog
 from layover.adapters.metrics.emf import EmfMetrics
-from layover.adapters.models.bedrock import BedrockChat
+from layover.adapters.models.bedrock.chat import BedrockChat
+from layover.adapters.models.bedrock.converse import ConverseChat
 from layover.adapters.models.openai_chat import OpenAIChat
 from layover.adapters.models.providers import Providers
 from layover.adapters.sockets.apigateway import ApiGatewaySockets, LambdaPush
@@ -102,7 +103,13 @@ allowance: tuple[type[Allowance], ...] = (NoAllowance, TableAllowance)
 background: tuple[type[Background], ...] = (InThisProcess, LambdaEvents)
 blobs: tuple[type[Blobs], ...] = (MemoryBlobs, S3Blobs)
 callbacks: tuple[type[Callbacks], ...] = (MemoryCallbacks, StepFunctions)
-chat_model: tuple[type[ChatModel], ...] = (ScriptedModel, OpenAIChat, BedrockChat, Providers)
+chat_model: tuple[type[ChatModel], ...] = (
+    ScriptedModel,
+    OpenAIChat,
+    BedrockChat,
+    ConverseChat,
+    Providers,
+)
 clock: tuple[type[Clock], ...] = (SystemClock, ManualClock)
 compaction: tuple[type[CompactionStore], ...] = (InMemoryCompaction, PostgresCompaction)
 connections: tuple[type[Connections], ...] = (TableConnections,)

@@ -10,11 +10,13 @@ import pytest
 from layover import wiring
 from layover.adapters.embeddings.bedrock import BedrockEmbedder
 from layover.adapters.inmemory.embedder import HashingEmbedder
-from layover.adapters.models.bedrock import BedrockChat
+from layover.adapters.models.bedrock.chat import BedrockChat
 from layover.adapters.models.openai_chat import OpenAIChat
+from layover.adapters.models.providers import Providers
 from layover.values.runs.usage import Usage
 
 MODEL = "openai.gpt-oss-120b-1:0"
+CLAUDE = "bedrock/eu.anthropic.claude-sonnet-4-5-20250929-v1:0"
 TITAN = "bedrock/amazon.titan-embed-text-v2:0"
 CACHED = (
     wiring.environment,
@@ -95,8 +97,39 @@ def test_embedder_of_this_machine_stays_on_this_machine(environ: Environ) -> Non
 
 def test_any_openai_compatible_server_is_the_default(environ: Environ) -> None:
     environ(LAYOVER_EMBEDDER_MODEL=TITAN, OPENAI_BASE_URL="http://127.0.0.1:9/v1")
-    assert type(wiring._model()) is OpenAIChat
+    model = wiring._model()
+    assert isinstance(model, Providers)
+    assert type(model.chat_of("openai/gpt-5-mini")[0]) is OpenAIChat
     assert not isinstance(wiring._embedder_named(TITAN), BedrockEmbedder)
+
+
+def test_model_of_bedrock_is_asked_there_whatever_the_deployments_provider_is(
+    environ: Environ, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    environ()
+    model = wiring._model()
+    assert isinstance(model, Providers)
+    assert isinstance(model.chat_of(CLAUDE)[0], BedrockChat)
+    assert model.chat_of(f"openai/{CLAUDE}") == (model.chat_of("x")[0], f"openai/{CLAUDE}")
+
+
+def test_one_machine_has_no_bedrock(environ: Environ, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What answers there, the stand-in or a server with a key, answers for Bedrock's models, too."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    environ()
+    model = wiring._model()
+    assert isinstance(model, Providers)
+    assert type(model.chat_of(CLAUDE)[0]) is OpenAIChat
+
+
+def test_price_of_bedrocks_model_is_known_beside_another_provider(environ: Environ) -> None:
+    environ()
+    ports = wiring.runtime()
+    assert ports.price is not None
+    for name in (CLAUDE, CLAUDE.removeprefix("bedrock/")):
+        assert (ports.price(name, Usage(input_tokens=1_000_000)) or 0) > 0
+    assert ports.price("some-model", Usage(input_tokens=1_000_000)) is None
 
 
 @pytest.mark.parametrize("name", [MODEL, f"bedrock/{MODEL}", TITAN, TITAN.split("/")[1]])

@@ -1,4 +1,4 @@
-"""A model provider on loopback whose every byte can be scripted.
+"""A model provider on loopback whose every byte can be scripted: Chat Completions, and Bedrock's Converse.
 
     with FakeOpenAI() as server:
         server.script([calls(("refund", {"amount": 40})), say("done")])
@@ -13,64 +13,22 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from layover.adapters.inmemory.model import BACKGROUND
 from layover.local.model.server import embeddings
+from support.providers import converse
+from support.providers.answers import Answer as Answer
+from support.providers.answers import Raw as Raw
+from support.providers.answers import Request as Request
+from support.providers.answers import document as document
+from support.providers.answers import words
 
 Json = dict[str, Any]
 WAIT_S = 90.0
 """No wait in here is longer."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """One request as it arrived. Header names are lower-case; `connection` counts from 1."""
-
-    path: str
-    headers: Mapping[str, str]
-    body: Any
-    connection: int
-    raw: bytes = b""
-    """The body byte for byte."""
-
-    @property
-    def task(self) -> str:
-        """The task that it says it is for; `embeddings` where it asks for these."""
-        if self.path.endswith("/embeddings"):
-            return "embeddings"
-        return self.headers.get("x-layover-task", "turn")
-
-
-@dataclass(frozen=True)
-class Raw:
-    """An answer byte for byte. `chunks` are written one by one, `pause_s` apart; `breaks`: the
-    connection is cut before the body's end; `hold`: waits for this event before the last chunk."""
-
-    status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
-    chunks: Sequence[bytes] = ()
-    pause_s: float = 0.0
-    breaks: bool = False
-    hold: threading.Event | None = None
-    delay_s: float = 0.0
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A well-formed answer, sent as one document or as a stream, as the request asks."""
-
-    text: str = ""
-    reasoning: str = ""
-    calls: tuple[tuple[str, str, str], ...] = ()
-    """(id, name, JSON arguments)"""
-    finish_reason: str | None = None
-    usage: Json | None = None
-    model: str | None = None
-    delay_s: float = 0.0
-    hold: threading.Event | None = None
 
 
 Reply = Raw | Answer
@@ -99,13 +57,6 @@ def fail(
     body = {"error": {"message": message, "type": "error", "code": code}}
     named = {key.replace("_", "-"): value for key, value in headers.items()}
     return document(body, status=status, headers=named)
-
-
-def document(body: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Raw:
-    """A JSON answer, or a text as it is."""
-    raw = body if isinstance(body, str) else json.dumps(body)
-    kind = "text/html" if isinstance(body, str) else "application/json"
-    return Raw(status, {"content-type": kind, **(headers or {})}, (raw.encode(),))
 
 
 def stream(*events: Json | str | bytes, done: bool = True, **more: Any) -> Raw:
@@ -168,7 +119,7 @@ class FakeOpenAI:
     @property
     def turns(self) -> list[Request]:
         """The chat requests of runs."""
-        return [r for r in self.requests if r.task == "turn" and r.path.endswith("completions")]
+        return [r for r in self.requests if r.task == "turn" and r.asks_a_model]
 
     def script(self, replies: Iterable[Reply], task: str = "turn") -> None:
         """Answer requests for this task with these, in order (after those already scripted)."""
@@ -246,9 +197,9 @@ class FakeOpenAI:
             self._changed.notify_all()
             scripted = self._scripts.get(request.task)
             responder = self._responders.get(request.task)
-            if request.path.endswith(("/chat/completions", "/embeddings")) and scripted:
+            if (request.asks_a_model or request.path.endswith("/embeddings")) and scripted:
                 return scripted.popleft()
-        if not request.path.endswith("/chat/completions"):
+        if not request.asks_a_model:
             return _other(request)
         if responder is not None:
             return await asyncio.to_thread(responder, request.body)
@@ -264,7 +215,10 @@ class FakeOpenAI:
                 named.append((call_id or f"call_{self._made}", name, args))
         answer = replace(answer, calls=tuple(named))
         body = request.body if isinstance(request.body, dict) else {}
-        raw = _streamed(answer, body) if body.get("stream") else _plain(answer, body)
+        if "/converse" in request.path:
+            raw = converse.rendered(answer, request)
+        else:
+            raw = _streamed(answer, body) if body.get("stream") else _plain(answer, body)
         return replace(raw, delay_s=answer.delay_s, hold=answer.hold)
 
 
@@ -362,8 +316,8 @@ def _plain(answer: Answer, body: Json) -> Raw:
 def _streamed(answer: Answer, body: Json) -> Raw:
     head = _head(answer, body, "chat.completion.chunk")
     pieces: list[Json] = [{"role": "assistant", "content": ""}]
-    pieces += [{"reasoning_content": word} for word in _words(answer.reasoning)]
-    pieces += [{"content": word} for word in _words(answer.text)]
+    pieces += [{"reasoning_content": word} for word in words(answer.reasoning)]
+    pieces += [{"content": word} for word in words(answer.text)]
     pieces += [{"tool_calls": [piece]} for piece in _call_pieces(answer)]
     events: list[Json] = [
         {**head, "choices": [{"index": 0, "delta": d, "finish_reason": None}]} for d in pieces
@@ -386,11 +340,6 @@ def _call_pieces(answer: Answer) -> list[Json]:
             {"index": index, "function": {"arguments": part}} for part in (args[:half], args[half:])
         ]
     return pieces
-
-
-def _words(text: str) -> list[str]:
-    words = text.split(" ")
-    return [word + " " for word in words[:-1]] + words[-1:] if text else []
 
 
 def _other(request: Request) -> Raw:

@@ -207,7 +207,7 @@ def _memory() -> ports.MemoryStore:
 def _model() -> ports.ChatModel:
     from layover.adapters.models.providers import make_model
 
-    return make_model(environment(), _api_key, os.environ, _parameter)
+    return make_model(environment(), _api_key, os.environ, _parameter, _aws)
 
 
 @cache

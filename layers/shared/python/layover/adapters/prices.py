@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 from layover.values.deployment.environment import Environment
-from layover.values.deployment.providers import split_model
+from layover.values.deployment.providers import BEDROCK_PREFIX, split_model
 from layover.values.runs.usage import Usage
 
 if TYPE_CHECKING:
@@ -47,9 +47,11 @@ def first_known(
     if provider is not None:
         found = look_up(model)
         return look_up(name) if found is None else found
+    of_bedrock = f"{BEDROCK_PREFIX}{model.removeprefix(BEDROCK_PREFIX)}"
     if environment.provider == "bedrock":
-        return look_up(f"bedrock/{model.removeprefix('bedrock/')}")
-    return look_up(model)
+        return look_up(of_bedrock)
+    found = look_up(model)
+    return look_up(of_bedrock) if found is None else found
 
 
 def _window(model: str) -> int | None:

@@ -3,7 +3,9 @@
 import re
 import time
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from layover.adapters.aws.client import AwsClient
 from layover.adapters.aws.credentials import CredentialChain
@@ -20,6 +22,7 @@ class _Service(NamedTuple):
 
 
 _SERVICES = {
+    "bedrock-runtime": _Service("BEDROCK_RUNTIME", "bedrock-runtime"),
     "dynamodb": _Service("DYNAMODB", "dynamodb"),
     "events": _Service("EVENTBRIDGE", "events"),
     "lambda": _Service("LAMBDA", "lambda"),
@@ -38,6 +41,7 @@ class AwsServices:
         self._variables = variables
         self._credentials = CredentialChain(variables)
         self._clients: dict[str, AwsClient] = {}
+        self._signers: dict[str, Signer] = {}
 
     def client(self, service: str) -> AwsClient:
         """The client of `dynamodb`, `events`, `lambda`, `ssm` or `states`."""
@@ -58,6 +62,23 @@ class AwsServices:
         signer, credentials = Signer(service, self.region()), self._credentials.get_blocking()
         return signer.presign(credentials, host, query, lifetime_s, time.time())
 
+    async def sign_post(self, service: str, url: str, body: bytes) -> dict[str, str]:
+        """The headers that sign a POST of JSON, for a client that is not of here. `service`: the name that
+        signs. Raises as `CredentialChain.get`."""
+        credentials = await self._credentials.get()
+        if service not in self._signers:
+            self._signers[service] = Signer(service, self.region())
+        parts = urlsplit(url)
+        headers = {
+            "host": parts.netloc,
+            "content-type": "application/json",
+            "x-amz-content-sha256": sha256(body).hexdigest(),
+        }
+        request = ("POST", parts.path)
+        signed = self._signers[service].sign(credentials, request, headers, body, time.time())
+        del signed["host"]  # The client that sends names it.
+        return signed
+
     def region(self) -> str:
         """AWS_REGION, else what a profile says. Raises ConfigurationError where there is none."""
         get = self._variables.get
@@ -71,8 +92,8 @@ class AwsServices:
         return str(region)
 
     def endpoint(self, service: str) -> str:
-        """The service's URL: AWS_ENDPOINT_URL_SERVICE, AWS_ENDPOINT_URL, else the region's. boto3 is
-        asked where that is none of the ordinary ones."""
+        """The URL of one of these, or of `bedrock-runtime`: AWS_ENDPOINT_URL_SERVICE, AWS_ENDPOINT_URL, else
+        the region's. boto3 is asked where that is none of the ordinary ones."""
         get = self._variables.get
         known = _SERVICES[service]
         if get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "").lower() != "true":

@@ -5,7 +5,7 @@ Nothing here imports a provider's package: `openai` alone costs 0.2 s of a cold 
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -22,22 +22,30 @@ MAX_CONNECTIONS = 1000
 MAX_IDLE_CONNECTIONS = 100
 
 Headers = Mapping[str, str]
-Authorize = Callable[[str, bytes], Headers]
-"""The headers that let a request with this URL and this body in. Raises ProviderFault."""
+Authorize = Callable[[str, bytes], Awaitable[Headers]]
+"""The headers, names in lower case, that let a POST of JSON with this URL and body in. Raises
+ProviderFault."""
+Refusal = Callable[[int, object, Headers], ProviderFault]
+"""What an error status means: with the decoded body, or its text, and the headers."""
 
 
 def bearer(key: str) -> Authorize:
     """The same key for every request."""
-    given = {"Authorization": f"Bearer {key}"}
-    return lambda url, body: given
+    given = {"authorization": f"Bearer {key}"}
+
+    async def authorize(url: str, body: bytes) -> Headers:
+        return given
+
+    return authorize
 
 
 class Endpoint:
     """One provider's base URL. Nothing is imported or opened before the first request."""
 
-    def __init__(self, base_url: str, authorize: Authorize) -> None:
+    def __init__(self, base_url: str, authorize: Authorize, refusal: Refusal = from_status) -> None:
         self.base_url = base_url
         self._authorize = authorize
+        self._refusal = refusal
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx2.AsyncClient] = (
             WeakKeyDictionary()
         )
@@ -52,9 +60,9 @@ class Endpoint:
         try:
             url = _joined(httpx2.URL(self.base_url), path)
             sent = {
-                "Accept": "application/json",
-                "Content-Type": "application/json",
-                **self._authorize(str(url), body),
+                "accept": "application/json",
+                "content-type": "application/json",
+                **await self._authorize(str(url), body),
                 **headers,
             }
             timeout = httpx2.Timeout(silence_s, connect=CONNECT_TIMEOUT_S)
@@ -69,7 +77,8 @@ class Endpoint:
             return response
         try:
             await read(response)
-            raise _refused(response)
+            said = json_or_text(response.text)
+            raise self._refusal(response.status_code, said, response.headers)
         finally:
             await response.aclose()
 
@@ -128,7 +137,3 @@ def _joined(base: "httpx2.URL", path: str) -> "httpx2.URL":
     """The path behind the base URL's own; a query of the base stays (some gateways want a version)."""
     own, mark, query = base.raw_path.partition(b"?")
     return base.copy_with(raw_path=own.rstrip(b"/") + path.encode() + mark + query)
-
-
-def _refused(response: "httpx2.Response") -> ProviderFault:
-    return from_status(response.status_code, json_or_text(response.text), response.headers)

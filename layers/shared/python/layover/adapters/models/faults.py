@@ -53,9 +53,9 @@ BRIEFLY = 3
 
 _TOO_LONG = re.compile(
     r"context_length_exceeded|maximum context length|context (length|window|size)[^.]{0,40}exceed"
-    r"|exceed[^.]{0,60}context (length|window|size)|prompt is too long|input (is|was)? ?too long"
+    r"|exceed[^.]{0,60}context (length|window|size|limit)|prompt is too long|input (is|was)? ?too long"
     r"|reduce the length of (the|your) (messages|prompt|input)|too many (input )?tokens"
-    r"|input token count[^.]{0,40}exceeds|tokens exceeds? the (model|limit|maximum)",
+    r"|input token count[^.]{0,40}exceeds|tokens exceeds? (the )?(model|limit|maximum)",
     re.I,
 )
 

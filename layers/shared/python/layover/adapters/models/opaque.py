@@ -40,12 +40,12 @@ class Opaque:
             if isinstance(block, Mapping):
                 self._add_block(block)
         if isinstance(extra := piece.get(EXTRA), Mapping):
-            self._extra = _merged(self._extra, extra)
+            self._extra = merged(self._extra, extra)
 
     def fields(self) -> dict[str, Any]:
         """What there is, by the names of the wire."""
         found = {TEXT: self._text, BLOCKS: self._blocks, EXTRA: self._extra}
-        fields: dict[str, Any] = _stored({n: value for n, value in found.items() if value})
+        fields: dict[str, Any] = stored({n: value for n, value in found.items() if value})
         return fields
 
     def _add_block(self, piece: Json) -> None:
@@ -71,23 +71,24 @@ def _is_of(piece: Json, block: Json) -> bool:
     return piece.get("type") != "reasoning.encrypted" and not block.get("signature")
 
 
-def _stored(value: Any, depth: int = 0) -> Any:
+def stored(value: Any, depth: int = 0) -> Any:
     """The same JSON as every store takes it. No provider nests deeper than callers may."""
     if isinstance(value, str):
         return sound(value)
     if not isinstance(value, Mapping | list) or depth > MAX_DEPTH:
         return None if isinstance(value, Mapping | list) else value
     if isinstance(value, Mapping):
-        return {sound(name): _stored(each, depth + 1) for name, each in value.items()}
-    return [_stored(each, depth + 1) for each in value]
+        return {sound(name): stored(each, depth + 1) for name, each in value.items()}
+    return [stored(each, depth + 1) for each in value]
 
 
-def _merged(known: Json, more: Json) -> dict[str, Any]:
-    merged = dict(known)
+def merged(known: Json, more: Json) -> dict[str, Any]:
+    """Both, the second winning, objects in each other's place merged in turn."""
+    whole = dict(known)
     for name, value in more.items():
-        both = isinstance(value, Mapping) and isinstance(merged.get(name), Mapping)
-        merged[name] = _merged(merged[name], value) if both else value
-    return merged
+        both = isinstance(value, Mapping) and isinstance(whole.get(name), Mapping)
+        whole[name] = merged(whole[name], value) if both else value
+    return whole
 
 
 def state_of(message: Message, provider: str, model: str) -> ProviderState | None:

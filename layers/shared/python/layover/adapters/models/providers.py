@@ -1,41 +1,67 @@
 """Several providers in one deployment: the prefix of a model's name picks one."""
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
+from layover.adapters.aws.services import AwsServices
 from layover.adapters.models.openai_chat import OpenAIChat
 from layover.errors import ConfigurationError
 from layover.ports import ChatModel, OnDelta
 from layover.values.deployment.environment import Environment
-from layover.values.deployment.providers import ProviderAddress, split_model
+from layover.values.deployment.providers import BEDROCK_PREFIX, ProviderAddress, split_model
 from layover.values.prompt import Prompt, Reply
 
+if TYPE_CHECKING:
+    from layover.adapters.models.bedrock.chat import BedrockChat
+
+BEDROCK_ENDPOINT = "AWS_ENDPOINT_URL_BEDROCK_RUNTIME"
 Addresses = Mapping[str, ProviderAddress]
 KeyOf = Callable[[str], str | None]
 
 
 class Providers(ChatModel):
     """Asks the provider that a model's name begins with, and `own`, with the name as it is, where it
-    begins with none. `key_of` is asked for a provider's key at its first use."""
+    begins with none. `key_of` is asked for a provider's key at its first use. `bedrock` makes what is asked
+    for names that begin with `bedrock/`; None: `own` is."""
 
-    def __init__(self, own: ChatModel, addresses: Addresses, key_of: KeyOf) -> None:
+    def __init__(
+        self,
+        own: ChatModel,
+        addresses: Addresses,
+        key_of: KeyOf,
+        bedrock: Callable[[], "BedrockChat"] | None = None,
+    ) -> None:
         self._own = own
         self._addresses = addresses
         self._key_of = key_of
+        self._make_bedrock = bedrock
+        self._bedrock: BedrockChat | None = None
         self._made: dict[str, OpenAIChat] = {}
 
     async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
         """One reply; see the port. Raises ConfigurationError where a provider has no key."""
-        provider, name = split_model(prompt.model, self._addresses)
-        if provider is None:
-            return await self._own.complete(prompt, on_delta)
-        # The prefix that the wire cuts, so that the rest is sent as it is.
-        there = prompt.model_copy(update={"model": f"openai/{name}"})
-        return await self._chat(provider).complete(there, on_delta)
+        chat, name = self.chat_of(prompt.model)
+        if name != prompt.model:
+            prompt = prompt.model_copy(update={"model": name})
+        return await chat.complete(prompt, on_delta)
+
+    def chat_of(self, model: str) -> tuple[ChatModel, str]:
+        """Who is asked for a model, and the name that it has there."""
+        provider, name = split_model(model, self._addresses)
+        if provider is not None:
+            # The prefix that the wire cuts, so that the rest is sent as it is.
+            return self._chat(provider), f"openai/{name}"
+        if self._make_bedrock is not None and model.startswith(BEDROCK_PREFIX):
+            self._bedrock = self._bedrock or self._make_bedrock()
+            return self._bedrock, model
+        return self._own, model
 
     async def aclose(self) -> None:
         """Close this event loop's connections to them; the next call opens new ones."""
         for chat in self._made.values():
             await chat.aclose()
+        if self._bedrock is not None:
+            await self._bedrock.aclose()
 
     def _chat(self, provider: str) -> OpenAIChat:
         if provider not in self._made:
@@ -49,22 +75,25 @@ def make_model(
     own_key: Callable[[], str | None],
     variables: Mapping[str, str],
     parameter: Callable[[str], str],
+    aws: Callable[[], AwsServices],
 ) -> ChatModel:
-    """The deployment's own provider, and the further ones that it names. See `find_key`."""
-    own: ChatModel
-    if environment.provider == "bedrock":
-        from layover.adapters.aws.sdk import session
-        from layover.adapters.models.bedrock import BedrockChat
-
-        own = BedrockChat(session)
-    else:
-        own = OpenAIChat(own_key(), environment.openai_base_url)
+    """The deployment's own provider, Bedrock, and the further ones that it names. See `find_key`."""
     addresses = environment.providers
 
     def key_of(name: str) -> str | None:
         return find_key(name, addresses[name], variables, parameter)
 
-    return Providers(own, addresses, key_of) if addresses else own
+    def bedrock() -> "BedrockChat":
+        from layover.adapters.models.bedrock.chat import BedrockChat
+
+        return BedrockChat(aws())
+
+    if environment.provider == "bedrock":
+        return Providers(bedrock(), addresses, key_of) if addresses else bedrock()
+    own = OpenAIChat(own_key(), environment.openai_base_url)
+    # One machine has an AWS of its own, without Bedrock: what answers there answers for its models, too.
+    has_bedrock = BEDROCK_ENDPOINT in variables or "AWS_ENDPOINT_URL" not in variables
+    return Providers(own, addresses, key_of, bedrock if has_bedrock else None)
 
 
 def find_key(

@@ -29,7 +29,7 @@ _FINISH: dict[str, FinishReason] = {
 """Everything else (`stop`, `end_turn`, `tool_calls`, `function_call`, ...) is told by the calls."""
 
 
-class _Text:
+class Text:
     """Text in the making. Some providers cut an escaped emoji in two: the halves wait for each other."""
 
     def __init__(self) -> None:
@@ -57,8 +57,8 @@ class Assembly:
         self._model = self._asked_model = asked_model
         self._provider = provider
         self._opaque = Opaque()
-        self._text = _Text()
-        self._reasoning = _Text()
+        self._text = Text()
+        self._reasoning = Text()
         self._thoughts = Thoughts()
         self._calls: list[_Call] = []
         self._usage = Usage()
@@ -172,7 +172,7 @@ class _Call:
         self.given_id = first.get("id") or None
         self.id = sound(str(self.given_id or ids.new("call")))
         self.name = ""
-        self._args = _Text()
+        self._args = Text()
         self._opaque = Opaque()
 
     def add(self, piece: Json) -> str:

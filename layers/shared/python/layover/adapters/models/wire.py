@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 from layover.adapters.models import opaque
 from layover.values.message import (
@@ -161,8 +161,8 @@ def _assistant(
     message: Message, following: Sequence[Message], state: ProviderState | None
 ) -> Iterator[Body]:
     """An assistant message with the calls that were answered, and right after it their answers."""
-    answers = _answers(following)
-    calls = [c for c in message.tool_calls if c.tool_call_id in answers]
+    answered = answers(following)
+    calls = [c for c in message.tool_calls if c.tool_call_id in answered]
     if calls:
         tool_calls = [_call(c) | opaque.call_fields(state, c.tool_call_id) for c in calls]
         said: Body = {"role": "assistant", "content": message.text or None}
@@ -172,13 +172,21 @@ def _assistant(
         yield {**said, **opaque.message_fields(state, calls=False)}
     for call in calls:
         call_id = safe_id(call.tool_call_id)
-        yield {"role": "tool", "tool_call_id": call_id, "content": answers[call.tool_call_id]}
+        content = answered[call.tool_call_id].text
+        yield {"role": "tool", "tool_call_id": call_id, "content": content}
 
 
-def _answers(following: Sequence[Message]) -> dict[str, str]:
+class Answer(NamedTuple):
+    """A tool's result, as the model sees it."""
+
+    text: str
+    is_error: bool
+
+
+def answers(following: Sequence[Message]) -> dict[str, Answer]:
     """What the tool messages that come next say, by call."""
     return {
-        part.tool_call_id: _seen(message, part)
+        part.tool_call_id: Answer(_seen(message, part), part.is_error)
         for message in takewhile(lambda m: m.role is Role.TOOL, following)
         for part in message.content
         if isinstance(part, ToolResultPart)
@@ -199,11 +207,15 @@ def _call(call: ToolCallPart) -> Body:
 
 
 def _arguments(args: object) -> str:
-    """Always a JSON object, as some providers insist; sorted, because a store may reorder the keys."""
+    """Sorted, because a store may reorder the keys."""
+    return json.dumps(arguments(args), ensure_ascii=False, sort_keys=True)
+
+
+def arguments(args: object) -> dict[str, Any]:
+    """Always a JSON object, as some providers insist."""
     if args is None:
-        args = {}
-    known = args if isinstance(args, dict) else {"invalid_arguments": args}
-    return json.dumps(known, ensure_ascii=False, sort_keys=True)
+        return {}
+    return args if isinstance(args, dict) else {"invalid_arguments": args}
 
 
 def _user_content(message: Message) -> str | list[Body]:
@@ -227,8 +239,13 @@ def _file(part: FilePart) -> Body:
     if url.startswith("data:"):
         return {"type": "file", "file": {"filename": part.name or "file", "file_data": url}}
     # Chat Completions has no file part that names a URL (only Responses does).
-    told = ", ".join(text for text in (part.name or "unnamed", mime_type, url) if text)
-    return {"type": "text", "text": f"[file: {told}]"}
+    return {"type": "text", "text": named_only(part)}
+
+
+def named_only(part: FilePart) -> str:
+    """The text in the place of a file that the wire has no part for."""
+    url = "" if (part.url or "").startswith("data:") else part.url
+    return f"[file: {', '.join(t for t in (part.name or 'unnamed', part.mime_type, url) if t)}]"
 
 
 def _is_image(url: str, mime_type: str) -> bool:

@@ -1,26 +1,29 @@
-"""Bedrock's OpenAI-compatible endpoint: what is signed, and that all else is as with any provider."""
+"""Which of Bedrock's APIs a model is asked by, and what is signed; all else is as with any provider."""
 
 import hashlib
 import re
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
-from typing import Any
 
-import boto3
 import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from layover.adapters.models.bedrock import BedrockChat
+from infra.constructs.models import PROFILE
+from layover.adapters.aws.services import AwsServices
+from layover.adapters.models.bedrock import families
+from layover.adapters.models.bedrock.chat import BedrockChat
 from layover.errors import ConfigurationError, ModelError
 from layover.ids import SequentialIds
 from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import Delta, Prompt
+from support.providers.converse import KEY, REGION, SECRET, variables_of
 from support.providers.openai import FakeOpenAI, Raw, Request, delta, fail, say, stream
 
-KEY, SECRET, TOKEN, REGION = "AKIDEXAMPLE", "secret", "session", "eu-central-1"
-MODEL = "openai.gpt-oss-120b-1:0"
+TOKEN = "session"
+GPT = "openai.gpt-oss-120b-1:0"
+CLAUDE = "eu.anthropic.claude-sonnet-4-5-20250929-v1:0"
 HELLO = Message(
     id="m",
     thread_id="t",
@@ -28,35 +31,35 @@ HELLO = Message(
     content=(TextPart(text="Grüße"),),
     created_at=datetime(2026, 1, 1, tzinfo=UTC),
 )
-PLAIN = Prompt(model=f"bedrock/{MODEL}", messages=(HELLO,), run_id="run_1", cache_key="k")
+PLAIN = Prompt(model=f"bedrock/{GPT}", messages=(HELLO,), run_id="run_1", cache_key="k")
 STREAM = PLAIN.model_copy(update={"stream": True})
+ASKED = [
+    prompt.model_copy(update={"model": f"bedrock/{model}"})
+    for model in (GPT, CLAUDE)
+    for prompt in (PLAIN, STREAM)
+]
 SIGNATURE = re.compile(
     r"AWS4-HMAC-SHA256 Credential=(?P<key>\w+)/\d{8}/(?P<region>[\w-]+)/(?P<service>[\w-]+)/aws4_request, "
     r"SignedHeaders=(?P<headers>[\w;-]+), Signature=[0-9a-f]{64}"
 )
 
 
-def session(**more: Any) -> boto3.session.Session:
-    """A session with the temporary credentials of a role."""
-    known = {
-        "aws_access_key_id": KEY,
-        "aws_secret_access_key": SECRET,
-        "aws_session_token": TOKEN,
-        "region_name": REGION,
-    }
-    return boto3.session.Session(**(known | more))
+@pytest.fixture
+def variables(server: FakeOpenAI) -> dict[str, str]:
+    """What Lambda gives a function with a role, and where Bedrock is."""
+    return variables_of(server.base_url) | {"AWS_SESSION_TOKEN": TOKEN}
 
 
-Connect = Callable[..., BedrockChat]
+Connect = Callable[[], BedrockChat]
 
 
 @pytest.fixture
-async def connect(server: FakeOpenAI) -> AsyncIterator[Connect]:
-    """`connect(session=...)`: the adapter, its waits written down and not slept."""
+async def connect(variables: dict[str, str]) -> AsyncIterator[Connect]:
+    """The adapter, its waits not slept."""
     made: list[BedrockChat] = []
 
-    def to_server(session: Callable[[], Any] = session) -> BedrockChat:
-        chat = BedrockChat(session, server.base_url, ids=SequentialIds(), sleep=_no_sleep)
+    def to_server() -> BedrockChat:
+        chat = BedrockChat(AwsServices(variables), ids=SequentialIds(), sleep=_no_sleep)
         made.append(chat)
         return chat
 
@@ -81,27 +84,34 @@ def signed_anew(request: Request, secret: str = SECRET) -> str:
     return str(signer.signature(signer.string_to_sign(again, canonical), again))
 
 
-async def test_without_credentials_nothing_is_sent(server: FakeOpenAI, connect: Connect) -> None:
-    class Nobody:
-        region_name = REGION
-
-        def get_credentials(self) -> None:
-            return None
-
+async def test_without_credentials_nothing_is_sent(
+    server: FakeOpenAI,
+    connect: Connect,
+    variables: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    del variables["AWS_ACCESS_KEY_ID"]
     with pytest.raises(ModelError, match="No AWS credentials") as caught:
-        await connect(Nobody).complete(PLAIN)
+        await connect().complete(PLAIN)
     assert caught.value.type == "AuthenticationError"
     assert server.requests == []
 
 
 async def test_without_a_region_it_says_what_is_missing(
-    monkeypatch: pytest.MonkeyPatch, connect: Connect
+    monkeypatch: pytest.MonkeyPatch, connect: Connect, variables: dict[str, str]
 ) -> None:
     monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
-    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("AWS_REGION", raising=False)
+    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+    del variables["AWS_REGION"]
+    del variables["AWS_ENDPOINT_URL_BEDROCK_RUNTIME"]
     with pytest.raises(ConfigurationError, match="AWS_REGION"):
-        await connect(lambda: session(region_name=None)).complete(PLAIN)
+        await connect().complete(PLAIN)
 
 
 async def test_a_role_that_may_not_is_told_so_at_once(server: FakeOpenAI, connect: Connect) -> None:
@@ -130,7 +140,7 @@ async def test_a_stream_that_breaks_is_begun_again(server: FakeOpenAI, connect: 
     assert [d.kind for d in told] == ["text", "restart", "text"]
 
 
-@pytest.mark.parametrize("prompt", [PLAIN, STREAM], ids=["plain", "stream"])
+@pytest.mark.parametrize("prompt", ASKED, ids=lambda p: f"{p.model[8:14]}-{p.stream}")
 async def test_signature_is_the_one_that_aws_would_find(
     server: FakeOpenAI, connect: Connect, prompt: Prompt
 ) -> None:
@@ -141,61 +151,81 @@ async def test_signature_is_the_one_that_aws_would_find(
     named = SIGNATURE.fullmatch(authorization)
     assert named is not None
     assert (named["key"], named["region"], named["service"]) == (KEY, REGION, "bedrock")
-    assert {"host", "x-amz-date", "x-amz-security-token"} <= set(named["headers"].split(";"))
+    signed = {"host", "content-type", "x-amz-date", "x-amz-security-token", "x-amz-content-sha256"}
+    assert set(named["headers"].split(";")) == signed
     assert authorization.endswith(f"Signature={signed_anew(request)}")
     assert not authorization.endswith(signed_anew(request, "another secret"))
     assert request.headers["x-amz-content-sha256"] == hashlib.sha256(request.raw).hexdigest()
     assert request.headers["x-amz-security-token"] == TOKEN
 
 
-async def test_credentials_of_a_role_are_asked_for_each_request(
-    server: FakeOpenAI, connect: Connect
+async def test_credentials_of_a_role_are_read_for_each_request(
+    server: FakeOpenAI, connect: Connect, variables: dict[str, str]
 ) -> None:
     """They change every few hours, and a client lives as long as its process."""
-    kept = session()
     server.script([say("one"), say("two")])
-    chat = connect(lambda: kept)
+    chat = connect()
     await chat.complete(PLAIN)
-    credentials = kept.get_credentials()
-    assert credentials is not None
-    credentials.token = "next"
+    variables["AWS_SESSION_TOKEN"] = "next"
     await chat.complete(PLAIN)
     sent = [r.headers["x-amz-security-token"] for r in server.requests]
     assert sent == [TOKEN, "next"]
 
 
 async def test_key_of_another_provider_and_other_addresses_are_not_used(
-    server: FakeOpenAI, connect: Connect, monkeypatch: pytest.MonkeyPatch
+    server: FakeOpenAI, connect: Connect, variables: dict[str, str]
 ) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-other")
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-    monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", "bearer")
-    monkeypatch.setenv("AWS_BEDROCK_BASE_URL", "http://127.0.0.1:9/v1")
+    variables["OPENAI_API_KEY"] = "sk-other"
+    variables["OPENAI_BASE_URL"] = variables["AWS_BEDROCK_BASE_URL"] = "http://127.0.0.1:9/v1"
     server.script([say("hello")])
     await connect().complete(PLAIN)
     (request,) = server.requests
     assert SIGNATURE.fullmatch(request.headers["authorization"])
 
 
-async def test_model_is_sent_by_its_own_name(server: FakeOpenAI, connect: Connect) -> None:
-    server.script([say("hello"), say("hello")])
-    chat = connect()
-    for name in (f"bedrock/{MODEL}", MODEL):
-        await chat.complete(PLAIN.model_copy(update={"model": name}))
-    assert [r.body["model"] for r in server.requests] == [MODEL, MODEL]
+@pytest.mark.parametrize(
+    ("model", "path"),
+    [
+        (GPT, "/openai/v1/chat/completions"),
+        ("us.openai.gpt-5.4", "/openai/v1/chat/completions"),
+        (CLAUDE, "/model/eu.anthropic.claude-sonnet-4-5-20250929-v1%3A0/converse"),
+        ("amazon.nova-pro-v1:0", "/model/amazon.nova-pro-v1%3A0/converse"),
+        (
+            "us.meta.llama3-3-70b-instruct-v1:0",
+            "/model/us.meta.llama3-3-70b-instruct-v1%3A0/converse",
+        ),
+        ("unheard-of.model-1", "/model/unheard-of.model-1/converse"),
+    ],
+)
+@pytest.mark.parametrize("prefix", ["bedrock/", ""])
+async def test_model_picks_the_api(
+    server: FakeOpenAI, connect: Connect, prefix: str, model: str, path: str
+) -> None:
+    server.script([say("hello")])
+    await connect().complete(PLAIN.model_copy(update={"model": prefix + model}))
+    (request,) = server.requests
+    assert request.path == path
+    assert request.headers["x-layover-run"] == "run_1"
 
 
-async def test_body_has_nothing_that_bedrock_does_not_document(
+async def test_chat_completions_have_nothing_that_bedrock_does_not_document(
     server: FakeOpenAI, connect: Connect
 ) -> None:
     server.script([say("hello")])
     await connect().complete(STREAM)
     (request,) = server.requests
     assert request.body.keys() == {"model", "messages", "stream", "stream_options"}
-    assert request.headers["x-layover-run"] == "run_1"
+    assert request.body["model"] == GPT
 
 
-def test_address_is_that_of_the_region() -> None:
-    chat = BedrockChat(session)
-    chat._connect()
-    assert chat.base_url == f"https://bedrock-runtime.{REGION}.amazonaws.com/openai/v1"
+async def test_both_apis_are_in_the_regions_own_host(
+    connect: Connect, variables: dict[str, str]
+) -> None:
+    del variables["AWS_ENDPOINT_URL_BEDROCK_RUNTIME"]
+    chat, host = connect(), f"https://bedrock-runtime.{REGION}.amazonaws.com"
+    assert chat._chat(CLAUDE).base_url == host
+    assert chat._chat(GPT).base_url == f"{host}/openai/v1"
+
+
+def test_profiles_begin_as_the_deployment_says() -> None:
+    assert families.PROFILE.pattern == PROFILE.pattern

@@ -1,0 +1,33 @@
+"""Models of Amazon Bedrock by their ids, as settings name them."""
+
+import re
+from collections.abc import Iterable
+
+from layover.values.deployment.providers import BEDROCK_PREFIX
+
+TITAN = "amazon.titan-embed-text-"
+ID = re.compile(r"[a-z0-9][A-Za-z0-9.:_-]*")
+"""No wildcard, no ARN, no maker before a slash."""
+
+
+def ids(names: Iterable[str | None], *, every: bool) -> tuple[str, ...]:
+    """Returns the ids, each once: of every name, or of those that begin with `bedrock/`."""
+    named = (name for name in names if name and (every or name.startswith(BEDROCK_PREFIX)))
+    return tuple(dict.fromkeys(name.removeprefix(BEDROCK_PREFIX) for name in named))
+
+
+def check(setting: str, found: Iterable[str]) -> None:
+    """Raises ValueError for a name that is no id."""
+    for name in found:
+        if not ID.fullmatch(name):
+            raise ValueError(f"Bedrock wants {setting} by id, not {name!r}")
+
+
+def check_alone(model: str | None, embedders: Iterable[str], *, has_key: bool) -> None:
+    """Raises ValueError for what a deployment without another provider cannot be."""
+    if not model:
+        raise ValueError("provider=bedrock needs a model: no role allows all of them")
+    if has_key:
+        raise ValueError("provider=bedrock asks no openai_base_url and has no api_key_parameter")
+    if not all(name.startswith(TITAN) for name in embedders):
+        raise ValueError(f"provider=bedrock has embedder_model=bedrock/{TITAN}v2:0 and no other")

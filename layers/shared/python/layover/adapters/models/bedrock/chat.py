@@ -1,0 +1,73 @@
+"""Amazon Bedrock behind the port: each model by the API that reaches it, each request signed by the role."""
+
+import asyncio
+
+from layover.adapters.aws.services import AwsServices
+from layover.adapters.models.bedrock import families
+from layover.adapters.models.bedrock.converse import ConverseChat
+from layover.adapters.models.bedrock.faults import refused, unsigned
+from layover.adapters.models.endpoint import Endpoint, Headers
+from layover.adapters.models.http_chat import HttpChat
+from layover.adapters.models.openai_chat import OpenAIChat
+from layover.adapters.models.retrying import Sleep
+from layover.errors import ConfigurationError, RetryableError
+from layover.ids import RandomIds
+from layover.ports import ChatModel, Ids, OnDelta
+from layover.values.deployment.providers import BEDROCK_PREFIX
+from layover.values.prompt import Prompt, Reply
+
+SERVICE = "bedrock-runtime"
+SIGNED_AS = "bedrock"
+"""The name that signatures are made for."""
+
+
+class BedrockChat(ChatModel):
+    """`aws`: who signs, in which region, and where Bedrock is. A leading `bedrock/` of a model's name is
+    not sent."""
+
+    def __init__(
+        self, aws: AwsServices, *, ids: Ids | None = None, sleep: Sleep = asyncio.sleep
+    ) -> None:
+        self._aws = aws
+        self._ids = ids or RandomIds()
+        self._sleep = sleep
+        self._converse: HttpChat | None = None
+        self._completions: HttpChat | None = None
+
+    async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
+        """One reply; see the port. Raises ConfigurationError where there is no region."""
+        name = prompt.model.removeprefix(BEDROCK_PREFIX)
+        named = prompt.model_copy(update={"model": name})
+        return await self._chat(name).complete(named, on_delta)
+
+    async def aclose(self) -> None:
+        """Close this event loop's connections; the next call opens new ones."""
+        for chat in (self._converse, self._completions):
+            if chat is not None:
+                await chat.aclose()
+
+    def _chat(self, model: str) -> HttpChat:
+        if families.speaks_chat_completions(model):
+            if self._completions is None:
+                url = f"{self._aws.endpoint(SERVICE).rstrip('/')}/openai/v1"
+                # Nothing says that Bedrock knows the field of the cache's key.
+                self._completions = OpenAIChat(
+                    None,
+                    endpoint=Endpoint(url, self._authorize),
+                    prompt_cache_key=False,
+                    ids=self._ids,
+                    sleep=self._sleep,
+                )
+            return self._completions
+        if self._converse is None:
+            endpoint = Endpoint(self._aws.endpoint(SERVICE), self._authorize, refused)
+            self._converse = ConverseChat(endpoint, self._ids, self._sleep)
+        return self._converse
+
+    async def _authorize(self, url: str, body: bytes) -> Headers:
+        try:
+            return await self._aws.sign_post(SIGNED_AS, url, body)
+        except ConfigurationError as error:
+            raise unsigned(str(error), passing=False) from error
+        except RetryableError as error:
+            raise unsigned(str(error), passing=True) from error

@@ -1,0 +1,186 @@
+"""Messages as Converse's turns: users and the assistant in alternation, each turn a list of blocks."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from layover.adapters.models import opaque, wire
+from layover.adapters.models.bedrock.families import Family
+from layover.values.message import FilePart, Message, ProviderState, Role, TextPart
+from layover.values.prompt import Prompt
+
+Body = dict[str, Any]
+
+CACHE_POINT: Body = {"cachePoint": {"type": "default"}}
+REASONING = "reasoningContent"
+AT = "at"
+"""Of a kept block of reasoning: how many blocks of other kinds stood before it."""
+
+_IMAGES = {"image/png": "png", "image/jpeg": "jpeg", "image/gif": "gif", "image/webp": "webp"}
+_OFFICE = "application/vnd.openxmlformats-officedocument"
+_DOCUMENTS = {
+    "application/pdf": "pdf",
+    "text/csv": "csv",
+    "application/msword": "doc",
+    f"{_OFFICE}.wordprocessingml.document": "docx",
+    "application/vnd.ms-excel": "xls",
+    f"{_OFFICE}.spreadsheetml.sheet": "xlsx",
+    "text/html": "html",
+    "text/plain": "txt",
+    "text/markdown": "md",
+}
+_VIDEOS = {
+    "video/mp4": "mp4",
+    "video/quicktime": "mov",
+    "video/x-matroska": "mkv",
+    "video/webm": "webm",
+    "video/mpeg": "mpeg",
+}
+_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)[^,]*;base64,(.*)", re.S)
+_UNSAFE_IN_NAME = re.compile(r"[^A-Za-z0-9()\[\]-]+")
+LONGEST_NAME = 100
+
+_BEGIN = "(What was said before is left out.)"
+_GO_ON = "(Go on.)"
+"""Users speak first and last: the API refuses anything else."""
+_SAYS_NOTHING = "(no output)"
+
+
+def turns(
+    prompt: Prompt, provider: str, family: Family, left_out: frozenset[str], *, caches: bool
+) -> list[Body]:
+    """The turns of a prompt. `provider`: who is asked, and gets its own state back; `caches`: whether cache
+    points are wanted."""
+    sendable = [m for m in prompt.messages if m.role is not Role.CUSTOM]
+    points = family.caches if caches else frozenset()
+    writer = _Turns(family, left_out)
+    for at, message in enumerate(sendable):
+        if "history" in points and prompt.run_id and message.run_id == prompt.run_id:
+            # What a run adds to its input is not in the next run's history.
+            writer.cache()
+            points = points - {"history"}
+        state = opaque.state_of(message, provider, prompt.model)
+        writer.add(message, sendable[at + 1 :], state)
+    made = writer.whole()
+    if "last" in points and ("tools" in points or "text" in made[-1]["content"][-1]):
+        made[-1]["content"].append(CACHE_POINT)
+    return made
+
+
+class _Turns:
+    """Turns in the making."""
+
+    def __init__(self, family: Family, left_out: frozenset[str]) -> None:
+        self._family = family
+        self._left_out = left_out
+        self._turns: list[Body] = []
+        self._names: set[str] = set()
+
+    def add(
+        self, message: Message, following: Sequence[Message], state: ProviderState | None
+    ) -> None:
+        if message.role is Role.USER:
+            self._say("user", list(self._user(message)))
+        elif message.role is Role.ASSISTANT:
+            answers = wire.answers(following)
+            self._say("assistant", self._assistant(message, answers.keys(), state))
+            called = [c.tool_call_id for c in message.tool_calls if c.tool_call_id in answers]
+            self._say("user", [self._result(i, answers[i]) for i in called])
+
+    def cache(self) -> None:
+        """All until here is the same the next time."""
+        if self._turns:
+            self._turns[-1]["content"].append(CACHE_POINT)
+
+    def whole(self) -> list[Body]:
+        if not self._turns or self._turns[0]["role"] != "user":
+            self._turns.insert(0, {"role": "user", "content": [{"text": _BEGIN}]})
+        if self._turns[-1]["role"] != "user":
+            self._say("user", [{"text": _GO_ON}])
+        return self._turns
+
+    def _say(self, role: str, blocks: list[Body]) -> None:
+        if not blocks:
+            return
+        if self._turns and self._turns[-1]["role"] == role:
+            self._turns[-1]["content"] += blocks
+        else:
+            self._turns.append({"role": role, "content": blocks})
+
+    def _assistant(
+        self, message: Message, answered: Any, state: ProviderState | None
+    ) -> list[Body]:
+        """The reasoning that the model wants back, its text, and the calls that were answered."""
+        blocks: list[Body] = []
+        if text := message.text.rstrip():
+            blocks.append({"text": text})
+        for call in message.tool_calls:
+            if call.tool_call_id in answered:
+                # A store may reorder the keys.
+                args = json.loads(json.dumps(wire.arguments(call.args), sort_keys=True))
+                blocks.append(
+                    {
+                        "toolUse": {
+                            "toolUseId": wire.safe_id(call.tool_call_id),
+                            "name": wire.safe_name(call.tool_name),
+                            "input": args,
+                        }
+                    }
+                )
+        return self._with_reasoning(blocks, state) if blocks else []
+
+    def _with_reasoning(self, blocks: list[Body], state: ProviderState | None) -> list[Body]:
+        if state is None or REASONING in self._left_out:
+            return blocks
+        kept = state.fields.get(REASONING, [])
+        for shift, thought in enumerate(kept):
+            block = {name: value for name, value in thought.items() if name != AT}
+            blocks.insert(thought[AT] + shift, {REASONING: block})
+        return blocks
+
+    def _result(self, call_id: str, answer: wire.Answer) -> Body:
+        text = answer.text if answer.text.strip() else _SAYS_NOTHING
+        result: Body = {"toolUseId": wire.safe_id(call_id), "content": [{"text": text}]}
+        if answer.is_error and self._family.result_status and "status" not in self._left_out:
+            result["status"] = "error"
+        return {"toolResult": result}
+
+    def _user(self, message: Message) -> Iterator[Body]:
+        """A document stands beside a text, or it is refused."""
+        texts = documents = 0
+        for part in message.content:
+            if isinstance(part, TextPart) and part.text.strip():
+                texts += 1
+                yield {"text": part.text}
+            elif isinstance(part, FilePart):
+                block = self._file(part)
+                texts, documents = texts + ("text" in block), documents + ("document" in block)
+                yield block
+        if documents and not texts:
+            yield {"text": "[file]"}
+
+    def _file(self, part: FilePart) -> Body:
+        found = _DATA_URL.fullmatch(part.url or "")
+        kind = found[1].lower() if found else ""
+        source = {"source": {"bytes": found[2]}} if found else {}
+        if kind in _IMAGES:
+            return {"image": {"format": _IMAGES[kind], **source}}
+        if kind in _DOCUMENTS:
+            name = self._name(part.name or "")
+            return {"document": {"format": _DOCUMENTS[kind], "name": name, **source}}
+        if kind in _VIDEOS:
+            return {"video": {"format": _VIDEOS[kind], **source}}
+        # Nobody fetches an address, neither Bedrock nor Layover.
+        return {"text": wire.named_only(part)}
+
+    def _name(self, given: str) -> str:
+        """A name that is taken, and that no other document of the request has."""
+        stem = given.rpartition(".")[0] or given
+        plain = _UNSAFE_IN_NAME.sub(" ", stem).strip()[:LONGEST_NAME].strip() or "document"
+        name, number = plain, 1
+        while name in self._names:
+            number += 1
+            name = f"{plain} ({number})"
+        self._names.add(name)
+        return name

@@ -1,0 +1,59 @@
+"""What Bedrock's models take, by their ids. A model that is not known here is asked for the least; what one
+refuses all the same is not sent to it again.
+
+- Caching: https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html
+- Thinking: https://docs.aws.amazon.com/bedrock/latest/userguide/claude-messages-adaptive-thinking.html
+- Statuses of results: botocore's model of `ToolResultBlock`"""
+
+import re
+from typing import Literal, NamedTuple
+
+PROFILE = re.compile(r"(?:[a-z]{2}|apac|us-gov|global)\.")
+"""How the id of an inference profile begins; the rest is the model's."""
+
+_NO_CACHE = re.compile(r"anthropic\.claude-(v2|instant|3-(haiku|sonnet|opus)|3-5-sonnet-20240620)")
+_NO_THINKING = re.compile(r"anthropic\.claude-(v2|instant|3-(haiku|sonnet|opus|5))")
+_BUDGET = re.compile(r"anthropic\.claude-(3-7|(opus|sonnet|haiku)-4-(20|1-|5-))")
+"""Later models of Claude's decide themselves how long they think."""
+
+
+Place = Literal["tools", "system", "history", "last"]
+Thinking = Literal["budget", "adaptive", "effort"]
+_ALL: frozenset[Place] = frozenset({"tools", "system", "history", "last"})
+
+
+class Family(NamedTuple):
+    """What a model takes. `caches`: where cache points may stand. `thinks`: how it is told to think:
+    Claude's with a `budget` of tokens or `adaptive`, Nova's by an `effort`. `result_status`: whether a
+    tool's result may say that it is an error."""
+
+    caches: frozenset[Place] = frozenset()
+    thinks: Thinking | None = None
+    result_status: bool = False
+
+
+def speaks_chat_completions(model: str) -> bool:
+    """True for OpenAI's models: Bedrock serves them with Chat Completions, and no other maker's."""
+    return _bare(model).startswith("openai.")
+
+
+def family_of(model: str) -> Family:
+    """What this model takes; `model`: its id, or that of an inference profile."""
+    name = _bare(model)
+    if name.startswith("anthropic."):
+        caches = frozenset() if _NO_CACHE.match(name) else _ALL
+        return Family(caches, _thinking(name), result_status=True)
+    if name.startswith("amazon.nova-"):
+        thinks: Thinking | None = "effort" if name.startswith("amazon.nova-2-") else None
+        return Family(frozenset({"system", "last"}), thinks, result_status=True)
+    return Family()
+
+
+def _thinking(claude: str) -> Thinking | None:
+    if _NO_THINKING.match(claude):
+        return None
+    return "budget" if _BUDGET.match(claude) else "adaptive"
+
+
+def _bare(model: str) -> str:
+    return PROFILE.sub("", model, count=1) if PROFILE.match(model) else model

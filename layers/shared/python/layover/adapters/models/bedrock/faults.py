@@ -1,0 +1,86 @@
+"""What Bedrock's errors mean (https://docs.aws.amazon.com/bedrock/latest/userguide/troubleshooting-api-error-codes.html)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from layover.adapters.models.faults import BRIEFLY, ProviderFault, from_status
+from layover.errors import ModelError
+
+_STATUSES = {
+    "AccessDeniedException": 403,
+    "ExpiredTokenException": 401,
+    "IncompleteSignatureException": 401,
+    "InternalServerException": 500,
+    "InvalidSignatureException": 401,
+    "MissingAuthenticationTokenException": 401,
+    "ModelErrorException": 502,
+    "ModelNotReadyException": 429,
+    "ModelStreamErrorException": 502,
+    "ModelTimeoutException": 408,
+    "ResourceNotFoundException": 404,
+    "ServiceQuotaExceededException": 429,
+    "ServiceUnavailableException": 503,
+    "ThrottlingException": 429,
+    "UnrecognizedClientException": 401,
+    "ValidationException": 400,
+}
+"""HTTP's where that says what it is: a model that failed has 424 there, a quota 400, a bad signature 403."""
+
+_GUIDE = "docs/deploy/bedrock.md"
+_TO_DO = {
+    "AccessDeniedException": "name the model in the stage's `model` or `models`, so that the role may ask "
+    f"it, and see that the account has access to it: {_GUIDE}",
+    "ExpiredTokenException": "renew the credentials",
+    "ServiceQuotaExceededException": "ask AWS for a higher quota of this model",
+    "UnrecognizedClientException": "look at the access key",
+}
+
+
+def refused(status: int, body: object, headers: Mapping[str, str]) -> ProviderFault:
+    """An answer with an error status. `body`: decoded JSON, or the text."""
+    named = headers.get("x-amzn-errortype") or _of(body, "__type")
+    return failed(str(named).rpartition("#")[2].partition(":")[0], body, status, headers)
+
+
+def failed(
+    code: str, body: object, status: int = 500, headers: Mapping[str, str] | None = None
+) -> ProviderFault:
+    """An error by its name, in an answer or inside a stream."""
+    message = str(_of(body, "message") or _of(body, "Message") or _of(body, "originalMessage"))
+    said: object = {"message": message} if message else body
+    fault = from_status(_status(code, body, status), said, headers or {})
+    if code == "ServiceQuotaExceededException":
+        fault.passing = False
+    if code in ("ServiceQuotaExceededException", "ValidationException"):
+        fault.of_settings = "model identifier" in message or code != "ValidationException"
+    if code in ("ModelErrorException", "ModelStreamErrorException"):
+        fault.most_attempts = BRIEFLY
+    if to_do := _to_do(code, message):
+        fault.error.message += f" ({to_do})"
+        fault.error.args = (fault.error.message,)
+    return fault
+
+
+def unsigned(why: str, *, passing: bool) -> ProviderFault:
+    """There is nobody who could sign: nothing was sent."""
+    error = ModelError(f"No AWS credentials: {why}", type="AuthenticationError")
+    return ProviderFault(error, passing=passing)
+
+
+def _status(code: str, body: object, status: int) -> int:
+    """A model's own status counts where it is one that passes."""
+    said = _STATUSES.get(code, status)
+    original = _of(body, "originalStatusCode")
+    if said == 502 and isinstance(original, int) and (original == 429 or original >= 500):
+        return original
+    return said
+
+
+def _to_do(code: str, message: str) -> str:
+    if "on-demand throughput" in message:
+        return f"name an inference profile, like bedrock/eu.anthropic.…: {_GUIDE}"
+    return _TO_DO.get(code, "")
+
+
+def _of(body: object, name: str) -> Any:
+    return body.get(name, "") if isinstance(body, Mapping) else ""

@@ -1,0 +1,239 @@
+"""What Converse answers, put into this project's words."""
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from layover.adapters.models.bedrock.content import AT, REASONING
+from layover.adapters.models.faults import BRIEFLY, invalid
+from layover.adapters.models.opaque import stored
+from layover.adapters.models.replies import Text
+from layover.ports import Ids
+from layover.values.prompt import Delta, Reply, RequestedCall
+from layover.values.runs.usage import Usage, tokens_said
+from layover.values.text import sound
+
+FinishReason = Literal["stop", "length", "tool-calls", "content-filter"]
+Json = Mapping[str, Any]
+
+_FINISH: dict[str, FinishReason] = {
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "content_filtered": "content-filter",
+    "guardrail_intervened": "content-filter",
+}
+"""Everything else (`end_turn`, `stop_sequence`, `tool_use`) is told by the calls."""
+_MALFORMED = ("malformed_model_output", "malformed_tool_use")
+
+
+class ConverseReply:
+    """One reply in the making: `{EVENT: its payload}` of a stream, or a plain answer's document.
+
+    `output`: the name of the tool that a structured answer comes as; its arguments are the text."""
+
+    def __init__(self, ids: Ids, model: str, provider: str, output: str | None) -> None:
+        self._ids = ids
+        self._model = model
+        self._provider = provider
+        self._output = output
+        self._text = Text()
+        self._reasoning = Text()
+        self._answer: Text | None = None
+        self._blocks: dict[int, _Call | _Thought | None] = {}
+        """By their index; None: a text."""
+        self._calls: list[_Call] = []
+        self._usage = Usage()
+        self._stop: str | None = None
+        self._answered = False
+
+    @property
+    def finished(self) -> bool:
+        """True once the model gave a reason to stop: nothing but the usage can follow."""
+        return self._stop is not None
+
+    def add(self, chunk: object) -> list[Delta]:
+        """Take a chunk and say what is new. Raises ProviderFault where it is none of Converse's."""
+        if not isinstance(chunk, Mapping):
+            raise invalid("Bedrock sent something that is no JSON object")
+        deltas: list[Delta] = []
+        message = _object(_object(chunk, "output"), "message")
+        if message:
+            deltas += self._message(message)
+        if "messageStart" in chunk:
+            self._answered = True
+        if start := _object(chunk, "contentBlockStart"):
+            deltas += self._start(_index(start), _object(start, "start"))
+        if piece := _object(chunk, "contentBlockDelta"):
+            deltas += self._piece(_index(piece), _object(piece, "delta"))
+        for holder in (chunk, _object(chunk, "messageStop"), _object(chunk, "metadata")):
+            self._close(holder)
+        return deltas
+
+    def reply(self) -> Reply:
+        """The whole. Raises ProviderFault where nothing was answered, or what cannot be read."""
+        if not self._answered:
+            raise invalid("Bedrock answered without a message")
+        if self._stop in _MALFORMED:
+            fault = invalid(f"The model's answer cannot be read ({self._stop})")
+            fault.most_attempts = BRIEFLY
+            raise fault
+        is_answer = self._answer is not None and not self._calls
+        text = self._answer if is_answer and self._answer is not None else self._text
+        return Reply(
+            text=text.whole(),
+            reasoning=self._reasoning.whole(),
+            calls=tuple(call.whole() for call in self._calls),
+            finish_reason=_FINISH.get(self._stop or "")
+            or ("tool-calls" if self._calls else "stop"),
+            usage=self._usage,
+            model=self._model,
+            provider=self._provider,
+            asked_model=self._model,
+            state=self._state(),
+        )
+
+    def _message(self, message: Json) -> Iterator[Delta]:
+        """The blocks of a plain answer, as if they had come in pieces."""
+        self._answered = True
+        blocks = message.get("content")
+        for index, block in enumerate(blocks if isinstance(blocks, list) else ()):
+            if not isinstance(block, Mapping):
+                continue
+            if call := _object(block, "toolUse"):
+                yield from self._start(index, {"toolUse": call})
+                yield from self._piece(index, {"toolUse": {"input": _json(call.get("input"))}})
+            elif thought := _object(block, REASONING):
+                yield from self._piece(index, {REASONING: _object(thought, "reasoningText")})
+                yield from self._piece(index, {REASONING: thought})
+            elif cited := _object(block, "citationsContent").get("content"):
+                for each in cited if isinstance(cited, list) else ():
+                    yield from self._piece(index, each if isinstance(each, Mapping) else {})
+            else:
+                yield from self._piece(index, block)
+
+    def _start(self, index: int, start: Json) -> Iterator[Delta]:
+        call = _object(start, "toolUse")
+        if not call or call.get("type") == "server_tool_use":
+            return
+        if call.get("name") == self._output:
+            self._answer = self._answer or Text()
+            self._blocks[index] = _Call("", "")
+            return
+        made = _Call(sound(str(call.get("toolUseId") or self._ids.new("call"))), _str(call, "name"))
+        self._blocks[index] = made
+        self._calls.append(made)
+        yield self._delta(made, "")
+
+    def _piece(self, index: int, delta: Json) -> Iterator[Delta]:
+        if isinstance(text := delta.get("text"), str):
+            self._blocks.setdefault(index, None)
+            if shown := self._text.add(text):
+                yield Delta(kind="text", text=shown)
+        if thought := _object(delta, REASONING):
+            block = self._blocks.setdefault(index, _Thought(self._place()))
+            if isinstance(block, _Thought):
+                block.add(thought)
+            if shown := self._reasoning.add(_str(thought, "text")):
+                yield Delta(kind="reasoning", text=shown)
+        piece, call = _object(delta, "toolUse").get("input"), self._blocks.get(index)
+        if not isinstance(piece, str) or not isinstance(call, _Call):
+            return
+        if call in self._calls:
+            yield self._delta(call, call.args.add(piece))
+        elif self._answer is not None and (shown := self._answer.add(piece)):
+            yield Delta(kind="text", text=shown)
+
+    def _delta(self, call: "_Call", text: str) -> Delta:
+        at = self._calls.index(call)
+        return Delta(
+            kind="tool-call", text=text, call=at, tool_call_id=call.id, tool_name=call.name
+        )
+
+    def _place(self) -> int:
+        """How many blocks of the message, as it will be sent again, stand before the next one."""
+        texts = any(block is None for block in self._blocks.values())
+        return texts + len(self._calls)
+
+    def _close(self, holder: Json) -> None:
+        if stop := holder.get("stopReason"):
+            self._stop = str(stop)
+        if usage := _object(holder, "usage"):
+            self._usage = usage_of(usage)
+
+    def _state(self) -> dict[str, Any]:
+        """Thoughts that are signed or encrypted: the model wants them back as they were."""
+        thoughts = [b for b in self._blocks.values() if isinstance(b, _Thought) and b.is_kept]
+        return {REASONING: [stored(thought.block()) for thought in thoughts]} if thoughts else {}
+
+
+class _Call:
+    """A tool call in the making."""
+
+    def __init__(self, id: str, name: str) -> None:
+        self.id = id
+        self.name = name
+        self.args = Text()
+
+    def whole(self) -> RequestedCall:
+        args = self.args.whole()
+        return RequestedCall(id=self.id, name=self.name, args=args if args.strip() else "{}")
+
+
+class _Thought:
+    """A block of reasoning in the making; `place`: see `content.AT`."""
+
+    def __init__(self, place: int) -> None:
+        self._place = place
+        self._text = ""
+        self._signature = ""
+        self._redacted = b""
+
+    @property
+    def is_kept(self) -> bool:
+        return bool(self._signature or self._redacted)
+
+    def add(self, piece: Json) -> None:
+        self._text += _str(piece, "text")
+        self._signature += _str(piece, "signature")
+        try:
+            self._redacted += b64decode(_str(piece, "redactedContent"))
+        except ValueError:
+            raise invalid("Bedrock sent a thought that cannot be read") from None
+
+    def block(self) -> dict[str, Any]:
+        if self._redacted:
+            return {AT: self._place, "redactedContent": b64encode(self._redacted).decode()}
+        text = {"text": self._text, "signature": self._signature}
+        return {AT: self._place, "reasoningText": text}
+
+
+def usage_of(usage: Json) -> Usage:
+    """Token counts. Bedrock counts what it read from its cache, or wrote there, beside the input."""
+    read = tokens_said(usage.get("cacheReadInputTokens"))
+    written = tokens_said(usage.get("cacheWriteInputTokens"))
+    return Usage(
+        input_tokens=tokens_said(tokens_said(usage.get("inputTokens")) + read + written),
+        output_tokens=tokens_said(usage.get("outputTokens")),
+        cached_input_tokens=read,
+        cache_write_input_tokens=written,
+    )
+
+
+def _object(holder: Json, name: str) -> Json:
+    value = holder.get(name)
+    return value if isinstance(value, Mapping) else {}
+
+
+def _str(holder: Json, name: str) -> str:
+    value = holder.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _index(event: Json) -> int:
+    index = event.get("contentBlockIndex")
+    return index if isinstance(index, int) else 0
+
+
+def _json(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value or {}, ensure_ascii=False)

@@ -1,0 +1,211 @@
+"""A prompt as the body of Converse and ConverseStream.
+
+The same prompt gives the same bytes every time: caches go by prefix."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from layover.adapters.models import opaque, wire
+from layover.adapters.models.bedrock.content import CACHE_POINT, REASONING, turns
+from layover.adapters.models.bedrock.families import Family, family_of
+from layover.values.message import Message, Role
+from layover.values.prompt import OutputSpec, Prompt
+
+Body = dict[str, Any]
+
+BUDGETS = {"low": 1024, "medium": 4096, "high": 16_384}
+"""Tokens that Claude may think, where it has to be told."""
+LEAST_BUDGET = 1024
+
+_ALIASES = {
+    "maxTokens": ("maxTokens", "max_tokens"),
+    "temperature": ("temperature",),
+    "topP": ("topP", "top_p"),
+    "stopSequences": ("stopSequences", "stop_sequences"),
+    "toolChoice": ("toolChoice", "tool_choice"),
+    "thinking": ("thinking",),
+    "output_config": ("output_config", "effort"),
+    "reasoningConfig": ("reasoningConfig",),
+    "cachePoint": ("cachePoint", "caching"),
+    REASONING: (REASONING,),
+    "status": ("status",),
+    "stream": ("streaming",),
+}
+"""What a model may refuse, and a run does without, by the names that messages of refusal have for it."""
+
+_ADDITIONAL = "additionalModelRequestFields"
+_UNAVAILABLE = "Not available any more: do not call it."
+_ANSWER = "Give your answer, once you have it, as a call of this tool."
+_TO_ANSWER = "When you have your answer, call the tool {name} with it instead of writing it."
+
+
+def body(prompt: Prompt, left_out: frozenset[str], provider: str) -> Body:
+    """The request, without what this model has refused."""
+    taken = _without(left_out)
+    family = family_of(prompt.model)
+    wants_cache = prompt.cache_key is not None and prompt.settings.cache == "auto"
+    caches = wants_cache and "cachePoint" in taken
+    given = prompt.settings
+    config: Body = {
+        "maxTokens": given.max_tokens,
+        "temperature": given.temperature,
+        "topP": given.top_p,
+        "stopSequences": [given.stop] if isinstance(given.stop, str) else given.stop,
+    }
+    config = {n: value for n, value in config.items() if value is not None and n in taken}
+    thinking = _thinking(prompt, family, provider, taken)
+    # Claude that thinks is not to be forced.
+    is_thinking = thinking.get("thinking", {}).get("type") in ("enabled", "adaptive")
+    forces = "toolChoice" in taken and not is_thinking
+    request: Body = {
+        "messages": turns(prompt, provider, family, left_out, caches=caches),
+        "system": list(_system(prompt, family, caches, forces=forces)),
+        "inferenceConfig": config,
+        "toolConfig": _tool_config(prompt, family, caches, taken, forces=forces),
+        _ADDITIONAL: thinking,
+    }
+    request = {name: value for name, value in request.items() if value}
+    return opaque.merged(request, given.extra) if given.extra else request
+
+
+def removable(prompt: Prompt, request: Body) -> frozenset[str]:
+    """What of this request the model may refuse, and a run does without."""
+    sent = request.get("inferenceConfig", {}).keys() | request.get(_ADDITIONAL, {}).keys()
+    sent |= request.get("toolConfig", {}).keys()
+    text = str(request)
+    sent |= {name for name in ("cachePoint", REASONING, "'status'") if name in text}
+    sent |= {"stream"} if prompt.stream else set()
+    known = {name.strip("'") for name in sent} & _ALIASES.keys()
+    return frozenset(alias for name in known for alias in _ALIASES[name])
+
+
+def streams(prompt: Prompt, left_out: frozenset[str]) -> bool:
+    """False, too, where the model has refused to stream while there are tools."""
+    return prompt.stream and not ("streaming" in left_out and bool(prompt.tools or prompt.output))
+
+
+def not_taken(prompt: Prompt) -> frozenset[str]:
+    """Settings that Converse has no word for, for this model."""
+    given = prompt.settings
+    thinks = given.reasoning in (None, "none") or family_of(prompt.model).thinks
+    settings = {
+        "reasoning": not thinks,
+        "verbosity": given.verbosity is not None,
+        "seed": given.seed is not None,
+        "parallel_tool_calls": given.parallel_tool_calls is False,
+    }
+    return frozenset(name for name, is_lost in settings.items() if is_lost)
+
+
+def output_tool(prompt: Prompt) -> str | None:
+    """The name of the tool that a structured answer comes as."""
+    return None if prompt.output is None else _output_name(prompt.output, prompt)
+
+
+def _without(left_out: frozenset[str]) -> frozenset[str]:
+    return frozenset(n for n, aliases in _ALIASES.items() if left_out.isdisjoint(aliases))
+
+
+def _thinking(prompt: Prompt, family: Family, provider: str, taken: frozenset[str]) -> Body:
+    """How much the model is to think, in its family's words."""
+    level = prompt.settings.reasoning
+    if level is None or family.thinks is None:
+        return {}
+    fields: Body = {}
+    if family.thinks == "effort":
+        effort = {"type": "enabled", "maxReasoningEffort": level}
+        fields = {"reasoningConfig": {"type": "disabled"} if level == "none" else effort}
+    elif level == "none":
+        fields = {"thinking": {"type": "disabled"}} if family.thinks == "adaptive" else {}
+    elif not _may_think(prompt, provider):
+        fields = {}
+    elif family.thinks == "adaptive":
+        fields = {"thinking": {"type": "adaptive"}, "output_config": {"effort": level}}
+    else:
+        budget, most = BUDGETS[level], prompt.settings.max_tokens
+        if most is not None:
+            budget = max(LEAST_BUDGET, min(budget, most * 3 // 4))
+        fields = {"thinking": {"type": "enabled", "budget_tokens": budget}}
+    return {name: value for name, value in fields.items() if name in taken}
+
+
+def _may_think(prompt: Prompt, provider: str) -> bool:
+    """Claude that thinks wants its thoughts back with the calls that it is waiting for. Where another model
+    made these (a fallback), it goes on without thinking until they are answered."""
+    waiting: list[Message] = []
+    for message in reversed(prompt.messages):
+        if message.role is Role.USER:
+            break
+        if message.role is Role.ASSISTANT and message.tool_calls:
+            waiting.append(message)
+    states = (opaque.state_of(m, provider, prompt.model) for m in waiting)
+    return all(state is not None and REASONING in state.fields for state in states)
+
+
+def _system(prompt: Prompt, family: Family, caches: bool, *, forces: bool) -> Iterator[Body]:
+    texts = [prompt.system] if prompt.system and prompt.system.strip() else []
+    if prompt.output is not None and not forces:
+        texts.append(_TO_ANSWER.format(name=_output_name(prompt.output, prompt)))
+    for text in texts:
+        yield {"text": text}
+    if texts and caches and "system" in family.caches:
+        yield CACHE_POINT
+
+
+def _tool_config(
+    prompt: Prompt, family: Family, caches: bool, taken: frozenset[str], *, forces: bool
+) -> Body:
+    """The tools. Those that only the history calls are named, too: the API refuses calls of others."""
+    choice = prompt.settings.tool_choice
+    offered = [] if choice == "none" else list(prompt.tools)
+    tools = [_tool(wire.safe_name(t.name), t.description, t.parameters) for t in offered]
+    if prompt.output is not None:
+        name = _output_name(prompt.output, prompt)
+        tools.append(_tool(name, _ANSWER, prompt.output.json_schema))
+    known = {tool["toolSpec"]["name"] for tool in tools}
+    tools += [
+        _tool(name, _UNAVAILABLE, {"type": "object"})
+        for name in _called(prompt.messages)
+        if name not in known
+    ]
+    if not tools:
+        return {}
+    config: Body = {"tools": tools}
+    if caches and "tools" in family.caches:
+        tools.append(CACHE_POINT)
+    if (wish := _choice(prompt, forces=forces)) and "toolChoice" in taken:
+        config["toolChoice"] = wish
+    return config
+
+
+def _choice(prompt: Prompt, *, forces: bool) -> Body | None:
+    choice = prompt.settings.tool_choice
+    if prompt.output is not None and choice in (None, "none", "auto"):
+        if not forces:
+            return None
+        alone = not prompt.tools or choice == "none"
+        return {"tool": {"name": _output_name(prompt.output, prompt)}} if alone else {"any": {}}
+    if choice is None or choice == "none" or not prompt.tools:
+        return None
+    if choice in ("auto", "required"):
+        return {"auto" if choice == "auto" else "any": {}}
+    return {"tool": {"name": wire.safe_name(choice)}}
+
+
+def _output_name(output: OutputSpec, prompt: Prompt) -> str:
+    """No tool of the agent's has it."""
+    name, names = wire.safe_name(output.name), {wire.safe_name(tool.name) for tool in prompt.tools}
+    while name in names:
+        name = f"{name[:56]}_answer"
+    return name
+
+
+def _called(messages: Sequence[Message]) -> list[str]:
+    """The names of all tools that were called, in order, each once."""
+    names = (wire.safe_name(call.tool_name) for m in messages for call in m.tool_calls)
+    return list(dict.fromkeys(names))
+
+
+def _tool(name: str, description: str, schema: Body) -> Body:
+    told = {"description": description} if description.strip() else {}
+    return {"toolSpec": {"name": name, **told, "inputSchema": {"json": schema}}}

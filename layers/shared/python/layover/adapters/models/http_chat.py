@@ -1,0 +1,303 @@
+"""What every provider's adapter does alike: asks, repeats what passes, reads a stream, and leaves out what a
+model refuses."""
+
+import asyncio
+import contextlib
+import logging
+import re
+from abc import abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence, Set
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
+
+from layover.adapters.models import wire
+from layover.adapters.models.endpoint import Endpoint, broken, read
+from layover.adapters.models.faults import ProviderFault, disconnected, invalid, shown_url
+from layover.adapters.models.replies import decoded
+from layover.adapters.models.retrying import Sleep, retrying
+from layover.adapters.models.sse import EventParser, ServerEvent
+from layover.errors import ModelError
+from layover.ports import ChatModel, Ids, OnDelta
+from layover.values.prompt import Delta, Prompt, Reply
+
+if TYPE_CHECKING:
+    import httpx2
+
+logger = logging.getLogger("layover")
+
+SILENCE_TIMEOUT_S = 120.0
+"""The longest pause between two chunks of a stream."""
+PLAIN_TIMEOUT_S = 600.0
+"""A plain call is silent until it is done."""
+DRAIN_TIMEOUT_S = 0.5
+"""How long the end of the body is waited for after the last event, so that the connection can be used
+again."""
+
+
+class Assembly(Protocol):
+    """One reply in the making: takes the chunks of a stream, or one plain answer as its only chunk."""
+
+    @property
+    def finished(self) -> bool:
+        """True once nothing that matters can follow."""
+
+    def add(self, chunk: object) -> list[Delta]:
+        """Take a chunk and say what is new. Raises ProviderFault for an error inside it."""
+
+    def reply(self) -> Reply:
+        """The whole. Raises ProviderFault where nothing was answered."""
+
+
+class End:
+    """In the place of a chunk: the provider said that this was the last one."""
+
+
+END = End()
+
+
+class HttpChat(ChatModel):
+    """A provider that is asked over HTTP; its subclasses know the words.
+
+    One pool of connections for each event loop; nothing is opened before the first call."""
+
+    def __init__(self, endpoint: Endpoint, ids: Ids, sleep: Sleep) -> None:
+        self._endpoint = endpoint
+        self._ids = ids
+        self._sleep = sleep
+        self._left_out: frozenset[str] = frozenset()
+        """Fields that this provider has refused."""
+        self._refused: dict[str, frozenset[str]] = {}
+        """Settings that a model has refused, by model."""
+
+    async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
+        """One reply; see the port. Deltas are told only where `prompt.stream` asks for a stream."""
+        while True:
+            name = self._name(prompt)
+            left_out = self._left_out | self._refused.get(name, frozenset())
+            request = self._request(prompt, left_out)
+            try:
+                return await self._complete(prompt, request, on_delta)
+            except ModelError as error:
+                unknown = self._unknown_fields(error, request)
+                refused = refused_settings(error, self._removable(prompt, request) - left_out)
+                if not unknown | refused:
+                    raise
+                self._left_out |= unknown
+                self._refuse(name, refused)
+
+    @abstractmethod
+    def _name(self, prompt: Prompt) -> str:
+        """The model, as the provider calls it."""
+
+    @abstractmethod
+    def _request(self, prompt: Prompt, left_out: frozenset[str]) -> wire.Body:
+        """The body of the request."""
+
+    @abstractmethod
+    def _removable(self, prompt: Prompt, request: wire.Body) -> frozenset[str]:
+        """What of a request the model may refuse, and a run does without."""
+
+    @abstractmethod
+    def _path(self, prompt: Prompt, request: wire.Body, *, stream: bool) -> str:
+        """The path below the endpoint's own."""
+
+    @abstractmethod
+    def _assembly(self, prompt: Prompt) -> Assembly:
+        """An empty reply."""
+
+    @abstractmethod
+    def _chunks(self, response: "httpx2.Response") -> AsyncGenerator[object, None]:
+        """The chunks of a stream until its end. Raises ProviderFault where the connection breaks."""
+
+    def _headers(self, prompt: Prompt, *, stream: bool) -> dict[str, str]:
+        return wire.headers(prompt)
+
+    def _unknown_fields(self, error: ModelError, request: wire.Body) -> frozenset[str]:
+        """Fields that the provider does not know, whichever model it is asked for."""
+        return frozenset()
+
+    def _streams(self, prompt: Prompt, request: wire.Body) -> bool:
+        return prompt.stream
+
+    def _refuse(self, model: str, settings: frozenset[str]) -> None:
+        if not settings:
+            return
+        logger.warning("%s takes no %s: not sent to it again", model, ", ".join(sorted(settings)))
+        self._refused[model] = self._refused.get(model, frozenset()) | settings
+
+    async def _complete(
+        self, prompt: Prompt, request: wire.Body, on_delta: OnDelta | None
+    ) -> Reply:
+        streams = self._streams(prompt, request)
+        path = self._path(prompt, request, stream=streams)
+        body = wire.encoded(request)
+        name = self._name(prompt)
+
+        async def attempt() -> Reply:
+            if streams:
+                return await _within(prompt, self._stream(prompt, path, body, on_delta))
+            return await _within(prompt, self._plain(prompt, path, body, on_delta))
+
+        async def restart(fault: ProviderFault) -> None:
+            what = fault.error.status or fault.error.type
+            logger.warning("%s at %s: %s; asked again", name, shown_url(self.base_url), what)
+            if fault.started:
+                await tell(on_delta, [Delta(kind="restart")])
+
+        try:
+            return await retrying(attempt, self._sleep, restart)
+        except ProviderFault as fault:
+            fault.name_provider(self.base_url, name)
+            raise fault.error from fault.__cause__
+
+    @property
+    def base_url(self) -> str:
+        """Where requests go."""
+        return self._endpoint.base_url
+
+    @property
+    def _provider(self) -> str:
+        """Who may see again what it sent: the host, wherever its port is."""
+        try:
+            return urlsplit(self.base_url).hostname or ""
+        except ValueError:  # the request says what is wrong with it
+            return ""
+
+    async def aclose(self) -> None:
+        """Close this event loop's connections; the next call opens new ones."""
+        await self._endpoint.aclose()
+
+    async def _plain(
+        self, prompt: Prompt, path: str, body: bytes, on_delta: OnDelta | None
+    ) -> Reply:
+        response = await self._post(prompt, path, body, PLAIN_TIMEOUT_S, stream=False)
+        reply, deltas = self._whole(prompt, response)
+        if prompt.stream:  # the model takes no request for a stream
+            await tell(on_delta, deltas)
+        return reply
+
+    def _whole(self, prompt: Prompt, response: "httpx2.Response") -> tuple[Reply, list[Delta]]:
+        assembly = self._assembly(prompt)
+        deltas = assembly.add(decoded(response.text))
+        return assembly.reply(), deltas
+
+    async def _stream(
+        self, prompt: Prompt, path: str, body: bytes, on_delta: OnDelta | None
+    ) -> Reply:
+        response = await self._post(prompt, path, body, SILENCE_TIMEOUT_S, stream=True)
+        try:
+            if not _is_whole(response):
+                return await self._assemble(prompt, response, on_delta)
+            await read(response)
+            reply, deltas = self._whole(prompt, response)
+            await tell(on_delta, deltas)
+            return reply
+        finally:
+            await response.aclose()
+
+    async def _assemble(
+        self, prompt: Prompt, response: "httpx2.Response", on_delta: OnDelta | None
+    ) -> Reply:
+        assembly = self._assembly(prompt)
+        started = False
+        chunks = self._chunks(response)
+        try:
+            async with contextlib.aclosing(chunks):
+                async for chunk in chunks:
+                    if chunk is END:
+                        await _drain(chunks)
+                        return assembly.reply()
+                    deltas = assembly.add(chunk)
+                    started = True
+                    await tell(on_delta, deltas)
+            if not assembly.finished:
+                raise invalid("The model's stream broke off before its end")
+        except ProviderFault as fault:
+            if assembly.finished and fault.is_disconnection:
+                return assembly.reply()  # all but the usage had come
+            fault.started = started
+            raise
+        return assembly.reply()
+
+    async def _post(
+        self, prompt: Prompt, path: str, body: bytes, silence_s: float, *, stream: bool
+    ) -> "httpx2.Response":
+        """The response: read, or open where `stream`. Raises ProviderFault."""
+        headers = self._headers(prompt, stream=stream)
+        return await self._endpoint.post(path, body, headers, silence_s, stream=stream)
+
+
+async def _within(prompt: Prompt, attempt: Coroutine[Any, Any, Reply]) -> Reply:
+    """The attempt's reply, in the time that the settings give it. Raises ProviderFault."""
+    limit = asyncio.timeout(prompt.settings.timeout)
+    try:
+        async with limit:
+            return await attempt
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        late = f"no whole reply within {prompt.settings.timeout:g} s"
+        raise disconnected(TimeoutError(late), timeout=True) from error
+
+
+_UNSUPPORTED = re.compile(
+    r"unsupported|(not|n['\u2019]t) (be )?(support|permit|allow|accept|recogni[sz]e|available)"
+    r"|unknown|unrecogni[sz]ed|unexpected|extra[ _](forbidden|fields|inputs)|no longer|deprecated"
+    r"|cannot find field|may not be enabled when",
+    re.I,
+)
+
+
+def refused_settings(error: ModelError, settings: Set[str]) -> frozenset[str]:
+    """Settings that the provider says it does not support. One that is only wrong (too large) is the
+    author's to mend: the error names it."""
+    if error.status not in (400, 422) or not _UNSUPPORTED.search(error.message):
+        return frozenset()
+    named = set(re.findall(r"\w+", error.message))
+    return frozenset(settings & named)
+
+
+async def server_events(response: "httpx2.Response") -> AsyncGenerator[ServerEvent, None]:
+    """The server-sent events of an answer until its end. Raises ProviderFault where the connection breaks."""
+    parser = EventParser()
+    async with contextlib.aclosing(received(response)) as chunks:
+        async for chunk in chunks:
+            for event in parser.feed(chunk):
+                yield event
+    for event in parser.end():
+        yield event
+
+
+async def received(response: "httpx2.Response") -> AsyncGenerator[bytes, None]:
+    """The bytes of an answer as they come. Raises ProviderFault where the connection breaks."""
+    import httpx2
+
+    try:
+        async for chunk in response.aiter_bytes():
+            yield chunk
+    except httpx2.HTTPError as error:
+        raise broken(error) from error
+
+
+async def _drain(chunks: AsyncIterator[object]) -> None:
+    """Read to the end of the body: only then the connection serves the next call."""
+    with contextlib.suppress(TimeoutError, ProviderFault):
+        async with asyncio.timeout(DRAIN_TIMEOUT_S):
+            async for _ in chunks:
+                pass
+
+
+async def tell(on_delta: OnDelta | None, deltas: Sequence[Delta]) -> None:
+    """Tell the listener, if there is one."""
+    if on_delta is None:
+        return
+    for delta in deltas:
+        told = on_delta(delta)
+        if told is not None:
+            await told
+
+
+def _is_whole(response: "httpx2.Response") -> bool:
+    """Some servers answer a request for a stream with one document, proxies with a page."""
+    kind = response.headers.get("content-type", "")
+    return str(kind).startswith(("application/json", "text/html"))
