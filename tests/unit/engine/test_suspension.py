@@ -338,6 +338,7 @@ async def test_data_is_asked_for_as_the_call_was_suspended_though_new_code_wants
     @tool(suspend=Offer, resume=Day)
     async def book(ctx: ToolContext, day: str) -> str:
         """Book a day, nowadays."""
+        assert ctx.resume is not None
         return str(ctx.resume.day)
 
     bench = ledger.bench(call("book", day="mo"), say("ok"))

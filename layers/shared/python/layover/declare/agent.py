@@ -3,12 +3,13 @@
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from layover.declare.agents.driven import Driven
 from layover.declare.agents.options import (
     check_instructions,
     concurrency_of,
+    factory_of,
     name_of,
     overridable_of,
     tools_of,
@@ -31,6 +32,7 @@ from layover.declare.tool import AnyTool, Tool
 from layover.errors import DefinitionError
 from layover.values.prompt import OutputSpec
 from layover.values.runs.model_settings import ModelSettings, Overridable
+from layover.values.runs.run import SEARCH_TOOL
 
 if TYPE_CHECKING:
     from layover.ports.platform import ChatModel, Clock, Embedder
@@ -39,6 +41,8 @@ M = TypeVar("M", bound="ChatModel")
 
 Instructions = Callable[[RunContext], "str | Awaitable[str]"]
 """Instructions that depend on the run: plain or async, asked once, before its first step."""
+Tools = Callable[[RunContext], "Sequence[AnyTool] | Awaitable[Sequence[AnyTool]]"]
+"""Tools that depend on the run: plain or async."""
 
 
 class Agent(Driven):
@@ -52,10 +56,14 @@ class Agent(Driven):
     them, for structured output. `output_validator(output, ctx)`: returns the output, as it is or another
     one; `Retry` asks the model again, twice at most. `tool_concurrency`: calls of a step that run together;
     `math.inf`, like anything above 40, means 40. `hooks`: objects that are asked around the model, the
-    tools and the end, in this order, and may change what happens (docs/hooks.md). `runtime`: the stores
-    and the model that the in-process methods use from then on; None: in memory, with the model of the
-    environment. Another one may be set at any time: runs that began before stay where they are, and this
-    agent no longer knows of them.
+    tools and the end, in this order, and may change what happens (docs/hooks.md). `tools`: a list, or a
+    function of the run's context that gives one; a run keeps the names that its first step had.
+    `tool_search`: above 30 tools, the model finds them by words instead of reading them all.
+    `deps(settings)`: plain, async or an async context manager; called once in a process, closed at its
+    end, and `ctx.deps` wherever there is a context. `runtime`: the stores and the model that the
+    in-process methods use from then on; None: in memory, with the model of the environment. Another one
+    may be set at any time: runs that began before stay where they are, and this agent no longer knows of
+    them.
 
     Raises DefinitionError where it could not work as declared."""
 
@@ -65,7 +73,7 @@ class Agent(Driven):
         *,
         model: str | Sequence[str] | None = None,
         instructions: "str | Instructions" = "",
-        tools: Sequence[AnyTool] = (),
+        tools: "Sequence[AnyTool] | Tools" = (),
         memory: Memory | None = None,
         output: Any = None,
         output_validator: Callable[[Any, RunContext], Any] | None = None,
@@ -76,12 +84,17 @@ class Agent(Driven):
         overridable: Sequence[Overridable] = (),
         handoffs: Sequence["Agent"] = (),
         hooks: Sequence[Any] = (),
+        deps: Callable[..., Any] | None = None,
+        tool_search: bool = False,
         runtime: Any = None,
     ) -> None:
         self.name = name_of(name)
         self.model, self.fallbacks = checks.models(f"{self._what}model", model)
         self.instructions = instructions
-        self._tools = tools_of(self._what, tools)
+        makes = callable(tools) and not isinstance(tools, Tool)
+        self.make_tools: Tools | None = cast("Tools", tools) if makes else None
+        """The function that gives a run its tools; None: they are always the same."""
+        self._tools = () if makes else tools_of(self._what, tools)
         self._handoffs: tuple[Agent, ...] = ()
         self.memory = Memory() if memory is None else memory
         self.output = output
@@ -92,6 +105,11 @@ class Agent(Driven):
         self.model_settings = ModelSettings() if model_settings is None else model_settings
         self.overridable = overridable_of(self._what, overridable)
         self.hooks = hooks_of(self._what, hooks)
+        self.deps = factory_of(f"{self._what}deps", deps)
+        self.made_deps: Any = None
+        """What `deps` made in this process, on the copy that a run goes on with."""
+        checks.flag(f"{self._what}tool_search", tool_search)
+        self.tool_search = tool_search
         self.runtime = runtime
         self._replaced: list[Any] = []
         self._handlers = []
@@ -180,11 +198,12 @@ class Agent(Driven):
 
     @property
     def built_in_tools(self) -> frozenset[str]:
-        """Names of the tools that its memory adds."""
+        """Names of the tools that its memory and `tool_search` add."""
         parts = {
             "update_working_memory": self.memory.working_memory,
             "recall_memory": self.memory.episodic,
             "plan": self.memory.plan,
+            SEARCH_TOOL: self.tool_search,
         }
         return frozenset(name for name, part in parts.items() if part)
 
@@ -235,9 +254,12 @@ class Agent(Driven):
         model: M,
         embedder: "Embedder | None" = None,
         clock: "Clock | None" = None,
+        deps: Any = None,
     ) -> Override[M]:
         """Run this agent with this model and with empty stores in memory while a `with` lasts, for tests:
         `with shop.override(model=ScriptedModel([say("hi")])) as model:`.
+
+        `deps`: a value in place of what the agent's own factory would make.
 
         What was before is there again afterwards: `runtime`, its runs, the handlers of `on`. Overrides
         nest. At the end a model that has a `verify` is asked whether all went as it had to: what that
@@ -247,7 +269,16 @@ class Agent(Driven):
 
         def replace() -> Callable[[], None]:
             stores = _wiring().in_memory_runtime
-            return self._replace(stores(self, model=model, embedder=embedder, clock=clock))
+            restore = self._replace(stores(self, model=model, embedder=embedder, clock=clock))
+            former = self.deps
+            if deps is not None:
+                self.deps = lambda: deps
+
+            def undo() -> None:
+                restore()
+                self.deps = former
+
+            return undo
 
         return Override(model, replace)
 

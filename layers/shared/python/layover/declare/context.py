@@ -4,13 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, Self, TypeVar, cast
 
+from layover.declare.agents.generics import Deps, Resumed
 from layover.declare.schemas.render import jsonable
 from layover.errors import ConfigurationError
 from layover.values.message import FilePart
 
 Returned = TypeVar("Returned")
+_NONE: Any = None
 
 
 class Retry(Exception):
@@ -19,7 +21,7 @@ class Retry(Exception):
 
 
 @dataclass(frozen=True)
-class RunContext:
+class RunContext(Generic[Deps]):
     """A run as the author's functions see it: what `instructions` gets."""
 
     run_id: str
@@ -32,6 +34,8 @@ class RunContext:
     """The thread's."""
     now: datetime
     """UTC; equal for every attempt of the run's first step."""
+    deps: Deps = _NONE
+    """The value that the agent's `deps` made; None where it has none."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +137,7 @@ class RecordedHooks:
         return self.nodes[node_id]
 
 
-class ToolContext:
+class ToolContext(Generic[Deps, Resumed]):
     """A call as its tool sees it. A parameter annotated `ToolContext` gets it."""
 
     def __init__(
@@ -145,10 +149,11 @@ class ToolContext:
         agent_name: str,
         tool_call_id: str,
         idempotency_key: str,
-        resume: Any = None,
+        resume: Resumed | None = None,
         hooks: ToolHooks | None = None,
         metadata: Mapping[str, Any] = MappingProxyType({}),
         now: datetime | None = None,
+        deps: Deps = _NONE,
     ) -> None:
         self.run_id = run_id
         self.thread_id = thread_id
@@ -165,10 +170,12 @@ class ToolContext:
         """The thread's, as it was when the run began."""
         self.now = now or datetime.now(UTC)
         """When this attempt of the call began, in UTC."""
+        self.deps = deps
+        """The value that the agent's `deps` made; None where it has none."""
         self._hooks = hooks
 
     @classmethod
-    def for_test(cls, **overrides: Any) -> "ToolContext":
+    def for_test(cls, **overrides: Any) -> Self:
         """A context for a unit test of a tool: `await book(ToolContext.for_test(), day=...)`.
 
         `overrides`: any argument of the constructor. With `hooks=RecordedHooks()` the test can look

@@ -34,7 +34,7 @@ class Prompter:
         base: PromptSnapshot,
         shown: RenderedMemory,
         history: Sequence[Message],
-        tools: Sequence[ToolSpec],
+        tools: Callable[[RunState], Sequence[ToolSpec]],
         window: int | None,
         model_settings: ModelSettings | None = None,
     ) -> None:
@@ -50,7 +50,7 @@ class Prompter:
     def room(self, state: RunState) -> int:
         """Tokens that the next step's messages may have, as they are stored."""
         shown = self.shown
-        left = messages_room(self._agent, shown, self._tools, self._corrected(state))
+        left = messages_room(self._agent, shown, self._tools(state), self._corrected(state))
         return left - estimate(shown.volatile)
 
     def _corrected(self, state: RunState) -> int:
@@ -71,7 +71,7 @@ class Prompter:
                 self.history,
                 state.response(),
                 state.steps,
-                self._tools,
+                self._tools(state),
                 self._corrected(state),
                 self._model_settings,
             )

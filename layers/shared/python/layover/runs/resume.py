@@ -7,6 +7,7 @@ from layover import logs
 from layover.approvals.token_answer import next_wait, record_answer
 from layover.engine.frames.log import NestedLog
 from layover.engine.frames.subagents import NestedRuns
+from layover.engine.frames.tools import agent_at
 from layover.engine.progress import Stopped
 from layover.engine.state import RunState
 from layover.engine.supervise import supervise
@@ -14,6 +15,7 @@ from layover.engine.tools.calls import Calls
 from layover.engine.tools.hooks import Stopping
 from layover.engine.tools.run_files import RunFiles
 from layover.errors import Fenced, RetryableError, RunFailed
+from layover.keys import path_of
 from layover.ports import RunLog, Runtime
 from layover.runs.event_budget import BRANCH_EVENTS, spend
 from layover.runs.load_turn import agent_of
@@ -103,7 +105,7 @@ async def _settle(
     run = RunState(log.snapshot)
     run.update(call)
     try:
-        agent = agent_of(runtime, run.meta).at(call.agent_path)
+        agent = await agent_at(runtime, agent_of(runtime, run.meta), run, path_of(call.key))
     except RunFailed:
         # The turn that follows ends the run with this error; nothing can be settled without code.
         return _done(_item(call))

@@ -9,6 +9,8 @@ from layover import logs
 from layover.approvals.token_answer import next_wait, record_answer
 from layover.approvals.waiting import waiting_call
 from layover.declare.agent import Agent
+from layover.engine.dependencies import with_deps
+from layover.engine.frames.tools import with_made_tools
 from layover.engine.loop import Loop, failed
 from layover.engine.progress import Over, Suspended, Yielded
 from layover.engine.state import RunState
@@ -105,8 +107,9 @@ async def _turn(runtime: Runtime, payload: RunPayload, log: RunLog, deadline: De
     await save_unsaved(runtime, head)
     try:
         await _may_begin(runtime, log)
-        agent = agent_of(runtime, meta)
+        agent = await with_deps(agent_of(runtime, meta), runtime.settings)
         given = await given_for(runtime, agent, head, log.snapshot)
+        given = await with_made_tools(agent, RunState(log.snapshot), given)
     except RunFailed as failure:
         return await _end(runtime, log, RunState(log.snapshot), head, failed(failure))
     loop = Loop(runtime, log, agent, given, deadline)

@@ -1,8 +1,8 @@
 """Checks of the options of an agent."""
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 from layover.declare.schemas import checks
 from layover.declare.tool import AnyTool
@@ -73,6 +73,13 @@ def overridable_of(what: str, names: Any) -> frozenset[Overridable]:
     if unknown := sorted(given - set(OVERRIDABLE), key=str):
         checks.one_of(f"{what}overridable", unknown[0], OVERRIDABLE)
     return frozenset(given)
+
+
+def factory_of(what: str, given: Any) -> Callable[..., Any] | None:
+    """The function that makes a value, or None. Raises DefinitionError."""
+    if given is not None and not callable(given):
+        raise checks.fail(what, "a function of the settings", given)
+    return cast("Callable[..., Any] | None", given)
 
 
 def concurrency_of(what: str, value: Any) -> int:

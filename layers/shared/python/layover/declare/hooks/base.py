@@ -2,10 +2,11 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from pydantic import Field
 
+from layover.declare.agents.generics import Deps
 from layover.declare.context import NodeHistory, RunContext
 from layover.declare.result import Result
 from layover.declare.schemas import checks
@@ -21,7 +22,7 @@ POINTS = ("before_model", "after_model", "before_tool", "after_tool", "at_end")
 
 
 @dataclass(frozen=True)
-class HookContext(RunContext):
+class HookContext(RunContext[Deps], Generic[Deps]):
     """A run as its hooks see it."""
 
     kept: dict[str, Any] = field(default_factory=dict, compare=False)

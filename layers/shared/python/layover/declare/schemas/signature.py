@@ -183,7 +183,8 @@ def is_context(hint: Any) -> bool:
         return is_context(typing.get_args(hint)[0])
     if origin in (Union, UnionType):
         return any(is_context(a) for a in typing.get_args(hint) if a is not NoneType)
-    return isinstance(hint, type) and issubclass(hint, ToolContext)
+    plain = hint if origin is None else origin
+    return isinstance(plain, type) and issubclass(plain, ToolContext)
 
 
 def _field(parameter: inspect.Parameter) -> Any:

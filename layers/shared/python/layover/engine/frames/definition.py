@@ -27,7 +27,9 @@ def _facts(agent: Agent) -> dict[str, Any]:
         "model": agent.model,
         "settings": agent.model_settings.model_dump(mode="json", exclude_unset=True, fallback=str),
         "instructions": _said(agent.instructions),
-        "tools": [_tool(tool) for tool in agent.tools],
+        "tools": _said(agent.make_tools)
+        if agent.make_tools
+        else [_tool(tool) for tool in agent.tools],
         "limits": agent.limits.as_args() if agent.limits else None,
         "memory": sorted(agent.built_in_tools),
         "output": output.json_schema if output else None,

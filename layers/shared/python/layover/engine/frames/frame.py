@@ -1,9 +1,10 @@
 """One agent at work: its steps and their calls until it is done, waits, or yields. A run is a frame, and
 so is each sub-agent inside one of its calls (docs/sub-agents.md)."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 
 from pydantic import ValidationError
 
@@ -15,12 +16,14 @@ from layover.declare.tool import AnyTool, Delegate
 from layover.engine.attachments import Attachments
 from layover.engine.budget import Budget
 from layover.engine.compaction import Compaction
+from layover.engine.dependencies import with_deps
 from layover.engine.frames.definition import definition_of
 from layover.engine.frames.instructions import with_instructions
 from layover.engine.frames.log import NestedLog
 from layover.engine.frames.memory import as_sub_agent, given_to, nothing_given
 from layover.engine.frames.output import accepted, gives_up
 from layover.engine.frames.subagents import NestedRuns
+from layover.engine.frames.tools import with_made_tools, with_tools
 from layover.engine.frames.turn_input import TurnInput
 from layover.engine.hooks.around_model import gave_up
 from layover.engine.hooks.asking import Asking
@@ -33,6 +36,7 @@ from layover.engine.time_left import TimeLeft
 from layover.engine.tools.calls import Calls
 from layover.engine.tools.hooks import Stopping
 from layover.engine.tools.run_files import RunFiles
+from layover.engine.tools.search import search_tool, searches, specs_of
 from layover.errors import RunFailed
 from layover.ports import RunLog, Runtime
 from layover.values.base import Json
@@ -74,6 +78,8 @@ class Frame:
         above: Above | None = None,
     ) -> None:
         runtime = invocation.runtime
+        agent = with_tools(agent, given.tools)
+        built_in = (*given.memory_tools, *([search_tool(agent.tools)] if searches(agent) else []))
         self._invocation = invocation
         self._log = log
         self._state = state
@@ -94,14 +100,14 @@ class Frame:
             agent,
             runtime.clock,
             invocation.stopping,
-            given.memory_tools,
+            built_in,
             runtime.memory,
             belongings,
             NestedRuns(runtime, state, self._enter),
             invocation.running,
             width,
         )
-        prompter = _prompter(runtime, state, agent, given, self._settings)
+        prompter = _prompter(runtime, state, agent, given, built_in, self._settings)
         compaction = given.compaction
         self._compaction = (
             Compaction(runtime, log, state, prompter, compaction) if compaction else None
@@ -116,7 +122,9 @@ class Frame:
         if len(state.agent_path) > MAX_DEPTH + 1:
             told = f"sub-agents are at most {MAX_DEPTH} levels below the top agent"
             raise RunFailed(told, type="DefinitionError")
-        agent = as_sub_agent(delegate.agent, memory=delegate.memory)
+        agent = await with_deps(
+            as_sub_agent(delegate.agent, memory=delegate.memory), self._invocation.runtime.settings
+        )
         settings = self._settings.inherited()
         state.choose(state.meta.choice.below(agent.model, agent.model_settings))
         if delegate.memory:
@@ -124,6 +132,7 @@ class Frame:
         else:
             given = nothing_given(state, settings)
         given = await with_instructions(agent, state, given, self._state.base)
+        given = await with_made_tools(agent, state, given)
         frame = Frame(
             self._invocation,
             NestedLog(self._invocation.log, state.agent_path),
@@ -251,7 +260,12 @@ class Frame:
 
 
 def _prompter(
-    runtime: Runtime, state: RunState, agent: Agent, given: TurnInput, settings: ModelSettings
+    runtime: Runtime,
+    state: RunState,
+    agent: Agent,
+    given: TurnInput,
+    built_in: Sequence[AnyTool],
+    settings: ModelSettings,
 ) -> Prompter:
     model = model_of(agent, runtime.settings, state.meta)
     return Prompter(
@@ -260,7 +274,7 @@ def _prompter(
         state.base or given.base,
         given.shown,
         given.history,
-        [t.spec for t in (*agent.tools, *given.memory_tools)],
+        partial(specs_of, agent, built_in),
         runtime.window(model) if runtime.window else None,
         settings,
     )

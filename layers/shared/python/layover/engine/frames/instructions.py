@@ -26,6 +26,7 @@ def run_context(
         agent_name=agent.name,
         metadata=metadata,
         now=now,
+        deps=agent.made_deps,
     )
 
 

@@ -23,3 +23,5 @@ class TurnInput:
     compaction: CompactionState | None = None
     model_settings: ModelSettings | None = None
     """Those of the agent above, which hold where this one says nothing."""
+    tools: Sequence[AnyTool] | None = None
+    """Those that the agent's function gave; None: the agent has a list."""

@@ -51,6 +51,7 @@ class Asking:
             agent_name=self.agent.name,
             metadata=base.metadata if base else self._metadata or {},
             now=self.clock.now(),
+            deps=self.agent.made_deps,
             nodes=self._belongings.node if self._belongings else None,
         )
 

@@ -376,6 +376,7 @@ class Calls:
             hooks=hooks,
             metadata=base.metadata if base else {},
             now=self._clock.now(),
+            deps=self._agent.made_deps,
         )
 
 

@@ -31,6 +31,8 @@ BUDGET_TOOL = "layover.budget"
 """`tool_name` of the call that asks a person to extend a run's limits."""
 HOOKS_TOOL = "layover.hooks"
 """`tool_name` of a record of what hooks answered (docs/hooks.md#stored): no model's call."""
+SEARCH_TOOL = "search_tools"
+"""Finds tools that the model is not shown (`Agent(tool_search=True)`)."""
 SYSTEM = "system"
 """`decided_by` of what nobody decided."""
 MAX_QUEUE = 100
@@ -181,6 +183,8 @@ class PromptSnapshot(Value):
     """The text that the agent's function returned; None: the instructions are a constant."""
     metadata: dict[str, Json] = {}
     """The thread's."""
+    tools: tuple[str, ...] | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Names of the tools that the agent's function gave; None: the agent has a list."""
 
 
 class StepRecord(Value):

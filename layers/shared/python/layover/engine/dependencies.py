@@ -1,0 +1,100 @@
+"""The dependencies of agents: made once in a process, for each of its event loops, and closed at its end."""
+
+import asyncio
+import atexit
+import inspect
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from layover.declare.agent import Agent
+from layover.errors import RetryableError, RunFailed
+from layover.values.deployment.settings import Settings
+
+
+@dataclass
+class _Made:
+    """`owner` is the task that entered a context manager: it has to be the one that leaves it."""
+
+    make: Callable[..., Any]
+    value: "asyncio.Future[Any]"
+    owner: "asyncio.Task[None]"
+
+    @property
+    def failed(self) -> bool:
+        return self.value.done() and (self.value.cancelled() or self.value.exception() is not None)
+
+
+_kept: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, _Made]] = WeakKeyDictionary()
+
+
+async def with_deps(agent: Agent, settings: Settings) -> Agent:
+    """The agent with the value that its `deps` made in this process. Raises RunFailed where that fails,
+    and RetryableError where the factory does: the run is tried again then."""
+    if agent.deps is None:
+        return agent
+    try:
+        value = await made(agent.deps, settings)
+    except RetryableError:
+        raise
+    except Exception as error:
+        told = f"the deps of agent {agent.name!r} could not be made: {error}"
+        raise RunFailed(told, type=type(error).__name__) from error
+    complete = copy(agent)
+    complete.made_deps = value
+    return complete
+
+
+async def made(make: Callable[..., Any], settings: Settings) -> Any:
+    """The value of a factory. A failure is not kept: whoever comes next tries again."""
+    loop = asyncio.get_running_loop()
+    if not _kept:
+        atexit.register(_close_all)
+    mine = _kept.setdefault(loop, {})
+    known = mine.get(id(make))
+    if known is None or known.failed:
+        value = loop.create_future()
+        owner = loop.create_task(_own(make, settings, value))
+        known = mine[id(make)] = _Made(make, value, owner)
+    return await asyncio.shield(known.value)
+
+
+async def _own(make: Callable[..., Any], settings: Settings, value: "asyncio.Future[Any]") -> None:
+    """Make the value, and close it when the loop ends: `asyncio.run` cancels what is left, and waits."""
+    async with AsyncExitStack() as stack:
+        try:
+            given = make(settings) if inspect.signature(make).parameters else make()
+            if inspect.isawaitable(given):
+                given = await given
+            if hasattr(type(given), "__aenter__"):
+                given = await stack.enter_async_context(given)
+        except BaseException as error:
+            value.set_exception(_named(error))
+            value.exception()  # somebody may have stopped waiting
+            return
+        value.set_result(given)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return
+
+
+def _named(error: BaseException) -> Exception:
+    if isinstance(error, Exception):
+        return error
+    return RuntimeError(f"{type(error).__name__}: {error}")
+
+
+def _close_all() -> None:
+    """At the end of a process whose loop nobody closed, as those of functions."""
+    for loop, values in list(_kept.items()):
+        if loop.is_closed() or loop.is_running():
+            continue
+        owners = [each.owner for each in values.values() if not each.owner.done()]
+        for owner in owners:
+            owner.cancel()
+        if owners:
+            loop.run_until_complete(asyncio.wait(owners))

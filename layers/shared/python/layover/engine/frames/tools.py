@@ -1,0 +1,94 @@
+"""Tools that are a function of the run: asked in each process that goes on with it, about what the run pinned
+at its first step, and held to the names that they had then."""
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
+
+from layover.declare.agent import Agent
+from layover.declare.blocking import called
+from layover.declare.context import RunContext
+from layover.declare.delegate import sub_agents
+from layover.declare.tool import AnyTool, Tool
+from layover.engine.dependencies import with_deps
+from layover.engine.frames.instructions import run_context
+from layover.engine.frames.turn_input import TurnInput
+from layover.engine.state import RunState
+from layover.engine.tools.isolation import apart
+from layover.errors import DefinitionError, RunFailed
+from layover.ports import Runtime
+from layover.values.runs.run import PromptSnapshot
+
+
+async def tools_of(
+    agent: Agent, ctx: RunContext, pinned: Sequence[str] | None
+) -> tuple[AnyTool, ...] | None:
+    """The tools of this run; None: those of the agent's list. `pinned`: the names that its first step had.
+    Raises RunFailed where the function raises, or gives what no agent could have."""
+    if agent.make_tools is None:
+        return None
+    try:
+        given = await apart(called(agent.make_tools, ctx))
+    except Exception as error:
+        told = f"the tools of agent {agent.name!r} failed: {error}"
+        raise RunFailed(told, type=type(error).__name__, run_id=ctx.run_id) from error
+    if not isinstance(given, Sequence) or not all(isinstance(tool, Tool) for tool in given):
+        told = f"the function that gives agent {agent.name!r} its tools returned no list of tools"
+        raise RunFailed(told, type="DefinitionError", run_id=ctx.run_id)
+    known = {tool.name: tool for tool in given}
+    # A tool that is gone is not found when it is called; one that came later waits for the next run.
+    made = given if pinned is None else [known[name] for name in pinned if name in known]
+    return tuple(made)
+
+
+async def with_made_tools(agent: Agent, state: RunState, given: TurnInput) -> TurnInput:
+    """What a frame begins with, its tools included where a function gives them, and their names pinned.
+    Raises RunFailed."""
+    if agent.make_tools is None:
+        return given
+    base = given.base
+    about = run_context(agent, state.meta, state.run_id, base.as_of, base.metadata)
+    tools = await tools_of(agent, about, base.tools)
+    with_tools(agent, tools)  # what cannot be fails the run here, before it begins
+    if base.tools is None and tools is not None:
+        base = base.model_copy(update={"tools": tuple(tool.name for tool in tools)})
+    return replace(given, tools=tools, base=base)
+
+
+def with_tools(agent: Agent, tools: Sequence[AnyTool] | None) -> Agent:
+    """The same agent with these tools beside its hand-offs. Raises RunFailed where it cannot have them."""
+    if tools is None:
+        return agent
+    complete = copy(agent)
+    try:
+        complete.tools = (*tools, *(t for t in agent.tools if t.handoff is not None))
+    except DefinitionError as error:
+        raise RunFailed(error.message, type="DefinitionError") from error
+    return complete
+
+
+async def agent_at(runtime: Runtime, top: Agent, state: RunState, path: str) -> Agent | None:
+    """The agent at a path of the run, as it was when its newest step was made. None: it is gone. Raises
+    RunFailed."""
+    agent = top
+    while True:
+        agent = await _complete(runtime, agent, state, state.base)
+        if state.path == path:
+            return agent
+        within, _, _ = path.removeprefix(state.path).partition("/")
+        call = state.calls[state.path + within]
+        name = call.child.agent if call.child else ""
+        below = next((a for a in sub_agents(agent.tools) if a.name == name), None)
+        if below is None:
+            return None
+        agent, state = below, state.child(call)
+
+
+async def _complete(
+    runtime: Runtime, agent: Agent, state: RunState, base: PromptSnapshot | None
+) -> Agent:
+    agent = await with_deps(agent, runtime.settings)
+    if base is None:
+        return agent
+    about = run_context(agent, state.meta, state.run_id, base.as_of, base.metadata)
+    return with_tools(agent, await tools_of(agent, about, base.tools))

@@ -1,0 +1,95 @@
+"""Finding tools by words: what a model with many tools reads instead of all their schemas."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Annotated
+
+from pydantic import Field
+
+from layover.declare.agent import Agent
+from layover.declare.tool import AnyTool, tool
+from layover.engine.state import RunState
+from layover.values.prompt import ToolSpec
+from layover.values.runs.run import SEARCH_TOOL, CallState
+
+SEARCH_ABOVE = 30
+"""Tools that a model is shown all at once."""
+FOUND = 5
+"""Tools of one answer."""
+_WORD = re.compile(r"[^\W_]+")
+_CASES = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def searches(agent: Agent) -> bool:
+    """True if the agent's model finds its tools by words."""
+    return agent.tool_search and len(agent.tools) > SEARCH_ABOVE
+
+
+def search_tool(tools: Sequence[AnyTool]) -> AnyTool:
+    """The tool that finds others."""
+
+    @tool(name=SEARCH_TOOL, idempotent=True, trusted=True)
+    def search_tools(
+        query: Annotated[str, Field(description="What the tool should do, in a few words.")],
+    ) -> list[dict[str, str]]:
+        """Find tools by words. Those that are found can be called from the next step on."""
+        return [{"name": t.name, "description": t.description} for t in found(tools, query)]
+
+    return search_tools
+
+
+def found(tools: Sequence[AnyTool], query: str) -> list[AnyTool]:
+    """The tools that fit best, those with rare words of the query first; none where no word fits."""
+    texts = [_words(f"{t.name} {t.description} {' '.join(_names(t))}") for t in tools]
+    wanted = _words(query)
+    rarity = {w: math.log(1 + len(tools) / n) for w in wanted if (n := _having(texts, w))}
+    scores = [sum(rarity.get(w, 0) * bool(_fits(text, w)) for w in wanted) for text in texts]
+    ranked = sorted(range(len(tools)), key=lambda at: -scores[at])
+    return [tools[at] for at in ranked[:FOUND] if scores[at] > 0]
+
+
+def specs_of(agent: Agent, built_in: Sequence[AnyTool], state: RunState) -> list[ToolSpec]:
+    """The tools that the next step's model is shown: with a search those of Layover's own, hand-offs, a tool
+    that it has to call, and what it has found in this run, in this order."""
+    if not searches(agent):
+        return [t.spec for t in (*agent.tools, *built_in)]
+    forced = agent.model_settings.tool_choice
+    always = [t for t in agent.tools if t.handoff is not None or t.name == forced]
+    names = dict.fromkeys(name for name in _found_in(state) if agent.tool(name) not in always)
+    late = [known for name in names if (known := agent.tool(name))]
+    return [t.spec for t in (*built_in, *always, *late)]
+
+
+def _found_in(state: RunState) -> list[str]:
+    """Names in the answers of the run's searches, from its journal."""
+    names: list[str] = []
+    for step in state.steps:
+        for call in state.calls_of(step):
+            is_answer = call.state is CallState.SETTLED and not call.is_error
+            if call.tool_name == SEARCH_TOOL and is_answer and isinstance(call.result, list):
+                names += [each["name"] for each in call.result if isinstance(each, dict)]
+    return names
+
+
+def _names(tool: AnyTool) -> list[str]:
+    return list(tool.parameters.get("properties", {}))
+
+
+def _words(text: str) -> Counter[str]:
+    """The words, without those of one or two letters, which say nothing; other scripts need no more."""
+    words = (word.lower() for word in _WORD.findall(_CASES.sub(" ", text)))
+    return Counter(word for word in words if len(word) > 2 or not word.isascii())
+
+
+def _having(texts: Sequence[Counter[str]], word: str) -> int:
+    return sum(_fits(text, word) for text in texts)
+
+
+def _fits(text: Counter[str], word: str) -> bool:
+    """True if a word of the text is this one, or another form of it: the same beginning."""
+    if word in text:
+        return True
+    beginning = word[: max(4, len(word) - 3)]
+    return len(word) >= 4 and any(other.startswith(beginning) for other in text)
