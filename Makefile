@@ -31,7 +31,7 @@ help:
 	@echo "make test-all  these, and every test that starts the whole system: half an hour"
 	@echo "make torture whole kill matrices, faults and load: an hour"
 	@echo "make bench   what a turn costs beside the floor, imports, a turn on short and long threads: minutes"
-	@echo "make bench-scale  compaction, neighbours, recall, a search among a million entries: longer"
+	@echo "make bench-scale  compaction, neighbours, following, recall, a search among a million entries: longer"
 	@echo "make eval    what memory keeps of the evaluation set; asks a real model if a key is set"
 	@echo "make layer   build what goes to Lambda: build/layer, build/functions"
 	@echo "make synth   the CloudFormation template (fetches the roots of RDS once, needs no credentials; ARGS=\"-c stage=prod\")"
@@ -73,6 +73,7 @@ bench: $(TEST_STAMP)
 bench-scale: $(TEST_STAMP)
 	@$(BIN)/python tests/benchmarks/compaction.py
 	@$(BIN)/python tests/benchmarks/neighbours.py
+	@$(BIN)/python tests/benchmarks/following.py
 	@$(BIN)/python tests/benchmarks/recall_scale.py
 	@$(BIN)/python tests/benchmarks/entries_scale.py $(ENTRIES)
 

@@ -169,6 +169,7 @@ class Caller:
     """A user of the HTTP API."""
 
     def __init__(self, url: str, name: str, documented: Documented | None) -> None:
+        self.url = url
         self.name = name
         self.patient = False
         self._documented = documented
