@@ -23,11 +23,16 @@ def check(setting: str, found: Iterable[str]) -> None:
             raise ValueError(f"Bedrock wants {setting} by id, not {name!r}")
 
 
-def check_alone(model: str | None, embedders: Iterable[str], *, has_key: bool) -> None:
+def check_embedders(found: tuple[str, ...]) -> None:
+    """Raises ValueError for a name that is no id, or that there is no adapter for."""
+    check("an embedder_model", found)
+    if not all(name.startswith(TITAN) for name in found):
+        raise ValueError(f"Bedrock has embedder_model=bedrock/{TITAN}v2:0 and no other")
+
+
+def check_alone(model: str | None, *, has_key: bool) -> None:
     """Raises ValueError for what a deployment without another provider cannot be."""
     if not model:
         raise ValueError("provider=bedrock needs a model: no role allows all of them")
     if has_key:
         raise ValueError("provider=bedrock asks no openai_base_url and has no api_key_parameter")
-    if not all(name.startswith(TITAN) for name in embedders):
-        raise ValueError(f"provider=bedrock has embedder_model=bedrock/{TITAN}v2:0 and no other")

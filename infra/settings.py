@@ -367,10 +367,10 @@ class Settings(BaseModel):
     @model_validator(mode="after")
     def _names_its_models(self) -> Self:
         bedrock.check("models", self.bedrock_models)
-        bedrock.check("an embedder_model", self.bedrock_embedders)
+        bedrock.check_embedders(self.bedrock_embedders)
         if self._on_bedrock:
             has_key = bool(self.openai_base_url or self.api_key_parameter)
-            bedrock.check_alone(self.model, self.bedrock_embedders, has_key=has_key)
+            bedrock.check_alone(self.model, has_key=has_key)
         return self
 
     @property
@@ -385,7 +385,7 @@ class Settings(BaseModel):
         """The id of the embedder, unless it needs nobody or is another provider's."""
         name = self.embedder_model or ""
         is_here = name.startswith(("hashing/", "offline/"))
-        return bedrock.ids([name], every=True) if self._on_bedrock and not is_here else ()
+        return bedrock.ids([name], every=self._on_bedrock and not is_here)
 
     @property
     def _on_bedrock(self) -> bool:

@@ -91,14 +91,16 @@ def test_pattern_of_models_is_refused_beside_another_provider_too() -> None:
 def test_models_of_bedrock_are_allowed_beside_another_provider(
     models: str, asked: list[str]
 ) -> None:
-    settings = Settings.from_context({"stages": "none", "models": models}.get)
+    given = {"stages": "none", "models": models, "embedder_model": f"bedrock/{TITAN}"}
+    settings = Settings.from_context(given.get)
     stack = Stack(App(), "Layover")
     made = [
         stack.resolve(s.to_statement_json())
         for s in model_statements(stack, settings, asks=True, embeds=True)
     ]
-    allowed = {(plain(s["Resource"]), action) for s in made for action in s["Action"]}
-    assert allowed == {(arn, action) for arn in asked for action in ASK}
+    allowed = {(plain(s["Resource"]), action) for s in made for action in listed(s["Action"])}
+    embeds = (foundation("<AWS::Region>", TITAN), "bedrock:InvokeModel")
+    assert allowed == {(arn, action) for arn in asked for action in ASK} | {embeds}
 
 
 def test_embedder_of_this_machine_needs_no_permission() -> None:

@@ -27,6 +27,8 @@ CACHED = (
     wiring._embedder_named,
 )
 
+AWS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_BEDROCK_RUNTIME")
+
 Environ = Callable[..., None]
 
 
@@ -39,7 +41,7 @@ def environ(monkeypatch: pytest.MonkeyPatch) -> Iterator[Environ]:
             each.cache_clear()
 
     def given(**variables: str) -> None:
-        for name in ("LAYOVER_PROVIDER", "LAYOVER_EMBEDDER_MODEL", "OPENAI_BASE_URL"):
+        for name in ("LAYOVER_PROVIDER", "LAYOVER_EMBEDDER_MODEL", "OPENAI_BASE_URL", *AWS):
             monkeypatch.delenv(name, raising=False)
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
@@ -100,13 +102,12 @@ def test_any_openai_compatible_server_is_the_default(environ: Environ) -> None:
     model = wiring._model()
     assert isinstance(model, Providers)
     assert type(model.chat_of("openai/gpt-5-mini")[0]) is OpenAIChat
-    assert not isinstance(wiring._embedder_named(TITAN), BedrockEmbedder)
+    assert not isinstance(wiring._embedder_named("openai/" + TITAN), BedrockEmbedder)
 
 
 def test_model_of_bedrock_is_asked_there_whatever_the_deployments_provider_is(
-    environ: Environ, monkeypatch: pytest.MonkeyPatch
+    environ: Environ,
 ) -> None:
-    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
     environ()
     model = wiring._model()
     assert isinstance(model, Providers)
@@ -114,11 +115,16 @@ def test_model_of_bedrock_is_asked_there_whatever_the_deployments_provider_is(
     assert model.chat_of(f"openai/{CLAUDE}") == (model.chat_of("x")[0], f"openai/{CLAUDE}")
 
 
-def test_one_machine_has_no_bedrock(environ: Environ, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_embedder_of_bedrocks_is_asked_there_beside_another_provider(environ: Environ) -> None:
+    environ(LAYOVER_EMBEDDER_MODEL=TITAN)
+    assert isinstance(wiring._embedder(), BedrockEmbedder)
+
+
+def test_one_machine_has_no_bedrock(environ: Environ) -> None:
     """What answers there, the stand-in or a server with a key, answers for Bedrock's models, too."""
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    environ()
+    environ(AWS_ENDPOINT_URL="http://127.0.0.1:9")
     model = wiring._model()
+    assert not isinstance(wiring._embedder_named(TITAN), BedrockEmbedder)
     assert isinstance(model, Providers)
     assert type(model.chat_of(CLAUDE)[0]) is OpenAIChat
 

@@ -17,7 +17,6 @@ from layover.errors import RetryableError
 from layover.ids import RandomIds
 from layover.lazy import lazy
 from layover.values.deployment.environment import Environment
-from layover.values.deployment.providers import split_model
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -228,20 +227,9 @@ def _parameter(name: str) -> str:
 @cache
 def _embeds() -> bool:
     """Say whether the deployment has an embedder. One that Bedrock has no adapter for is logged once."""
-    name = environment().embedder_model or ""
-    is_elsewhere = split_model(name, environment().providers)[0] is not None
-    if environment().provider != "bedrock" or not name or is_elsewhere:
-        return bool(name)
-    from layover.adapters.embeddings import bedrock, offline
-    from layover.adapters.inmemory.embedder import PREFIX
+    from layover.adapters.embeddings.providers import has_embedder
 
-    found = name.startswith((offline.PREFIX, PREFIX)) or bedrock.embeds(name)
-    if not found:
-        logging.getLogger("layover").warning(
-            "recall is off: with LAYOVER_PROVIDER=bedrock, LAYOVER_EMBEDDER_MODEL has to be "
-            "bedrock/amazon.titan-embed-text-v2:0"
-        )
-    return found
+    return has_embedder(environment(), os.environ)
 
 
 def _embedder() -> ports.Embedder:
@@ -250,30 +238,12 @@ def _embedder() -> ports.Embedder:
 
 @cache
 def _embedder_named(name: str) -> ports.Embedder:
-    """By the beginning of the model's name: on this machine, for tests, else a provider's."""
-    from layover.adapters.embeddings import offline
-    from layover.adapters.embeddings.openai import OpenAIEmbedder
-    from layover.adapters.inmemory.embedder import PREFIX, HashingEmbedder
+    from layover.adapters.embeddings.providers import make_embedder
 
-    env = environment()
-    if name.startswith(offline.PREFIX):
+    if name.startswith("offline/"):
         # Before numpy is there: threads of its matrix products wait for each other on a busy machine.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        return offline.OfflineEmbedder(name)
-    if name.startswith(PREFIX):
-        return HashingEmbedder()
-    provider, sent_as = split_model(name, env.providers)
-    if provider is not None:
-        from layover.adapters.models.providers import find_key
-
-        key = find_key(provider, env.providers[provider], os.environ, _parameter)
-        return OpenAIEmbedder(name, key, env.providers[provider].base_url, sent_as=sent_as)
-    if env.provider == "bedrock":
-        from layover.adapters.aws.sdk import bedrock_client
-        from layover.adapters.embeddings.bedrock import BedrockEmbedder
-
-        return BedrockEmbedder(name, bedrock_client)
-    return OpenAIEmbedder(name, _api_key(), env.openai_base_url)
+    return make_embedder(name, environment(), _api_key, os.environ, _parameter)
 
 
 @cache

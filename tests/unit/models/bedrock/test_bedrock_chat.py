@@ -2,6 +2,8 @@
 
 import hashlib
 import re
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 
@@ -229,3 +231,21 @@ async def test_both_apis_are_in_the_regions_own_host(
 
 def test_profiles_begin_as_the_deployment_says() -> None:
     assert families.PROFILE.pattern == PROFILE.pattern
+
+
+def test_call_imports_nothing_of_aws(server: FakeOpenAI, variables: dict[str, str]) -> None:
+    code = (
+        "import asyncio, os, sys\n"
+        "from layover.adapters.aws.services import AwsServices\n"
+        "from layover.adapters.models.bedrock.chat import BedrockChat\n"
+        "from layover.values.prompt import Prompt\n"
+        f"asked = Prompt(model='{CLAUDE}', stream=True)\n"
+        "reply = asyncio.run(BedrockChat(AwsServices(os.environ)).complete(asked))\n"
+        "print(reply.text, {'boto3', 'botocore', 'openai', 'tenacity'} & sys.modules.keys())\n"
+    )
+    server.script([say("hello")])
+    run, paths = [sys.executable, "-c", code], {"PYTHONPATH": ":".join(sys.path)}
+    done = subprocess.run(
+        run, capture_output=True, text=True, timeout=120, check=True, env=variables | paths
+    )
+    assert done.stdout == "hello set()\n"

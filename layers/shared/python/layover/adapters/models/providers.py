@@ -91,9 +91,12 @@ def make_model(
     if environment.provider == "bedrock":
         return Providers(bedrock(), addresses, key_of) if addresses else bedrock()
     own = OpenAIChat(own_key(), environment.openai_base_url)
-    # One machine has an AWS of its own, without Bedrock: what answers there answers for its models, too.
-    has_bedrock = BEDROCK_ENDPOINT in variables or "AWS_ENDPOINT_URL" not in variables
-    return Providers(own, addresses, key_of, bedrock if has_bedrock else None)
+    return Providers(own, addresses, key_of, bedrock if has_bedrock(variables) else None)
+
+
+def has_bedrock(variables: Mapping[str, str]) -> bool:
+    """False on one machine, whose AWS has none: what answers there answers for Bedrock's models, too."""
+    return BEDROCK_ENDPOINT in variables or "AWS_ENDPOINT_URL" not in variables
 
 
 def find_key(
