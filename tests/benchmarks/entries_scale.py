@@ -92,7 +92,7 @@ class Scope:
         asked = np.asarray(query.vector, dtype=np.float16).astype(np.float64)
         cosines = rows @ asked / (np.linalg.norm(rows, axis=1) * np.linalg.norm(asked))
         made = [ranking.Candidate(t, float(c)) for t, c in zip(self.texts, cosines, strict=True)]
-        fused = ranking.fused(entry_words(query.text), made)
+        fused = ranking.fuse(entry_words(query.text), made)
         scored = [
             (score.own + ranking.recency(query.now - _made_at(n), query.half_life), f"e{n}")
             for n, score in enumerate(fused)

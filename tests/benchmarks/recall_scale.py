@@ -24,7 +24,7 @@ from layover.memory import ranking
 from layover.values.memory.context import RecallQuery
 from support.postgres.server import TestPostgres, running_postgres
 
-ROWS = (600, 5_000, ranking.MOST_ROWS)
+ROWS = (600, 5_000, ranking.MAX_ROWS)
 DIMENSIONS = (384, 1_536)
 QUESTIONS = 50
 WARM_UP = 6

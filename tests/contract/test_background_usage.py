@@ -78,7 +78,7 @@ def extraction(*usage: StepUsage, **fields: object) -> Extraction:
 
 
 async def index(stores: Stores, talk: Conversation, message: Message, *usage: StepUsage) -> None:
-    found = recall.indexed(message, "support")
+    found = recall.row_of(message, "support")
     assert found is not None
     await stores.memory.index_messages(talk.owner, [found], run_id="run", usage=usage)
 

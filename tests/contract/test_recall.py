@@ -70,10 +70,10 @@ class Talk(Conversation):
         await self.memory.index_messages(self.owner, [row for row in rows if row is not None])
 
     async def _indexed(self, message: Message, *, embed: bool) -> IndexedText | None:
-        row = recall.indexed(message, self.agent)
+        row = recall.row_of(message, self.agent)
         if row is None or not embed:
             return row
-        (vector,) = (await EMBEDDER.embed([recall.spoken(message.text)])).vectors
+        (vector,) = (await EMBEDDER.embed([recall.text_to_embed(message.text)])).vectors
         return row.model_copy(update={"vector": recall.usable(vector), "model": EMBEDDER.model})
 
     async def asked(self, text: str, *, embed: bool = True, **fields: object) -> RecallQuery:

@@ -58,7 +58,7 @@ class OldVectors:
         """As many entries and messages, each with a vector of the old embedder."""
         talk = Conversation(self.stores.threads, owner, f"t-{agent}", {"agent": agent})
         said = await talk.say(None, *[f"{agent} message {n}" for n in range(number)])
-        rows = [recall.indexed(m, agent) for m in said]
+        rows = [recall.row_of(m, agent) for m in said]
         vectors = (await OLD.embed([m.text for m in said])).vectors
         await self.stores.memory.index_messages(
             owner,

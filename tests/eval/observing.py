@@ -21,7 +21,7 @@ def request(case: Observed, model: str) -> Prompt:
 def lines(case: Observed, answer: str) -> tuple[Observation, ...]:
     """What is read from an answer."""
     ids = SequentialIds()
-    return observer.observed(answer, case.thread, lambda: ids.new("observation"))
+    return observer.parse(answer, case.thread, lambda: ids.new("observation"))
 
 
 async def asked(case: Observed, model: ChatModel, name: str) -> tuple[list[str], Reply]:

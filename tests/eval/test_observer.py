@@ -49,7 +49,7 @@ def test_the_observer_is_shown_no_secret_and_nothing_that_closes_its_block(case:
 
 @each(telling=True)
 def test_observations_cannot_close_their_block(case: Observed) -> None:
-    shown = observer.rendered(observing.lines(case, case.scripted))
+    shown = observer.render(observing.lines(case, case.scripted))
     assert shown.count("</observations>") == 1
     assert "<system>" not in shown
 

@@ -9,7 +9,7 @@ import pytest
 from eval.cases import KEPT, TOPICS, Outcome, Proposal, Transcript, Turn, transcripts
 from eval.run import deviation, rehearsed
 from eval.scores import judged
-from layover.memory.episodic.evidence import has_evidence, says_enough, unsaid
+from layover.memory.episodic.evidence import has_evidence, missing_anchors, says_enough
 
 SOURCES = (
     "user_assertion",
@@ -83,7 +83,7 @@ def _deserved(turn: Turn, proposal: Proposal) -> bool:
     by_user = has_evidence(proposal.evidence, [turn.user])
     said = has_evidence(proposal.evidence, everything)
     vouched = said if proposal.source == "verified_assistant_finding" else by_user
-    invented = bool(unsaid(proposal.content, everything))
+    invented = bool(missing_anchors(proposal.content, everything))
     reasons: dict[Outcome, bool] = {
         "no_evidence": not said,
         "wrong_role": said and not vouched,

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from layover import EpisodicMemory
 from layover.memory.episodic.characters import plain_characters
-from layover.memory.episodic.evidence import anchors, normalised
-from layover.memory.episodic.rules import checked, chosen, entry_lines, hash_of, memory_block
+from layover.memory.episodic.evidence import anchors, normalise
+from layover.memory.episodic.rules import check_entries, entry_lines, hash_of, memory_block, select
 from layover.memory.ranking import cosine
 from layover.values.memory.entry import MemoryEntry, SimilarEntry
 from layover.values.message import Message, Role, TextPart
@@ -69,18 +69,18 @@ def test_what_is_kept_was_said_by_who_may_say_it(
 ) -> None:
     items = data.draw(st.lists(proposals(said), max_size=8))
     limits = EpisodicMemory(per_turn=per_turn, max_length=longest, assistant_evidence="label")
-    found = checked(json.dumps({"entries": items}), said, limits, trusted=trusted)
-    assert len(found.kept) <= per_turn
-    assert len(found.kept) + found.refused.total() == len(items)
-    assert len({c.hash for c in found.kept}) == len(found.kept)
+    found = check_entries(json.dumps({"entries": items}), said, limits, trusted=trusted)
+    assert len(found.candidates) <= per_turn
+    assert len(found.candidates) + found.refusals.total() == len(items)
+    assert len({c.hash for c in found.candidates}) == len(found.candidates)
     by_id = {m.id: m for m in said}
-    spoken = normalised(" \x00 ".join(plain_characters(m.text) for m in said)).casefold()
-    for kept in found.kept:
+    spoken = normalise(" \x00 ".join(plain_characters(m.text) for m in said)).casefold()
+    for kept in found.candidates:
         witness = by_id[kept.message_id]
         assert witness.role in (Role.USER, Role.ASSISTANT)
         assert witness.role is Role.USER or kept.source == SOURCES[2]
         assert kept.verified == (witness.role is Role.USER or trusted)
-        assert kept.evidence in normalised(witness.text)
+        assert kept.evidence in normalise(witness.text)
         assert 0 < len(kept.content) <= longest
         assert kept.hash == hash_of(kept.content)
         if len(kept.content) < longest:
@@ -93,7 +93,7 @@ def test_no_answer_breaks_the_reading_of_it(answer: str) -> None:
     message = Message(
         id="m", thread_id="t", role=Role.USER, content=(TextPart(text="hello"),), created_at=AT
     )
-    assert checked(answer, [message], EpisodicMemory(), trusted=True).kept == []
+    assert check_entries(answer, [message], EpisodicMemory(), trusted=True).candidates == []
 
 
 VECTORS = st.lists(st.tuples(*[st.floats(-1, 1, allow_subnormal=False)] * 3), max_size=6)
@@ -113,14 +113,14 @@ def test_what_is_kept_is_like_nothing_else_unless_it_contradicts_it(
         for t in texts
     ]
     answer = json.dumps({"entries": items})
-    made = checked(answer, said, EpisodicMemory(per_turn=9), trusted=True).kept
+    made = check_entries(answer, said, EpisodicMemory(per_turn=9), trusted=True).candidates
     near = data.draw(st.sets(st.integers(0, len(made)))) if made else set()
     common = {"content": "import", "evidence": "import", "verified": True, "created_at": AT}
     stored = [
         SimilarEntry.model_validate({**common, "place": n, "id": f"s{n}", "cosine": 0.9})
         for n in near
     ]
-    kept = chosen(made, vectors[: len(made)], stored, least, AT)
+    kept = select(made, vectors[: len(made)], stored, least, AT)
     places = [made.index(c.candidate) for c in kept]
     assert places == sorted(set(places) - near)
     for i, one in enumerate(kept):

@@ -9,7 +9,7 @@ import pytest
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.memory.entries import PostgresEntries, find_entries
 from layover.adapters.store.postgres.queries import load
-from layover.memory.ranking import MOST_ROWS
+from layover.memory.ranking import MAX_ROWS
 from layover.values.memory.entry import EntryQuery
 from support.postgres.plans import Planned, planned, scans
 from support.postgres.server import TestPostgres, fresh_owner
@@ -101,10 +101,10 @@ async def test_beyond_its_limit_a_scope_is_searched_from_its_newest_end_and_says
     database: Database, postgres: TestPostgres
 ) -> None:
     owner, store = fresh_owner(), PostgresEntries(database)
-    fill(postgres, owner, MOST_ROWS)
+    fill(postgres, owner, MAX_ROWS)
     whole = await store.find_entries(owner, query("n1"))
     assert (whole.cut, [e.content for e in whole.items]) == (False, ["zebra 1"])
-    fill(postgres, owner, MOST_ROWS + 2, first=MOST_ROWS + 1)
+    fill(postgres, owner, MAX_ROWS + 2, first=MAX_ROWS + 1)
     beyond = await store.find_entries(owner, query("n1"))
     assert (beyond.cut, beyond.items) == (True, ())
     assert len((await store.find_entries(owner, query("n9"))).items) == 1

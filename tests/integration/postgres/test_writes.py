@@ -143,7 +143,7 @@ async def test_what_a_thread_said_is_not_indexed_while_it_is_erased(
     talk: Conversation, database: Database, postgres: TestPostgres
 ) -> None:
     said = await talk.say(None, "q")
-    row = recall.indexed(said[0], "support")
+    row = recall.row_of(said[0], "support")
     assert row is not None
     memory = PostgresMemory(database)
     async with await psycopg.AsyncConnection.connect(postgres.runtime) as eraser:

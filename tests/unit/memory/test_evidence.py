@@ -2,7 +2,7 @@
 
 import pytest
 
-from layover.memory.episodic.evidence import anchors, has_evidence, unsaid
+from layover.memory.episodic.evidence import anchors, has_evidence, missing_anchors
 
 SAID = "I live in Bern  with my\n two dogs, and order A-1234 is late. Write to ann@example.com!"
 
@@ -29,8 +29,8 @@ def test_words_that_were_not_said_are_no_evidence(evidence: str) -> None:
 def test_names_in_latin_letters_stand_apart_from_scripts_without_blanks() -> None:
     assert anchors("验证阶段没有用torch.no_grad\uff0c加上E1102之后") == ["torch.no_grad", "E1102"]
     assert anchors("E1102가 나와요") == ["E1102"]
-    assert unsaid("出现E1103", ["报错E1102。"]) == ["E1103"]
-    assert unsaid("出现E1102", ["报错E1102。"]) == []
+    assert missing_anchors("出现E1103", ["报错E1102。"]) == ["E1103"]
+    assert missing_anchors("出现E1102", ["报错E1102。"]) == []
 
 
 def test_a_piece_of_two_messages_is_no_evidence() -> None:
@@ -96,7 +96,7 @@ def test_sixteen_letters_are_enough_without_words() -> None:
     ],
 )
 def test_what_names_something_has_to_have_been_said(content: str, missing: list[str]) -> None:
-    assert unsaid(content, [SAID]) == missing
+    assert missing_anchors(content, [SAID]) == missing
 
 
 @pytest.mark.parametrize(
@@ -113,21 +113,21 @@ def test_what_names_something_has_to_have_been_said(content: str, missing: list[
     ],
 )
 def test_what_was_said_may_be_told_in_other_words(content: str) -> None:
-    assert unsaid(content, ["nothing", SAID]) == []
+    assert missing_anchors(content, ["nothing", SAID]) == []
 
 
 def test_a_number_may_stand_apart_from_its_unit() -> None:
-    assert unsaid("weighs 5 kg and costs 40", ["it's 5kg and $40, not 40.50"]) == []
-    assert unsaid("costs 40", ["it's 40.50"]) == ["40"]
-    assert unsaid("costs 40", ["it's 140"]) == ["40"]
+    assert missing_anchors("weighs 5 kg and costs 40", ["it's 5kg and $40, not 40.50"]) == []
+    assert missing_anchors("costs 40", ["it's 40.50"]) == ["40"]
+    assert missing_anchors("costs 40", ["it's 140"]) == ["40"]
 
 
 def test_a_minus_belongs_to_its_number() -> None:
-    assert unsaid("it is -5", ["it is 5"]) == ["-5"]
-    assert unsaid("it is -5", ["it is x-5 or 3-5"]) == ["-5"]
-    assert unsaid("it is -5°C", ["-5 degrees", "5 °C"]) == []
-    assert unsaid("it is -5", ["it is minus 5"]) == []
-    assert unsaid("it is \u22125", ["it is -5"]) == []
+    assert missing_anchors("it is -5", ["it is 5"]) == ["-5"]
+    assert missing_anchors("it is -5", ["it is x-5 or 3-5"]) == ["-5"]
+    assert missing_anchors("it is -5°C", ["-5 degrees", "5 °C"]) == []
+    assert missing_anchors("it is -5", ["it is minus 5"]) == []
+    assert missing_anchors("it is \u22125", ["it is -5"]) == []
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,9 @@ def test_a_minus_belongs_to_its_number() -> None:
     ],
 )
 def test_a_number_is_one_in_every_script_and_style(content: str, missing: list[str]) -> None:
-    assert unsaid(content, ["งบประมาณ ๑๐๐ บาท", "we have 12 servers and 34 hosts"]) == missing
+    assert (
+        missing_anchors(content, ["งบประมาณ ๑๐๐ บาท", "we have 12 servers and 34 hosts"]) == missing
+    )
 
 
 @pytest.mark.parametrize(
@@ -169,7 +171,7 @@ def test_a_number_is_one_in_every_script_and_style(content: str, missing: list[s
     ],
 )
 def test_the_same_number_or_name_may_be_told_in_other_characters(content: str, said: str) -> None:
-    assert unsaid(content, [said]) == []
+    assert missing_anchors(content, [said]) == []
 
 
 @pytest.mark.parametrize(
@@ -187,24 +189,24 @@ def test_the_same_number_or_name_may_be_told_in_other_characters(content: str, s
     ],
 )
 def test_hosts_and_paths_have_to_have_been_said(name: str) -> None:
-    assert len(unsaid(f"is at {name} now", [SAID])) == 1
-    assert unsaid(f"is at {name} now", [f"it is at {name}, I think"]) == []
+    assert len(missing_anchors(f"is at {name} now", [SAID])) == 1
+    assert missing_anchors(f"is at {name} now", [f"it is at {name}, I think"]) == []
 
 
 def test_browsers_take_other_dots_for_those_of_a_host() -> None:
-    assert unsaid("is at evil。com now", [SAID]) == ["evil.com"]
-    assert unsaid("is at evil。com now", ["at evil.com"]) == []
+    assert missing_anchors("is at evil。com now", [SAID]) == ["evil.com"]
+    assert missing_anchors("is at evil。com now", ["at evil.com"]) == []
 
 
 def test_a_word_without_end_is_taken_as_a_whole() -> None:
     word = "a" * 100_000
-    assert unsaid(word, [SAID]) == [word]
-    assert unsaid(word, [f"see {word}."]) == []
+    assert missing_anchors(word, [SAID]) == [word]
+    assert missing_anchors(word, [f"see {word}."]) == []
 
 
 def test_two_texts_do_not_run_together() -> None:
-    assert unsaid("order 12 34", ["order 12", "34"]) == []
-    assert unsaid("order x-12-34", ["order x-12", "-34"]) == ["x-12-34"]
+    assert missing_anchors("order 12 34", ["order 12", "34"]) == []
+    assert missing_anchors("order x-12-34", ["order x-12", "-34"]) == ["x-12-34"]
 
 
 def test_plain_words_name_nothing() -> None:

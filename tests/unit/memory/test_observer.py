@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layover.memory.compaction.observation_lines import MAX_OBSERVATIONS, MAX_TEXT
-from layover.memory.compaction.observer import KNOWN_CHARACTERS, observed, rendered, request
+from layover.memory.compaction.observer import KNOWN_CHARACTERS, parse, render, request
 from layover.values.memory.compaction import Marker, Observation
 from layover.values.message import Role
 from support.worlds.observations import EVIL, TEN, ids, observation, said
@@ -28,7 +28,7 @@ def read(answer: str) -> list[tuple[str, str, str]]:
     """Marker, time and text of what an answer says; details with a `>`."""
     return [
         (o.marker.value, f"{o.at:%H:%M}", f"{'>' if o.parent_id else ''}{o.text}")
-        for o in observed(answer, TWO, ids())
+        for o in parse(answer, TWO, ids())
     ]
 
 
@@ -55,11 +55,11 @@ def read(answer: str) -> list[tuple[str, str, str]]:
     ],
 )
 def test_an_answer_of_no_use_makes_no_observation(answer: str) -> None:
-    assert observed(answer, TWO, ids()) == ()
+    assert parse(answer, TWO, ids()) == ()
 
 
 def test_without_messages_there_is_nothing_to_observe() -> None:
-    assert observed("* INFO (10:05) Ann", [], ids()) == ()
+    assert parse("* INFO (10:05) Ann", [], ids()) == ()
 
 
 def test_other_lines_are_skipped() -> None:
@@ -130,7 +130,7 @@ def test_a_missing_or_impossible_time_is_that_of_the_line_before() -> None:
 def test_no_observation_lies_outside_its_messages() -> None:
     answer = "Date: 2026-11-21\n* INFO (03:00) early\n* INFO (23:00) late\n"
     answer += "Date: 2031-01-01\n* INFO (10:30) far"
-    found = observed(answer, TWO, ids())
+    found = parse(answer, TWO, ids())
     assert [o.at for o in found[:2]] == [TEN, ELEVEN]
     assert found[2].at == TEN.replace(minute=30, second=0)
 
@@ -148,26 +148,26 @@ def test_no_observation_lies_outside_its_messages() -> None:
     ],
 )
 def test_a_heading_gives_the_day(heading: str) -> None:
-    (found,) = observed(f"{heading}\n* INFO (23:50) x1", DAYS, ids())
+    (found,) = parse(f"{heading}\n* INFO (23:50) x1", DAYS, ids())
     assert found.at == datetime(2026, 11, 21, 23, 50, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("heading", ["Date: 2026-13-45", "## Results of 2026-11-21", "2026-11-21x"])
 def test_what_is_no_date_is_no_heading(heading: str) -> None:
-    (found,) = observed(f"{heading}\n* INFO (23:50) x1", DAYS, ids())
+    (found,) = parse(f"{heading}\n* INFO (23:50) x1", DAYS, ids())
     assert found.at.day == 20
 
 
 def test_without_a_heading_the_message_that_fits_gives_the_day() -> None:
     answer = "* INFO (23:50) a1\n* INFO (00:10) b1\n* INFO (09:01) c1\n* INFO (2026-11-21 09:01) d1"
-    found = observed(answer, DAYS, ids())
+    found = parse(answer, DAYS, ids())
     assert [o.at.day for o in found] == [20, 21, 23, 21]
     twice = [
         said("a"),
         said("b", at=TEN + timedelta(days=1)),
         said("c", at=ELEVEN + timedelta(days=1)),
     ]
-    found = observed("* INFO (10:00) a1\n* INFO (11:00) b1\n* INFO (10:00) c1", twice, ids())
+    found = parse("* INFO (10:00) a1\n* INFO (11:00) b1\n* INFO (10:00) c1", twice, ids())
     assert [o.at.day for o in found] == [21, 22, 22]
 
 
@@ -189,7 +189,7 @@ def test_indented_lines_are_details_of_the_last_top_line() -> None:
         ">by tabs",
         ">third",
     ]
-    found = observed(answer, TWO, ids())
+    found = parse(answer, TWO, ids())
     assert [o.parent_id for o in found] == [None, "n1", "n1", None, "n4", "n4"]
 
 
@@ -201,7 +201,7 @@ def test_what_is_indented_below_something_else_is_no_detail(between: str) -> Non
 
 def test_exact_duplicates_are_dropped_and_their_details_are_not() -> None:
     answer = "* INFO (10:01) a1\n* INFO (10:02) a1\n* INFO (10:01) a1\n  * INFO (10:03) b1"
-    found = observed(answer, TWO, ids())
+    found = parse(answer, TWO, ids())
     assert [(o.id, o.parent_id, o.text) for o in found] == [
         ("n1", None, "a1"),
         ("n2", None, "a1"),
@@ -219,14 +219,14 @@ FRAGMENTS = st.sampled_from(
 
 @given(st.one_of(st.text(), st.lists(FRAGMENTS, max_size=60).map("".join)))
 def test_any_answer_is_read(answer: str) -> None:
-    found = observed(answer, DAYS, ids())
+    found = parse(answer, DAYS, ids())
     tops = {o.id for o in found if o.parent_id is None}
     assert len({o.id for o in found}) == len(found)
     for one in found:
         assert DAYS[0].created_at <= one.at <= DAYS[-1].created_at
         assert one.text
         assert one.parent_id is None or one.parent_id in tops
-    assert rendered(found).count("<") == (2 if found else 0)
+    assert render(found).count("<") == (2 if found else 0)
 
 
 @pytest.mark.parametrize(
@@ -237,16 +237,16 @@ def test_any_answer_is_read(answer: str) -> None:
 def test_a_long_line_is_read_in_linear_time(answer: str) -> None:
     """A quadratic pattern takes minutes here."""
     started = process_time()
-    observed(f"x{answer}\n{answer}\nDate: {answer}.", TWO, ids())
+    parse(f"x{answer}\n{answer}\nDate: {answer}.", TWO, ids())
     assert process_time() - started < 30
 
 
 def test_nothing_observed_shows_nothing() -> None:
-    assert rendered(()) == ""
+    assert render(()) == ""
 
 
 def test_no_observation_can_close_its_block_or_begin_a_line() -> None:
-    block = rendered([observation("a", EVIL), observation("b", EVIL, "a")])
+    block = render([observation("a", EVIL), observation("b", EVIL, "a")])
     assert block.count("<") == block.count(">") == 2
     for line in block.splitlines()[2:-1]:
         assert line.startswith(("Date: ", "* INFO (10:00) x", "  * INFO (10:00) x"))
@@ -254,7 +254,7 @@ def test_no_observation_can_close_its_block_or_begin_a_line() -> None:
 
 def test_observations_are_grouped_by_day_with_details_below() -> None:
     day = 24 * 60
-    block = rendered(
+    block = render(
         [
             observation("a", marker=Marker.CRITICAL),
             observation("b", parent="a", minute=1),
@@ -294,8 +294,8 @@ def histories(draw: st.DrawFn) -> list[Observation]:
 
 @given(histories(), st.integers(0, 12))
 def test_the_block_only_grows_at_its_end(all_of_them: list[Observation], cut: int) -> None:
-    before = rendered(all_of_them[:cut]).removesuffix(CLOSING)
-    assert rendered(all_of_them).startswith(before)
+    before = render(all_of_them[:cut]).removesuffix(CLOSING)
+    assert render(all_of_them).startswith(before)
 
 
 @given(histories())
@@ -303,7 +303,7 @@ def test_what_is_rendered_is_read_as_the_same_observations(history: list[Observa
     """The observer writes what it is shown: markers, times and details survive."""
     plain = [o.model_copy(update={"text": f"fact {o.id}"}) for o in history]
     moments = [said("x", at=o.at) for o in plain] or TWO
-    found = observed(rendered(plain), moments, ids("o"))
+    found = parse(render(plain), moments, ids("o"))
     assert [(o.marker, f"{o.at:%x %H:%M}", o.text) for o in found] == [
         (o.marker, f"{o.at:%x %H:%M}", o.text) for o in plain
     ]

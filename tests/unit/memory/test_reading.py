@@ -15,7 +15,7 @@ from layover.memory.compaction.reading import (
     cut,
     plain,
     prompt,
-    shown,
+    render_value,
     transcript,
 )
 from layover.values.message import DataPart, FilePart, ReasoningPart, Role, TextPart
@@ -38,11 +38,11 @@ def test_blobs_are_left_out(blob: str) -> None:
         assert "data left out" in found
         assert found.endswith("after")
         assert len(found) < 120
-    assert "data left out" in shown({"file": blob})
+    assert "data left out" in render_value({"file": blob})
 
 
 def test_bytes_are_left_out() -> None:
-    assert shown({"a": b"\0" * 9}) == '{"a": "[data left out: 9 bytes]"}'
+    assert render_value({"a": b"\0" * 9}) == '{"a": "[data left out: 9 bytes]"}'
 
 
 @pytest.mark.parametrize(
@@ -112,27 +112,27 @@ def test_nothing_in_a_message_begins_a_line_or_closes_the_block() -> None:
     ],
 )
 def test_odd_values_are_shown_somehow(value: Any) -> None:
-    assert len(shown(value)) <= MAX_VALUE
+    assert len(render_value(value)) <= MAX_VALUE
     "".join(transcript([called(value), answered(value)])).encode()
 
 
 def test_a_structure_without_end_is_cut() -> None:
     endless: list[Any] = []
     endless.append(endless)
-    assert shown(endless) == '[[[[[[[["…"]]]]]]]]'
+    assert render_value(endless) == '[[[[[[[["…"]]]]]]]]'
 
 
 def test_strings_lists_objects_and_values_have_limits() -> None:
-    text = shown({"text": "a" * 100 + "b" * 1_000 + "c" * 100})
+    text = render_value({"text": "a" * 100 + "b" * 1_000 + "c" * 100})
     assert len(json.loads(text)["text"]) <= MAX_STRING
     assert text.startswith('{"text": "aaaa')
     assert text.endswith('cccc"}')
-    assert len(shown("a b " * 1_000)) <= MAX_STRING
-    assert json.loads(shown(list(range(90)))) == [*range(MAX_ITEMS), "… 70 more"]
-    keys = json.loads(shown({str(n): n for n in range(90)}))
+    assert len(render_value("a b " * 1_000)) <= MAX_STRING
+    assert json.loads(render_value(list(range(90)))) == [*range(MAX_ITEMS), "… 70 more"]
+    keys = json.loads(render_value({str(n): n for n in range(90)}))
     assert len(keys) == MAX_KEYS + 1
     assert keys["…"] == "50 more"
-    assert len(shown(["word " * 90] * 9)) == MAX_VALUE
+    assert len(render_value(["word " * 90] * 9)) == MAX_VALUE
     assert len(transcript([said("word " * 5_000)])[0]) <= MAX_TEXT + 40
 
 

@@ -16,30 +16,30 @@ def message(text: str, role: Role = Role.USER) -> Message:
 
 @pytest.mark.parametrize("role", [Role.TOOL, Role.CUSTOM])
 def test_only_users_and_assistants_are_kept(role: Role) -> None:
-    assert recall.indexed(message("text", role), "support") is None
+    assert recall.row_of(message("text", role), "support") is None
 
 
 def test_a_message_without_text_is_not_kept() -> None:
-    assert recall.indexed(message(" \n"), "support") is None
+    assert recall.row_of(message(" \n"), "support") is None
 
 
 def test_a_text_is_kept_with_its_date_in_words() -> None:
-    row = recall.indexed(message("Hello"), "support")
+    row = recall.row_of(message("Hello"), "support")
     assert row is not None
     assert (row.text, row.speaker) == ("8 May 2023 Hello", None)
 
 
 def test_the_name_of_a_role_is_kept_with_what_it_says() -> None:
-    row = recall.indexed(message("Hello"), "support", "Customer")
+    row = recall.row_of(message("Hello"), "support", "Customer")
     assert row is not None
     assert (row.text, row.speaker) == ("8 May 2023 Customer: Hello", "Customer")
 
 
 def test_a_name_before_the_text_wins_and_is_no_part_of_what_is_embedded() -> None:
-    row = recall.indexed(message("Ann Lee: Hello"), "support", "Customer")
+    row = recall.row_of(message("Ann Lee: Hello"), "support", "Customer")
     assert row is not None
     assert (row.text, row.speaker) == ("8 May 2023 Ann Lee: Hello", "Ann Lee")
-    assert recall.spoken("Ann Lee: Hello") == "Hello"
+    assert recall.text_to_embed("Ann Lee: Hello") == "Hello"
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_a_name_before_the_text_wins_and_is_no_part_of_what_is_embedded() -> Non
 )
 def test_not_every_colon_names_a_speaker(text: str) -> None:
     assert recall.speaker_of(text) is None
-    assert recall.spoken(text) == text
+    assert recall.text_to_embed(text) == text
 
 
 def test_common_words_are_cut_from_the_query() -> None:
@@ -61,7 +61,7 @@ def test_a_query_of_common_words_alone_stays_as_it_is() -> None:
 def test_a_query_has_each_word_once_and_not_too_many() -> None:
     assert recall.query_words("tea or Tea, or teas") == ["tea", "or"]
     many = " ".join(f"w{n}" for n in range(500))
-    assert len(recall.query_words(many)) == recall.MOST_WORDS
+    assert len(recall.query_words(many)) == recall.MAX_WORDS
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from layover.memory.words import MOST_CHARACTERS, spans, stem, words
+from layover.memory.words import MAX_CHARACTERS, spans, stem, words
 
 
 @pytest.mark.parametrize("text", ["", "  \n", "?!… — “”", "👍🏽", "\0\u200b"])
@@ -11,7 +11,7 @@ def test_a_text_without_words_has_none(text: str) -> None:
 
 
 def test_a_long_text_is_cut() -> None:
-    assert len(words("ab " * MOST_CHARACTERS)) <= MOST_CHARACTERS / 3 + 1
+    assert len(words("ab " * MAX_CHARACTERS)) <= MAX_CHARACTERS / 3 + 1
     assert all(len(word) <= 64 for word in words("a" * 500))
 
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from layover.memory.redaction import REDACTED, is_secret_key, redact, redacted
+from layover.memory.redaction import REDACTED, is_secret_key, redact, redact_value
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_fields_by_other_names_are_not(key: str) -> None:
 
 def test_objects_lose_their_secrets_at_every_depth() -> None:
     value = {"a": [{"password": {"old": 1}, "note": "token: abc"}], "n": 1, "secret": None}
-    assert redacted(value) == {
+    assert redact_value(value) == {
         "a": [{"password": REDACTED, "note": f"token: {REDACTED}"}],
         "n": 1,
         "secret": None,

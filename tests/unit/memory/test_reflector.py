@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layover.memory.compaction.observation_lines import MAX_TEXT
-from layover.memory.compaction.reflector import reflected, request
+from layover.memory.compaction.reflector import parse, request
 from layover.values.memory.compaction import Marker, Observation
 from support.worlds.observations import EVIL, ids, observation
 
@@ -26,7 +26,7 @@ ALL = [o.id for o in LOG]
 
 def reflect(drop: Any = (), *merge: Any) -> tuple[Observation, ...] | None:
     answer = json.dumps({"drop": list(drop) if isinstance(drop, tuple) else drop, "merge": merge})
-    return reflected(answer, LOG, ids())
+    return parse(answer, LOG, ids())
 
 
 def merge(*of: str, text: str = "merged", **fields: Any) -> dict[str, Any]:
@@ -69,7 +69,7 @@ UNCHANGED = ["p", "p>p1", "p>p2", "q", "q>q1", "r"]
     ],
 )
 def test_an_answer_of_no_use_changes_nothing(answer: str) -> None:
-    assert reflected(answer, LOG, ids()) is None
+    assert parse(answer, LOG, ids()) is None
 
 
 def test_an_answer_that_there_is_nothing_to_condense_leaves_everything() -> None:
@@ -223,14 +223,14 @@ def test_a_merged_text_is_stored_as_an_observation_is() -> None:
     assert made(item).marker is Marker.CRITICAL
     many = [observation(f"o{n}", LONG * 5) for n in range(9)]
     answer = json.dumps({"merge": [merge(*(o.id for o in many), text="word " * 500)]})
-    condensed = reflected(answer, many, ids())
+    condensed = parse(answer, many, ids())
     assert condensed is not None
     assert len(condensed[0].text) <= MAX_TEXT
 
 
 def test_an_answer_is_read_whatever_stands_around_it() -> None:
     answer = '<think>{"drop": ["p"]}</think>Sure:\n```json\n{"drop": ["[r]"]}\n```'
-    found = reflected(answer, LOG, ids())
+    found = parse(answer, LOG, ids())
     assert found is not None
     assert [o.id for o in found] == ALL[:-1]
 
@@ -247,7 +247,7 @@ def test_a_reflection_loses_and_invents_nothing(
     drop: list[str], merges: list[dict[str, Any]], log: list[Observation]
 ) -> None:
     """In any order of the log: then some details stand before their parents, and for themselves."""
-    found = reflected(json.dumps({"drop": drop, "merge": merges}), log, ids("new"))
+    found = parse(json.dumps({"drop": drop, "merge": merges}), log, ids("new"))
     if found is None:
         return
     kept = [o.id for o in found]
@@ -267,7 +267,7 @@ def test_a_reflection_loses_and_invents_nothing(
 
 @given(st.text())
 def test_any_answer_is_read(answer: str) -> None:
-    assert reflected(answer, LOG, ids()) is None
+    assert parse(answer, LOG, ids()) is None
 
 
 def test_observations_stay_in_the_order_of_time() -> None:

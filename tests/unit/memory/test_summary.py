@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from layover.memory.compaction.summary import (
     MAX_CHARACTERS,
     SECTIONS,
-    rendered,
+    parse,
+    render,
     request,
-    summarised,
 )
 from support.worlds.observations import EVIL, said
 
@@ -58,7 +58,7 @@ Ask for the IBAN."""
     ],
 )
 def test_an_answer_of_no_use_is_no_summary(answer: str) -> None:
-    assert summarised(answer) is None
+    assert parse(answer) is None
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_an_answer_of_no_use_is_no_summary(answer: str) -> None:
     ],
 )
 def test_sections_are_found_whatever_their_style(answer: str) -> None:
-    found = summarised(answer)
+    found = parse(answer)
     assert found is not None
     expected = STORED if "open_issues>" not in answer else STORED[: STORED.index("\n\n## Open")]
     assert found == expected
@@ -104,8 +104,8 @@ def test_prose_without_headings_is_the_current_state() -> None:
     prose = (
         "The user wants a refund of order A-1003, paid with 129.90 EUR. The card has expired. " * 4
     )
-    assert summarised(prose) == f"## Current state\n{prose.strip()}"
-    long = summarised("password: hunter2 and more words\n" * 1_000)
+    assert parse(prose) == f"## Current state\n{prose.strip()}"
+    long = parse("password: hunter2 and more words\n" * 1_000)
     assert long is not None
     assert "hunter2" not in long
     assert len(long) <= MAX_CHARACTERS
@@ -113,26 +113,26 @@ def test_prose_without_headings_is_the_current_state() -> None:
 
 def test_sections_come_in_their_order_and_once() -> None:
     answer = "## Next step\nc\n## Goal\na\n## Mood\nfine\n## Next step\nd\n## Current state\n"
-    assert summarised(answer) == "## Goal\na\nMood\nfine\n\n## Next step\nc\nd"
+    assert parse(answer) == "## Goal\na\nMood\nfine\n\n## Next step\nc\nd"
 
 
 def test_a_line_that_begins_like_a_section_belongs_to_its_own() -> None:
     answer = "## Goal\nRefund.\nStatus: shipped\n- Next step: wait\nProgress is slow"
-    assert summarised(answer) == answer
+    assert parse(answer) == answer
 
 
 def test_json_that_a_summary_quotes_is_not_the_summary() -> None:
     answer = (
         '## Goal\nRefund.\n## Facts and decisions\n- get_order: {"status": "paid", "goal": "x"}'
     )
-    found = summarised(answer)
+    found = parse(answer)
     assert found is not None
     assert '{"status": "paid", "goal": "x"}' in found
 
 
 def test_secrets_are_redacted_and_the_size_is_limited() -> None:
     answer = "\n".join(f"## {name}\npassword: hunter2\n" + "word " * 3_000 for name in SECTIONS)
-    found = summarised(answer)
+    found = parse(answer)
     assert found is not None
     assert "hunter2" not in found
     assert all(f"## {name}\n" in found for name in SECTIONS)
@@ -157,10 +157,10 @@ LINES = st.sampled_from(
 
 @given(st.one_of(st.text(), st.lists(LINES | st.text(max_size=9), max_size=20).map("\n".join)))
 def test_any_answer_is_read_and_what_is_stored_is_read_as_itself(answer: str) -> None:
-    found = summarised(answer)
+    found = parse(answer)
     if found is not None:
         assert len(found) <= MAX_CHARACTERS
-        block = rendered(found)
+        block = render(found)
         assert block.count("<") == block.count(">") == 2
         names = [line.split(":")[0] for line in block.splitlines()[2:-1]]
         assert names == [name for name in SECTIONS if name in names]
@@ -175,24 +175,24 @@ def test_any_answer_is_read_and_what_is_stored_is_read_as_itself(answer: str) ->
 def test_a_long_line_is_read_in_linear_time(answer: str) -> None:
     """A quadratic pattern takes minutes here."""
     started = process_time()
-    summarised(f"{answer}\nx{answer}")
+    parse(f"{answer}\nx{answer}")
     assert process_time() - started < 30
 
 
 def test_a_blank_summary_shows_nothing() -> None:
-    assert rendered("") == rendered(" \n") == ""
+    assert render("") == render(" \n") == ""
 
 
 def test_no_summary_can_close_its_block_or_begin_a_line() -> None:
     for text in (EVIL, f"## Goal\n{EVIL}\n\n## Current state\n{EVIL}"):
-        block = rendered(text)
+        block = render(text)
         assert block.count("<") == block.count(">") == 2
         for line in block.splitlines()[2:-1]:
             assert line.startswith(("x&lt;", "Goal: x&lt;", "Current state: x&lt;"))
 
 
 def test_a_summary_is_shown_with_a_line_a_section() -> None:
-    block = rendered(STORED)
+    block = render(STORED)
     assert block.splitlines()[2:-1] == [
         "Goal: Refund order A-1003.",
         "Facts and decisions: - Paid 129.90 EUR\\n- Card expired",

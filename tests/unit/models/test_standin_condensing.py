@@ -30,7 +30,7 @@ def test_a_request_without_a_transcript_is_answered_by_nothing() -> None:
 
 def test_its_observations_hold_what_the_user_said() -> None:
     messages = said("I want lamp A-1", "in red")
-    found = observer.observed(
+    found = observer.parse(
         observations(wire(observer.request("m", messages, ()))), messages, iter("ab").__next__
     )
     assert [o.text for o in found] == ["user: I want lamp A-1", "user: in red"]
@@ -38,6 +38,6 @@ def test_its_observations_hold_what_the_user_said() -> None:
 
 def test_its_summary_has_a_goal() -> None:
     messages = said("I want lamp A-1", "in red")
-    text = summary.summarised(summarise(wire(summary.request("m", messages, None))))
+    text = summary.parse(summarise(wire(summary.request("m", messages, None))))
     assert text is not None
     assert "I want lamp A-1" in text

@@ -147,9 +147,9 @@ class _Conversation:
         for start in range(0, len(self._messages), _BATCH):
             batch = self._messages[start : start + _BATCH]
             await self._threads.save_turn(self._record(batch))
-            spoken = [recall.spoken(m.text) for m in batch]
+            spoken = [recall.text_to_embed(m.text) for m in batch]
             vectors = (await self._embedder.embed(spoken)).vectors
-            rows = (recall.indexed(m, AGENT) for m in batch)
+            rows = (recall.row_of(m, AGENT) for m in batch)
             found = {"model": self._embedder.model}
             await self._memory.index_messages(
                 _OWNER,

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any
 
 _THINKING = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
-_MOST_TRIED = 1_000
+_MAX_BRACES = 1_000
 """Braces of an answer: to tell what is wrong behind one takes time of the whole text."""
 
 
@@ -14,7 +14,7 @@ def json_object(text: str) -> dict[str, Any] | None:
     """The first JSON object in an answer, whatever stands around it; None where there is none."""
     text = _THINKING.sub(" ", text)
     decoder = json.JSONDecoder()
-    for brace in islice(re.finditer("{", text), _MOST_TRIED):
+    for brace in islice(re.finditer("{", text), _MAX_BRACES):
         try:
             value, _ = decoder.raw_decode(text, brace.start())
         except (ValueError, RecursionError):

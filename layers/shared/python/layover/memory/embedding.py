@@ -30,16 +30,16 @@ async def embed(embedder: Embedder, texts: Sequence[str]) -> Vectors:
     """Vectors of these texts, all of one length. A text that the embedder refuses has none, and the others
     keep theirs. A plain list of vectors is an answer, too; nobody is paid for it. Raises what the embedder
     raises of other matters; TypeError or ValueError where its answer is not one vector a text."""
-    found = await _embedded(embedder, texts)
-    if found.refusals:
-        extra = {"model": embedder.model, "number": len(found.refusals)}
+    result = await _embed_by_halves(embedder, texts)
+    if result.refusals:
+        extra = {"model": embedder.model, "number": len(result.refusals)}
         logger.warning("texts refused by the embedder", extra=extra)
-    return replace(found, vectors=_of_one_length(found.vectors))
+    return replace(result, vectors=_of_one_length(result.vectors))
 
 
-async def _embedded(embedder: Embedder, texts: Sequence[str]) -> Vectors:
+async def _embed_by_halves(embedder: Embedder, texts: Sequence[str]) -> Vectors:
     try:
-        return await _answered(embedder, texts)
+        return await _request(embedder, texts)
     except ModelError as error:
         if not _is_of_a_text(error):
             raise
@@ -48,10 +48,13 @@ async def _embedded(embedder: Embedder, texts: Sequence[str]) -> Vectors:
             return Vectors(none, Embedded([], embedder.model), (error,) * len(texts))
     # By halves: one text of 64 is found with 13 requests.
     half = len(texts) // 2
-    return _joined(await _embedded(embedder, texts[:half]), await _embedded(embedder, texts[half:]))
+    return _join(
+        await _embed_by_halves(embedder, texts[:half]),
+        await _embed_by_halves(embedder, texts[half:]),
+    )
 
 
-async def _answered(embedder: Embedder, texts: Sequence[str]) -> Vectors:
+async def _request(embedder: Embedder, texts: Sequence[str]) -> Vectors:
     answer: Any = await embedder.embed(texts)
     if not isinstance(answer, Embedded):
         answer = Embedded(list(answer), embedder.model)
@@ -65,7 +68,7 @@ def _is_of_a_text(error: ModelError) -> bool:
     return isinstance(error, ContextLengthExceeded) or error.status in _OF_THE_TEXT
 
 
-def _joined(a: Vectors, b: Vectors) -> Vectors:
+def _join(a: Vectors, b: Vectors) -> Vectors:
     usages = [v.answer.usage for v in (a, b) if v.answer.usage is not None]
     return Vectors(
         a.vectors + b.vectors,

@@ -12,7 +12,7 @@ def escape(text: str) -> str:
     return _BREAKS.sub(r"\\n", text).replace("<", "&lt;").replace(">", "&gt;")
 
 
-def escaped(value: Any) -> str:
+def escape_value(value: Any) -> str:
     """Any JSON value on one line: a text bare, the rest as JSON."""
     if isinstance(value, str):
         return escape(value.strip())

@@ -9,7 +9,7 @@ from layover.memory.episodic.learn import learn_entries
 from layover.memory.profile import profiles as notes
 from layover.memory.record import record
 from layover.memory.semantic import recall
-from layover.memory.usage import spent
+from layover.memory.usage import usage_row
 from layover.ports import Runtime
 from layover.retention.rules import watch_entries, watch_thread
 from layover.retention.set_ttl import set_ttl
@@ -44,26 +44,26 @@ async def extract(runtime: Runtime, payload: RunPayload) -> dict[str, str]:
         await _hand_on(runtime, snapshot.meta, head.title if head else None)
         return {"status": "done before"}
     agent = runtime.agents().get(snapshot.meta.agent)
-    stopped = await runtime.allowance.stopped()
-    await recall.index(runtime, agent, snapshot, embeds=not stopped)
-    if stopped or not good:
+    is_stopped = await runtime.allowance.stopped()
+    await recall.index(runtime, agent, snapshot, embeds=not is_stopped)
+    if is_stopped or not good:
         return {"status": "nothing"}
-    title, titling = await _title(runtime, snapshot)
-    learned = await notes.learn(runtime, agent, snapshot)
-    lesson = await learn_entries(runtime, agent, snapshot)
-    found = Extraction(
+    title, title_usage = await _title(runtime, snapshot)
+    new_facts = await notes.learn(runtime, agent, snapshot)
+    episodic = await learn_entries(runtime, agent, snapshot)
+    extraction = Extraction(
         run_id=payload.run_id,
         thread_id=snapshot.meta.thread_id,
         agent=snapshot.meta.agent,
         said_at=snapshot.meta.input.created_at,
         title=title,
-        usage=titling,
+        usage=title_usage,
     )
-    if lesson is not None:
+    if episodic is not None:
         await watch_entries(runtime, payload.owner)
-    done = await record(runtime, payload.owner, found, learned, lesson)
+    is_new = await record(runtime, payload.owner, extraction, new_facts, episodic)
     await _hand_on(runtime, snapshot.meta, title)
-    return {"status": "extracted" if done else "done before"}
+    return {"status": "extracted" if is_new else "done before"}
 
 
 async def _hand_on(runtime: Runtime, meta: RunMeta, title: str | None) -> None:
@@ -103,4 +103,4 @@ async def _title(
     except LayoverError as error:
         logger.warning("no title", extra={"run_id": meta.id, "cause": type(error).__name__})
         return None, ()
-    return titles.clean(reply.text), (spent(runtime, meta, "title", reply),)
+    return titles.clean(reply.text), (usage_row(runtime, meta, "title", reply),)

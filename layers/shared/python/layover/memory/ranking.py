@@ -18,9 +18,9 @@ SPEAKER_WEIGHT = 0.3
 RECENCY_WEIGHT = 0.1
 HALF_LIFE = timedelta(days=180)
 """Added, not multiplied: a factor loses 12 to 24 points."""
-MOST_HALF_LIVES = 1_000
+MAX_HALF_LIVES = 1_000
 """Behind them an entry is as old as one can be: Postgres computes nothing smaller."""
-MOST_ROWS = 20_000
+MAX_ROWS = 20_000
 """Of a scope that are searched, the newest: the scan is exact and takes 60 ms."""
 WHOLE_ROWS = 5_000
 """Up to so many, the whole scope is ranked."""
@@ -39,7 +39,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Fused:
+class Scores:
     """Scores of 0..1 over the scope; `own` is their weighted sum."""
 
     lexical: float
@@ -47,22 +47,22 @@ class Fused:
     own: float
 
 
-def fused(query: Sequence[str], scope: Sequence[Candidate]) -> list[Fused]:
+def fuse(query: Sequence[str], scope: Sequence[Candidate]) -> list[Scores]:
     """The scores of a scope, in its order."""
     lexical = _lexical(set(query), scope)
     best = max(lexical, default=0.0)
     cosines = [c.cosine for c in scope if c.cosine is not None]
     low, high = min(cosines, default=0.0), max(cosines, default=0.0)
     return [
-        _fused(words / best if best else 0.0, _normed(candidate.cosine, low, high))
+        _fuse_scores(words / best if best else 0.0, _normalise(candidate.cosine, low, high))
         for words, candidate in zip(lexical, scope, strict=True)
     ]
 
 
 def recency(age: timedelta, half_life: timedelta = HALF_LIFE) -> float:
     """The bonus of what is new."""
-    passed: float = max(age, timedelta()) / half_life
-    return RECENCY_WEIGHT * math.pow(0.5, min(passed, MOST_HALF_LIVES))
+    half_lives: float = max(age, timedelta()) / half_life
+    return RECENCY_WEIGHT * math.pow(0.5, min(half_lives, MAX_HALF_LIVES))
 
 
 def cosine(a: Sequence[float], b: Sequence[float]) -> float | None:
@@ -76,8 +76,8 @@ def cosine(a: Sequence[float], b: Sequence[float]) -> float | None:
 def _lexical(query: set[str], scope: Sequence[Candidate]) -> list[float]:
     """A word weighs the more the fewer rows have it, so no list of stop words is needed."""
     hits = [query & c.words for c in scope]
-    found = {word: sum(word in h for h in hits) for word in query}
-    weights = {w: math.log(1 + (len(scope) - n + 0.5) / (n + 0.5)) for w, n in found.items()}
+    counts = {word: sum(word in h for h in hits) for word in query}
+    weights = {w: math.log(1 + (len(scope) - n + 0.5) / (n + 0.5)) for w, n in counts.items()}
     size = sum(len(c.words) for c in scope) / len(scope) if scope else 0
     return [
         sum(weights[w] for w in hit) / (1 + 0.5 * (0.7 + 0.3 * len(c.words) / size)) if hit else 0.0
@@ -85,12 +85,12 @@ def _lexical(query: set[str], scope: Sequence[Candidate]) -> list[float]:
     ]
 
 
-def _normed(cosine: float | None, low: float, high: float) -> float:
+def _normalise(cosine: float | None, low: float, high: float) -> float:
     if cosine is None:
         return 0.0
     return (cosine - low) / (high - low) if high > low else 1.0
 
 
-def _fused(lexical: float, similarity: float) -> Fused:
+def _fuse_scores(lexical: float, similarity: float) -> Scores:
     own = LEXICAL_WEIGHT * lexical + VECTOR_WEIGHT * similarity
-    return Fused(lexical, similarity, own)
+    return Scores(lexical, similarity, own)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from layover.memory.episodic.learn import EpisodicExtraction, EpisodicUpdate, count_taught
+from layover.memory.episodic.learn import EpisodicExtraction, EpisodicUpdate, count_update
 from layover.memory.profile import facts
 from layover.memory.profile.profiles import ExtractedFacts
 from layover.ports import Runtime
@@ -17,51 +17,51 @@ async def record(
     runtime: Runtime,
     owner: str,
     extraction: Extraction,
-    learned: ExtractedFacts,
-    lesson: EpisodicExtraction | None,
+    new_facts: ExtractedFacts,
+    episodic: EpisodicExtraction | None,
 ) -> bool:
     """Store the run's extraction with what was learned; False if it was done before. Raises
     RetryableError."""
     whole = extraction.model_copy(
         update={
             "at": runtime.clock.now(),
-            "profile": learned.profile or None,
-            "usage": extraction.usage + learned.usage + (lesson.usage if lesson else ()),
+            "profile": new_facts.profile or None,
+            "usage": extraction.usage + new_facts.usage + (episodic.usage if episodic else ()),
         }
     )
-    for left in reversed(range(_TRIES)):
-        taught = await lesson.taught() if lesson else EpisodicUpdate()
-        parts: dict[str, Any] = {"entries": taught.entries}
-        if left:
+    for tries_left in reversed(range(_TRIES)):
+        update = await episodic.update() if episodic else EpisodicUpdate()
+        parts: dict[str, Any] = {"entries": update.entries}
+        if tries_left:
             parts |= {
-                "entries_version": taught.version,
-                **await _session(runtime, owner, whole, learned),
+                "entries_version": update.version,
+                **await _session(runtime, owner, whole, new_facts),
             }
         # The last time nothing is compared: a session is lost before all the rest is.
         try:
-            done = await runtime.memory.record_extraction(owner, whole.model_copy(update=parts))
+            is_new = await runtime.memory.record_extraction(owner, whole.model_copy(update=parts))
         except StaleState:
             continue
-        if done:
-            count_taught(runtime, extraction.agent or "", taught)
-        return done
+        if is_new:
+            count_update(runtime, extraction.agent or "", update)
+        return is_new
     return False
 
 
 async def _session(
-    runtime: Runtime, owner: str, extraction: Extraction, learned: ExtractedFacts
+    runtime: Runtime, owner: str, extraction: Extraction, new_facts: ExtractedFacts
 ) -> dict[str, Any]:
     """The session with the turn's facts, less those that a later turn has replaced."""
     said_at = extraction.said_at
-    if not learned.session or said_at is None:
+    if not new_facts.session or said_at is None:
         return {}
     state = await runtime.memory.read_state(owner, extraction.thread_id)
-    news = facts.latest(state.session, state.session_said, learned.session, said_at)
+    news = facts.latest(state.session, state.session_said, new_facts.session, said_at)
     if not news:
         return {}
-    said = {f.field: max(said_at, state.session_said.get(f.field, said_at)) for f in news}
+    times = {f.field: max(said_at, state.session_said.get(f.field, said_at)) for f in news}
     return {
         "session": facts.with_facts(state.session, news) or None,
-        "session_said": {**state.session_said, **said},
+        "session_said": {**state.session_said, **times},
         "state_version": state.version,
     }

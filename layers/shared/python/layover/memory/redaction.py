@@ -105,16 +105,17 @@ def redact(text: str) -> str:
     return "".join(pieces) + text[at:]
 
 
-def redacted(value: Any) -> Any:
+def redact_value(value: Any) -> Any:
     """A JSON value without secrets: texts are redacted, fields with a secret's name whole."""
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, dict):
         return {
-            k: REDACTED if is_secret_key(str(k)) and v else redacted(v) for k, v in value.items()
+            k: REDACTED if is_secret_key(str(k)) and v else redact_value(v)
+            for k, v in value.items()
         }
     if isinstance(value, list | tuple):
-        return [redacted(v) for v in value]
+        return [redact_value(v) for v in value]
     return value
 
 
@@ -123,22 +124,22 @@ def _values(text: str) -> Iterator[tuple[int, int]]:
     at = 0
     for name in _NAME.finditer(text):
         if name.start() >= at and is_secret_key(name[0]):
-            found = _value_of(name, text)
-            if found is not None:
-                yield found.span()
-                at = found.end()
+            value = _value_of(name, text)
+            if value is not None:
+                yield value.span()
+                at = value.end()
 
 
 def _value_of(name: re.Match[str], text: str) -> re.Match[str] | None:
     """Returns the value behind a name; None where that is no secret."""
     for link in (_FIELD, _SPOKEN, _BESIDE):
-        if linked := link.match(text, name.end()):
-            value = _VALUE.match(text, linked.end())
+        if separator := link.match(text, name.end()):
+            value = _VALUE.match(text, separator.end())
             if value is None or link is _FIELD:
                 return value
             bare = value[0].strip(_WRAPPING)
             if link is _SPOKEN:
-                secret = _is_said(name[0], linked["word"].casefold(), bare)
+                secret = _is_said(name[0], separator["word"].casefold(), bare)
             else:
                 secret = _is_beside(name[0], bare)
             return value if secret else None
@@ -150,8 +151,8 @@ def _is_beside(name: str, bare: str) -> bool:
     if name.startswith("--"):
         return not bare.startswith("-")
     if _PASSWORD.search(name) or name.casefold() == "pin":
-        found = _DIGITS.fullmatch(bare) or _MIXED.match(bare)
-        return bool(found) and not _NO_PASSWORD.fullmatch(bare)
+        match = _DIGITS.fullmatch(bare) or _MIXED.match(bare)
+        return bool(match) and not _NO_PASSWORD.fullmatch(bare)
     return _RANDOM.fullmatch(bare) is not None
 
 

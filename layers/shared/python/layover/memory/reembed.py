@@ -48,29 +48,29 @@ async def reembed(
     """Give every entry and every recalled message of the agents (None: of all) a vector of the embedder
     that is used now. Raises ConfigurationError, ModelError, RetryableError; what is done stays done."""
     agents = _agents(runtime, agent)
-    messages = await _probed(runtime.embedder)
-    entries = [await _probed(episodic_embedder(runtime, a), messages) for a in agents]
-    done = Reembedded()
+    messages = await _probe(runtime.embedder)
+    entries = [await _probe(episodic_embedder(runtime, a), messages) for a in agents]
+    counts = Reembedded()
     async for owner in _all(owners):
-        done.owners += 1
+        counts.owners += 1
         for each, own in zip(agents, entries, strict=True):
-            work = _Work(runtime, owner, each, batch, done)
+            work = _Work(runtime, owner, each, batch, counts)
             await work.entries(own)
             await work.messages(messages)
-    return done
+    return counts
 
 
 class _Work:
     """The texts of one owner with one agent."""
 
     def __init__(
-        self, runtime: Runtime, owner: str, agent: Agent, batch: int, done: Reembedded
+        self, runtime: Runtime, owner: str, agent: Agent, batch: int, counts: Reembedded
     ) -> None:
         self._memory = runtime.memory
         self._owner = owner
         self._agent = agent
         self._batch = batch
-        self._done = done
+        self._counts = counts
 
     async def entries(self, new: _New | None) -> None:
         after: str = ""
@@ -84,7 +84,7 @@ class _Work:
             vectors = await self._vectors(new.embedder, [e.content for e in stale])
             rows = [(e.id, v) for e, v in zip(stale, vectors, strict=True) if v is not None]
             await self._memory.put_entry_vectors(self._owner, model, rows)
-            self._done.entries += len(rows)
+            self._counts.entries += len(rows)
             after = stale[-1].id
 
     async def messages(self, new: _New | None) -> None:
@@ -101,41 +101,43 @@ class _Work:
 
     async def _index(self, embedder: Embedder, stale: Sequence[Message]) -> None:
         names = self._agent.memory.role_prefix or {}
-        pairs = [(m, recall.indexed(m, self._agent.name, names.get(m.role.value))) for m in stale]
-        known = [(m, row) for m, row in pairs if row is not None]
-        vectors = await self._vectors(embedder, [recall.spoken(m.text) for m, _ in known])
+        pairs = [(m, recall.row_of(m, self._agent.name, names.get(m.role.value))) for m in stale]
+        indexable = [(m, row) for m, row in pairs if row is not None]
+        vectors = await self._vectors(
+            embedder, [recall.text_to_embed(m.text) for m, _ in indexable]
+        )
         rows = [
             row.model_copy(update={"vector": vector, "model": embedder.model})
-            for (_, row), vector in zip(known, vectors, strict=True)
+            for (_, row), vector in zip(indexable, vectors, strict=True)
             if vector is not None
         ]
         await self._memory.index_messages(self._owner, rows)
-        self._done.messages += len(rows)
+        self._counts.messages += len(rows)
 
     async def _vectors(
         self, embedder: Embedder, texts: Sequence[str]
     ) -> list[tuple[float, ...] | None]:
         if not texts:
             return []
-        found = await embed(embedder, texts)
-        self._done.left += sum(v is None for v in found.vectors)
-        if found.refusals:
-            self._done.refused += len(found.refusals)
-            self._done.refusal = found.refusals[-1].message
-        return list(found.vectors)
+        result = await embed(embedder, texts)
+        self._counts.left += sum(v is None for v in result.vectors)
+        if result.refusals:
+            self._counts.refused += len(result.refusals)
+            self._counts.refusal = result.refusals[-1].message
+        return list(result.vectors)
 
 
-async def _probed(embedder: Embedder | None, known: _New | None = None) -> _New | None:
+async def _probe(embedder: Embedder | None, previous: _New | None = None) -> _New | None:
     """The embedder, after a first word to it. Raises ModelError where it refuses even that: not one text
     of all that is stored is asked of it then."""
     if embedder is None:
         return None
-    if known is not None and known.embedder is embedder:
-        return known
-    found = await embed(embedder, [_PROBE])
-    if found.refusals:
-        raise found.refusals[0]
-    (vector,) = found.vectors
+    if previous is not None and previous.embedder is embedder:
+        return previous
+    result = await embed(embedder, [_PROBE])
+    if result.refusals:
+        raise result.refusals[0]
+    (vector,) = result.vectors
     return _New(embedder, len(vector) if vector else None)
 
 
@@ -143,10 +145,10 @@ def _agents(runtime: Runtime, name: str | None) -> list[Agent]:
     agents = runtime.agents()
     if name is not None and name not in agents:
         raise ConfigurationError(f"there is no agent {name!r}, only {shown_names(agents)}")
-    chosen = [agents[name]] if name is not None else list(agents.values())
-    if runtime.embedder is None and not any(_has_own(a) for a in chosen):
+    selection = [agents[name]] if name is not None else list(agents.values())
+    if runtime.embedder is None and not any(_has_own(a) for a in selection):
         raise ConfigurationError("no embedder is set (LAYOVER_EMBEDDER_MODEL)")
-    return chosen
+    return selection
 
 
 def _has_own(agent: Agent) -> bool:

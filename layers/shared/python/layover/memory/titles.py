@@ -28,7 +28,7 @@ _ANNOUNCED = re.compile(
 )
 _READ = 2_000
 """Characters of the message that the model reads."""
-_MOST_ANSWERED = 1_000
+_MAX_ANSWER = 1_000
 """Characters of an answer that are looked into: to find marks takes time of the square of them."""
 
 
@@ -45,14 +45,14 @@ def source(messages: Iterable[Message]) -> Message | None:
 def title_prompt(model: str, message: Message) -> Prompt:
     """The request for a title."""
     text = message.text.strip()[:_READ]
-    asked = message.model_copy(update={"content": (TextPart(text=text),)})
+    user_message = message.model_copy(update={"content": (TextPart(text=text),)})
     system = files("layover.memory").joinpath("prompts/title.md").read_text()
-    return Prompt(model=model, system=system, messages=(asked,), task="title")
+    return Prompt(model=model, system=system, messages=(user_message,), task="title")
 
 
 def clean(text: str) -> str | None:
     """One plain line of at most 80 characters; None where nothing is left."""
-    text = _THOUGHT.sub(" ", _THINKING.sub(" ", storable(text))).strip()[:_MOST_ANSWERED]
+    text = _THOUGHT.sub(" ", _THINKING.sub(" ", storable(text))).strip()[:_MAX_ANSWER]
     lines = [_plain(line) for line in re.sub(r"```\w*", " ", text).splitlines() if line.strip()]
     # A title is often announced on a line before it.
     while len(lines) > 1 and (not lines[0] or lines[0].endswith((":", "\uff1a"))):

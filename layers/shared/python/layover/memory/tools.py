@@ -58,12 +58,12 @@ def built_in_tools(
 class _Notes:
     """The working memory in the hand of one run."""
 
-    def __init__(self, memory: MemoryStore, meta: RunMeta, clock: Clock, seen: Note) -> None:
+    def __init__(self, memory: MemoryStore, meta: RunMeta, clock: Clock, prompt_note: Note) -> None:
         self._memory = memory
         self._meta = meta
         self._clock = clock
-        self._key = seen.key
-        self._seen = seen
+        self._key = prompt_note.key
+        self._known_note = prompt_note
         """Texts that the model knows: by its prompt, or by a refusal."""
 
     async def value(self) -> Any:
@@ -74,8 +74,8 @@ class _Notes:
         """Write a text over the one that the model knows. Raises WorkingMemoryChanged, ValueError."""
         _check_size(text)
         present = await self._read()
-        if self._unseen(present):
-            raise self._changed(present)
+        if self._is_unseen(present):
+            raise self._conflict(present)
         write = await self._memory.replace_note(
             self._meta.owner,
             self._key,
@@ -85,33 +85,33 @@ class _Notes:
             expected_version=present.version,
         )
         if not write.stored and write.note.version:
-            raise self._changed(write.note)
-        self._need(write.stored)
+            raise self._conflict(write.note)
+        self._require_thread(write.stored)
 
     async def merge(self, fields: dict[str, Any]) -> None:
         """Set these fields; what others set stays."""
         write = await self._memory.merge_note(
             self._meta.owner, self._key, fields, self._clock.now(), self._meta.id
         )
-        self._need(write.stored)
+        self._require_thread(write.stored)
 
     async def _read(self) -> Note:
         return (await self._memory.read_notes(self._meta.owner, [self._key]))[0]
 
-    def _unseen(self, note: Note) -> bool:
+    def _is_unseen(self, note: Note) -> bool:
         """True if another writer stored this, and neither prompt nor refusal showed it to the model."""
         if note.version == 0 or note.run_id == self._meta.id:
             return False
-        return not note.same_as(self._seen)
+        return not note.same_as(self._known_note)
 
-    def _changed(self, present: Note) -> WorkingMemoryChanged:
-        self._seen = present
+    def _conflict(self, present: Note) -> WorkingMemoryChanged:
+        self._known_note = present
         return WorkingMemoryChanged(
             "it was changed meanwhile and nothing was stored. It now says:\n"
             f"{_as_text(present.value)}\nCall update_working_memory again with all that is to be kept."
         )
 
-    def _need(self, stored: bool) -> None:
+    def _require_thread(self, stored: bool) -> None:
         if not stored:
             raise NotFound("the thread is gone", thread_id=self._meta.thread_id)
 
@@ -135,8 +135,8 @@ def _fields_tool(notes: _Notes, schema: Any) -> AnyTool:
     async def update_working_memory(**fields: Any) -> dict[str, bool]:
         change = {name: jsonable(v) for name, v in fields.items() if v is not None}
         present = await notes.value()
-        kept = present if isinstance(present, dict) else {}
-        _check_fields(schema, {**kept, **change})
+        stored = present if isinstance(present, dict) else {}
+        _check_fields(schema, {**stored, **change})
         if change:
             await notes.merge(change)
         return _DONE
@@ -150,11 +150,11 @@ def _fields_tool(notes: _Notes, schema: Any) -> AnyTool:
         )
         for name, field in schema.model_fields.items()
     ]
-    made: Any = update_working_memory
-    made.__signature__ = inspect.Signature(parameters)
-    made.__annotations__ = {p.name: p.annotation for p in parameters}
+    function: Any = update_working_memory
+    function.__signature__ = inspect.Signature(parameters)
+    function.__annotations__ = {p.name: p.annotation for p in parameters}
     what = "Update your working memory: give the fields that changed, the others stay as they are."
-    return tool(idempotent=True, description=what)(made)
+    return tool(idempotent=True, description=what)(function)
 
 
 def _hint(field: FieldInfo) -> Any:
@@ -172,8 +172,8 @@ def _check_fields(schema: Any, value: dict[str, Any]) -> None:
     except ValidationError as error:
         wrong = [e for e in error.errors() if e["type"] != "missing" or len(e["loc"]) > 1]
         if wrong:
-            told = (f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in wrong)
-            raise ValueError("; ".join(told)) from error
+            lines = (f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in wrong)
+            raise ValueError("; ".join(lines)) from error
 
 
 def _plan_tool(memory: MemoryStore, meta: RunMeta, clock: Clock) -> AnyTool:
@@ -185,8 +185,8 @@ def _plan_tool(memory: MemoryStore, meta: RunMeta, clock: Clock) -> AnyTool:
         steps: Annotated[list[PlanStep], Field(max_length=MAX_STEPS)] = [],  # noqa: B006
     ) -> dict[str, bool]:
         """Write or update the plan of this conversation: give the whole plan, each step with its status."""
-        made = Plan(goal=goal, phase=phase, iterations=iterations, steps=steps)
-        value = made.model_dump(mode="json")
+        content = Plan(goal=goal, phase=phase, iterations=iterations, steps=steps)
+        value = content.model_dump(mode="json")
         if not await memory.write_plan(meta.owner, meta.thread_id, value, clock.now()):
             raise NotFound("the thread is gone", thread_id=meta.thread_id)
         return _DONE

@@ -11,12 +11,12 @@ from layover.values.runs.run import RunMeta
 from layover.values.runs.usage import Usage
 
 
-def spent(
+def usage_row(
     runtime: Runtime, meta: RunMeta, task: str, first: Reply | Embedded, *others: Reply | Embedded
 ) -> StepUsage:
     """One row for all that a task of this run asked of one model. `task` names it within the run: one
     that has several outcomes names each of them (`observer/2`)."""
-    usage = Usage.total([_priced(runtime, reply) for reply in (first, *others)])
+    usage = Usage.total([_price(runtime, reply) for reply in (first, *others)])
     runtime.allowance.note(meta.owner, usage)
     return StepUsage(
         step=task,
@@ -27,11 +27,11 @@ def spent(
     )
 
 
-def embedding_spent(
-    runtime: Runtime, meta: RunMeta, task: str, embedded: Embedded
+def embedding_usage(
+    runtime: Runtime, meta: RunMeta, task: str, embedding: Embedded
 ) -> tuple[StepUsage, ...]:
     """The row of an embedder's work; none where nobody is paid for it."""
-    return () if embedded.usage is None else (spent(runtime, meta, task, embedded),)
+    return () if embedding.usage is None else (usage_row(runtime, meta, task, embedding),)
 
 
 @dataclass(frozen=True)
@@ -52,16 +52,16 @@ class MeteredEmbedder:
         """As the embedder does."""
         answer = await self.embedder.embed(texts)
         if isinstance(answer, Embedded) and answer.usage is not None:
-            self.runtime.allowance.note(self.owner, _priced(self.runtime, answer))
+            self.runtime.allowance.note(self.owner, _price(self.runtime, answer))
         return answer
 
 
-def noting(runtime: Runtime, owner: str, embedder: Embedder | None) -> Embedder | None:
+def meter(runtime: Runtime, owner: str, embedder: Embedder | None) -> Embedder | None:
     """The embedder, counting."""
     return None if embedder is None else MeteredEmbedder(runtime, owner, embedder)
 
 
-def _priced(runtime: Runtime, reply: Reply | Embedded) -> Usage:
+def _price(runtime: Runtime, reply: Reply | Embedded) -> Usage:
     usage = reply.usage or Usage()
     if runtime.price is None or usage.cost_usd is not None:
         return usage

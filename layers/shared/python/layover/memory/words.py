@@ -10,12 +10,12 @@ from itertools import pairwise
 
 from layover.lazy import lazy_pattern
 
-MOST_CHARACTERS = 20_000
+MAX_CHARACTERS = 20_000
 """Of a text that are indexed: a tsvector holds 16,383 positions."""
-_LONGEST = 64
+_MAX_WORD = 64
 """Characters of a word; what is longer is cut (blobs, URLs). At most 256 bytes: a tsvector's lexeme has at
 most 2,046, which Postgres does not check for each way that one is made."""
-_MOST_MARKS = 8
+_MAX_MARKS = 8
 """Of a letter; no script needs more."""
 
 # Scripts without blanks between words: their text is indexed by pairs of neighbouring characters.
@@ -34,26 +34,26 @@ _VOWEL = lazy_pattern(r"[aeiouy]")
 def words(text: str) -> list[str]:
     """The words of a text in order, in lower case and cut to their stems. They consist of letters,
     marks and digits alone."""
-    return [stem(word[:_LONGEST]) for word in _raw(text[:MOST_CHARACTERS])]
+    return [stem(word[:_MAX_WORD]) for word in _raw(text[:MAX_CHARACTERS])]
 
 
 def spans(text: str) -> list[tuple[int, int, str]]:
     """The words of a text (not in Unicode's compatibility forms) with where they begin and end."""
-    found = []
+    result = []
     for match in re.finditer(r"\S+", text):
         parts = words(match[0])
         if len(parts) == 1:
-            found.append((match.start(), match.end(), parts[0]))
-    return found
+            result.append((match.start(), match.end(), parts[0]))
+    return result
 
 
 def _raw(text: str) -> Iterator[str]:
-    folded = unicodedata.normalize("NFKC", text).casefold().translate(_APOSTROPHES)
-    for piece in "".join(c if _is_kept(c) else " " for c in folded).split():
+    plain = unicodedata.normalize("NFKC", text).casefold().translate(_APOSTROPHES)
+    for piece in "".join(c if _is_word_character(c) else " " for c in plain).split():
         yield from _parts(piece.strip("'"))
 
 
-def _is_kept(character: str) -> bool:
+def _is_word_character(character: str) -> bool:
     return character == "'" or unicodedata.category(character)[0] in "LMN"
 
 
@@ -73,12 +73,12 @@ def pairs(run: str) -> list[str]:
     letters: list[str] = []
     for character in run:
         if letters and unicodedata.category(character)[0] == "M":
-            if len(letters[-1]) <= _MOST_MARKS:
+            if len(letters[-1]) <= _MAX_MARKS:
                 letters[-1] += character
         else:
             letters.append(character)
-    paired = [a + b for a, b in pairwise(letters)]
-    return paired + [c for c in letters if _HAN.match(c)] if paired else letters
+    bigrams = [a + b for a, b in pairwise(letters)]
+    return bigrams + [c for c in letters if _HAN.match(c)] if bigrams else letters
 
 
 def _word(piece: str) -> Iterator[str]:
@@ -107,11 +107,11 @@ def _ending(word: str) -> str:
     for ending in ("ingly", "edly", "ing", "ed"):
         root = word.removesuffix(ending)
         if root != word and len(root) > 2 and _VOWEL.search(root):
-            return _closed(root)
-    return _closed(word.removesuffix("ly") if len(word) > 5 else word)
+            return _final_form(root)
+    return _final_form(word.removesuffix("ly") if len(word) > 5 else word)
 
 
-def _closed(root: str) -> str:
+def _final_form(root: str) -> str:
     """`stopp` -> `stop`, `make` -> `mak`, `happy` -> `happi`: one form for all of a word's."""
     if len(root) > 3 and root[-1] == root[-2] and root[-1] not in "aeiouls":
         return root[:-1]

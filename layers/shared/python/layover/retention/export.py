@@ -11,7 +11,7 @@ from layover.clock import rfc3339
 from layover.files.store import Files
 from layover.files.uploads import LINK_LIVES
 from layover.keys import Keys
-from layover.memory.node.store import listed_nodes
+from layover.memory.node.store import list_nodes
 from layover.ports import Runtime
 from layover.ports.memory.personal import StoredKind
 from layover.runs.views import run_view
@@ -119,7 +119,7 @@ async def _thread(
         ("runs", _runs(runtime, head, decisions)),
         ("observations", _stored(runtime, owner, "generations", head.id)),
         ("iteration_log", _stored(runtime, owner, "attempts", head.id)),
-        ("node_memory", listed_nodes(runtime.blobs, owner, head.id)),
+        ("node_memory", list_nodes(runtime.blobs, owner, head.id)),
     ):
         async for piece in _array(name, items):
             yield piece

@@ -26,10 +26,10 @@ from layover.memory.profile.notes import (
     volatile_blocks,
     working_key,
 )
-from layover.memory.semantic.recall import not_shown, note_scope, recall_query
+from layover.memory.semantic.recall import note_scope, recall_query, select_recalled
 from layover.memory.semantic.rendering import recalled_block, recalled_lines
 from layover.memory.tools import built_in_tools
-from layover.memory.usage import noting
+from layover.memory.usage import meter
 from layover.ports import Runtime
 from layover.values.memory.compaction import Compacted, CompactionQuery
 from layover.values.memory.context import Recalled, TurnContext, TurnQuery
@@ -80,7 +80,7 @@ async def given_for(
     )
     if history is None:
         history = _history(agent, context, query)
-    recalled = not_shown(runtime, agent, context.recalled, history)
+    recalled = select_recalled(runtime, agent, context.recalled, history)
     base = pinned or base_of(agent, context, recalled, as_of)
     if pinned is None:
         about = run_context(agent, snapshot.meta, snapshot.meta.id, as_of, head.metadata)
@@ -92,7 +92,7 @@ async def given_for(
         snapshot.meta,
         runtime.clock,
         next((n for n in base.notes if n.key == working_key(agent, head.id)), None),
-        noting(runtime, head.owner, episodic_embedder(runtime, agent)),
+        meter(runtime, head.owner, episodic_embedder(runtime, agent)),
     )
     known = CompactionState(bounds, head, context.compacted or Compacted()) if bounds else None
     return TurnInput(history, base, shown_of(base, context), tools, known)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from layover.context.tokens import estimate
 from layover.memory.compaction.blocks import compaction_block
 from layover.memory.compaction.job import limits_of
-from layover.memory.compaction.summary import rendered as rendered_summary
+from layover.memory.compaction.summary import render as rendered_summary
 from layover.memory.profile.notes import system_blocks, volatile_blocks, working_key
 from layover.ports import Runtime
 from layover.threads.threads import head_of

@@ -4,10 +4,10 @@ from layover.memory.compaction import observer, summary
 from layover.values.memory.compaction import Compacted
 
 
-def compaction_block(found: Compacted | None) -> str:
+def compaction_block(compacted: Compacted | None) -> str:
     """The observations or the summary of a path; "" where there are none."""
-    if found is None:
+    if compacted is None:
         return ""
-    if found.summary is not None:
-        return summary.rendered(found.summary)
-    return observer.rendered(found.observations)
+    if compacted.summary is not None:
+        return summary.render(compacted.summary)
+    return observer.render(compacted.observations)

@@ -47,9 +47,11 @@ def _work(runtime: Runtime, snapshot: RunSnapshot, op: str) -> Work | None:
         return None
     leaf = (meta.input, *response_messages(snapshot))[-1].id
     steps = own_steps(snapshot)
-    asked = steps[-1].asked_through if steps else None
-    waited = steps[before - 1].asked_through if 0 < before <= len(steps) else None
-    return Work(runtime, meta, limits, leaf, asked, waited, agent.memory.role_prefix)
+    asked_through = steps[-1].asked_through if steps else None
+    waited_through = steps[before - 1].asked_through if 0 < before <= len(steps) else None
+    return Work(
+        runtime, meta, limits, leaf, asked_through, waited_through, agent.memory.role_prefix
+    )
 
 
 async def _while_it_waits(work: Work) -> str:
@@ -57,7 +59,7 @@ async def _while_it_waits(work: Work) -> str:
         async with asyncio.timeout(PATIENCE.total_seconds()):
             return await _mode(work)(work, waits=True)
     except (LayoverError, TimeoutError) as error:
-        work.failed(type(error).__name__)
+        work.count_failure(type(error).__name__)
         return "failed"
 
 

@@ -10,7 +10,7 @@ from layover.context.fit import room
 from layover.context.tokens import estimate
 from layover.declare.agent import Agent
 from layover.errors import LayoverError
-from layover.memory.usage import spent
+from layover.memory.usage import usage_row
 from layover.ports import Runtime
 from layover.values.memory.compaction import Compacted, Generation, NewGeneration
 from layover.values.memory.context import StepUsage
@@ -22,15 +22,15 @@ from layover.values.runs.run import RunMeta
 TRIES = 2
 """Of a memory model whose answer cannot be used."""
 
-Found = TypeVar("Found")
+Parsed = TypeVar("Parsed")
 logger = logging.getLogger("layover")
 
 
 @dataclass(frozen=True)
-class ParsedReply(Generic[Found]):
+class ParsedReply(Generic[Parsed]):
     """A parsed answer of a memory model. `replies`: every attempt, the last one is the answer."""
 
-    found: Found
+    value: Parsed
     replies: tuple[Reply, ...]
 
     @property
@@ -75,7 +75,7 @@ class Work:
         ids = {m.id for m in missing}
         return self.asked_through in ids and self.waited_through not in ids
 
-    async def compacted(self, leaf_id: str | None = None) -> Compacted:
+    async def read_compacted(self, leaf_id: str | None = None) -> Compacted:
         """As the branch stands."""
         return await self.runtime.memory.compacted(
             self.meta.owner, self.meta.thread_id, leaf_id or self.leaf_id, self.limits.kind
@@ -91,8 +91,8 @@ class Work:
         return list(span.messages) if span else []
 
     async def ask(
-        self, prompt: Prompt, read: Callable[[str], Found | None], useless: str
-    ) -> ParsedReply[Found] | None:
+        self, prompt: Prompt, read: Callable[[str], Parsed | None], useless: str
+    ) -> ParsedReply[Parsed] | None:
         """The memory model's answer as `read` finds it; None where the model fails, or where its answers
         cannot be used (`useless` says so in the log). These have cost something all the same."""
         replies: list[Reply] = []
@@ -103,47 +103,49 @@ class Work:
             except LayoverError as error:
                 cause = type(error).__name__
                 break
-            if found := read(replies[-1].text):
-                return ParsedReply(found, tuple(replies))
-        self.failed(cause)
+            if value := read(replies[-1].text):
+                return ParsedReply(value, tuple(replies))
+        self.count_failure(cause)
         if replies:
-            await self._in_vain([spent(self.runtime, self.meta, prompt.task, *replies)])
+            await self._in_vain([usage_row(self.runtime, self.meta, prompt.task, *replies)])
         return None
 
-    def failed(self, cause: str) -> None:
+    def count_failure(self, cause: str) -> None:
         """Count a compaction that changed nothing though it should have."""
         extra = {"run_id": self.meta.id, "thread_id": self.meta.thread_id, "cause": cause}
         logger.warning("nothing was compacted", extra=extra)
         self.runtime.metrics.count(Metric.COMPACTION_FAILED, agent=self.meta.agent)
 
-    def spared(self, taken: Sequence[Message], block: str, before: str) -> None:
+    def count_savings(self, messages: Sequence[Message], block: str, before: str) -> None:
         """Count what a compaction took out of prompts."""
-        tokens = sum(m.token_count or 0 for m in taken) - estimate(block) + estimate(before)
+        tokens = sum(m.token_count or 0 for m in messages) - estimate(block) + estimate(before)
         if tokens > 0:
             self.runtime.metrics.count(Metric.TOKENS_COMPACTED, tokens, agent=self.meta.agent)
 
     async def add_slice(self, slice: NewGeneration, replies: Sequence[Reply]) -> Generation | None:
         """Keep observations made ahead, with what they cost."""
-        usage = [spent(self.runtime, self.meta, f"observer:{slice.through_message_id}", *replies)]
-        made = await self.runtime.memory.add_slice(
+        usage = [
+            usage_row(self.runtime, self.meta, f"observer:{slice.through_message_id}", *replies)
+        ]
+        generation = await self.runtime.memory.add_slice(
             self.meta.owner, self.meta.thread_id, slice, self.meta.id, usage
         )
-        if made is None:
+        if generation is None:
             await self._in_vain(usage)
-        return made
+        return generation
 
     async def replace(
-        self, made: NewGeneration, expected: Generation | None, replies: Sequence[Reply]
+        self, new: NewGeneration, previous: Generation | None, replies: Sequence[Reply]
     ) -> Generation | None:
-        """Put a reflection or a summary in the place of `expected`, with what it cost."""
-        number = expected.number if expected else None
-        usage = [spent(self.runtime, self.meta, f"{made.kind}:{number or 0}", *replies)]
-        kept = await self.runtime.memory.replace(
-            self.meta.owner, self.meta.thread_id, made, number, self.meta.id, usage
+        """Put a reflection or a summary in the place of `previous`, with what it cost."""
+        number = previous.number if previous else None
+        usage = [usage_row(self.runtime, self.meta, f"{new.kind}:{number or 0}", *replies)]
+        generation = await self.runtime.memory.replace(
+            self.meta.owner, self.meta.thread_id, new, number, self.meta.id, usage
         )
-        if kept is None:
+        if generation is None:
             await self._in_vain(usage)
-        return kept
+        return generation
 
     async def _in_vain(self, usage: Sequence[StepUsage]) -> None:
         """Keep what was spent though nothing came of it, beside what a later try is going to cost."""

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, time
 
 from layover.declare.schemas.render import clean
 from layover.lazy import lazy_pattern
-from layover.memory.episodic.evidence import normalised
+from layover.memory.episodic.evidence import normalise
 from layover.memory.escape import escape
 from layover.memory.redaction import redact
 from layover.values.memory.compaction import Marker, Observation
@@ -56,7 +56,7 @@ _TIME = lazy_pattern(
 )
 _BARE_TIME = lazy_pattern(rf"\s*{_CLOCK}\s*(?P<day>)(?P<half>)(?=[:|\u2013\u2014]|-\s)")
 _LINK = lazy_pattern("\\s*(?:[:|\u2013\u2014]|-(?=\\s))?\\s*")
-_LONGEST_DATE = 100
+_MAX_DATE = 100
 """Characters of a line with a date and no more."""
 _WEEKDAY = r"(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\.?"
 _MONTH = rf"(?P<month>{'|'.join(_MONTHS)})[a-z]*\.?"
@@ -77,7 +77,7 @@ _THINKING = lazy_pattern(
 def lines(observations: Sequence[Observation], ids: bool = False) -> list[str]:
     """The observations in their order, a `Date:` line where the day changes. A detail stands below its
     parent only if it follows it. `ids`: each line says its id, for the reflector. Escaped."""
-    written: list[str] = []
+    result: list[str] = []
     day: date | None = None
     top: str | None = None
     for one in observations:
@@ -87,11 +87,11 @@ def lines(observations: Sequence[Observation], ids: bool = False) -> list[str]:
             top = one.id
             if at.date() != day:
                 day = at.date()
-                written.append(f"Date: {day.isoformat()}")
+                result.append(f"Date: {day.isoformat()}")
         name = f"[{one.id}] " if ids else ""
         text = f"{name}{one.marker.value} ({at:%H:%M}) {one.text.strip()}"
-        written.append(f"{INDENT if detail else ''}* {escape(text)}")
-    return written
+        result.append(f"{INDENT if detail else ''}* {escape(text)}")
+    return result
 
 
 def without_thinking(answer: str) -> str:
@@ -102,7 +102,7 @@ def without_thinking(answer: str) -> str:
 
 def tidy(text: str, limit: int = MAX_TEXT) -> str:
     """A model's text as it is stored: on one line, without secrets, at most `limit` characters."""
-    text = normalised(text[: 2 * limit]).replace("&lt;", "<").replace("&gt;", ">")
+    text = normalise(text[: 2 * limit]).replace("&lt;", "<").replace("&gt;", ">")
     return redact(text)[:limit].rstrip()
 
 
@@ -119,14 +119,14 @@ def read(
     if not moments:
         return ()
     reader = _Reader(_Calendar([m.astimezone(UTC) for m in moments]), new_id)
-    found = [(raw, _line(raw)) for raw in without_thinking(answer).splitlines()]
-    base = min((line.indent for _, line in found if line), default=0)
-    for raw, line in found:
+    candidates = [(raw, _line(raw)) for raw in without_thinking(answer).splitlines()]
+    base = min((line.indent for _, line in candidates if line), default=0)
+    for raw, line in candidates:
         if line is None:
             reader.skip(raw)
-        elif len(reader.made) < MAX_OBSERVATIONS:
+        elif len(reader.observations) < MAX_OBSERVATIONS:
             reader.add(line, detail=line.indent >= base + len(INDENT))
-    return tuple(reader.made)
+    return tuple(reader.observations)
 
 
 @dataclass(frozen=True)
@@ -160,9 +160,9 @@ class _Calendar:
         return self._within(datetime.combine(day, at, UTC))
 
     def _without_time(self, day: date | None, before: datetime | None) -> datetime:
-        known = before or self._first
-        if day is None or known.date() == day:
-            return known
+        start = before or self._first
+        if day is None or start.date() == day:
+            return start
         return datetime.combine(day, time(), UTC)
 
     def _misfit(self, message: datetime, at: time, before: datetime | None) -> tuple[int, bool]:
@@ -179,12 +179,12 @@ class _Reader:
     """Makes observations of lines, one after another."""
 
     def __init__(self, calendar: _Calendar, new_id: Callable[[], str]) -> None:
-        self.made: list[Observation] = []
+        self.observations: list[Observation] = []
         self._calendar = calendar
         self._new_id = new_id
         self._day: date | None = None
         self._top: Observation | None = None
-        self._known: dict[object, Observation] = {}
+        self._by_content: dict[object, Observation] = {}
 
     def skip(self, raw: str) -> None:
         """A line that is no observation: perhaps a date; what is indented below a bullet that says
@@ -200,16 +200,16 @@ class _Reader:
         parent = self._top if detail else None
         one = self._observation(line, parent)
         same = (one.parent_id, one.at, one.marker, one.text)
-        known = self._known.get(same)
-        if known is None and one.text:
-            self._known[same] = one.model_copy(update={"id": self._new_id()})
-            known = self._known[same]
-            self.made.append(known)
+        existing = self._by_content.get(same)
+        if existing is None and one.text:
+            self._by_content[same] = one.model_copy(update={"id": self._new_id()})
+            existing = self._by_content[same]
+            self.observations.append(existing)
         if not detail:
-            self._top = known
+            self._top = existing
 
     def _observation(self, line: _Line, parent: Observation | None) -> Observation:
-        before = parent or (self.made[-1] if self.made else None)
+        before = parent or (self.observations[-1] if self.observations else None)
         own = line.day if line.day and self._calendar.holds(line.day) else self._day
         at = self._calendar.moment(line.at, own, before.at if before else None)
         text = tidy(line.text)
@@ -228,10 +228,10 @@ def _line(raw: str) -> _Line | None:
     bullet = _BULLET.match(rest)
     rest = rest[bullet.end() :] if bullet else rest
     clock, rest = _clock(rest)
-    found = _marker(rest, clear=clock is not None)
-    if found is None:
+    head = _marker(rest, clear=clock is not None)
+    if head is None:
         return None
-    marker, rest = found
+    marker, rest = head
     if clock is None:
         clock, rest = _clock(rest)
     if bullet is None and clock is None:
@@ -244,15 +244,15 @@ def _line(raw: str) -> _Line | None:
 def _marker(text: str, clear: bool) -> tuple[Marker, str] | None:
     """The marker at the head of a text, and what follows. A word that could just begin a sentence is
     none: it is in capitals, or marked up, or has the time beside it (`clear`)."""
-    named = _NAMED.match(text.lstrip())
-    if named:
-        rest = text.lstrip()[named.end() :]
-        marked = named["open"] or named["sign"] or named["close"]
-        if clear or marked or named["word"].isupper() or _TIME.match(rest):
-            return _NAMES[named["word"].casefold()], rest
+    name_match = _NAMED.match(text.lstrip())
+    if name_match:
+        rest = text.lstrip()[name_match.end() :]
+        is_marked = name_match["open"] or name_match["sign"] or name_match["close"]
+        if clear or is_marked or name_match["word"].isupper() or _TIME.match(rest):
+            return _NAMES[name_match["word"].casefold()], rest
         return None
-    signed = _SIGNED.match(text.lstrip())
-    return (_SIGNS[signed["sign"]], text.lstrip()[signed.end() :]) if signed else None
+    sign_match = _SIGNED.match(text.lstrip())
+    return (_SIGNS[sign_match["sign"]], text.lstrip()[sign_match.end() :]) if sign_match else None
 
 
 def _clock(text: str) -> tuple[tuple[time | None, date | None] | None, str]:
@@ -270,7 +270,7 @@ def _clock(text: str) -> tuple[tuple[time | None, date | None] | None, str]:
 
 def _date(text: str) -> date | None:
     """The date that a line is, and nothing else."""
-    if len(text) > _LONGEST_DATE:
+    if len(text) > _MAX_DATE:
         return None
     bare = re.sub(r"^\W+|\W+$", "", text)
     match = next((m for form in _DATES if (m := form.fullmatch(bare))), None)

@@ -28,7 +28,7 @@ def request(
     return prompt("observer", model, "\n\n".join(blocks), messages[-1].created_at)
 
 
-def observed(
+def parse(
     answer: str, messages: Sequence[Message], new_id: Callable[[], str]
 ) -> tuple[Observation, ...]:
     """The observations of an answer, in its order; () for one of no use. None lies before the first or
@@ -36,7 +36,7 @@ def observed(
     return read(answer, [m.created_at for m in messages], new_id)
 
 
-def rendered(observations: Sequence[Observation]) -> str:
+def render(observations: Sequence[Observation]) -> str:
     """The `<observations>` block of a prompt; "" where there are none. It only grows at its end when
     observations are added."""
     return block("observations", lines(observations)) if observations else ""

@@ -49,10 +49,10 @@ _HEX = re.compile(r"[0-9a-fA-F\s]+")
 
 def prompt(task: str, model: str, text: str, at: datetime) -> Prompt:
     """The request of a background task: its prompt file as `system`, and one user message."""
-    asked = Message(
+    message = Message(
         id=task, thread_id="", role=Role.USER, content=(TextPart(text=text),), created_at=at
     )
-    return Prompt(model=model, system=_instructions(task), messages=(asked,), task=task)
+    return Prompt(model=model, system=_instructions(task), messages=(message,), task=task)
 
 
 def transcript(messages: Iterable[Message], names: Mapping[str, str] | None = None) -> list[str]:
@@ -60,27 +60,27 @@ def transcript(messages: Iterable[Message], names: Mapping[str, str] | None = No
     and data parts are left out. Each line is escaped. `names`: of the speakers, by role
     (`Memory.role_prefix`)."""
     return [
-        f"[{_minute(m)}] {escape(said)}"
+        f"[{_minute(m)}] {escape(line)}"
         for m in messages
         if m.role is not Role.CUSTOM
         for p in m.content
-        if (said := _said(m, p, names or {}))
+        if (line := _part_line(m, p, names or {}))
     ]
 
 
-def shown(value: Any) -> str:
+def render_value(value: Any) -> str:
     """Arguments or a result with the limits of docs/behaviour.md#compaction-reading. Text that is JSON
     is read as such."""
     if isinstance(value, str):
-        value = _decoded(value)
+        value = _parse_json(value)
     if isinstance(value, str):
         return plain(value, MAX_STRING)
-    return cut(json.dumps(_limited(value, 0), ensure_ascii=False, default=str), MAX_VALUE)
+    return cut(json.dumps(_limit(value, 0), ensure_ascii=False, default=str), MAX_VALUE)
 
 
 def plain(text: str, limit: int) -> str:
     """A text without secrets and blobs, its head and its tail where it is longer than `limit`."""
-    text = _BLOB.sub(_left_out, clean(text))
+    text = _BLOB.sub(_replace_blob, clean(text))
     return cut(redact(cut(text, limit + _MARGIN)), limit)
 
 
@@ -98,18 +98,18 @@ def _minute(message: Message) -> str:
     return message.created_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M")
 
 
-def _said(message: Message, part: Part, names: Mapping[str, str]) -> str:
+def _part_line(message: Message, part: Part, names: Mapping[str, str]) -> str:
     """`who: what` of a part; "" where there is nothing to read."""
     role = names.get(message.role.value, message.role.value)
     if isinstance(part, TextPart):
         text = plain(part.text.strip(), MAX_TEXT)
         return f"{role}: {text}" if text else ""
     if isinstance(part, ToolCallPart):
-        return f"{role} called {part.tool_name}: {shown(part.args)}"
+        return f"{role} called {part.tool_name}: {render_value(part.args)}"
     if isinstance(part, ToolResultPart):
-        seen = part.result if message.model_output is None else message.model_output
+        output = part.result if message.model_output is None else message.model_output
         who = f"{names.get('tool', 'tool')} {part.tool_name}"
-        return f"{who} {'failed' if part.is_error else 'answered'}: {shown(seen)}"
+        return f"{who} {'failed' if part.is_error else 'answered'}: {render_value(output)}"
     if isinstance(part, FilePart):
         return f"{role} attached a file: {_file(part)}"
     return ""
@@ -121,7 +121,7 @@ def _file(part: FilePart) -> str:
     return plain(f"{name}{kind}", MAX_STRING)
 
 
-def _decoded(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     """The object or list that a text is as JSON, else the text."""
     if text.lstrip()[:1] not in ("{", "["):
         return text
@@ -131,7 +131,7 @@ def _decoded(text: str) -> Any:
         return text
 
 
-def _limited(value: Any, depth: int) -> Any:
+def _limit(value: Any, depth: int) -> Any:
     if isinstance(value, str):
         return plain(value, MAX_STRING)
     if isinstance(value, bytes | bytearray | memoryview):
@@ -141,34 +141,34 @@ def _limited(value: Any, depth: int) -> Any:
     if isinstance(value, dict | list | tuple) and depth >= _MAX_DEPTH:
         return "…"
     if isinstance(value, dict):
-        return _limited_object(value, depth)
+        return _limit_object(value, depth)
     if isinstance(value, list | tuple):
-        items = [_limited(v, depth + 1) for v in value[:MAX_ITEMS]]
+        items = [_limit(v, depth + 1) for v in value[:MAX_ITEMS]]
         more = len(value) - MAX_ITEMS
         return [*items, f"… {more} more"] if more > 0 else items
     return value
 
 
-def _limited_object(value: dict[Any, Any], depth: int) -> dict[str, Any]:
-    limited: dict[str, Any] = {}
+def _limit_object(value: dict[Any, Any], depth: int) -> dict[str, Any]:
+    result: dict[str, Any] = {}
     for key in list(value)[:MAX_KEYS]:
         name, inner = str(key), value[key]
-        hidden = is_secret_key(name) and inner
-        limited[plain(name, MAX_STRING)] = REDACTED if hidden else _limited(inner, depth + 1)
+        is_secret = is_secret_key(name) and inner
+        result[plain(name, MAX_STRING)] = REDACTED if is_secret else _limit(inner, depth + 1)
     if len(value) > MAX_KEYS:
-        limited["…"] = f"{len(value) - MAX_KEYS} more"
-    return limited
+        result["…"] = f"{len(value) - MAX_KEYS} more"
+    return result
 
 
-def _left_out(match: re.Match[str]) -> str:
+def _replace_blob(match: re.Match[str]) -> str:
     text = match[0]
     if match["token"]:
         return REDACTED
     if match["type"]:
         return f"[data left out: {match['type']}, {len(text)} characters]"
     # A long path or a row of dashes is no blob: base64 mixes cases and digits.
-    mixed = all(re.search(p, text) for p in ("[a-z]", "[A-Z]", "[0-9]"))
-    if mixed or (_HEX.fullmatch(text) and re.search("[0-9]", text)):
+    is_mixed = all(re.search(p, text) for p in ("[a-z]", "[A-Z]", "[0-9]"))
+    if is_mixed or (_HEX.fullmatch(text) and re.search("[0-9]", text)):
         return f"[data left out: {len(text)} characters]"
     return text
 

@@ -12,7 +12,7 @@ from typing import Any
 from layover.declare.schemas.render import clean
 from layover.memory.answers import json_object, objects, text_of
 from layover.memory.compaction.observation_lines import lines, read_marker, tidy
-from layover.memory.compaction.observer import rendered
+from layover.memory.compaction.observer import render
 from layover.memory.compaction.reading import prompt
 from layover.memory.profile.notes import block
 from layover.values.memory.compaction import Compacted, Marker, Observation
@@ -24,22 +24,22 @@ PROMPT_VERSION = "reflector-1"
 _SEVERITY = (Marker.CRITICAL, Marker.IMPORTANT, Marker.COMPLETION, Marker.INFO)
 
 
-def is_due(found: Compacted, most: int | None) -> bool:
-    """True if the observations that take effect are more than `most` tokens, and new ones came since they
+def is_due(compacted: Compacted, max_tokens: int | None) -> bool:
+    """True if the observations that take effect are more than `max_tokens`, and new ones came since they
     were last condensed."""
-    shown = found.generation
-    if shown is None or shown.kind != "observations" or most is None:
+    generation = compacted.generation
+    if generation is None or generation.kind != "observations" or max_tokens is None:
         return False
-    return estimate(rendered(found.observations)) > most
+    return estimate(render(compacted.observations)) > max_tokens
 
 
 def request(model: str, observations: Sequence[Observation]) -> Prompt:
     """The request to condense these observations (at least one, oldest first)."""
-    shown = block("observation_log", lines(observations, ids=True))
-    return prompt("reflector", model, shown, observations[-1].at)
+    text = block("observation_log", lines(observations, ids=True))
+    return prompt("reflector", model, text, observations[-1].at)
 
 
-def reflected(
+def parse(
     answer: str, observations: Sequence[Observation], new_id: Callable[[], str]
 ) -> tuple[Observation, ...] | None:
     """All observations after the reflection, in order, each detail behind its parent: those that stay
@@ -48,18 +48,18 @@ def reflected(
     The same where the answer says that there is nothing to condense. None for an answer that is of no
     use, changes nothing, leaves nothing, or makes more of it."""
     log = _Log(observations)
-    found = json_object(clean(answer))
-    dropped = _dropped(found)
-    merges = _claimed(log, objects(found, "merge"), dropped)
-    gone = log.removed(dropped, merges)
+    reply = json_object(clean(answer))
+    to_drop = _ids_to_drop(reply)
+    merges = _assign_merges(log, objects(reply, "merge"), to_drop)
+    removed_ids = log.ids_to_remove(to_drop, merges)
     # An answer as good as any: who asked need not ask again.
-    enough = found is not None and found.get("drop") == found.get("merge") == []
-    if not gone and not enough:
+    enough = reply is not None and reply.get("drop") == reply.get("merge") == []
+    if not removed_ids and not enough:
         return None
-    left = _applied(log, merges, gone, new_id)
-    if not left or estimate(rendered(left)) > estimate(rendered(observations)):
+    result = _apply(log, merges, removed_ids, new_id)
+    if not result or estimate(render(result)) > estimate(render(observations)):
         return None
-    return left
+    return result
 
 
 @dataclass(frozen=True)
@@ -91,22 +91,22 @@ class _Log:
         """True if it is there and no observation's detail."""
         return id in self.by_id and id not in self.parent
 
-    def removed(self, dropped: set[str], merges: Sequence[_Merge]) -> set[str]:
+    def ids_to_remove(self, to_drop: set[str], merges: Sequence[_Merge]) -> set[str]:
         """Returns the observations that go: merged, dropped (details only together with their parents), or
         the rest of a dropped parent."""
-        merged = {id for merge in merges for id in merge.ids}
-        tops = {id for id in dropped if self.is_top(id)} - merged
+        merge_ids = {id for merge in merges for id in merge.ids}
+        tops = {id for id in to_drop if self.is_top(id)} - merge_ids
         details = {
             id
             for id, parent in self.parent.items()
-            if parent in tops or (id in dropped and parent in merged)
+            if parent in tops or (id in to_drop and parent in merge_ids)
         }
-        return merged | tops | details
+        return merge_ids | tops | details
 
 
-def _dropped(answer: Mapping[str, Any] | None) -> set[str]:
-    named = answer.get("drop") if answer else None
-    return _names(named)
+def _ids_to_drop(answer: Mapping[str, Any] | None) -> set[str]:
+    ids = answer.get("drop") if answer else None
+    return _names(ids)
 
 
 def _names(value: Any) -> set[str]:
@@ -115,60 +115,66 @@ def _names(value: Any) -> set[str]:
     )
 
 
-def _claimed(log: _Log, proposed: Sequence[dict[str, Any]], dropped: set[str]) -> list[_Merge]:
+def _assign_merges(
+    log: _Log, proposals: Sequence[dict[str, Any]], to_drop: set[str]
+) -> list[_Merge]:
     """The merges that say something, each with the ids that no earlier one has and that may go."""
-    said = [(item, _names(item.get("ids")), tidy(text_of(item, "text"))) for item in proposed]
-    said = [(item, ids, text) for item, ids, text in said if any(c.isalnum() for c in text)]
-    going = dropped.union(*(ids for _, ids, _ in said))
-    taken: set[str] = set()
+    usable = [(item, _names(item.get("ids")), tidy(text_of(item, "text"))) for item in proposals]
+    usable = [(item, ids, text) for item, ids, text in usable if any(c.isalnum() for c in text)]
+    leaving = to_drop.union(*(ids for _, ids, _ in usable))
+    assigned: set[str] = set()
     merges: list[_Merge] = []
-    for item, ids, text in said:
+    for item, ids, text in usable:
         target = text_of(item, "parent_id").strip(" []") or None
         own = [
             id
             for id in log.by_id
-            if id in ids - taken
-            and (log.is_top(id) or log.parent[id] in going or log.parent[id] == target)
+            if id in ids - assigned
+            and (log.is_top(id) or log.parent[id] in leaving or log.parent[id] == target)
         ]
-        taken.update(own)
+        assigned.update(own)
         if own:
             merges.append(_Merge(tuple(own), text, read_marker(text_of(item, "marker")), target))
     return merges
 
 
-def _applied(
-    log: _Log, merges: Sequence[_Merge], gone: set[str], new_id: Callable[[], str]
+def _apply(
+    log: _Log, merges: Sequence[_Merge], removed_ids: set[str], new_id: Callable[[], str]
 ) -> tuple[Observation, ...]:
     """Returns the kept and merged observations: parents in order, each with its details."""
-    made = [_merged(log, merge, new_id()) for merge in merges]
-    became = {id: one.id for merge, one in zip(merges, made, strict=True) for id in merge.ids}
-    place = {one.id: log.place[m.ids[-1]] for m, one in zip(merges, made, strict=True)}
-    parents = _parents_of_merged(log, merges, made, became, gone)
+    merge_results = [_combine(log, merge, new_id()) for merge in merges]
+    became = {
+        id: one.id for merge, one in zip(merges, merge_results, strict=True) for id in merge.ids
+    }
+    place = {one.id: log.place[m.ids[-1]] for m, one in zip(merges, merge_results, strict=True)}
+    parents = _parents_of_merges(log, merges, merge_results, became, removed_ids)
     for id, parent in log.parent.items():
-        if id not in gone:
+        if id not in removed_ids:
             above = became.get(parent, parent)
             parents[id] = parents.get(above) or above
-    stay = [o for o in log.by_id.values() if o.id not in gone]
-    all_of_them = [o.model_copy(update={"parent_id": parents.get(o.id)}) for o in (*stay, *made)]
+    stay = [o for o in log.by_id.values() if o.id not in removed_ids]
+    all_of_them = [
+        o.model_copy(update={"parent_id": parents.get(o.id)}) for o in (*stay, *merge_results)
+    ]
     place.update({o.id: log.place[o.id] for o in stay})
     return _families(all_of_them, place)
 
 
-def _parents_of_merged(
+def _parents_of_merges(
     log: _Log,
     merges: Sequence[_Merge],
-    made: Sequence[Observation],
+    merge_results: Sequence[Observation],
     became: Mapping[str, str],
-    gone: set[str],
+    removed_ids: set[str],
 ) -> dict[str, str]:
     """Merged observation -> what it is a detail of: one that stays, or what that was merged into, as
     long as that is nobody's detail itself."""
     parents = {
         one.id: merge.parent
-        for merge, one in zip(merges, made, strict=True)
-        if merge.parent is not None and log.is_top(merge.parent) and merge.parent not in gone
+        for merge, one in zip(merges, merge_results, strict=True)
+        if merge.parent is not None and log.is_top(merge.parent) and merge.parent not in removed_ids
     }
-    for merge, one in zip(merges, made, strict=True):
+    for merge, one in zip(merges, merge_results, strict=True):
         above = became.get(merge.parent or "")
         is_parent = one.id in parents.values()
         if above is not None and above != one.id and above not in parents and not is_parent:
@@ -176,7 +182,7 @@ def _parents_of_merged(
     return parents
 
 
-def _merged(log: _Log, merge: _Merge, id: str) -> Observation:
+def _combine(log: _Log, merge: _Merge, id: str) -> Observation:
     parts = [log.by_id[i] for i in merge.ids]
     marker = merge.marker or min((p.marker for p in parts), key=_SEVERITY.index)
     return Observation(id=id, at=max(p.at for p in parts), marker=marker, text=merge.text)

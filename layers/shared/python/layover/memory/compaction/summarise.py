@@ -11,30 +11,30 @@ async def condense(work: Work, *, waits: bool) -> str:
     """Summarise what is older than the tail, together with the summary before, where the branch has
     reached its limit (or a run waits for it): in several steps where it is more than the memory model can
     read. Raises RetryableError."""
-    done = False
-    while (step := await _step(work, due=waits or done)) == "compacted":
-        done = True
-    return "compacted" if done else step
+    changed = False
+    while (step := await _step(work, due=waits or changed)) == "compacted":
+        changed = True
+    return "compacted" if changed else step
 
 
 async def _step(work: Work, *, due: bool) -> str:
-    found = await work.compacted()
-    path = await work.messages(found.through)
+    current = await work.read_compacted()
+    path = await work.messages(current.through)
     if not due and compaction.total(path) < work.limits.start:
         return "nothing"
     old = path[: compaction.leaving(path, work.limits.tail, work.limits.start)]
     if compaction.total(old) < compaction.LEAST_NEW:
         return "nothing"
     old = old[: compaction.within(old, work.readable)]
-    request = summary.request(work.model, old, found.summary, work.names)
-    answer = await work.ask(request, summary.summarised, "no summary")
+    request = summary.request(work.model, old, current.summary, work.names)
+    answer = await work.ask(request, summary.parse, "no summary")
     if answer is None:
         return "failed"
-    text = answer.found
-    block = summary.rendered(text)
-    made = NewGeneration(
+    text = answer.value
+    block = summary.render(text)
+    generation = NewGeneration(
         kind="summary",
-        after_message_id=found.through,
+        after_message_id=current.through,
         through_message_id=old[-1].id,
         summary=text,
         token_count=estimate(block),
@@ -42,7 +42,7 @@ async def _step(work: Work, *, due: bool) -> str:
         model=answer.model,
         at=work.runtime.clock.now(),
     )
-    if await work.replace(made, found.generation, answer.replies) is None:
+    if await work.replace(generation, current.generation, answer.replies) is None:
         return "nothing"
-    work.spared(old, block, summary.rendered(found.summary) if found.summary else "")
+    work.count_savings(old, block, summary.render(current.summary) if current.summary else "")
     return "compacted"

@@ -8,7 +8,7 @@ from layover.lazy import lazy_pattern
 from layover.memory.answers import json_object
 from layover.memory.compaction.observation_lines import without_thinking
 from layover.memory.compaction.reading import prompt, transcript
-from layover.memory.episodic.evidence import normalised
+from layover.memory.episodic.evidence import normalise
 from layover.memory.escape import escape
 from layover.memory.profile.notes import block
 from layover.memory.redaction import redact
@@ -69,7 +69,7 @@ def request(
     return prompt("summary", model, "\n\n".join(blocks), messages[-1].created_at)
 
 
-def summarised(answer: str) -> str | None:
+def parse(answer: str) -> str | None:
     """The summary as it is stored: the sections that say something, each below `## Name`. Prose without
     headings is the current state. None for an answer that says neither the goal nor the current state: it
     is of no use and replaces nothing."""
@@ -80,17 +80,17 @@ def summarised(answer: str) -> str | None:
         sections = of_json
     if not sections and _is_prose(text):
         return f"## Current state\n{_tidy(text.splitlines(), sum(SECTIONS.values()))}"
-    kept = {
-        name: said
+    texts = {
+        name: body
         for name, limit in SECTIONS.items()
-        if (said := _tidy(sections.get(name, ()), limit))
+        if (body := _tidy(sections.get(name, ()), limit))
     }
-    if not _useful(kept):
+    if not _useful(texts):
         return None
-    return "\n\n".join(f"## {name}\n{said}" for name, said in kept.items())
+    return "\n\n".join(f"## {name}\n{body}" for name, body in texts.items())
 
 
-def rendered(summary: str) -> str:
+def render(summary: str) -> str:
     """The `<summary>` block of a prompt, one line a section; "" for a blank summary."""
     return block("summary", _lines(summary)) if summary.strip() else ""
 
@@ -99,8 +99,8 @@ def _lines(summary: str) -> list[str]:
     """One escaped line a section of a stored summary; a text without sections is one line."""
     pieces = re.split(rf"^## ({'|'.join(SECTIONS)})$", summary, flags=re.MULTILINE)
     head = [escape(pieces[0].strip())] if pieces[0].strip() else []
-    named = zip(pieces[1::2], pieces[2::2], strict=True)
-    return head + [f"{name}: {escape(said.strip())}" for name, said in named]
+    sections = zip(pieces[1::2], pieces[2::2], strict=True)
+    return head + [f"{name}: {escape(text.strip())}" for name, text in sections]
 
 
 def _useful(sections: Mapping[str, object]) -> bool:
@@ -110,18 +110,18 @@ def _useful(sections: Mapping[str, object]) -> bool:
 def _is_prose(text: str) -> bool:
     """True if a text without sections says enough to be a summary: no page of an error, no JSON, no
     refusal."""
-    said = normalised(text)
-    return len(said) >= _MIN_PROSE and said[0] not in "<{[" and not _REFUSAL.match(said)
+    line = normalise(text)
+    return len(line) >= _MIN_PROSE and line[0] not in "<{[" and not _REFUSAL.match(line)
 
 
 def _of_lines(text: str) -> dict[str, list[str]]:
     sections: dict[str, list[str]] = {}
     current: list[str] | None = None
     for raw in text.splitlines():
-        line = normalised(raw)
-        found = None if _CLOSING.fullmatch(line) else _heading(line)
-        if found is not None:
-            name, line = found
+        line = normalise(raw)
+        heading = None if _CLOSING.fullmatch(line) else _heading(line)
+        if heading is not None:
+            name, line = heading
             current = sections.setdefault(name, [])
         if current is not None and not _CLOSING.fullmatch(line):
             current.append(line)
@@ -139,10 +139,10 @@ def _heading(line: str) -> tuple[str, str] | None:
         whole = match["name"].casefold().replace("_", " ").removesuffix(
             "s"
         ) == section.casefold().removesuffix("s")
-        marked = bool(match["open"].strip() or match["inner"])
-        if not text or (match["colon"] and (marked or whole)):
+        is_marked = bool(match["open"].strip() or match["inner"])
+        if not text or (match["colon"] and (is_marked or whole)):
             return section, text
-        if marked and match["close"].strip():
+        if is_marked and match["close"].strip():
             return section, text.lstrip("-\u2013\u2014 ")
     return None
 
@@ -151,18 +151,18 @@ def _of_json(answer: Mapping[str, Any] | None) -> dict[str, list[str]]:
     """The sections of an answer in JSON, whatever its fields are called exactly."""
     sections: dict[str, list[str]] = {}
     for key, value in (answer or {}).items():
-        found = _heading(key)
+        heading = _heading(key)
         values = value if isinstance(value, list) else [value]
-        said = [v for v in values if isinstance(v, str)]
-        if found and said:
-            lines = [line for v in said for line in v.splitlines()]
-            sections.setdefault(found[0], []).extend(lines)
+        texts = [v for v in values if isinstance(v, str)]
+        if heading and texts:
+            lines = [line for v in texts for line in v.splitlines()]
+            sections.setdefault(heading[0], []).extend(lines)
     return sections
 
 
 def _tidy(lines: Sequence[str], limit: int) -> str:
     """A section as it is stored; "" where it says nothing. No line of it looks like a heading."""
-    shown = [normalised(line).lstrip("# ") for line in lines]
-    text = "\n".join(line for line in shown if line)
+    plain_lines = [normalise(line).lstrip("# ") for line in lines]
+    text = "\n".join(line for line in plain_lines if line)
     text = redact(text[: 4 * limit].replace("&lt;", "<").replace("&gt;", ">"))
     return text[:limit].rstrip() if re.search(r"\w", text) else ""

@@ -19,7 +19,7 @@ _APART = lazy_pattern(
 _RAISED = lazy_pattern(r"(?<=\d)(?=[\u00b2\u00b3\u00b9\u2070-\u2079])")
 """10² is no 102."""
 _ENCIRCLED = range(0x24B6, 0x24EA)
-_MOST_KEPT = 20_000
+_MAX_FORMS = 20_000
 _OTHER_DOTS = lazy_pattern(
     "(?<=\\d)[\uff0e\uff61](?=\\d)"
     "|(?<=[a-z0-9])[\u3002\uff0e\uff61]"
@@ -43,10 +43,10 @@ class _Forms(dict[int, str]):
     """Character -> its form, worked out when it is first met; kept as long as that takes little room."""
 
     def __missing__(self, code: int) -> str:
-        made = _form(chr(code))
-        if len(self) < _MOST_KEPT:
-            self[code] = made
-        return made
+        form = _form(chr(code))
+        if len(self) < _MAX_FORMS:
+            self[code] = form
+        return form
 
 
 _FORMS = _Forms()

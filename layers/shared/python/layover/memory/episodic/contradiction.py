@@ -27,8 +27,8 @@ def contradicts(new: str, old: str, evidence: str = "") -> bool:
         return False
     if _anchors(new) - _anchors(old):
         return True
-    denied = bool(_NEGATION.search(old))
-    if bool(_NEGATION.search(new)) != denied or (_NEGATION.search(evidence) and not denied):
+    old_denies = bool(_NEGATION.search(old))
+    if bool(_NEGATION.search(new)) != old_denies or (_NEGATION.search(evidence) and not old_denies):
         return True
     corrects = _CORRECTION.search(new) or _CORRECTION.search(evidence)
     return bool(corrects) and not _CORRECTION.search(old)

@@ -10,10 +10,10 @@ from layover.declare.memory import EpisodicMemory
 from layover.errors import InvalidRequest, NotFound, UnknownAgent
 from layover.memory.embedding import embed
 from layover.memory.episodic import search as entry_search
-from layover.memory.episodic.evidence import normalised
+from layover.memory.episodic.evidence import normalise
 from layover.memory.episodic.rules import hash_of
 from layover.memory.redaction import redact
-from layover.memory.usage import embedding_spent, noting
+from layover.memory.usage import embedding_usage, meter
 from layover.ports import Embedder, Runtime
 from layover.values.base import Time, Value
 from layover.values.cursor import bad_cursor, decode_cursor, encode_cursor
@@ -24,7 +24,7 @@ from layover.values.page import Page
 from layover.values.runs.run import RunMeta
 from layover.values.text import cleaned
 
-_MOST_SKIPPED = 10_000
+_MAX_SKIP = 10_000
 """Of what a search found: every page of it is ranked anew."""
 MAX_CORRECTION = 2_000
 """Characters of an entry that its owner corrects."""
@@ -57,16 +57,16 @@ def episodic_embedder(runtime: Runtime, agent: Agent) -> Embedder | None:
     settings = agent.memory.episodic
     if settings is None:
         return None
-    found: Embedder | None = settings.embedder or runtime.embedder
+    embedder: Embedder | None = settings.embedder or runtime.embedder
     if settings.embedder is None and settings.embedding_model and runtime.embedder_named:
-        found = runtime.embedder_named(settings.embedding_model)
-    if found is None and agent.name not in _warned:
+        embedder = runtime.embedder_named(settings.embedding_model)
+    if embedder is None and agent.name not in _warned:
         _warned.add(agent.name)
         logger.warning(
             "episodic memory works by words alone: no embedder is set (LAYOVER_EMBEDDER_MODEL)",
             extra={"agent": agent.name},
         )
-    return found
+    return embedder
 
 
 async def turn_entries(
@@ -82,7 +82,7 @@ async def turn_entries(
     if settings is None or not settings.inject or not text:
         return None, ()
     embedder = episodic_embedder(runtime, agent)
-    shared = recalled if embedder and recalled and recalled.model == embedder.model else None
+    vector_source = recalled if embedder and recalled and recalled.model == embedder.model else None
     query = entry_search.entry_query(
         agent.name,
         settings,
@@ -90,14 +90,14 @@ async def turn_entries(
         as_of,
         top_k=settings.inject,
         not_thread=meta.thread_id,
-        vector=shared.vector if shared else None,
-        model=shared.model if shared else None,
+        vector=vector_source.vector if vector_source else None,
+        model=vector_source.model if vector_source else None,
     )
-    if shared is not None:
+    if vector_source is not None:
         return query, ()
-    asked = await entry_search.asked(query, embedder)
-    spent = embedding_spent(runtime, meta, "memory", asked.embedded) if asked.embedded else ()
-    return asked.query, spent
+    search = await entry_search.embed_query(query, embedder)
+    usage = embedding_usage(runtime, meta, "memory", search.embedding) if search.embedding else ()
+    return search.query, usage
 
 
 def note_cut(runtime: Runtime, agent: Agent, context: TurnContext) -> None:
@@ -111,10 +111,10 @@ async def list_entries(
 ) -> Page[Entry]:
     """Lists an agent's entries about its user: newest first, or the best for a query. Raises
     UnknownAgent where there never was one, and InvalidRequest for a cursor of another list."""
-    asked = (query or "").strip()
+    text = (query or "").strip()
     page = await (
-        _search(runtime, owner, agent, asked, limit, cursor)
-        if asked
+        _search(runtime, owner, agent, text, limit, cursor)
+        if text
         else _newest(runtime, owner, agent, limit, cursor)
     )
     if not page.items and cursor is None and agent not in runtime.agents():
@@ -125,7 +125,7 @@ async def list_entries(
 async def correct_entry(runtime: Runtime, owner: str, entry_id: str, content: str) -> Entry:
     """Replace an entry's words with its owner's, which are its evidence from then on. Secrets are redacted.
     Raises NotFound, InvalidRequest (nothing said, or too long), Conflict (the agent remembers the same)."""
-    words = redact(normalised(cleaned(content)))
+    words = redact(normalise(cleaned(content)))
     if not any(c.isalnum() for c in words) or len(words) > MAX_CORRECTION:
         error = {
             "loc": ["body", "content"],
@@ -133,27 +133,27 @@ async def correct_entry(runtime: Runtime, owner: str, entry_id: str, content: st
         }
         raise InvalidRequest("this is no entry", [{**error, "type": "entry_text"}])
     now = runtime.clock.now()
-    said = EntryCorrection(id=entry_id, content=words, hash=hash_of(words), at=now)
-    corrected = await runtime.memory.correct_entry(owner, said)
-    if corrected is None:
+    correction = EntryCorrection(id=entry_id, content=words, hash=hash_of(words), at=now)
+    entry = await runtime.memory.correct_entry(owner, correction)
+    if entry is None:
         raise NotFound("there is no such entry", entry_id=entry_id)
-    await _embed(runtime, owner, corrected)
-    return Entry.model_validate(corrected.model_dump())
+    await _embed(runtime, owner, entry)
+    return Entry.model_validate(entry.model_dump())
 
 
 async def _embed(runtime: Runtime, owner: str, entry: FoundEntry) -> None:
     """An embedder that fails costs the vector: the entry is found by words until `layover reembed`."""
     agent = runtime.agents().get(entry.agent)
     own = episodic_embedder(runtime, agent) if agent else None
-    embedder = noting(runtime, owner, own or runtime.embedder)
+    embedder = meter(runtime, owner, own or runtime.embedder)
     if embedder is None:
         return
     try:
-        embedded = await embed(embedder, [entry.content])
+        embedding = await embed(embedder, [entry.content])
     except Exception as error:
         logger.warning("entry corrected without a vector", extra={"cause": type(error).__name__})
         return
-    (vector,) = embedded.vectors
+    (vector,) = embedding.vectors
     if vector is not None:
         await runtime.memory.put_entry_vectors(owner, embedder.model, [(entry.id, vector)])
 
@@ -168,10 +168,10 @@ async def _newest(
     runtime: Runtime, owner: str, agent: str, limit: int, cursor: str | None
 ) -> Page[Entry]:
     at, id = decode_cursor(_LIST, cursor, 2)
-    found = await runtime.memory.list_entries(owner, agent, limit + 1, _place(at, id))
-    more, last = len(found) > limit, found[limit - 1] if len(found) > limit else None
+    rows = await runtime.memory.list_entries(owner, agent, limit + 1, _place(at, id))
+    more, last = len(rows) > limit, rows[limit - 1] if len(rows) > limit else None
     return Page[Entry](
-        items=_shown(found[:limit]),
+        items=_views(rows[:limit]),
         next_cursor=encode_cursor(_LIST, rfc3339(last.created_at), last.id)
         if more and last
         else None,
@@ -181,30 +181,30 @@ async def _newest(
 async def _search(
     runtime: Runtime, owner: str, agent: str, text: str, limit: int, cursor: str | None
 ) -> Page[Entry]:
-    skip = _skipped(cursor)
-    known = runtime.agents().get(agent)
-    settings = (known.memory.episodic if known else None) or EpisodicMemory()
-    embedder = episodic_embedder(runtime, known) if known else None
-    wanted = entry_search.entry_query(
+    skip = _skip_of(cursor)
+    known_agent = runtime.agents().get(agent)
+    settings = (known_agent.memory.episodic if known_agent else None) or EpisodicMemory()
+    embedder = episodic_embedder(runtime, known_agent) if known_agent else None
+    word_query = entry_search.entry_query(
         agent, settings, text, runtime.clock.now(), top_k=limit + 1, skip=skip
     )
-    counting = noting(runtime, owner, embedder or runtime.embedder)
-    asked = await entry_search.asked(wanted, counting)
-    found = (await runtime.memory.find_entries(owner, asked.query)).items
-    more = len(found) > limit and skip + limit <= _MOST_SKIPPED
+    metered_embedder = meter(runtime, owner, embedder or runtime.embedder)
+    vector_query = await entry_search.embed_query(word_query, metered_embedder)
+    rows = (await runtime.memory.find_entries(owner, vector_query.query)).items
+    more = len(rows) > limit and skip + limit <= _MAX_SKIP
     return Page[Entry](
-        items=_shown(found[:limit]),
+        items=_views(rows[:limit]),
         next_cursor=encode_cursor(_SEARCH, str(skip + limit)) if more else None,
     )
 
 
-def _skipped(cursor: str | None) -> int:
-    (said,) = decode_cursor(_SEARCH, cursor)
-    if said is None:
+def _skip_of(cursor: str | None) -> int:
+    (number,) = decode_cursor(_SEARCH, cursor)
+    if number is None:
         return 0
-    if not (said.isascii() and said.isdigit()) or not 0 < int(said) <= _MOST_SKIPPED:
+    if not (number.isascii() and number.isdigit()) or not 0 < int(number) <= _MAX_SKIP:
         raise bad_cursor()
-    return int(said)
+    return int(number)
 
 
 def _place(at: str | None, id: str | None) -> EntryPlace | None:
@@ -216,5 +216,5 @@ def _place(at: str | None, id: str | None) -> EntryPlace | None:
         raise bad_cursor() from error
 
 
-def _shown(found: Sequence[FoundEntry]) -> tuple[Entry, ...]:
-    return tuple(Entry.model_validate(entry.model_dump()) for entry in found)
+def _views(rows: Sequence[FoundEntry]) -> tuple[Entry, ...]:
+    return tuple(Entry.model_validate(entry.model_dump()) for entry in rows)

@@ -8,7 +8,7 @@ from layover.memory.episodic.characters import plain_characters
 
 MIN_WORDS = 4
 MIN_LETTERS = 16
-_LONGEST = 300
+_MAX_WORD = 300
 """Characters of a word that is looked into: that takes time of the square of them. A longer one is a blob."""
 
 _SPACE = lazy_pattern(r"\s+")
@@ -65,7 +65,7 @@ _LETTER = rf"[^\W_{_NO_BLANKS}]"
 _POSSESSIVE = lazy_pattern("['\u2019]s$")
 
 
-def normalised(text: str) -> str:
+def normalise(text: str) -> str:
     """Runs of white space as one blank, none at the ends."""
     return _SPACE.sub(" ", text).strip()
 
@@ -73,8 +73,8 @@ def normalised(text: str) -> str:
 def has_evidence(evidence: str, messages: Sequence[str]) -> bool:
     """True if `evidence` is an exact piece of one of the messages and says enough: at least 4 words or
     16 letters, or the whole message."""
-    piece = normalised(evidence)
-    whole = [normalised(m) for m in messages]
+    piece = normalise(evidence)
+    whole = [normalise(m) for m in messages]
     if piece and piece in whole:
         return True
     return says_enough(piece) and any(piece in m for m in whole)
@@ -86,32 +86,32 @@ def says_enough(piece: str) -> bool:
     return words >= MIN_WORDS or sum(c.isalpha() for c in piece) >= MIN_LETTERS
 
 
-def unsaid(content: str, texts: Sequence[str]) -> list[str]:
+def missing_anchors(content: str, texts: Sequence[str]) -> list[str]:
     """Numbers, URLs, addresses, paths and identifiers of `content` that occur in none of the turn's
     texts. What they name would be made up."""
-    known = " \x00 ".join(map(plain_characters, texts))
-    said = _MINUS.sub("-", normalised(known).casefold())
-    named = dict.fromkeys(anchors(content))
-    return [a for a in named if not _occurs(_MINUS.sub("-", a.casefold()), said)]
+    conversation = " \x00 ".join(map(plain_characters, texts))
+    spoken = _MINUS.sub("-", normalise(conversation).casefold())
+    candidates = dict.fromkeys(anchors(content))
+    return [a for a in candidates if not _occurs(_MINUS.sub("-", a.casefold()), spoken)]
 
 
 def anchors(content: str) -> list[str]:
     """Returns the parts that have to be literal: numbers, URLs, addresses, paths, identifiers."""
-    found: list[str] = []
+    literals: list[str] = []
     content = plain_characters(content)
     words = _UNBOUNDED.sub(" ", content).split()
-    shouted = content == content.upper() and len(words) >= MIN_WORDS
+    is_all_capitals = content == content.upper() and len(words) >= MIN_WORDS
     for word in words:
         token = _POSSESSIVE.sub("", word.strip(_WRAPPING))
-        if _is_identifier(token) or (not shouted and _is_loud(token)):
-            found.append(token)
+        if _is_identifier(token) or (not is_all_capitals and _is_loud(token)):
+            literals.append(token)
         else:
-            found += _NUMBER.findall(token)
-    return found
+            literals += _NUMBER.findall(token)
+    return literals
 
 
 def _is_identifier(token: str) -> bool:
-    if len(token) > _LONGEST:
+    if len(token) > _MAX_WORD:
         return True
     if _URL.match(token) or _PATH.match(token) or "@" in token or "_" in token:
         return len(token) > 1
@@ -139,22 +139,22 @@ def _is_loud(token: str) -> bool:
     return token.isupper() and letters >= _MIN_LOUD and _LOUD.fullmatch(token) is not None
 
 
-def _occurs(anchor: str, said: str) -> bool:
-    if anchor not in said:
+def _occurs(anchor: str, text: str) -> bool:
+    if anchor not in text:
         return False
     if _NUMBER.fullmatch(anchor):
         before = r"(?<![\w.])" if anchor.startswith("-") else r"(?<!\d)(?<!\d[.,])"
-        return re.search(rf"{before}{re.escape(anchor)}(?!\d)(?![.,]\d)", said) is not None
-    return _stands_in(anchor, said)
+        return re.search(rf"{before}{re.escape(anchor)}(?!\d)(?![.,]\d)", text) is not None
+    return _stands_in(anchor, text)
 
 
 def _stands_in(piece: str, text: str) -> bool:
     """As a whole: `c4` does not stand in `abc42`. Scripts without blanks between words have no such
     bounds."""
-    before = f"(?<!{_LETTER})" if _bounded(piece[0]) else ""
-    after = f"(?!{_LETTER})" if _bounded(piece[-1]) else ""
+    before = f"(?<!{_LETTER})" if _has_bounds(piece[0]) else ""
+    after = f"(?!{_LETTER})" if _has_bounds(piece[-1]) else ""
     return re.search(f"{before}{re.escape(piece)}{after}", text) is not None
 
 
-def _bounded(character: str) -> bool:
+def _has_bounds(character: str) -> bool:
     return character.isalnum() and ord(character) < 0x0E00

@@ -20,10 +20,10 @@ from layover.declare.schemas.render import clean
 from layover.memory.answers import json_object, objects, text_of
 from layover.memory.compaction.reading import plain
 from layover.memory.episodic.contradiction import contradicts
-from layover.memory.episodic.evidence import has_evidence, normalised, unsaid
+from layover.memory.episodic.evidence import has_evidence, missing_anchors, normalise
 from layover.memory.escape import escape
 from layover.memory.ranking import cosine
-from layover.memory.redaction import redact, redacted
+from layover.memory.redaction import redact, redact_value
 from layover.values.memory.entry import MemoryEntry, SimilarEntry, Source
 from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import Prompt
@@ -34,11 +34,11 @@ KNOWN = 20
 """Similar entries that the extractor is shown."""
 SIMILAR = 0.86
 """Cosine at which two entries are about the same, where the agent does not say."""
-_MOST_PROPOSED = 50
+_MAX_PROPOSALS = 50
 _READ = 8_000
 """Characters of a text that the extractor reads."""
 _READ_IN_ALL = 60_000
-_MOST_EVIDENCE = 2_000
+_MAX_EVIDENCE = 2_000
 """Characters that are stored: a whole message may be evidence."""
 _LEEWAY = 2_000
 """Characters of a content beyond its limit that are checked: without its secrets it may be shorter."""
@@ -73,11 +73,11 @@ class Candidate:
 
 
 @dataclass
-class Checked:
+class EntryCheck:
     """The candidates of an answer that pass the rules, and the refusals counted by reason."""
 
-    kept: list[Candidate]
-    refused: Counter[Refusal] = field(default_factory=Counter)
+    candidates: list[Candidate]
+    refusals: Counter[Refusal] = field(default_factory=Counter)
 
 
 # What a prompt shows
@@ -85,8 +85,8 @@ class Checked:
 
 def entry_lines(entries: Sequence[MemoryEntry], as_of: datetime) -> dict[str, str]:
     """Entry's id -> its line, newest first."""
-    ordered = sorted(entries, key=lambda e: (e.created_at, e.id), reverse=True)
-    return {e.id: _line(e, as_of) for e in ordered}
+    newest_first = sorted(entries, key=lambda e: (e.created_at, e.id), reverse=True)
+    return {e.id: _line(e, as_of) for e in newest_first}
 
 
 def memory_block(lines: Sequence[str]) -> str:
@@ -126,50 +126,52 @@ def _description() -> str:
 # What a model is asked, and what may be kept of its answer
 
 
-def said_in(messages: Sequence[Message]) -> list[Message]:
+def dialogue_of(messages: Sequence[Message]) -> list[Message]:
     """Returns the words of users and assistants in these messages: no tool outputs."""
-    said = (m for m in messages if m.role in (Role.USER, Role.ASSISTANT))
-    return [m for m in said if m.text.strip()]
+    spoken = (m for m in messages if m.role in (Role.USER, Role.ASSISTANT))
+    return [m for m in spoken if m.text.strip()]
 
 
 def request(
     model: str,
-    said: Sequence[Message],
+    dialogue: Sequence[Message],
     profile: Any,
     known: Sequence[str],
     instructions: str | None,
 ) -> Prompt:
-    """The request for entries; `said`: at least one message, `known`: similar entries."""
-    turn = [{"role": m.role.value, "text": plain(m.text.strip(), _READ)} for m in _readable(said)]
-    shown = redacted({"profile": profile, "known": list(known), "turn": turn})
-    text = TextPart(text=json.dumps(shown, ensure_ascii=False))
-    asked = said[0].model_copy(update={"content": (text,), "role": Role.USER})
+    """The request for entries; `dialogue`: at least one message, `known`: similar entries."""
+    turn = [
+        {"role": m.role.value, "text": plain(m.text.strip(), _READ)} for m in _readable(dialogue)
+    ]
+    payload = redact_value({"profile": profile, "known": list(known), "turn": turn})
+    text = TextPart(text=json.dumps(payload, ensure_ascii=False))
+    user_message = dialogue[0].model_copy(update={"content": (text,), "role": Role.USER})
     system = _prompt_file("extractor")
     if instructions:
         system = f"{system.rstrip()}\n\n{instructions.strip()}\n"
-    return Prompt(model=model, system=system, messages=(asked,), task="extractor")
+    return Prompt(model=model, system=system, messages=(user_message,), task="extractor")
 
 
-def checked(
-    answer: str, said: Sequence[Message], settings: EpisodicMemory, *, trusted: bool
-) -> Checked:
+def check_entries(
+    answer: str, dialogue: Sequence[Message], settings: EpisodicMemory, *, trusted: bool
+) -> EntryCheck:
     """The entries of an answer that were said, in the order of
     docs/behaviour.md#episodic-duplicates, up to where vectors are needed. `trusted`: whether all
     tools of the run are."""
-    found = Checked([])
+    check = EntryCheck([])
     hashes: set[str] = set()
-    for item in objects(json_object(clean(answer)), "entries")[:_MOST_PROPOSED]:
-        candidate = _candidate(item, said, settings, trusted)
+    for item in objects(json_object(clean(answer)), "entries")[:_MAX_PROPOSALS]:
+        candidate = _candidate(item, dialogue, settings, trusted)
         if isinstance(candidate, Refusal):
-            found.refused[candidate] += 1
+            check.refusals[candidate] += 1
         elif candidate.hash in hashes:
-            found.refused[Refusal.REPEATED] += 1
-        elif len(found.kept) >= settings.per_turn:
-            found.refused[Refusal.OVER_LIMIT] += 1
+            check.refusals[Refusal.REPEATED] += 1
+        elif len(check.candidates) >= settings.per_turn:
+            check.refusals[Refusal.OVER_LIMIT] += 1
         else:
             hashes.add(candidate.hash)
-            found.kept.append(candidate)
-    return found
+            check.candidates.append(candidate)
+    return check
 
 
 def hash_of(content: str) -> str:
@@ -177,51 +179,51 @@ def hash_of(content: str) -> str:
     return hashlib.sha256(content.lower().encode("utf-8", "replace")).hexdigest()
 
 
-def _readable(said: Sequence[Message]) -> list[Message]:
+def _readable(dialogue: Sequence[Message]) -> list[Message]:
     """All that users say, and the newest of what assistants say, as far as it is read."""
-    room = _READ_IN_ALL - sum(min(len(m.text), _READ) for m in said if m.role is Role.USER)
-    shown: list[Message] = []
-    for message in reversed(said):
+    room = _READ_IN_ALL - sum(min(len(m.text), _READ) for m in dialogue if m.role is Role.USER)
+    readable: list[Message] = []
+    for message in reversed(dialogue):
         if message.role is Role.ASSISTANT:
             room -= min(len(message.text), _READ)
             if room < 0:
                 continue
-        shown.append(message)
-    return shown[::-1]
+        readable.append(message)
+    return readable[::-1]
 
 
 def _candidate(
-    item: dict[str, Any], said: Sequence[Message], settings: EpisodicMemory, trusted: bool
+    item: dict[str, Any], dialogue: Sequence[Message], settings: EpisodicMemory, trusted: bool
 ) -> Candidate | Refusal:
     source, evidence = text_of(item, "source"), text_of(item, "evidence")
-    content = normalised(text_of(item, "content"))[: settings.max_length + _LEEWAY]
+    content = normalise(text_of(item, "content"))[: settings.max_length + _LEEWAY]
     if source not in get_args(Source):
         return Refusal.MALFORMED
-    message = _witness(evidence, source, said)
+    message = _witness(evidence, source, dialogue)
     if message is None:
         return Refusal.NO_EVIDENCE
-    if unsaid(content, [m.text for m in said]):
+    if missing_anchors(content, [m.text for m in dialogue]):
         return Refusal.UNSAID
     doubtful = message.role is Role.ASSISTANT and not trusted
     if doubtful and settings.assistant_evidence == "refuse":
         return Refusal.UNTRUSTED
-    kept = redact(content)[: settings.max_length].rstrip()
-    if not any(c.isalnum() for c in kept):
+    text = redact(content)[: settings.max_length].rstrip()
+    if not any(c.isalnum() for c in text):
         return Refusal.EMPTY
     return Candidate(
-        content=kept,
+        content=text,
         source=source,  # type: ignore[arg-type]
-        evidence=redact(normalised(evidence))[:_MOST_EVIDENCE],
+        evidence=redact(normalise(evidence))[:_MAX_EVIDENCE],
         message_id=message.id,
         verified=not doubtful or settings.assistant_evidence == "trust",
-        hash=hash_of(kept),
+        hash=hash_of(text),
     )
 
 
-def _witness(evidence: str, source: str, said: Sequence[Message]) -> Message | None:
+def _witness(evidence: str, source: str, dialogue: Sequence[Message]) -> Message | None:
     """The message that has the evidence: one of the user's, or, for a finding, of the assistant's."""
     roles = (Role.USER, Role.ASSISTANT) if source == _FINDING else (Role.USER,)
-    witnesses = (m for role in roles for m in said if m.role is role)
+    witnesses = (m for role in roles for m in dialogue if m.role is role)
     return next((m for m in witnesses if has_evidence(evidence, [m.text])), None)
 
 
@@ -236,7 +238,7 @@ Vector = Sequence[float]
 
 
 @dataclass(frozen=True)
-class Chosen:
+class Selection:
     """A candidate that is to be stored. `supersedes`: stored entries that it takes the place of."""
 
     candidate: Candidate
@@ -244,27 +246,29 @@ class Chosen:
     supersedes: tuple[str, ...] = ()
 
 
-def chosen(
+def select(
     candidates: Sequence[Candidate],
     vectors: Sequence[tuple[float, ...] | None],
     stored: Sequence[SimilarEntry],
     least: float | None,
     said_at: datetime,
-) -> list[Chosen]:
+) -> list[Selection]:
     """The candidates that say something new. `least`: cosine at which two are the same; None: nothing
     is dropped. `stored`: what is similar to them (`SimilarEntry.place`: of the candidate). `said_at`:
     when the candidates were said; what is stored may have been said later."""
-    kept: list[Chosen] = []
+    selections: list[Selection] = []
     for place, (candidate, vector) in enumerate(zip(candidates, vectors, strict=True)):
         near = {s.id: _verdict(candidate, s, said_at) for s in stored if s.place == place}
         if _Verdict.OUTDATED in near.values():
             continue
         same = _Verdict.SAME in near.values()
-        if least is not None and (same or _said_before(candidate, vector, kept, least)):
+        if least is not None and (same or _is_repeated(candidate, vector, selections, least)):
             continue
         over = {_Verdict.SUPERSEDES} if least is None else {_Verdict.SUPERSEDES, _Verdict.VOUCHES}
-        kept.append(Chosen(candidate, vector, tuple(id for id, v in near.items() if v in over)))
-    return kept
+        selections.append(
+            Selection(candidate, vector, tuple(id for id, v in near.items() if v in over))
+        )
+    return selections
 
 
 class _Verdict(Enum):
@@ -294,8 +298,8 @@ def _verdict(candidate: Candidate, stored: SimilarEntry, said_at: datetime) -> _
     return _Verdict.VOUCHES if candidate.verified and not stored.verified else _Verdict.SAME
 
 
-def _said_before(
-    candidate: Candidate, vector: Vector | None, kept: Sequence[Chosen], least: float
+def _is_repeated(
+    candidate: Candidate, vector: Vector | None, selections: Sequence[Selection], least: float
 ) -> bool:
     """True if another entry of the same turn says it already."""
     if vector is None:
@@ -304,5 +308,5 @@ def _said_before(
         other.vector is not None
         and (cosine(vector, other.vector) or 0.0) >= least
         and not contradicts(candidate.content, other.candidate.content)
-        for other in kept
+        for other in selections
     )

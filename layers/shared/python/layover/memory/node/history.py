@@ -28,7 +28,7 @@ async def node_history(
     node = _node(runtime, agent, run)
     if node is None:
         return None
-    return _shown(runtime, agent, run, await _branch(node, run, thread))
+    return _in_window(runtime, agent, run, await _branch(node, run, thread))
 
 
 async def own_history(runtime: Runtime, agent: Agent, run: RunMeta) -> list[Message]:
@@ -38,7 +38,7 @@ async def own_history(runtime: Runtime, agent: Agent, run: RunMeta) -> list[Mess
     if parent_id is None:
         return []
     entries = await _own_node(runtime, agent, run).branch([parent_id])
-    return _shown(runtime, agent, run, entries)
+    return _in_window(runtime, agent, run, entries)
 
 
 async def newest_of(runtime: Runtime, agent: Agent, run: RunMeta) -> str | None:
@@ -47,7 +47,7 @@ async def newest_of(runtime: Runtime, agent: Agent, run: RunMeta) -> str | None:
     return str(entries[-1]["message_id"]) if entries else None
 
 
-def _shown(
+def _in_window(
     runtime: Runtime, agent: Agent, run: RunMeta, entries: Sequence[dict[str, Any]]
 ) -> list[Message]:
     history = [_message(e, run.thread_id) for e in entries if e["role"] in ("user", "assistant")]
@@ -75,20 +75,20 @@ async def remember_call(runtime: Runtime, agent: Agent, state: RunState, over: O
 
 async def _remember(node: NodeLog, state: RunState, over: Over, parent_id: str | None) -> None:
     response = state.response()
-    said = "\n\n".join(m.text for m in response if m.role is Role.ASSISTANT and m.text)
-    if not response or not (said or over.status is Status.SUCCESS):
+    text = "\n\n".join(m.text for m in response if m.role is Role.ASSISTANT and m.text)
+    if not response or not (text or over.status is Status.SUCCESS):
         return
-    given = state.meta.input.model_copy(update={"parent_id": parent_id})
+    input_message = state.meta.input.model_copy(update={"parent_id": parent_id})
     newest = response[-1]
     answer = {
         # The next run's input names the newest message as its parent, whatever it is.
         "message_id": newest.id,
-        "parent_message_id": given.id,
+        "parent_message_id": input_message.id,
         "role": Role.ASSISTANT,
-        "content": said,
+        "content": text,
         "created_at": newest.created_at,
     }
-    await node.add([given, answer])
+    await node.add([input_message, answer])
     with suppress(NotFound):  # the thread is gone, and with it its nodes
         await node.flush()
 

@@ -24,7 +24,7 @@ from layover.values.tokens import FILE_TOKENS, OVERHEAD, estimate
 Entry = dict[str, Any]
 """`{message_id, parent_message_id, role, content, files, token_count, created_at}`."""
 
-LONGEST_ID = 300
+MAX_ID = 300
 """Bytes of a node's id, percent-encoded: it is part of a key."""
 VERSION = 1
 """Of a document."""
@@ -34,7 +34,7 @@ _GZIP = b"\x1f\x8b"
 _NOTED_EVERY = timedelta(days=1)
 """A use that only reads is noted by a write of the same bytes: that costs as much as the writing."""
 _TRIES = 40
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 0.5
+_FIRST_PAUSE_S, _MAX_PAUSE_S = 0.01, 0.5
 _PARENT = "parent_message_id"
 
 
@@ -45,22 +45,22 @@ class NodeLog:
     def __init__(
         self, runtime: Runtime, owner: str, agent: str, thread_id: str, node_id: str
     ) -> None:
-        if not node_id or len(quote(node_id, safe="")) > LONGEST_ID:
-            raise ConfigurationError(f"a node's id has 1 to {LONGEST_ID} bytes")
+        if not node_id or len(quote(node_id, safe="")) > MAX_ID:
+            raise ConfigurationError(f"a node's id has 1 to {MAX_ID} bytes")
         self._runtime = runtime
         self._owner = owner
         self._thread_id = thread_id
         keys = Keys(owner)
         self.key = keys.blob("node_memory", agent, thread_id, f"{node_id}.json")
         self._mark = keys.blob("threads", thread_id, "nodes", agent, f"{node_id}.json")
-        self._added: list[Entry] = []
+        self._pending: list[Entry] = []
 
     async def add(self, messages: Sequence[Any]) -> None:
         """Append messages: dicts (`role`, `content`, optionally `files`, `message_id`,
         `parent_message_id`, `created_at`) or `Message`s. One that names no parent follows the message
         before it, the first of them what is newest when they are written. Raises ValueError."""
         now = self._runtime.clock.now()
-        self._added += [self._entry(message, now) for message in messages]
+        self._pending += [self._entry(message, now) for message in messages]
 
     async def history(
         self, parent_id: str | None = None, max_tokens: int | None = None
@@ -68,27 +68,27 @@ class NodeLog:
         """The branch that ends in `parent_id` (default: in the newest message), oldest first; of that
         the newest messages that have `max_tokens` at most. Unknown ids have no history."""
         entries = await self._use()
-        path = _path(_merged(entries, self._added), parent_id)
-        return [_shown(entry) for entry in _newest(path, max_tokens)]
+        path = _path(_merge(entries, self._pending), parent_id)
+        return [_with_file_parts(entry) for entry in _newest(path, max_tokens)]
 
     async def branch(self, leaves: Sequence[str]) -> list[Entry]:
         """The branch that ends in the first of these messages that is known here."""
         entries = await self._use()
-        known = {entry["message_id"] for entry in entries}
-        leaf = next((id for id in leaves if id in known), None)
-        return [] if leaf is None else [_shown(entry) for entry in _path(entries, leaf)]
+        ids = {entry["message_id"] for entry in entries}
+        leaf = next((id for id in leaves if id in ids), None)
+        return [] if leaf is None else [_with_file_parts(entry) for entry in _path(entries, leaf)]
 
     async def flush(self) -> None:
         """Write what was added. Raises RetryableError, and NotFound where the thread is gone; what was
         added is kept for another try."""
-        writing = list(self._added)
-        if writing:
-            await self._write(writing)
-            written = {id(entry) for entry in writing}
-            self._added = [entry for entry in self._added if id(entry) not in written]
+        batch = list(self._pending)
+        if batch:
+            await self._write(batch)
+            batch_ids = {id(entry) for entry in batch}
+            self._pending = [entry for entry in self._pending if id(entry) not in batch_ids]
             await self._unless_gone()
 
-    async def _write(self, writing: Sequence[Entry]) -> None:
+    async def _write(self, batch: Sequence[Entry]) -> None:
         blobs = self._runtime.blobs
         for attempt in range(_TRIES):
             entries, facts = await self._read()
@@ -96,7 +96,7 @@ class NodeLog:
                 await blobs.put(self._mark, b"", "text/plain")
             if not entries:
                 await self._watch()
-            data, content_type = _encoded(_merged(entries, writing))
+            data, content_type = _encode(_merge(entries, batch))
             tag = facts.tag if facts else None
             if await blobs.put_if(self.key, data, content_type, tag):
                 return
@@ -105,34 +105,34 @@ class NodeLog:
 
     async def clear(self) -> None:
         """Forget all of it, also what was added."""
-        self._added.clear()
+        self._pending.clear()
         await self._runtime.blobs.delete(self.key)
 
     async def _read(self) -> tuple[list[Entry], BlobFacts | None]:
         """Reads the node's memory; nothing where it was not used for too long."""
-        found = await self._runtime.blobs.get_tagged(self.key)
-        if found is None:
+        blob = await self._runtime.blobs.get_tagged(self.key)
+        if blob is None:
             return [], None
-        data, facts = found
+        data, facts = blob
         lifetime = self._lifetime()
-        if lifetime is not None and self._unused(facts) >= lifetime:
+        if lifetime is not None and self._idle_time(facts) >= lifetime:
             return [], facts
-        return _decoded(data), facts
+        return _decode(data), facts
 
     async def _use(self) -> list[Entry]:
         """Reads the node's memory and notes the use. It empties a memory that was not used for too long, and
         does not delete it: S3 deletes without a condition, with what a writer adds at this moment."""
-        found = await self._runtime.blobs.get_tagged(self.key)
-        if found is None:
+        blob = await self._runtime.blobs.get_tagged(self.key)
+        if blob is None:
             return []
-        data, facts = found
+        data, facts = blob
         lifetime = self._lifetime()
         if lifetime is None:
-            return _decoded(data)
-        unused = self._unused(facts)
-        entries = _decoded(data) if unused < lifetime else []
-        content = (data, facts.content_type) if entries else _encoded([])
-        if data != _encoded([])[0] and unused >= min(_NOTED_EVERY, lifetime / 2):
+            return _decode(data)
+        idle = self._idle_time(facts)
+        entries = _decode(data) if idle < lifetime else []
+        content = (data, facts.content_type) if entries else _encode([])
+        if data != _encode([])[0] and idle >= min(_NOTED_EVERY, lifetime / 2):
             # Refused, it was used by somebody else; failed, the next reading notes it.
             with suppress(RetryableError):
                 await self._runtime.blobs.put_if(self.key, *content, facts.tag)
@@ -149,7 +149,7 @@ class NodeLog:
     def _lifetime(self) -> timedelta | None:
         return _lifetime(self._runtime)
 
-    def _unused(self, facts: BlobFacts) -> timedelta:
+    def _idle_time(self, facts: BlobFacts) -> timedelta:
         return self._runtime.clock.now() - facts.modified_at
 
     async def _unless_gone(self) -> None:
@@ -160,18 +160,18 @@ class NodeLog:
             raise NotFound("the thread is gone", thread_id=self._thread_id)
 
     def _entry(self, message: Any, now: datetime) -> Entry:
-        given = _given(message)
-        content, files = _parted(given.get("content"), given.get("files") or ())
+        fields = _fields_of(message)
+        content, files = _split_content(fields.get("content"), fields.get("files") or ())
         entry: Entry = {
-            "message_id": str(given.get("message_id") or self._runtime.ids.new("msg")),
-            "role": str(getattr(given.get("role"), "value", given.get("role")) or "user"),
+            "message_id": str(fields.get("message_id") or self._runtime.ids.new("msg")),
+            "role": str(getattr(fields.get("role"), "value", fields.get("role")) or "user"),
             "content": content,
             "files": files,
-            "token_count": given.get("token_count") or _tokens(content, files),
-            "created_at": _time(given.get("created_at"), now),
+            "token_count": fields.get("token_count") or _tokens(content, files),
+            "created_at": _time(fields.get("created_at"), now),
         }
-        if _PARENT in given:
-            entry[_PARENT] = given[_PARENT]
+        if _PARENT in fields:
+            entry[_PARENT] = fields[_PARENT]
         return entry
 
 
@@ -184,19 +184,19 @@ async def expire_node(runtime: Runtime, key: str) -> datetime | None:
     """Empty what a node remembers if nobody has used it for too long. Answers when to look again, None
     where it is empty. Emptied and not deleted, for the reason that `NodeLog` gives."""
     lifetime = _lifetime(runtime)
-    found = await runtime.blobs.get_tagged(key)
-    if found is None or lifetime is None:
+    blob = await runtime.blobs.get_tagged(key)
+    if blob is None or lifetime is None:
         return None
-    data, facts = found
+    data, facts = blob
     if runtime.clock.now() - facts.modified_at < lifetime:
         return facts.modified_at + lifetime
-    empty = _encoded([])
+    empty = _encode([])
     if data == empty[0] or await runtime.blobs.put_if(key, *empty, facts.tag):
         return None
     return runtime.clock.now() + lifetime
 
 
-async def listed_nodes(blobs: Blobs, owner: str, thread_id: str) -> AsyncIterator[dict[str, Any]]:
+async def list_nodes(blobs: Blobs, owner: str, thread_id: str) -> AsyncIterator[dict[str, Any]]:
     """Lists each node's memory in a thread: `{agent, node_id, messages}`."""
     keys = Keys(owner)
     for mark in await blobs.keys(keys.blob("threads", thread_id, "nodes") + "/"):
@@ -204,7 +204,7 @@ async def listed_nodes(blobs: Blobs, owner: str, thread_id: str) -> AsyncIterato
         data = await blobs.get(keys.blob("node_memory", agent, thread_id, name))
         if data is not None:
             node = {"agent": agent, "node_id": name.removesuffix(".json")}
-            yield {**node, "messages": [_shown(entry) for entry in _decoded(data)]}
+            yield {**node, "messages": [_with_file_parts(entry) for entry in _decode(data)]}
 
 
 async def erase_nodes(blobs: Blobs, owner: str, thread_id: str) -> None:
@@ -216,7 +216,7 @@ async def erase_nodes(blobs: Blobs, owner: str, thread_id: str) -> None:
         await blobs.delete(mark)
 
 
-def _given(message: Any) -> Mapping[str, Any]:
+def _fields_of(message: Any) -> Mapping[str, Any]:
     """The fields of a message by our names."""
     if isinstance(message, Message):
         fields = message.model_dump(exclude={"parent_id"})
@@ -227,7 +227,7 @@ def _given(message: Any) -> Mapping[str, Any]:
     return {aliases.get(str(k), str(k)): v for k, v in message.items()}
 
 
-def _parted(content: Any, files: Sequence[Any]) -> tuple[Any, list[Entry]]:
+def _split_content(content: Any, files: Sequence[Any]) -> tuple[Any, list[Entry]]:
     """Text (or what else there is) and references to files."""
     references = [_reference(file) for file in files]
     plain = jsonable(content)
@@ -247,16 +247,16 @@ def _reference(file: Any) -> Entry:
     return part.model_dump(exclude={"type"}, exclude_none=True)
 
 
-def _shown(entry: Entry) -> Entry:
+def _with_file_parts(entry: Entry) -> Entry:
     """An entry as it is handed out: its files are parts again."""
     files = [FilePart.model_validate(f).model_dump() for f in entry["files"]]
     return {**entry, "files": files}
 
 
-def _time(given: Any, now: datetime) -> str:
-    if isinstance(given, datetime):
-        return rfc3339(given)
-    return str(given) if given else rfc3339(now)
+def _time(value: Any, now: datetime) -> str:
+    if isinstance(value, datetime):
+        return rfc3339(value)
+    return str(value) if value else rfc3339(now)
 
 
 def _tokens(content: Any, files: Sequence[Entry]) -> int:
@@ -264,13 +264,13 @@ def _tokens(content: Any, files: Sequence[Entry]) -> int:
     return OVERHEAD + estimate(text) + FILE_TOKENS * len(files)
 
 
-def _merged(stored: Sequence[Entry], added: Sequence[Entry]) -> list[Entry]:
+def _merge(old: Sequence[Entry], new: Sequence[Entry]) -> list[Entry]:
     """Both, each message once: what is said again replaces what was said, where it stands."""
-    entries = {entry["message_id"]: entry for entry in stored}
-    newest = stored[-1]["message_id"] if stored else None
-    for entry in added:
-        known = entries.get(entry["message_id"])
-        parent = known[_PARENT] if known else newest
+    entries = {entry["message_id"]: entry for entry in old}
+    newest = old[-1]["message_id"] if old else None
+    for entry in new:
+        previous = entries.get(entry["message_id"])
+        parent = previous[_PARENT] if previous else newest
         entries[entry["message_id"]] = {_PARENT: parent, **entry}
         newest = entry["message_id"]
     return list(entries.values())
@@ -298,14 +298,14 @@ def _newest(path: list[Entry], max_tokens: int | None) -> list[Entry]:
     return path[start:]
 
 
-def _decoded(data: bytes) -> list[Entry]:
+def _decode(data: bytes) -> list[Entry]:
     raw = gzip.decompress(data) if data.startswith(_GZIP) else data
     document = json.loads(raw)
     check_version("node memory's documents", document.get("version", 1), VERSION)
     return list(document["messages"])
 
 
-def _encoded(entries: Sequence[Entry]) -> tuple[bytes, str]:
+def _encode(entries: Sequence[Entry]) -> tuple[bytes, str]:
     """The document and its type; compressed when large."""
     document = {"version": VERSION, "messages": entries}
     data = json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")
@@ -316,4 +316,4 @@ def _encoded(entries: Sequence[Entry]) -> tuple[bytes, str]:
 
 def _pause(attempt: int) -> float:
     """Seconds, more each time and never the same for two writers."""
-    return random.uniform(0, min(_FIRST_PAUSE_S * 2**attempt, _LONGEST_PAUSE_S))
+    return random.uniform(0, min(_FIRST_PAUSE_S * 2**attempt, _MAX_PAUSE_S))

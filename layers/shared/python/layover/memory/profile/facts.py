@@ -14,7 +14,7 @@ from typing import Any
 from layover.declare.schemas.render import clean
 from layover.memory.answers import json_object, objects, text_of
 from layover.memory.compaction.reading import plain
-from layover.memory.episodic.evidence import has_evidence, normalised, unsaid
+from layover.memory.episodic.evidence import has_evidence, missing_anchors, normalise
 from layover.memory.redaction import is_secret_key, redact
 from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import Prompt
@@ -58,29 +58,29 @@ class Fact:
 
 def turn_of(messages: Sequence[Message]) -> Turn:
     """User and assistant texts of these messages."""
-    said = {r: [m.text for m in messages if m.role is r and m.text.strip()] for r in Role}
-    return Turn(said[Role.USER], said[Role.ASSISTANT])
+    texts = {r: [m.text for m in messages if m.role is r and m.text.strip()] for r in Role}
+    return Turn(texts[Role.USER], texts[Role.ASSISTANT])
 
 
 def request(task: str, model: str, turn: Turn, known: Any, message: Message) -> Prompt:
     """The request for facts; `task`: profile | session. `message` lends its ids and time."""
-    said = [{"role": "user", "text": plain(t, _READ)} for t in turn.user]
-    said += [{"role": "assistant", "text": plain(t, _READ)} for t in turn.assistant]
-    shown = json.dumps({"known": known, "turn": said}, ensure_ascii=False)
-    asked = message.model_copy(update={"content": (TextPart(text=shown),), "role": Role.USER})
+    lines = [{"role": "user", "text": plain(t, _READ)} for t in turn.user]
+    lines += [{"role": "assistant", "text": plain(t, _READ)} for t in turn.assistant]
+    text = json.dumps({"known": known, "turn": lines}, ensure_ascii=False)
+    user_message = message.model_copy(update={"content": (TextPart(text=text),), "role": Role.USER})
     system = files("layover.memory").joinpath(f"prompts/{task}.md").read_text("utf-8")
-    return Prompt(model=model, system=system, messages=(asked,), task=task)
+    return Prompt(model=model, system=system, messages=(user_message,), task=task)
 
 
 def profile_change(answer: str, turn: Turn, known: Any) -> dict[str, str | None]:
     """Fields of the profile to set, and those to take away (None). Empty for an answer of no use."""
     change: dict[str, str | None] = {}
     present = known if isinstance(known, Mapping) else {}
-    for item in _proposed(answer):
+    for item in _parse_facts(answer):
         field = _field_name(text_of(item, "key", "field"))
-        if not field or is_secret_key(field) or not _grounded(item, turn):
+        if not field or is_secret_key(field) or not _has_user_evidence(item, turn):
             continue
-        if field not in present and unsaid(field.replace("_", " "), turn.texts):
+        if field not in present and missing_anchors(field.replace("_", " "), turn.texts):
             continue
         content = _content(item, turn)
         forgets = item.get("content", "") is None and field in present
@@ -94,9 +94,9 @@ def profile_change(answer: str, turn: Turn, known: Any) -> dict[str, str | None]
 def session_facts(answer: str, turn: Turn) -> list[Fact]:
     """Returns the turn's changes of session memory. Empty for an answer of no use."""
     facts: list[Fact] = []
-    for item in _proposed(answer):
+    for item in _parse_facts(answer):
         field = text_of(item, "field", "key")
-        if field not in (*_TEXTS, *_LISTS) or not _grounded(item, turn):
+        if field not in (*_TEXTS, *_LISTS) or not _has_user_evidence(item, turn):
             continue
         content = _content(item, turn)
         old = text_of(item, "replaces") or None
@@ -106,14 +106,14 @@ def session_facts(answer: str, turn: Turn) -> list[Fact]:
 
 
 def latest(
-    session: Any, said: Mapping[str, datetime], facts: Sequence[Fact], said_at: datetime
+    session: Any, times: Mapping[str, datetime], facts: Sequence[Fact], said_at: datetime
 ) -> list[Fact]:
     """Without facts of a turn that was said (at `said_at`) before another one that set the same text, or
-    replaced the same line. `said`: when each field of the session was changed last."""
+    replaced the same line. `times`: when each field of the session was changed last."""
     known: Mapping[str, Any] = session if isinstance(session, Mapping) else {}
 
     def holds(fact: Fact) -> bool:
-        if fact.field not in said or said[fact.field] <= said_at:
+        if fact.field not in times or times[fact.field] <= said_at:
             return True
         return fact.field in _LISTS and (not fact.old or fact.old in (known.get(fact.field) or ()))
 
@@ -122,35 +122,35 @@ def latest(
 
 def with_facts(session: Any, facts: Sequence[Fact]) -> dict[str, Any]:
     """Session memory after these facts: texts replaced, lists appended to."""
-    made: dict[str, Any] = dict(session) if isinstance(session, Mapping) else {}
+    result: dict[str, Any] = dict(session) if isinstance(session, Mapping) else {}
     for fact in facts:
         if fact.field in _TEXTS:
-            made[fact.field] = fact.content
+            result[fact.field] = fact.content
             continue
-        lines = made.get(fact.field)
-        kept = [v for v in lines if v not in (fact.old, fact.content)] if lines else []
-        kept += [fact.content] if fact.content is not None else []
-        made[fact.field] = kept[-MAX_LINES:]
-    return made
+        lines = result.get(fact.field)
+        entries = [v for v in lines if v not in (fact.old, fact.content)] if lines else []
+        entries += [fact.content] if fact.content is not None else []
+        result[fact.field] = entries[-MAX_LINES:]
+    return result
 
 
-def _proposed(answer: str) -> list[dict[str, Any]]:
+def _parse_facts(answer: str) -> list[dict[str, Any]]:
     return objects(json_object(clean(answer)), "facts", "entries")[:MAX_FACTS]
 
 
-def _grounded(item: dict[str, Any], turn: Turn) -> bool:
+def _has_user_evidence(item: dict[str, Any], turn: Turn) -> bool:
     """Only what the user said makes a fact."""
     return has_evidence(text_of(item, "evidence"), turn.user)
 
 
 def _content(item: dict[str, Any], turn: Turn) -> str | None:
     """The fact as it is stored; None where it says nothing, or something that nobody said."""
-    content = normalised(text_of(item, "content", "value", "fact"))[:MAX_CONTENT].rstrip()
-    if not content or unsaid(content, turn.texts):
+    content = normalise(text_of(item, "content", "value", "fact"))[:MAX_CONTENT].rstrip()
+    if not content or missing_anchors(content, turn.texts):
         return None
     return redact(content)
 
 
 def _field_name(text: str) -> str:
-    name = re.sub(r"[^\w]+", "_", normalised(text).casefold()).strip("_")
+    name = re.sub(r"[^\w]+", "_", normalise(text).casefold()).strip("_")
     return name[:60]

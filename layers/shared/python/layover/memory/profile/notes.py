@@ -9,7 +9,7 @@ from typing import Any
 
 from layover.declare.agent import Agent
 from layover.declare.agents.options import ALL
-from layover.memory.escape import escape, escaped
+from layover.memory.escape import escape, escape_value
 from layover.memory.profile.iteration_log import previous_attempts
 from layover.memory.profile.plan import plan_lines
 from layover.values.memory.context import ThreadState
@@ -53,18 +53,18 @@ def system_blocks(notes: Iterable[Note]) -> str:
     )
 
 
-def still_there(pinned: Note, notes: Iterable[Note]) -> Note:
+def still_there(note: Note, notes: Iterable[Note]) -> Note:
     """A note as a run pinned it, without what is deleted by now: all of it where there is none any more
     or another one, else its fields that say nothing now. What was written over stays as it was."""
-    now = next((n for n in notes if n.key == pinned.key), Note(key=pinned.key))
-    if now.created_at != pinned.created_at:
-        return Note(key=pinned.key)
-    left = _fields(now.value)
-    if isinstance(pinned.value, Mapping):
-        value: Any = {k: v for k, v in pinned.value.items() if k in left}
+    now = next((n for n in notes if n.key == note.key), Note(key=note.key))
+    if now.created_at != note.created_at:
+        return Note(key=note.key)
+    fields = _fields(now.value)
+    if isinstance(note.value, Mapping):
+        value: Any = {k: v for k, v in note.value.items() if k in fields}
     else:
-        value = pinned.value if _fields(pinned.value).keys() <= left.keys() else None
-    return pinned.model_copy(update={"value": value})
+        value = note.value if _fields(note.value).keys() <= fields.keys() else None
+    return note.model_copy(update={"value": value})
 
 
 def _fields(value: Any) -> dict[str, Any]:
@@ -85,13 +85,13 @@ def volatile_blocks(state: ThreadState) -> str:
 
 def block(name: str, lines: Sequence[str]) -> str:
     """Escaped lines between tags, below the sentence that says what they are."""
-    return "\n".join([f"<{name}>", _said(name), *lines, f"</{name}>"])
+    return "\n".join([f"<{name}>", _introduction(name), *lines, f"</{name}>"])
 
 
 def value_lines(value: Any) -> list[str]:
     """One line a field that says something; a text is one line."""
     if not isinstance(value, Mapping):
-        return [escaped(value)]
+        return [escape_value(value)]
     return [f"- {escape(str(k))}: {_field(v)}" for k, v in value.items() if not blank(v)]
 
 
@@ -106,10 +106,10 @@ def blank(value: Any) -> bool:
 
 def _field(value: Any) -> str:
     if isinstance(value, list) and value and all(isinstance(v, str) for v in value):
-        return "; ".join(escaped(v) for v in value)
-    return escaped(value)
+        return "; ".join(escape_value(v) for v in value)
+    return escape_value(value)
 
 
 @cache
-def _said(name: str) -> str:
+def _introduction(name: str) -> str:
     return files("layover.memory").joinpath(f"prompts/block_{name}.md").read_text("utf-8").strip()

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from pydantic import AliasChoices, BaseModel, Field
 
-from layover.memory.escape import escape, escaped
+from layover.memory.escape import escape, escape_value
 
 Status = Literal["pending", "in_progress", "done", "failed", "skipped"]
 
@@ -35,11 +35,13 @@ class Plan(BaseModel):
 def plan_lines(plan: Any) -> list[str]:
     """Goal, phase, iterations, then `N. [status] description`, each escaped."""
     if not isinstance(plan, Mapping):
-        return [escaped(plan)]
-    heads = [f"{n}: {escaped(plan[n])}" for n in ("goal", "phase", "iterations") if plan.get(n)]
-    listed = plan.get("steps")
-    steps = [s for s in listed if isinstance(s, Mapping)] if isinstance(listed, list) else []
+        return [escape_value(plan)]
+    heads = [
+        f"{n}: {escape_value(plan[n])}" for n in ("goal", "phase", "iterations") if plan.get(n)
+    ]
+    entries = plan.get("steps")
+    steps = [s for s in entries if isinstance(s, Mapping)] if isinstance(entries, list) else []
     return heads + [
-        f"{n}. [{escape(str(s.get('status', 'pending')))}] {escaped(s.get('description', ''))}"
+        f"{n}. [{escape(str(s.get('status', 'pending')))}] {escape_value(s.get('description', ''))}"
         for n, s in enumerate(steps, start=1)
     ]

@@ -9,7 +9,7 @@ from layover.declare.agent import Agent
 from layover.errors import LayoverError, TooLarge, UnknownAgent
 from layover.memory.profile import facts
 from layover.memory.profile.notes import profile_key
-from layover.memory.usage import spent
+from layover.memory.usage import usage_row
 from layover.ports import Runtime
 from layover.values.base import Json, Time, Value
 from layover.values.memory.context import StepUsage
@@ -77,16 +77,16 @@ async def learn(runtime: Runtime, agent: Agent | None, snapshot: RunSnapshot) ->
     usage: list[StepUsage] = []
     if agent.memory.profile:
         (note,) = await runtime.memory.read_notes(meta.owner, [profile_key(agent.name)])
-        answer = await _asked(runtime, "profile", snapshot, turn, note.value, usage)
+        answer = await _ask(runtime, "profile", snapshot, turn, note.value, usage)
         profile = facts.profile_change(answer, turn, note.value)
     if agent.memory.session:
         state = await runtime.memory.read_state(meta.owner, meta.thread_id)
-        answer = await _asked(runtime, "session", snapshot, turn, state.session, usage)
+        answer = await _ask(runtime, "session", snapshot, turn, state.session, usage)
         session = facts.session_facts(answer, turn)
     return ExtractedFacts(profile, session, tuple(usage))
 
 
-async def _asked(
+async def _ask(
     runtime: Runtime,
     task: str,
     snapshot: RunSnapshot,
@@ -103,7 +103,7 @@ async def _asked(
         extra = {"run_id": snapshot.meta.id, "cause": type(error).__name__}
         logger.warning(f"no {task} update", extra=extra)
         return ""
-    usage.append(spent(runtime, snapshot.meta, task, reply))
+    usage.append(usage_row(runtime, snapshot.meta, task, reply))
     return reply.text
 
 

@@ -8,11 +8,11 @@ from layover.memory.words import spans, words
 from layover.values.memory.context import IndexedText
 from layover.values.message import Message, Role
 
-MOST_CHARACTERS = 8_000
+MAX_CHARACTERS = 8_000
 """Of a text that are embedded: most models take 8,192 tokens."""
-MOST_WORDS = 64
+MAX_WORDS = 64
 """Of a query: each is looked for in every row."""
-MOST_DIMENSIONS = 3_900
+MAX_DIMENSIONS = 3_900
 """A row of the database has to fit into one page."""
 _MONTHS = (
     *("January", "February", "March", "April", "May", "June", "July", "August"),
@@ -22,21 +22,21 @@ _SPEAKER = re.compile(r"\s*([^\W\d_][\w.'\u2019-]*(?: [^\W\d_][\w.'\u2019-]*){0,
 """`Ann Lee: ...`: who speaks, where one user passes on what several people write."""
 
 
-def indexed(message: Message, agent: str, speaker: str | None = None) -> IndexedText | None:
+def row_of(message: Message, agent: str, speaker: str | None = None) -> IndexedText | None:
     """A message of a user or an assistant as recall will find it, without its vector; None: it has no
     text. `speaker`: the name of its role, if it has one; a name before the text wins."""
     text = message.text.strip()
     if message.role not in (Role.USER, Role.ASSISTANT) or not text:
         return None
     at = message.created_at
-    named = speaker_of(text) or speaker
-    said = text if named is None or speaker_of(text) else f"{named}: {text}"
+    name = speaker_of(text) or speaker
+    content = text if name is None or speaker_of(text) else f"{name}: {text}"
     return IndexedText(
         thread_id=message.thread_id,
         message_id=message.id,
         agent=agent,
-        text=f"{at.day} {_MONTHS[at.month - 1]} {at.year} {said}",
-        speaker=named,
+        text=f"{at.day} {_MONTHS[at.month - 1]} {at.year} {content}",
+        speaker=name,
     )
 
 
@@ -46,33 +46,33 @@ def speaker_of(text: str) -> str | None:
     return match[1] if match else None
 
 
-def spoken(text: str) -> str:
+def text_to_embed(text: str) -> str:
     """Returns the part of a text to embed: all but the speaker's name, which would make all texts alike."""
     match = _SPEAKER.match(text)
-    return text[match.end() if match else 0 :].strip()[:MOST_CHARACTERS]
+    return text[match.end() if match else 0 :].strip()[:MAX_CHARACTERS]
 
 
 def query_words(text: str) -> list[str]:
     """The words that recall looks for, each once."""
-    return list(dict.fromkeys(words(text)))[:MOST_WORDS]
+    return list(dict.fromkeys(words(text)))[:MAX_WORDS]
 
 
 def vector_text(text: str, common: Collection[str]) -> str:
     """The query without the words that are common in the scope, names mostly: they would draw it to
     every text alike. A query of nothing else stays as it is."""
-    kept, begun = [], 0
+    pieces, position = [], 0
     for start, end, word in spans(text):
         if word in common:
-            kept.append(text[begun:start])
-            begun = end
-    left = " ".join("".join([*kept, text[begun:]]).split())
-    return (left if re.search(r"\w", left) else text)[:MOST_CHARACTERS]
+            pieces.append(text[position:start])
+            position = end
+    rest = " ".join("".join([*pieces, text[position:]]).split())
+    return (rest if re.search(r"\w", rest) else text)[:MAX_CHARACTERS]
 
 
 def usable(vector: Sequence[float]) -> tuple[float, ...] | None:
     """The vector at length 1, as halves of a float hold it best; None: nothing can be compared with
     it."""
-    if not 0 < len(vector) <= MOST_DIMENSIONS or not all(map(math.isfinite, vector)):
+    if not 0 < len(vector) <= MAX_DIMENSIONS or not all(map(math.isfinite, vector)):
         return None
     length = math.hypot(*vector)
     return tuple(x / length for x in vector) if length else None

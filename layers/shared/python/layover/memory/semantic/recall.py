@@ -12,7 +12,7 @@ from layover.declare.memory import NodeMemory
 from layover.errors import LayoverError
 from layover.memory.embedding import Vectors, embed
 from layover.memory.semantic import query as recall
-from layover.memory.usage import embedding_spent
+from layover.memory.usage import embedding_usage
 from layover.ports import Embedder, Runtime
 from layover.values.memory.context import Recalled, RecallQuery, StepUsage, TurnContext
 from layover.values.message import Message
@@ -21,7 +21,7 @@ from layover.values.runs.run import RunMeta, RunSnapshot
 
 PATIENCE = timedelta(seconds=2)
 """For the vector of a query; then words alone are searched."""
-MOST_SHOWN = 100
+MAX_IN_PROMPT = 100
 """Matches that are asked for beyond those that are wanted, as they may be in the prompt already."""
 _warned: set[str] = set()
 logger = logging.getLogger("layover")
@@ -38,38 +38,38 @@ async def recall_query(
     thread_id = meta.thread_id if settings.scope == "thread" else None
     if thread_id is not None and meta.input.parent_id is None:
         return None, ()  # nothing was said before: neither the embedder nor the database is asked
-    shown = _shown_at_most(runtime, agent)
-    embedded = await _query_vector(runtime, embedder, meta, thread_id, text)
+    in_prompt = _max_in_prompt(runtime, agent)
+    embedding = await _query_vector(runtime, embedder, meta, thread_id, text)
     query = RecallQuery(
         agent=agent.name,
-        text=text[: recall.MOST_CHARACTERS],
-        vector=embedded.vectors[0] if embedded else None,
+        text=text[: recall.MAX_CHARACTERS],
+        vector=embedding.vectors[0] if embedding else None,
         model=embedder.model,
-        top_k=settings.matches(runtime.settings) + shown,
+        top_k=settings.matches(runtime.settings) + in_prompt,
         before=settings.before,
         after=settings.after,
         thread_id=thread_id,
         now=as_of,
-        whole_path=shown > 0,
+        whole_path=in_prompt > 0,
     )
-    return query, embedding_spent(runtime, meta, "recall", embedded.answer) if embedded else ()
+    return query, embedding_usage(runtime, meta, "recall", embedding.answer) if embedding else ()
 
 
-def not_shown(
-    runtime: Runtime, agent: Agent, found: Sequence[Recalled], history: Sequence[Message]
+def select_recalled(
+    runtime: Runtime, agent: Agent, recalled: Sequence[Recalled], history: Sequence[Message]
 ) -> list[Recalled]:
     """The best of what was found, with what stands beside it, less what the prompt's history shows."""
     settings = agent.memory.semantic_recall
-    if settings is None or not _shown_at_most(runtime, agent):
-        return list(found)
-    shown = {m.id for m in history}
-    left = [r for r in found if r.message.id not in shown]
-    matches = [r for r in left if r.match]
+    if settings is None or not _max_in_prompt(runtime, agent):
+        return list(recalled)
+    history_ids = {m.id for m in history}
+    others = [r for r in recalled if r.message.id not in history_ids]
+    matches = [r for r in others if r.match]
     matches.sort(key=lambda r: (r.score or 0.0, r.message.created_at), reverse=True)
     best = matches[: settings.matches(runtime.settings)]
     beside = range(-settings.before, settings.after + 1)
-    kept = {(r.message.thread_id, r.place + n) for r in best for n in beside}
-    return [r for r in left if (r.message.thread_id, r.place) in kept]
+    places = {(r.message.thread_id, r.place + n) for r in best for n in beside}
+    return [r for r in others if (r.message.thread_id, r.place) in places]
 
 
 def note_scope(runtime: Runtime, agent: Agent, context: TurnContext) -> None:
@@ -89,30 +89,30 @@ async def index(
         return
     names = agent.memory.role_prefix or {}
     messages = [snapshot.meta.input, *response_messages(snapshot)]
-    pairs = [(m, recall.indexed(m, agent.name, names.get(m.role.value))) for m in messages]
+    pairs = [(m, recall.row_of(m, agent.name, names.get(m.role.value))) for m in messages]
     rows = [row for _, row in pairs if row is not None]
-    spoken = [recall.spoken(m.text) for m, row in pairs if row is not None]
-    embedded = await _embedded(embedder, snapshot.meta, spoken) if embeds else None
+    texts = [recall.text_to_embed(m.text) for m, row in pairs if row is not None]
+    embedding = await _embed(embedder, snapshot.meta, texts) if embeds else None
     usage: tuple[StepUsage, ...] = ()
-    if embedded is not None:
+    if embedding is not None:
         rows = [
             row.model_copy(update={"vector": vector, "model": embedder.model})
-            for row, vector in zip(rows, embedded.vectors, strict=True)
+            for row, vector in zip(rows, embedding.vectors, strict=True)
         ]
-        usage = embedding_spent(runtime, snapshot.meta, "embedding", embedded.answer)
+        usage = embedding_usage(runtime, snapshot.meta, "embedding", embedding.answer)
     await runtime.memory.index_messages(
         snapshot.meta.owner, rows, run_id=snapshot.meta.id, usage=usage
     )
 
 
-def _shown_at_most(runtime: Runtime, agent: Agent) -> int:
+def _max_in_prompt(runtime: Runtime, agent: Agent) -> int:
     """Counts the matches that the prompt may show already, where the store cannot know: what fits into a
     token buffer is counted later, and a node has a history of its own."""
     memory = agent.memory
     if memory.token_buffer is not None:
-        return min(memory.token_buffer.max_messages, MOST_SHOWN)
+        return min(memory.token_buffer.max_messages, MAX_IN_PROMPT)
     if isinstance(memory.history, NodeMemory):
-        return min(2 * memory.window(runtime.settings), MOST_SHOWN)
+        return min(2 * memory.window(runtime.settings), MAX_IN_PROMPT)
     return 0
 
 
@@ -148,7 +148,7 @@ async def _common_words(
     runtime: Runtime, meta: RunMeta, thread_id: str | None, text: str
 ) -> frozenset[str]:
     """None of them where the database sleeps: the turn waits for it later, and only once."""
-    words = recall.query_words(text[: recall.MOST_CHARACTERS])
+    words = recall.query_words(text[: recall.MAX_CHARACTERS])
     try:
         async with asyncio.timeout(PATIENCE.total_seconds() / 2):
             return await runtime.memory.common_words(meta.owner, meta.agent, thread_id, words)
@@ -156,9 +156,9 @@ async def _common_words(
         return frozenset()
 
 
-async def _embedded(embedder: Embedder, meta: RunMeta, spoken: Sequence[str]) -> Vectors | None:
+async def _embed(embedder: Embedder, meta: RunMeta, texts: Sequence[str]) -> Vectors | None:
     try:
-        return await embed(embedder, spoken) if spoken else None
+        return await embed(embedder, texts) if texts else None
     except Exception as error:
         logger.warning(
             "texts kept without vectors", extra={"run_id": meta.id, "cause": type(error).__name__}

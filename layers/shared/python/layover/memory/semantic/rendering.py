@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 from layover.clock import rfc3339
-from layover.memory.escape import escaped
+from layover.memory.escape import escape_value
 from layover.memory.profile.notes import block
 from layover.values.memory.context import Recalled
 
 _MINUTES = len("2026-01-01T00:00")
-LONGEST = 2_000
+MAX_LENGTH = 2_000
 """Characters of a message that are shown."""
 
 
@@ -24,10 +24,10 @@ def recalled_block(lines: Sequence[str]) -> str:
     return block("recalled_messages", lines) if lines else ""
 
 
-def _line(found: Recalled, speakers: Mapping[str, str]) -> str:
-    message = found.message
+def _line(recalled: Recalled, speakers: Mapping[str, str]) -> str:
+    message = recalled.message
     at = rfc3339(message.created_at)[:_MINUTES].replace("T", " ")
     speaker = speakers.get(message.role.value, message.role.value)
     text = message.text.strip()
-    shown = text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
-    return f"[{at}] {escaped(speaker)}: {escaped(shown)}"
+    excerpt = text if len(text) <= MAX_LENGTH else f"{text[:MAX_LENGTH]} …"
+    return f"[{at}] {escape_value(speaker)}: {escape_value(excerpt)}"

@@ -6,7 +6,7 @@ from layover.adapters.inmemory.stores.tables import StoredEntry, StoredThread, T
 from layover.errors import Conflict
 from layover.memory import ranking
 from layover.memory.episodic.search import entry_words
-from layover.memory.ranking import Candidate, Fused
+from layover.memory.ranking import Candidate, Scores
 from layover.memory.words import words
 from layover.values.memory.context import IndexedText
 from layover.values.memory.entry import (
@@ -44,7 +44,7 @@ class InMemoryEntries:
         least: float,
     ) -> SimilarEntries:
         """For each vector the stored entries with at least this cosine, nearest first."""
-        scope = _newest(self._taught, owner, agent)[: ranking.MOST_ROWS]
+        scope = _newest(self._taught, owner, agent)[: ranking.MAX_ROWS]
         near = [
             SimilarEntry(**s.entry.model_dump(include=_COMPARED), place=place, cosine=cosine)
             for place, vector in enumerate(vectors)
@@ -187,10 +187,10 @@ def found_entries(threads: Tables, owner: str, query: EntryQuery) -> FoundEntrie
         s
         for s in _newest(threads, owner, query.agent)
         if query.not_thread is None or s.entry.thread_id != query.not_thread
-    ][: ranking.MOST_ROWS + 1]
+    ][: ranking.MAX_ROWS + 1]
     cosines = [_cosine(s, query.vector, query.model) for s in scope]
     candidates = [Candidate(s.words, c) for s, c in zip(scope, cosines, strict=True)]
-    scores = ranking.fused(entry_words(query.text), candidates)
+    scores = ranking.fuse(entry_words(query.text), candidates)
     best = [
         _scored(s.entry, score, cosine, query)
         for s, score, cosine in zip(scope, scores, cosines, strict=True)
@@ -198,7 +198,7 @@ def found_entries(threads: Tables, owner: str, query: EntryQuery) -> FoundEntrie
     ]
     best.sort(key=lambda e: (-(e.score or 0.0), query.now - e.created_at, e.id))
     items = tuple(best[query.skip : query.skip + query.top_k])
-    return FoundEntries(items=items, cut=len(scope) > ranking.MOST_ROWS)
+    return FoundEntries(items=items, cut=len(scope) > ranking.MAX_ROWS)
 
 
 def _all(threads: Sequence[StoredThread]) -> Iterator[tuple[str, StoredEntry]]:
@@ -236,7 +236,7 @@ def _is_stale(kept: NewEntry | IndexedText, model: str, dimensions: int | None) 
     return dimensions is not None and len(kept.vector) != dimensions
 
 
-def _scored(entry: NewEntry, score: Fused, cosine: float | None, query: EntryQuery) -> FoundEntry:
+def _scored(entry: NewEntry, score: Scores, cosine: float | None, query: EntryQuery) -> FoundEntry:
     bonus = ranking.recency(query.now - entry.created_at, query.half_life)
     return _found(entry, score=score.own + bonus, text_score=score.lexical, vector_score=cosine)
 

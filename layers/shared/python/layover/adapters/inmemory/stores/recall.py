@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from layover.adapters.inmemory.stores.tables import IndexedRow, StoredThread, Tables
 from layover.memory import ranking
-from layover.memory.ranking import Candidate, Fused
+from layover.memory.ranking import Candidate, Scores
 from layover.memory.semantic.query import query_words
 from layover.memory.words import words
 from layover.values.memory.context import (
@@ -30,7 +30,7 @@ class _Row:
 class _Match:
     place: int
     score: float
-    fused: Fused
+    fused: Scores
     cosine: float | None
 
 
@@ -83,7 +83,7 @@ def recalled(
 ) -> tuple[Recalled, ...]:
     """Returns the matches of recall; in a turn, those on the path of its input before `shown_from`."""
     scope: list[list[_Row]] = []
-    newest = set(_texts(threads, owner, query)[: query.most_rows or ranking.MOST_ROWS])
+    newest = set(_texts(threads, owner, query)[: query.most_rows or ranking.MAX_ROWS])
     for thread in _threads(threads, owner, query.agent, query.thread_id):
         if turn is not None and thread.head.id == turn.head.id:
             path = thread.path(turn.input.id)[:shown_from]
@@ -101,7 +101,7 @@ def recalled(
 
 def is_cut(threads: Tables, owner: str, query: RecallQuery) -> bool:
     """True if the scope has more texts than a search reads."""
-    return len(_texts(threads, owner, query)) > (query.most_rows or ranking.MOST_ROWS)
+    return len(_texts(threads, owner, query)) > (query.most_rows or ranking.MAX_ROWS)
 
 
 def _texts(threads: Tables, owner: str, query: RecallQuery) -> list[str]:
@@ -154,7 +154,7 @@ def _matches(scope: list[list[_Row]], rows: list[_Row], query: RecallQuery) -> l
     asked = query_words(query.text)
     cosines = [_cosine(row.kept.text, query) for row in rows]
     candidates = [Candidate(r.kept.words, c) for r, c in zip(rows, cosines, strict=True)]
-    scores = ranking.fused(asked, candidates)
+    scores = ranking.fuse(asked, candidates)
     found: list[_Match] = []
     begun = 0
     for thread in scope:

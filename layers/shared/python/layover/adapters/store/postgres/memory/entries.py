@@ -40,12 +40,12 @@ def find_entries(query: EntryQuery) -> Statement:
         skip=query.skip,
         least_cosine=str(query.least_cosine),
         now=query.now.isoformat(),
-        most_rows=ranking.MOST_ROWS,
+        most_rows=ranking.MAX_ROWS,
         lexical_weight=str(ranking.LEXICAL_WEIGHT),
         vector_weight=str(ranking.VECTOR_WEIGHT),
         recency_weight=str(ranking.RECENCY_WEIGHT),
         half_life_s=str(query.half_life.total_seconds()),
-        most_half_lives=ranking.MOST_HALF_LIVES,
+        most_half_lives=ranking.MAX_HALF_LIVES,
     )
 
 
@@ -87,7 +87,7 @@ class PostgresEntries:
             dimensions=len(vectors[0]) if vectors else 0,
             model=model,
             least=str(least),
-            most_rows=ranking.MOST_ROWS,
+            most_rows=ranking.MAX_ROWS,
         )
         (rows,) = await self._database.run(owner, asked)
         return SimilarEntries.model_validate_json(rows[0][0] or b"{}")
