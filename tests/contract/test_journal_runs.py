@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from layover.engine.state import RunState
 from layover.errors import AttemptsUsedUp, Fenced
 from layover.keys import call_key, step_key
 from layover.ports import RunLog
@@ -305,7 +306,32 @@ async def test_last_call_of_a_step_ends_it_in_the_same_write(world: JournalBench
     log = await world.taken()
     [call] = await world.opened(log, "c1")
     await log.close_call(settled(call), world.data("turn-end"), ended_step=world.step(log))
+    assert RunState(await snapshot_of(world, log)).step_ended == 1
+    await log.put_step(world.step(log, "c2", index=2))
     assert (await world.run(call.run_id)).step_ended == 1
+    assert RunState(await snapshot_of(world, log)).step_ended == 1
+
+
+async def test_a_writer_that_made_no_step_itself_sets_the_attempts_back_with_a_call(
+    world: JournalBench,
+) -> None:
+    [call] = await world.opened(await world.taken(), "c1")
+    log = await world.take(call.run_id)
+    await log.open_calls([call.model_copy(update={"state": CallState.OPEN, "opener": call.opener})])
+    assert (await world.run(call.run_id)).attempts == 1
+    await log.close_call(settled(open_by(log, call)), world.data("turn-end"))
+    assert (await world.run(call.run_id)).attempts == 0
+
+
+async def test_a_call_that_is_closed_late_goes_nowhere_after_the_end(world: JournalBench) -> None:
+    log = await world.taken()
+    [call] = await world.opened(log, "c1")
+    later = await world.take(call.run_id)
+    await world.end(later)
+    before = await world.state(call.run_id)
+    with pytest.raises(Fenced):
+        await log.close_call(settled(call), world.data("late"))
+    assert await world.state(call.run_id) == before
 
 
 # Waiting calls

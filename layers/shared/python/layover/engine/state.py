@@ -67,8 +67,10 @@ class RunState:
         self.calls = journaled.calls
         """Of the whole run: whoever settles a call may know of all others."""
         self.steps: list[StepRecord] = list(steps_at(journaled.steps, path))
-        nested = max((s.index for s in self.steps if s.ended), default=0)
-        self.step_ended = nested if path else meta.step_ended
+        # A step of the run's own: its `turn-end` came with its last call, or META says it.
+        told = {c.key.rpartition("#CALL#")[0] for c in self.calls.values() if c.ends_step}
+        ended = (s.index for s in self.steps if s.ended or s.key in told)
+        self.step_ended = max(0 if path else meta.step_ended, max(ended, default=0))
         self.asked_through = self.steps[-1].asked_through if self.steps else None
         """What is observed ahead, or was to be: nobody asks for it again."""
         self._rendered: list[list[Message]] = []

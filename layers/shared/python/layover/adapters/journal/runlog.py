@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -30,6 +30,7 @@ from layover.adapters.journal.items.table import (
     TransactionFailed,
     Update,
     all_of,
+    whole,
 )
 from layover.clock import from_rfc3339, rfc3339
 from layover.errors import Fenced
@@ -83,6 +84,9 @@ class TableRunLog:
         self._opener = f"{meta.epoch}.{secrets.token_hex(6)}"
         self._items = CallItems(bodies, self._folder, self._opener)
         self._next_seq = next_seq
+        # This writer has set the attempts back to none: they need not be set back again.
+        self._progressed = False
+        self._done: dict[str, Any] = {}
         self._emitted: deque[Event] = deque()
         # Facts of parallel calls are written one after another, so that their events have one order.
         self._writing = asyncio.Lock()
@@ -105,7 +109,7 @@ class TableRunLog:
     async def flush(self) -> None:
         """Write what was emitted, if this writer still holds the run."""
         if self._emitted or self._writing.locked():
-            await _whole(self._flush())
+            await whole(self._flush())
 
     async def _flush(self) -> None:
         async with self._writing:
@@ -161,8 +165,10 @@ class TableRunLog:
         nested = bool(path_of(step.key))
         item = {**body, "ended": True} if ended and nested else body
         put = Put(self._pk, step.key, item, when=Missing("pk"))
-        progress = {"attempts": 0, **({"step_ended": step.index} if ended and not nested else {})}
-        await self._write([put, self._meta(progress)], events)
+        # Whoever asks the model again has ended the steps before.
+        done = {} if nested else {"step_ended": step.index - (not ended)}
+        await self._write([put, self._meta({"attempts": 0, **done})], events)
+        self._progressed = True
 
     async def end_step(self, step: StepRecord, *events: Event) -> None:
         """A step whose calls others settled is complete."""
@@ -213,13 +219,19 @@ class TableRunLog:
         """Record a settled call. The run has progressed: attempts start again."""
         [item] = await self._items.of([call], CallState.SETTLED)
         ended, marks = self._ended(ended_step)
-        progress = {"attempts": 0, **ended}
-        if self._is_mine(call):
-            meta = Update(self._pk, META, set=progress, when=Equals("status", "running"))
+        if self._is_mine(call) and self._progressed and events:
+            # META has nothing to learn. The end of a run settles its calls, and closes its log.
+            item["ends"] = True if ended else None
+            self._done |= ended
+        elif self._is_mine(call):
+            progress = {"attempts": 0, **ended}
+            marks.append(Update(self._pk, META, set=progress, when=Equals("status", "running")))
         else:
-            meta = self._meta(progress, call.key if call.state is CallState.WAITING else None)
+            decided = call.key if call.state is CallState.WAITING else None
+            marks.append(self._meta({"attempts": 0, **ended}, decided))
         put = Put(self._pk, call.key, item, when=self._journaled(call))
-        await self._write([put, meta, *marks], events)
+        await self._write([put, *marks], events)
+        self._progressed = True
 
     async def suspend_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
         """Calls wait: attempt, payload and expiry are new, token and decision are gone. Before that, no
@@ -306,6 +318,7 @@ class TableRunLog:
         """The end: META over, HEAD handed on, the last events."""
         at = self._clock.now()
         over = {
+            **self._done,
             "status": outcome.status.value,
             "outcome": await self._bodies.pack_beside(self._folder, outcome_text(outcome)),
             "updated_at": rfc3339(at),
@@ -349,7 +362,7 @@ class TableRunLog:
         retires: bool = False,
     ) -> None:
         """`retires`: the facts have the run retired. Raises _NotRetired."""
-        await _whole(self._write_now(facts, events, last, retires))
+        await whole(self._write_now(facts, events, last, retires))
 
     async def _write_now(
         self, facts: list[Action], events: Sequence[Event], last: bool, retires: bool
@@ -435,16 +448,3 @@ class TableRunLog:
         if call.state is CallState.WAITING:
             return all_of(state, Equals("attempt", call.attempt), Exists("decision"))
         return all_of(state, Equals("opener", call.opener))
-
-
-async def _whole(write: Coroutine[Any, Any, None]) -> None:
-    """A write that was begun is waited for even by a task that is being cancelled: its request may have
-    arrived, and if it were not known to be done, its events would be told twice."""
-    task = asyncio.ensure_future(write)
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        if not task.cancelled():
-            task.exception()
-        raise

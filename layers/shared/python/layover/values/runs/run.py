@@ -108,6 +108,8 @@ class CallRecord(Value):
     """Of persons who approved this attempt, the newest of each."""
     voted: int = 0
     """Count of votes: a reader that knows this number knows them all."""
+    ends_step: bool = False
+    """Its end completed its step: the `turn-end` is in the log with it."""
     past: tuple[dict[str, Any], ...] = ()
     """Earlier attempts' decisions, for audit."""
     result: Json = None

@@ -37,6 +37,7 @@ _CALL_ATTRIBUTES = {
     "decision",
     "votes",
     "voted",
+    "ends_step",
     "key",
     "run_id",
 }
@@ -228,6 +229,7 @@ def call_from(
             "decision": Decision.model_validate_json(decision) if decision else None,
             "votes": json.loads(votes) if votes else (),
             "voted": item.get("voted", 0),
+            "ends_step": item.get("ends", False),
         }
     )
 

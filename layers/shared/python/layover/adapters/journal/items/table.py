@@ -3,7 +3,8 @@
 The journal's logic is written once, over this; DynamoDB and memory are two tables of the same contract.
 """
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -203,3 +204,16 @@ class Table(Protocol):
     async def transact(self, actions: Sequence[Action], token: str) -> None:
         """All or nothing; repeating with the same token does nothing twice. Raises TransactionFailed."""
         ...
+
+
+async def whole(write: Coroutine[Any, Any, None]) -> None:
+    """A write that was begun is waited for even by a task that is being cancelled: its request may have
+    arrived, and if it were not known to be done, its events would be told twice."""
+    task = asyncio.ensure_future(write)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()
+        raise
