@@ -1,11 +1,14 @@
 """`Agent`: instructions, a model, tools and memory."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
 from layover.declare.agents.driven import Driven
+from layover.declare.agents.generics import Deps, Output
 from layover.declare.agents.options import (
     check_instructions,
     concurrency_of,
@@ -30,6 +33,7 @@ from layover.declare.schemas import checks
 from layover.declare.schemas.output import OutputType
 from layover.declare.tool import AnyTool, Tool
 from layover.errors import DefinitionError
+from layover.values.deployment.settings import Settings
 from layover.values.prompt import OutputSpec
 from layover.values.runs.model_settings import ModelSettings, Overridable
 from layover.values.runs.run import SEARCH_TOOL
@@ -39,13 +43,16 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound="ChatModel")
 
-Instructions = Callable[[RunContext], "str | Awaitable[str]"]
+Instructions: TypeAlias = Callable[[RunContext[Deps]], str | Awaitable[str]]
 """Instructions that depend on the run: plain or async, asked once, before its first step."""
-Tools = Callable[[RunContext], "Sequence[AnyTool] | Awaitable[Sequence[AnyTool]]"]
+Tools: TypeAlias = Callable[[RunContext[Deps]], Sequence[AnyTool] | Awaitable[Sequence[AnyTool]]]
 """Tools that depend on the run: plain or async."""
+Made: TypeAlias = AbstractAsyncContextManager[Deps] | Awaitable[Deps] | Deps
+Factory: TypeAlias = Callable[[Settings], Made[Deps]] | Callable[[], Made[Deps]]
+"""Makes an agent's dependencies."""
 
 
-class Agent(Driven):
+class Agent(Driven[Output], Generic[Deps, Output]):
     """What a run follows.
 
     `instructions`: a text, or a function of the run's context (`RunContext`) that gives one.
@@ -72,19 +79,19 @@ class Agent(Driven):
         name: str,
         *,
         model: str | Sequence[str] | None = None,
-        instructions: "str | Instructions" = "",
-        tools: "Sequence[AnyTool] | Tools" = (),
+        instructions: "str | Instructions[Deps]" = "",
+        tools: "Sequence[AnyTool] | Tools[Deps]" = (),
         memory: Memory | None = None,
-        output: Any = None,
-        output_validator: Callable[[Any, RunContext], Any] | None = None,
+        output: "type[Output] | UnionType | None" = None,
+        output_validator: "Callable[[Any, RunContext[Deps]], Any] | None" = None,
         max_iterations: int = 20,
         tool_concurrency: float = 1,
         limits: Limits | None = None,
         model_settings: ModelSettings | None = None,
         overridable: Sequence[Overridable] = (),
-        handoffs: Sequence["Agent"] = (),
+        handoffs: "Sequence[Agent[Any, Any]]" = (),
         hooks: Sequence[Any] = (),
-        deps: Callable[..., Any] | None = None,
+        deps: "Factory[Deps] | None" = None,
         tool_search: bool = False,
         runtime: Any = None,
     ) -> None:

@@ -1,11 +1,12 @@
 """What the in-process methods of an agent answer."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Generic, Literal
 
 from pydantic import Field
 
-from layover.values.base import Json, Value
+from layover.declare.agents.generics import Output
+from layover.values.base import Value
 from layover.values.message import InputPart, Message
 from layover.values.runs.run import ErrorInfo, FinishReason, Pending, Status
 from layover.values.runs.usage import Usage
@@ -14,7 +15,7 @@ Input = str | Sequence[InputPart | dict[str, Any]]
 """A text, or parts (objects, or dicts of the shapes in docs/reference/http-api.md#objects)."""
 
 
-class Result(Value):
+class Result(Value, Generic[Output]):
     """A run as far as it came: over, or suspended with `pending`. A failed run is a Result too."""
 
     run_id: str
@@ -22,8 +23,8 @@ class Result(Value):
     messages: list[Message] = Field(default_factory=list)
     """The response only, never the input."""
     text: str = ""
-    output: Json = None
-    """An instance of the agent's `output` model, where it has one."""
+    output: Output | None = None
+    """An instance of the agent's `output`, where it has one and the run succeeded."""
     finish_reason: FinishReason | None = None
     usage: Usage = Usage()
     pending: list[Pending] = Field(default_factory=list)

@@ -4,8 +4,9 @@ import logging
 import warnings
 from collections.abc import AsyncIterator, Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
+from layover.declare.agents.generics import Output
 from layover.declare.agents.options import EVENT_NAMES
 from layover.declare.driver import Driver
 from layover.declare.result import AgentState, Input, Result
@@ -23,7 +24,7 @@ _UNHEARD = (
 )
 
 
-class Driven:
+class Driven(Generic[Output]):
     """The methods by which an agent runs in this process."""
 
     name: str
@@ -47,7 +48,7 @@ class Driven:
         thread_id: str | None = None,
         resource_id: str | None = None,
         max_iterations: int | None = None,
-    ) -> Result:
+    ) -> "Result[Output]":
         """Run in this process, until the end or a suspension. A failed run is a Result, too.
 
         What memory learns from the run (a title, facts, what is condensed) comes after it and nobody
@@ -72,7 +73,7 @@ class Driven:
             input, thread_id=thread_id, resource_id=resource_id, max_iterations=max_iterations
         )
 
-    async def resume(self, run_id: str, tool_call_id: str, data: Any) -> Result:
+    async def resume(self, run_id: str, tool_call_id: str, data: Any) -> "Result[Output]":
         """Go on with a call that suspended itself. Raises DecisionError; nothing changed then."""
         return await self._driver.resume(run_id, tool_call_id, data)
 
@@ -83,12 +84,14 @@ class Driven:
         args: dict[str, Any] | None = None,
         *,
         reason: str | None = None,
-    ) -> Result:
+    ) -> "Result[Output]":
         """Let a call run, with other arguments if given. Whoever runs the agent in their own process counts
         as all of an `Approval`'s approvers. Raises DecisionError."""
         return await self._driver.approve(run_id, tool_call_id, args, reason)
 
-    async def deny(self, run_id: str, tool_call_id: str, reason: str | None = None) -> Result:
+    async def deny(
+        self, run_id: str, tool_call_id: str, reason: str | None = None
+    ) -> "Result[Output]":
         """Do not let a call run; the model is told. Raises DecisionError."""
         return await self._driver.deny(run_id, tool_call_id, reason)
 
