@@ -14,7 +14,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticKnownError
 
-from layover.approvals.checks import LONGEST_REASON
+from layover.approvals.checks import MAX_REASON
 from layover.approvals.decide import Decide, Verdict
 from layover.declare.schemas.checks import NAME
 from layover.runs.accept import ABSENT, StartRun
@@ -42,8 +42,8 @@ def _whole(value: Any) -> Any:
 
 
 def _short(text: str) -> str:
-    if len(text) > LONGEST_REASON:
-        raise PydanticKnownError("string_too_long", {"max_length": LONGEST_REASON})
+    if len(text) > MAX_REASON:
+        raise PydanticKnownError("string_too_long", {"max_length": MAX_REASON})
     return text
 
 
@@ -54,9 +54,7 @@ Whole = BeforeValidator(_whole)
 AgentName = Annotated[str, Field(pattern=AGENT_NAME)]
 ModelName = Annotated[str, Field(pattern=MODEL_NAME)]
 Title = Annotated[str, Field(json_schema_extra={"maxLength": MAX_TITLE})]
-Reason = Annotated[
-    str, Field(json_schema_extra={"maxLength": LONGEST_REASON}), AfterValidator(_short)
-]
+Reason = Annotated[str, Field(json_schema_extra={"maxLength": MAX_REASON}), AfterValidator(_short)]
 Attempt = Annotated[int, Strict(), Field(ge=1, description="409 if another attempt waits."), Whole]
 Text = Annotated[str, Field(json_schema_extra={"minLength": 1})]
 Parts = Annotated[list[InputPart], Field(json_schema_extra={"contains": _SAYS_SOMETHING})]

@@ -15,7 +15,7 @@ from layover.memory.semantic import query as recall
 from layover.ports.memory.notes import StaleState
 from layover.values.memory.context import Extraction, StepUsage
 from layover.values.message import Message
-from layover.values.runs.usage import MOST_TOKENS, Usage
+from layover.values.runs.usage import MAX_TOKENS, Usage
 from support.postgres.server import TestPostgres
 from support.worlds.threads import START, Conversation, Stores
 
@@ -107,8 +107,8 @@ async def test_many_answers_of_the_largest_count_have_room_in_one_row(
     stores: Stores, talk: Conversation, spent: Spent
 ) -> None:
     [saved] = talk.chain(None, "q")
-    await talk.save(saved, usage=(row("STEP#0001", MOST_TOKENS * 1_000),))
-    assert spent(talk.owner)["STEP#0001"][1] == MOST_TOKENS * 1_000
+    await talk.save(saved, usage=(row("STEP#0001", MAX_TOKENS * 1_000),))
+    assert spent(talk.owner)["STEP#0001"][1] == MAX_TOKENS * 1_000
 
 
 async def test_a_thread_that_is_gone_takes_no_usage(

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import psutil
 import pytest
 
-from layover.recovery.stalled_branches import LEAST_GRACE
+from layover.recovery.stalled_branches import MIN_GRACE
 from support.kills.judge import interrupted_in, judge, judge_interrupted
 from support.kills.scenarios import WINDING
 from support.kills.story import Point, Scenario, Story, in_doubt
@@ -316,7 +316,7 @@ def judge_tries(system: Torture, client: Client) -> None:
     decided = next(x.at for x in trace if x.function == "api" and "#CALL#c3=decided" in x.point)
     opened = next(x.at for x in trace if x.function == "turn" and "#CALL#c3=open" in x.point)
     print(f"\n{deaths} deaths, then made by a turn {opened - decided:.1f} s after the decision")
-    early = opened - decided < LEAST_GRACE.total_seconds()
+    early = opened - decided < MIN_GRACE.total_seconds()
     assert deaths == 5 or (1 <= deaths < 5 and not early)
 
 

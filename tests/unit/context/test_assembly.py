@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from layover import Agent, Memory, tool
 from layover.adapters.inmemory.model import ScriptedModel, call, say
-from layover.context.assembly import uncompacted
+from layover.context.assembly import drop_compacted
 from layover.values.deployment.settings import Settings
 from layover.values.message import Message, Role
 from layover.values.prompt import Prompt
@@ -111,7 +111,7 @@ def test_what_a_compaction_stands_for_leaves_the_prompt_wherever_it_ends() -> No
     history, response = [message("h1"), message("h2")], [message("r1"), message("r2")]
 
     def left(through: str | None) -> list[str]:
-        found = uncompacted(history, message("input"), response, through)
+        found = drop_compacted(history, message("input"), response, through)
         return [m.id for messages in found for m in messages]
 
     assert left(None) == left("elsewhere") == ["h1", "h2", "r1", "r2"]

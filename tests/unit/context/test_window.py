@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from layover import TokenBuffer
-from layover.context.window import buffered, from_user
+from layover.context.window import fit_buffer, from_user
 from layover.values.message import Message, Role, TextPart
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -35,7 +35,7 @@ def letters(messages: list[Message]) -> str:
 def shown(shape: str, tokens: int, messages: int = 500) -> str:
     """What of the history fits into so many tokens, at ten a message."""
     buffer = TokenBuffer(max_tokens=tokens, max_messages=messages)
-    return letters(buffered(history(shape), buffer))
+    return letters(fit_buffer(history(shape), buffer))
 
 
 @pytest.mark.parametrize(

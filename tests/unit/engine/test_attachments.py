@@ -11,7 +11,7 @@ from layover.adapters.inmemory.model import call, say
 from layover.clock import SystemClock
 from layover.engine.attachments import MOST_BYTES, MOST_TEXT, Attachments
 from layover.errors import RetryableError
-from layover.files.store import Files, kept
+from layover.files.store import Files, thread_file_facts
 from layover.values.message import FilePart, InputPart, Message, Part, Role, TextPart
 from layover.values.prompt import Prompt
 from support.worlds.runs import ANN, Bench, seen
@@ -38,7 +38,9 @@ class Away(MemoryBlobs):
 
 async def file(blobs: MemoryBlobs, file_id: str, mime_type: str, data: bytes) -> FilePart:
     """A file of ANN's in thread `t1`."""
-    await Files(blobs, ANN).keep(kept(file_id, "t1", f"{file_id}.x", mime_type, data, NOW), data)
+    await Files(blobs, ANN).keep(
+        thread_file_facts(file_id, "t1", f"{file_id}.x", mime_type, data, NOW), data
+    )
     return FilePart(file_id=file_id, name=f"{file_id}.x", mime_type=mime_type)
 
 

@@ -9,7 +9,7 @@ from layover.adapters.inmemory.blobs import MemoryBlobs
 from layover.clock import SystemClock
 from layover.errors import InvalidRequest, NotFound
 from layover.files import uploads as files
-from layover.files.store import Files, kept
+from layover.files.store import Files, thread_file_facts
 from layover.keys import Keys
 from layover.ports import BlobFacts
 from layover.runs.accept import StartRun, start_run
@@ -47,7 +47,7 @@ class Meanwhile(MemoryBlobs):
 async def shared(blobs: MemoryBlobs, *threads: str) -> Files:
     """A file `f` of these threads."""
     made = Files(blobs, ANN)
-    await made.keep(kept("f", threads[0], "a.csv", "text/csv", DATA, NOW), DATA)
+    await made.keep(thread_file_facts("f", threads[0], "a.csv", "text/csv", DATA, NOW), DATA)
     for thread_id in threads[1:]:
         assert await made.take("f", thread_id)
     return made
@@ -129,6 +129,6 @@ async def test_a_deleted_thread_keeps_no_file_of_a_refused_input() -> None:
     part = await uploaded(world, "f")
     blobs.act = lambda: threads.delete(world.runtime, ANN, thread.id)
     with pytest.raises(NotFound) as raised:
-        await files.taken(world.runtime, ANN, thread.id, (part, FilePart(file_id="unknown")))
+        await files.take_files(world.runtime, ANN, thread.id, (part, FilePart(file_id="unknown")))
     assert isinstance(raised.value.__context__, InvalidRequest)
     assert await blobs.keys("u/") == []

@@ -8,7 +8,7 @@ from layover.adapters.models.faults import ProviderFault
 from layover.adapters.models.replies import Assembly, decoded, usage_of
 from layover.ids import SequentialIds
 from layover.values.prompt import Delta, Reply
-from layover.values.runs.usage import MOST_TOKENS, Usage
+from layover.values.runs.usage import MAX_TOKENS, Usage
 
 
 def assembled(*chunks: Any) -> tuple[Reply, list[Delta]]:
@@ -271,4 +271,4 @@ def test_senseless_counts_are_zero(bad: Any) -> None:
 @pytest.mark.parametrize("absurd", [3_000_000_000, 10**40, 1e300])
 def test_an_absurd_count_is_the_largest_there_is(absurd: float) -> None:
     said = usage_of({"prompt_tokens": absurd, "completion_tokens": absurd})
-    assert said == Usage(input_tokens=MOST_TOKENS, output_tokens=MOST_TOKENS)
+    assert said == Usage(input_tokens=MAX_TOKENS, output_tokens=MAX_TOKENS)

@@ -67,7 +67,7 @@ async def test_a_file_that_a_message_named_stays() -> None:
     made = bench()
     file_id = await announced(made)
     await made.go(thread="t1")
-    await files.taken(made.plain, ANN, "t1", (FilePart(file_id=file_id),))
+    await files.take_files(made.plain, ANN, "t1", (FilePart(file_id=file_id),))
     await later(made, DAY * 2)
     assert await files.link(made.plain, ANN, file_id)
 

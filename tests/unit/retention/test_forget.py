@@ -214,6 +214,6 @@ async def test_a_file_that_is_used_a_moment_before_goes_with_its_thread_alone() 
     key = Keys(ANN).blob("uploads", announced.id, "data")
     await made.plain.blobs.put(key, b"abc", "text/plain")
     await made.go("hi", thread="t2")
-    await files.taken(made.plain, ANN, "t2", (FilePart(file_id=announced.id),))
+    await files.take_files(made.plain, ANN, "t2", (FilePart(file_id=announced.id),))
     assert (await later(made, DAY))["expired file"] == 2
     assert await files.link(made.plain, ANN, announced.id)

@@ -19,7 +19,7 @@ from layover.sockets import subscriptions as sockets
 from layover.sockets.delivery import STALE
 from layover.threads import threads as thread_service
 from layover.values.lease import MAX_SOCKETS
-from layover.values.socket import MOST_FOLLOWERS, Claim
+from layover.values.socket import MAX_FOLLOWERS, Claim
 from sockets.routes import answer
 from support.worlds.services import ANN, BOB
 from support.worlds.sockets import SocketBench
@@ -157,7 +157,7 @@ async def test_a_connection_whose_token_expired_is_closed_by_its_next_word(
 
 async def test_a_run_has_a_limit_of_followers(world: SocketBench) -> None:
     run = await world.run((await world.thread()).id)
-    for number in range(MOST_FOLLOWERS):
+    for number in range(MAX_FOLLOWERS):
         await world.connect(f"many{number}")
         await world.subscribe(run.id, f"many{number}")
     await world.connect()

@@ -26,8 +26,8 @@ def check_right(actor: Actor, owner: str, call: CallRecord) -> None:
     if rule is None or may_decide(actor, owner, rule):
         return
     who = "a member of " + " or ".join(rule.by)
-    told = f"this call waits for {who}" + ("" if rule.requester else " who does not own the run")
-    raise NotAnApprover(told, rule.by, run_id=call.run_id, tool_call_id=call.tool_call_id)
+    message = f"this call waits for {who}" + ("" if rule.requester else " who does not own the run")
+    raise NotAnApprover(message, rule.by, run_id=call.run_id, tool_call_id=call.tool_call_id)
 
 
 def rule_of(call: CallRecord) -> ApprovalRule | None:
@@ -66,12 +66,12 @@ def takes_more(actor: Actor, call: CallRecord, decision: Decision) -> bool:
 def is_enough(call: CallRecord, votes: tuple[Vote, ...]) -> bool:
     """Say whether the quorum approves the arguments of the newest vote."""
     rule = rule_of(call)
-    wanted = _args(call, votes[-1])
-    agreed = sum(_args(call, vote) == wanted for vote in votes)
-    return rule is None or agreed >= rule.quorum
+    args = _args(call, votes[-1])
+    approvals = sum(_args(call, vote) == args for vote in votes)
+    return rule is None or approvals >= rule.quorum
 
 
-def voted_so(call: CallRecord, decision: Decision) -> bool:
+def has_voted(call: CallRecord, decision: Decision) -> bool:
     """Say whether the actor's newest vote is this very one."""
     return decision.kind is DecisionKind.APPROVED and any(
         (v.by, v.on_behalf_of, v.reason)

@@ -11,7 +11,7 @@ from layover.values.runs.run import BUDGET_TOOL, CallRecord
 if TYPE_CHECKING:
     from layover.declare.tool import AnyTool
 
-LONGEST_REASON = 10_000
+MAX_REASON = 10_000
 """Characters of why somebody decided so."""
 
 
@@ -19,9 +19,9 @@ def check_reason(call: CallRecord, reason: str | None) -> None:
     """Raises DecisionInvalid where the call's approvers have to say why."""
     rule = call.suspension.approval if call.suspension else None
     if rule is not None and rule.reason_required and not (reason or "").strip():
-        told = "a decision about this call needs a reason"
-        wrong = {"loc": ["body", "reason"], "msg": told, "type": "missing"}
-        raise DecisionInvalid(told, [wrong], run_id=call.run_id, tool_call_id=call.tool_call_id)
+        message = "a decision about this call needs a reason"
+        wrong = {"loc": ["body", "reason"], "msg": message, "type": "missing"}
+        raise DecisionInvalid(message, [wrong], run_id=call.run_id, tool_call_id=call.tool_call_id)
 
 
 def check_data(runtime: Runtime, agent_name: str, call: CallRecord, data: Any) -> None:
@@ -36,8 +36,8 @@ def check_data(runtime: Runtime, agent_name: str, call: CallRecord, data: Any) -
     # Data for new code that asks for other data could never fit both, and the call would wait for
     # ever: the model is told when the call is settled (docs/behaviour.md#long-waits).
     if tool is not None and tool.suspends and jsonable(tool.resume_schema) == schema:
-        told = "the data does not fit what the call waits for"
-        _check_type(tool.parse_resume, data, "data", told)
+        message = "the data does not fit what the call waits for"
+        _check_type(tool.parse_resume, data, "data", message)
 
 
 def _check_schema(schema: dict[str, Any], data: Any) -> None:
@@ -64,22 +64,23 @@ def _tool(runtime: Runtime, agent_name: str, call: CallRecord) -> "AnyTool | Non
     return agent.tool(call.tool_name) if agent else None
 
 
-def _check_type(parse: Callable[[Any], Any], value: Any, field: str, told: str) -> None:
+def _check_type(parse: Callable[[Any], Any], value: Any, field: str, message: str) -> None:
     """Raises DecisionInvalid where an author's type refuses the value."""
     from pydantic import ValidationError
 
     try:
         parse(value)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False, include_input=False)
+        problems = error.errors(include_url=False, include_context=False, include_input=False)
         errors = [
-            {"loc": ["body", field, *e["loc"]], "msg": e["msg"], "type": e["type"]} for e in found
+            {"loc": ["body", field, *e["loc"]], "msg": e["msg"], "type": e["type"]}
+            for e in problems
         ]
-        raise DecisionInvalid(told, errors) from None
+        raise DecisionInvalid(message, errors) from None
     except Exception as error:  # an author's validator may raise anything
-        told = f"{told}: {type(error).__name__}"
-        wrong = {"loc": ["body", field], "msg": told, "type": type(error).__name__}
-        raise DecisionInvalid(told, [wrong]) from None
+        message = f"{message}: {type(error).__name__}"
+        wrong = {"loc": ["body", field], "msg": message, "type": type(error).__name__}
+        raise DecisionInvalid(message, [wrong]) from None
 
 
 def _check_limits(args: dict[str, Any]) -> None:

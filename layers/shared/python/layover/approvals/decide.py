@@ -10,15 +10,15 @@ from typing import Any
 from layover.approvals.approvers import (
     check_right,
     foreign_run,
+    has_voted,
     is_enough,
     may_decide,
     rule_of,
     takes_more,
-    voted_so,
     votes_with,
 )
 from layover.approvals.checks import check_args, check_data, check_reason
-from layover.approvals.waiting import expired
+from layover.approvals.waiting import is_expired
 from layover.errors import (
     DecisionAlreadyMade,
     DecisionInvalid,
@@ -100,8 +100,8 @@ async def list_approvals(
     page = await runtime.journal.approvals(owner, thread_id, limit, start)
     threads = sorted({a.thread_id for a in page.items})
     there = await asyncio.gather(*(_is_there(runtime, owner, t) for t in threads))
-    kept = {thread for thread, is_there in zip(threads, there, strict=True) if is_there}
-    items = tuple(a for a in page.items if a.thread_id in kept)
+    live_threads = {thread for thread, is_there in zip(threads, there, strict=True) if is_there}
+    items = tuple(a for a in page.items if a.thread_id in live_threads)
     return Page(items=items, next_cursor=encode_cursor(_CURSOR, page.next_cursor))
 
 
@@ -123,13 +123,13 @@ async def list_for_approver(
     items = [a for a in page.items if may_decide(actor, a.owner, a.approval.approval)]
     threads = sorted({(a.owner, a.thread_id) for a in items})
     there = await asyncio.gather(*(_is_there(runtime, *thread) for thread in threads))
-    kept = {thread for thread, is_there in zip(threads, there, strict=True) if is_there}
-    shown = (
+    live_threads = {thread for thread, is_there in zip(threads, there, strict=True) if is_there}
+    views = (
         ApproverItem(**_without_thread(a.approval), owner=a.owner)
         for a in items
-        if (a.owner, a.thread_id) in kept
+        if (a.owner, a.thread_id) in live_threads
     )
-    return Page(items=tuple(shown), next_cursor=encode_cursor(_INBOX, page.next_cursor))
+    return Page(items=tuple(views), next_cursor=encode_cursor(_INBOX, page.next_cursor))
 
 
 def _without_thread(approval: OpenApproval) -> dict[str, Any]:
@@ -148,7 +148,7 @@ async def decide(
     if json_size([request.args, request.data, request.reason]) > MAX_DECISION:
         raise TooLarge(f"a decision is at most {MAX_DECISION} bytes of JSON")
     # Cleaned first: what is checked is what is stored, and what the tool is given.
-    request = _cleaned(request)
+    request = _clean(request)
     while True:
         try:
             return await _decide(runtime, actor, run_id, tool_call_id, request)
@@ -164,7 +164,7 @@ async def _decide(
     decision = _decision(actor, request, runtime.clock.now())
     if _repeats(call, request, decision):
         await _wake_waiting(runtime, call)
-        return DecisionAnswer(_shown(actor, snapshot), again=True)
+        return DecisionAnswer(_view(actor, snapshot), again=True)
     suspension = await _check_open(runtime, snapshot, call, request)
     _check_fits(runtime, snapshot, call, suspension, request)
     try:
@@ -174,8 +174,8 @@ async def _decide(
         await _wake_waiting(runtime, call)
         if not _repeats(call, request, decision):
             raise
-        return DecisionAnswer(_shown(actor, snapshot), again=True)
-    return DecisionAnswer(_shown(actor, _with(snapshot, now)))
+        return DecisionAnswer(_view(actor, snapshot), again=True)
+    return DecisionAnswer(_view(actor, _with(snapshot, now)))
 
 
 async def _call_of(
@@ -199,7 +199,7 @@ async def _call_of(
     return own, call
 
 
-def _shown(actor: Actor, snapshot: RunSnapshot) -> Run | RunGlimpse:
+def _view(actor: Actor, snapshot: RunSnapshot) -> Run | RunGlimpse:
     if snapshot.meta.owner == actor.owner:
         return run_view(snapshot)
     return RunGlimpse(id=snapshot.meta.id, status=snapshot.meta.shown_status)
@@ -220,13 +220,13 @@ def _decision(actor: Actor, request: Decide, now: datetime) -> Decision:
 def _repeats(call: CallRecord, request: Decide, decision: Decision) -> bool:
     """Say whether the same actor decided the request's attempt in the same way before."""
     if request.attempt in (None, call.attempt):
-        if voted_so(call, decision):
+        if has_voted(call, decision):
             return True
-        made = call.decision
+        previous = call.decision
     else:
         earlier = (p for p in call.past if p["attempt"] == request.attempt)
-        made = next((Decision.model_validate(_without_attempt(p)) for p in earlier), None)
-    return made is not None and _content(made) == _content(decision)
+        previous = next((Decision.model_validate(_without_attempt(p)) for p in earlier), None)
+    return previous is not None and _content(previous) == _content(decision)
 
 
 def _without_attempt(past: dict[str, Any]) -> dict[str, Any]:
@@ -238,7 +238,7 @@ def _content(decision: Decision) -> str:
     return compact_json(decision.model_dump(mode="json", exclude={"at"}))
 
 
-def _cleaned(request: Decide) -> Decide:
+def _clean(request: Decide) -> Decide:
     return replace(
         request,
         args=cleaned(request.args),
@@ -255,17 +255,17 @@ async def _record(
     if takes_more(actor, call, decision):
         votes = votes_with(call, decision)
         if not is_enough(call, votes):
-            told = ToolCallApproval(
+            vote_event = ToolCallApproval(
                 at=decision.at,
                 agent_path=call.agent_path,
                 tool_call_id=call.tool_call_id,
                 by=decision.decided_by,
             )
-            return await journal.vote(run, call, votes, decision, told)
+            return await journal.vote(run, call, votes, decision, vote_event)
     event = ToolCallDecided.of(call, decision)
-    decided = await journal.decide(run, call, decision, event, votes=votes)
-    await _wake(runtime, decided.call, decided.token)
-    return decided.call
+    outcome = await journal.decide(run, call, decision, event, votes=votes)
+    await _wake(runtime, outcome.call, outcome.token)
+    return outcome.call
 
 
 async def _check_open(
@@ -273,16 +273,16 @@ async def _check_open(
 ) -> Suspension:
     """The suspension that the decision is about, if the call waits for one."""
     if snapshot.meta.status.over:
-        raise _refused(call, "the run is over")
+        raise _refusal(call, "the run is over")
     if call.state is not CallState.WAITING or call.suspension is None:
-        raise _refused(call, "the call does not wait")
+        raise _refusal(call, "the call does not wait")
     if call.decision is not None:
         await _wake_waiting(runtime, call)
-        raise _refused(call, f"the call was {call.decision.kind.value} already")
-    if expired(call, runtime.clock.now()):
-        raise _refused(call, "the call has expired")
+        raise _refusal(call, f"the call was {call.decision.kind.value} already")
+    if is_expired(call, runtime.clock.now()):
+        raise _refusal(call, "the call has expired")
     if request.attempt is not None and request.attempt != call.attempt:
-        raise _refused(call, f"attempt {call.attempt} of the call waits, not {request.attempt}")
+        raise _refusal(call, f"attempt {call.attempt} of the call waits, not {request.attempt}")
     return call.suspension
 
 
@@ -294,11 +294,11 @@ def _check_fits(
     request: Decide,
 ) -> None:
     if request.verdict not in _ACCEPTS[suspension.kind]:
-        allowed = " or ".join(sorted(_ACCEPTS[suspension.kind]))
-        told = f"a call that waits for {suspension.kind.value} takes {allowed}"
+        verdicts = " or ".join(sorted(_ACCEPTS[suspension.kind]))
+        message = f"a call that waits for {suspension.kind.value} takes {verdicts}"
         raise DecisionInvalid(
-            told,
-            [{"loc": ["path"], "msg": told, "type": "decision_kind"}],
+            message,
+            [{"loc": ["path"], "msg": message, "type": "decision_kind"}],
             run_id=call.run_id,
             tool_call_id=call.tool_call_id,
         )
@@ -320,14 +320,14 @@ def _find(snapshot: RunSnapshot, tool_call_id: str) -> CallRecord:
     raise NotFound("there is no such call in this run", **ids)
 
 
-def _refused(call: CallRecord, why: str) -> DecisionAlreadyMade:
+def _refusal(call: CallRecord, why: str) -> DecisionAlreadyMade:
     return DecisionAlreadyMade(why, run_id=call.run_id, tool_call_id=call.tool_call_id)
 
 
-def _with(snapshot: RunSnapshot, decided: CallRecord) -> RunSnapshot:
+def _with(snapshot: RunSnapshot, call: CallRecord) -> RunSnapshot:
     """The snapshot after the decision, without reading it again."""
-    waiting = snapshot.meta.waiting - ({decided.key} if decided.decision else set())
-    calls = tuple(decided if c.key == decided.key else c for c in snapshot.calls)
+    waiting = snapshot.meta.waiting - ({call.key} if call.decision else set())
+    calls = tuple(call if c.key == call.key else c for c in snapshot.calls)
     meta = snapshot.meta.model_copy(update={"waiting": waiting})
     return snapshot.model_copy(update={"meta": meta, "calls": calls})
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jsonschema import ValidationError
 
-_LONGEST_RULE = 200
+_MAX_RULE = 200
 """Characters of what a schema wants; longer ones are left to the schema, which the call shows."""
 
 
@@ -20,17 +20,17 @@ def schema_errors(schema: dict[str, Any], data: Any) -> list[dict[str, Any]]:
     validator = Draft202012Validator(
         schema, registry=Registry(), format_checker=Draft202012Validator.FORMAT_CHECKER
     )
-    errors = [told for error in validator.iter_errors(data) for told in _told(error)]
+    errors = [problem for error in validator.iter_errors(data) for problem in _problems(error)]
     # Each missing field has an error of its own, that tells of all of them.
     return list({json.dumps(error): error for error in errors}.values())
 
 
-def _told(error: "ValidationError") -> list[dict[str, Any]]:
+def _problems(error: "ValidationError") -> list[dict[str, Any]]:
     loc, rule = ["body", "data", *error.absolute_path], str(error.validator)
     if rule == "required" and isinstance(error.instance, dict):
-        required: Any = error.validator_value
-        missing = [name for name in required if name not in error.instance]
-        return [{"loc": [*loc, name], "msg": "is required", "type": rule} for name in missing]
-    wanted = json.dumps(error.validator_value)
-    wants = f": {wanted}" if len(wanted) <= _LONGEST_RULE else ""
+        names: Any = error.validator_value
+        absent = [name for name in names if name not in error.instance]
+        return [{"loc": [*loc, name], "msg": "is required", "type": rule} for name in absent]
+    rule_value = json.dumps(error.validator_value)
+    wants = f": {rule_value}" if len(rule_value) <= _MAX_RULE else ""
     return [{"loc": loc, "msg": f"does not satisfy `{rule}{wants}`", "type": rule}]

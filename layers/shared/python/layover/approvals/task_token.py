@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
 
-from layover.approvals.checks import LONGEST_REASON, check_args, check_data, check_reason
+from layover.approvals.checks import MAX_REASON, check_args, check_data, check_reason
 from layover.errors import DecisionInvalid
 from layover.ports import Runtime
 from layover.values.runs.run import CallRecord, Decision, DecisionKind, SuspensionKind, Via
@@ -19,7 +19,7 @@ class _Approval(BaseModel):
     model_config = ConfigDict(extra="forbid")
     approved: StrictBool
     args: dict[str, Any] | None = None
-    reason: Annotated[str, Field(max_length=LONGEST_REASON)] | None = None
+    reason: Annotated[str, Field(max_length=MAX_REASON)] | None = None
 
 
 class _Input(BaseModel):
@@ -35,7 +35,7 @@ def decision_from_callback(
         raise DecisionInvalid("the call does not wait", tool_call_id=call.tool_call_id)
     try:
         if call.suspension.kind is SuspensionKind.INPUT:
-            return _resumed(runtime, agent, call, _Input.model_validate(output), now)
+            return _resume(runtime, agent, call, _Input.model_validate(output), now)
         return _approval(runtime, agent, call, _Approval.model_validate(output), now)
     except ValidationError as error:
         problems = error.errors(include_url=False, include_context=False, include_input=False)
@@ -43,12 +43,12 @@ def decision_from_callback(
         raise DecisionInvalid("the output has not the shape of a decision", errors) from None
 
 
-def _resumed(
+def _resume(
     runtime: Runtime, agent: str, call: CallRecord, output: _Input, now: datetime
 ) -> Decision:
     data = cleaned(output.data)
     check_data(runtime, agent, call, data)
-    return _made(DecisionKind.RESUMED, now, data=data)
+    return _decision(DecisionKind.RESUMED, now, data=data)
 
 
 def _approval(
@@ -57,12 +57,12 @@ def _approval(
     reason = cleaned(output.reason)
     check_reason(call, reason)
     if not output.approved:
-        return _made(DecisionKind.DENIED, now, reason=reason)
+        return _decision(DecisionKind.DENIED, now, reason=reason)
     args = cleaned(output.args)
     if args is not None:
         check_args(runtime, agent, call, args)
-    return _made(DecisionKind.APPROVED, now, args=args, reason=reason)
+    return _decision(DecisionKind.APPROVED, now, args=args, reason=reason)
 
 
-def _made(kind: DecisionKind, now: datetime, **said: Any) -> Decision:
-    return Decision(kind=kind, decided_by=CALLBACK, via=Via.CALLBACK, at=now, **said)
+def _decision(kind: DecisionKind, now: datetime, **fields: Any) -> Decision:
+    return Decision(kind=kind, decided_by=CALLBACK, via=Via.CALLBACK, at=now, **fields)

@@ -5,7 +5,7 @@ import logging
 from datetime import datetime, timedelta
 from typing import Any
 
-from layover.approvals.checks import LONGEST_REASON, check_reason
+from layover.approvals.checks import MAX_REASON, check_reason
 from layover.approvals.task_token import CALLBACK, decision_from_callback
 from layover.approvals.waiting import waiting_call
 from layover.errors import DecisionError, DecisionInvalid, InvalidRequest
@@ -37,17 +37,17 @@ async def record_answer(
     if decision is not None:
         event = ToolCallDecided.of(call, decision)
         try:
-            decided = await runtime.journal.decide(run, call, decision, event)
-            return decided.call
+            outcome = await runtime.journal.decide(run, call, decision, event)
+            return outcome.call
         except DecisionError:
             logger.info("a decision came first", extra={"run_id": run.id})
     return await runtime.journal.call(run.owner, run.id, call.key) or call
 
 
-def _from_output(runtime: Runtime, run: RunMeta, call: CallRecord, given: Any) -> Decision | None:
+def _from_output(runtime: Runtime, run: RunMeta, call: CallRecord, answer: Any) -> Decision | None:
     """An outside caller's output is validated like an HTTP body; None leaves the call waiting."""
     now = runtime.clock.now()
-    is_answer, output = _unwrapped(given)
+    is_answer, output = _unwrap(answer)
     if output == DECIDED:
         return None
     if not is_answer and isinstance(output, dict) and "Error" in output:
@@ -62,7 +62,7 @@ def _from_output(runtime: Runtime, run: RunMeta, call: CallRecord, given: Any) -
         return None
 
 
-def _unwrapped(output: Any) -> tuple[bool, Any]:
+def _unwrap(output: Any) -> tuple[bool, Any]:
     """Unwrap a token's answer. It lies inside `answer` (True); a bare one is an error, or comes
     from an execution that began before there was an `answer`."""
     if isinstance(output, dict) and output.keys() == {"answer"}:
@@ -86,7 +86,7 @@ def _from_error(
             extra={"run_id": run_id, "error": cleaned(str(output["Error"])[:256])},
         )
         return None
-    cause = cleaned(str(output.get("Cause") or "")[:LONGEST_REASON])
+    cause = cleaned(str(output.get("Cause") or "")[:MAX_REASON])
     try:
         check_reason(call, cause)
     except DecisionInvalid as error:
@@ -108,6 +108,6 @@ def _from_error(
 def next_wait(item: WaitingCall, output: Any, call: CallRecord, now: datetime) -> WaitingCall:
     """Return the call's wait for a new token: at once after a wake-up, later and later after what was no
     decision (a fault of the platform, an answer of another shape)."""
-    woken = _unwrapped(output)[1] == DECIDED or item.attempt != call.attempt
-    pause_s = 0 if woken else min(max(1, 2 * item.pause_s), MAX_PAUSE_S)
+    is_wake_up = _unwrap(output)[1] == DECIDED or item.attempt != call.attempt
+    pause_s = 0 if is_wake_up else min(max(1, 2 * item.pause_s), MAX_PAUSE_S)
     return waiting_call(call, now, pause_s)

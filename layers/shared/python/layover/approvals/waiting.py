@@ -10,7 +10,7 @@ A_YEAR = 365 * 24 * 3600
 """Seconds; an execution lives no longer."""
 
 
-def expired(call: CallRecord, now: datetime) -> bool:
+def is_expired(call: CallRecord, now: datetime) -> bool:
     """Say whether the call waited too long for a decision."""
     expires_at = call.suspension.expires_at if call.suspension else None
     return call.undecided and expires_at is not None and expires_at <= now
@@ -19,8 +19,11 @@ def expired(call: CallRecord, now: datetime) -> bool:
 def waiting_call(call: CallRecord, now: datetime, pause_s: int = 0) -> WaitingCall:
     """The Map item of a call that waits: what is left until it expires, at least 1 s."""
     expires_at = call.suspension.expires_at if call.suspension else None
-    left = A_YEAR if expires_at is None else math.ceil((expires_at - now).total_seconds())
-    left = max(1, min(left, A_YEAR))
+    seconds_left = A_YEAR if expires_at is None else math.ceil((expires_at - now).total_seconds())
+    seconds_left = max(1, min(seconds_left, A_YEAR))
     return WaitingCall(
-        key=call.key, attempt=call.attempt, timeout_s=left, pause_s=min(pause_s, left)
+        key=call.key,
+        attempt=call.attempt,
+        timeout_s=seconds_left,
+        pause_s=min(pause_s, seconds_left),
     )

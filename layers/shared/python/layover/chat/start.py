@@ -9,7 +9,7 @@ from urllib.parse import unquote_to_bytes
 from layover.approvals.decide import Decide, decide
 from layover.chat.answers import last_asked
 from layover.errors import Conflict, InvalidRequest, NotFound
-from layover.files.store import Files, kept
+from layover.files.store import Files, thread_file_facts
 from layover.ports import Runtime
 from layover.runs.accept import StartRun, start_run
 from layover.runs.read import meta_of
@@ -75,7 +75,7 @@ async def file_part(
     if not is_mime_type(mime_type) or not title.isprintable() or len(data) > largest(mime_type):
         raise _invalid("a file of this type, name or size cannot be kept")
     id = runtime.ids.new("file")
-    facts = kept(id, head.id, title, mime_type, data, runtime.clock.now())
+    facts = thread_file_facts(id, head.id, title, mime_type, data, runtime.clock.now())
     await Files(runtime.blobs, owner).keep(facts, data)
     return FilePart(file_id=id)
 

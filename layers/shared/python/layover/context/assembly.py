@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from layover.context.fit import fitted
+from layover.context.fit import fit
 from layover.context.repair import without_orphans
 from layover.context.tokens import estimate, message_tokens
 from layover.declare.agent import Agent
@@ -34,7 +34,7 @@ def build_prompt(
     agent: Agent,
     settings: Settings,
     run: RunMeta,
-    shown: RenderedMemory,
+    memory: RenderedMemory,
     history: Sequence[Message],
     response: Sequence[Message],
     steps: Sequence[StepRecord],
@@ -46,13 +46,13 @@ def build_prompt(
 
     `budget`: tokens that the messages may have, by estimate. `model_settings`: None are the agent's own.
     Raises `fit.TooLong`."""
-    history, response = uncompacted(history, run.input, response, shown.through)
+    history, response = drop_compacted(history, run.input, response, memory.through)
     own = _with_corrections(response, steps)
-    system = _system(agent, shown)
-    given = shown_input(run.input, shown.volatile, agent.memory.query_template)
-    room = messages_room(agent, shown, tools, budget)
+    system = _system(agent, memory)
+    input_message = render_input(run.input, memory.volatile, agent.memory.query_template)
+    room = messages_room(agent, memory, tools, budget)
     before = [files_first(m) for m in without_orphans(history)]
-    messages = _led(fitted(before, given, without_orphans(own), room), shown.block)
+    messages = _with_lead(fit(before, input_message, without_orphans(own), room), memory.block)
     return Prompt(
         model=model_of(agent, settings, run),
         system=system or None,
@@ -62,7 +62,7 @@ def build_prompt(
         stream=run.stream,
         task="turn",
         run_id=run.id,
-        settings=_asked_how(model_settings or agent.model_settings, run, steps),
+        settings=_step_settings(model_settings or agent.model_settings, run, steps),
         cache_key=cache_key(run.thread_id),
     )
 
@@ -79,20 +79,22 @@ def models_of(agent: Agent, settings: Settings, run: RunMeta) -> tuple[str, ...]
     return (first,) if run.choice.model else (first, *agent.fallbacks)
 
 
-def _asked_how(settings: ModelSettings, run: RunMeta, steps: Sequence[StepRecord]) -> ModelSettings:
+def _step_settings(
+    settings: ModelSettings, run: RunMeta, steps: Sequence[StepRecord]
+) -> ModelSettings:
     """Whatever forces a call does so once: a model that has to call at each step never answers."""
-    chosen = run.choice.applied(settings)
-    if steps and chosen.tool_choice not in (None, "auto", "none"):
-        return chosen.model_copy(update={"tool_choice": "auto"})
-    return chosen
+    result = run.choice.applied(settings)
+    if steps and result.tool_choice not in (None, "auto", "none"):
+        return result.model_copy(update={"tool_choice": "auto"})
+    return result
 
 
 def messages_room(
-    agent: Agent, shown: RenderedMemory, tools: Sequence[ToolSpec], budget: int
+    agent: Agent, memory: RenderedMemory, tools: Sequence[ToolSpec], budget: int
 ) -> int:
     """Tokens of a prompt's budget that are left for its messages."""
-    fixed = estimate(_system(agent, shown)) + estimate(shown.block)
-    return budget - fixed - tool_tokens(tools)
+    overhead = estimate(_system(agent, memory)) + estimate(memory.block)
+    return budget - overhead - tool_tokens(tools)
 
 
 def tool_tokens(tools: Sequence[ToolSpec]) -> int:
@@ -100,26 +102,31 @@ def tool_tokens(tools: Sequence[ToolSpec]) -> int:
     return sum(estimate(str(t.parameters)) for t in tools)
 
 
-def _system(agent: Agent, shown: RenderedMemory) -> str:
+def _system(agent: Agent, memory: RenderedMemory) -> str:
     own = agent.instructions if isinstance(agent.instructions, str) else ""
-    given = own if shown.instructions is None else shown.instructions
-    return "\n\n".join(filter(None, (given, shown.system)))
+    instructions = own if memory.instructions is None else memory.instructions
+    return "\n\n".join(filter(None, (instructions, memory.system)))
 
 
-def uncompacted(
-    history: Sequence[Message], given: Message, response: Sequence[Message], through: str | None
+def drop_compacted(
+    history: Sequence[Message],
+    input_message: Message,
+    response: Sequence[Message],
+    through: str | None,
 ) -> tuple[Sequence[Message], Sequence[Message]]:
     """Returns those of a run's history and own messages that its compaction, which ends with the message
-    `through`, does not stand for. Its input (`given`) stays in its prompts even where it does."""
+    `through`, does not stand for. Its input stays in its prompts even where it does."""
     own = _after(response, through)
-    if stands_for_input(given, response, through):
+    if stands_for_input(input_message, response, through):
         return (), own
     return _after(history, through), own
 
 
-def stands_for_input(given: Message, response: Sequence[Message], through: str | None) -> bool:
+def stands_for_input(
+    input_message: Message, response: Sequence[Message], through: str | None
+) -> bool:
     """True if a compaction that ends with the message `through` stands for a run's input, too."""
-    return through == given.id or any(m.id == through for m in response)
+    return through == input_message.id or any(m.id == through for m in response)
 
 
 def _after(messages: Sequence[Message], through: str | None) -> Sequence[Message]:
@@ -127,17 +134,17 @@ def _after(messages: Sequence[Message], through: str | None) -> Sequence[Message
     return messages if place is None else messages[place + 1 :]
 
 
-def _led(messages: list[Message], block: str) -> list[Message]:
+def _with_lead(messages: list[Message], block: str) -> list[Message]:
     """The block as the leading part of the first user message: data, with a user's authority. A
     history that begins with an answer gets a message for it alone."""
     if not block:
         return messages
     first, lead = messages[0], TextPart(text=block)
     if first.role is Role.USER:
-        led = first.model_copy(update={"content": (lead, *first.content)})
-        return [led, *messages[1:]]
-    told = {"role": Role.USER, "content": (lead,), "id": f"{first.id}.o", "model_output": None}
-    return [first.model_copy(update=told), *messages]
+        with_lead = first.model_copy(update={"content": (lead, *first.content)})
+        return [with_lead, *messages[1:]]
+    update = {"role": Role.USER, "content": (lead,), "id": f"{first.id}.o", "model_output": None}
+    return [first.model_copy(update=update), *messages]
 
 
 def estimated_tokens(prompt: Prompt) -> int:
@@ -151,7 +158,7 @@ def cache_key(thread_id: str) -> str:
     return hashlib.sha256(thread_id.encode()).hexdigest()[:32]
 
 
-def shown_input(message: Message, volatile: str, template: str | None) -> Message:
+def render_input(message: Message, volatile: str, template: str | None) -> Message:
     """The run's input as one user message: a volatile part, then files, then the text."""
     texts = [p for p in message.content if isinstance(p, TextPart) and p.text]
     if template is not None:
@@ -174,11 +181,11 @@ def _with_corrections(response: Sequence[Message], steps: Sequence[StepRecord]) 
     """A step whose answer fitted no schema is followed by what the model is told about it. That
     message is shown to the model and is no part of the thread."""
     corrections = {s.message.id: s.correction for s in steps if s.correction}
-    shown: list[Message] = []
+    result: list[Message] = []
     for message in response:
-        shown.append(message)
+        result.append(message)
         text = corrections.get(message.id)
         if text is not None:
-            told = {"role": Role.USER, "content": (TextPart(text=text),), "id": f"{message.id}.c"}
-            shown.append(message.model_copy(update=told))
-    return shown
+            update = {"role": Role.USER, "content": (TextPart(text=text),), "id": f"{message.id}.c"}
+            result.append(message.model_copy(update=update))
+    return result

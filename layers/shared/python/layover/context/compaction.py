@@ -20,7 +20,7 @@ LATE = 1.2
 """Of the threshold: from here on a run waits for its compaction."""
 FIXED = 8_000
 """Tokens that a rolling summary counts beside the messages (instructions, tools, the answer)."""
-LEAST_NEW = 500
+MIN_NEW = 500
 """Tokens of new messages below which no summary is made."""
 
 
@@ -60,10 +60,10 @@ def limits(agent: Agent, settings: Settings, window: int | None) -> Limits | Non
             tail=agent.memory.window(settings),
         )
     if isinstance(mode, RollingSummary):
-        known = window or DEFAULT_WINDOW
-        most = min(known, mode.max_window or known)
-        start = max(int(most * mode.fraction) - FIXED, 1)
-        late = max(min(int(most * mode.fraction * LATE), most) - FIXED, start)
+        size = window or DEFAULT_WINDOW
+        usable = min(size, mode.max_window or size)
+        start = max(int(usable * mode.fraction) - FIXED, 1)
+        late = max(min(int(usable * mode.fraction * LATE), usable) - FIXED, start)
         return Limits("summary", start, late, None, None, None, mode.tail)
     return None
 
@@ -71,8 +71,8 @@ def limits(agent: Agent, settings: Settings, window: int | None) -> Limits | Non
 def _room_beside(agent: Agent, window: int | None) -> int:
     """Tokens that instructions and tools leave; a quarter at the least."""
     own = agent.instructions if isinstance(agent.instructions, str) else ""
-    fixed = estimate(own) + tool_tokens([t.spec for t in agent.tools])
-    return max(room(window) - fixed, room(window) // 4)
+    overhead = estimate(own) + tool_tokens([t.spec for t in agent.tools])
+    return max(room(window) - overhead, room(window) // 4)
 
 
 def total(messages: Sequence[Message]) -> int:
@@ -91,12 +91,12 @@ def leaving(messages: Sequence[Message], tail: int, start: int) -> int:
     it alone reaches `start` tokens, at the least to the newest unit."""
     cuts = [0, *ends(messages)[:-1]]
     best = max((c for c in cuts if len(messages) - c >= tail), default=0)
-    left = total(messages[best:])
+    remaining_tokens = total(messages[best:])
     for cut in cuts:
-        if left < start:
+        if remaining_tokens < start:
             break
         if cut > best:
-            left -= total(messages[best:cut])
+            remaining_tokens -= total(messages[best:cut])
             best = cut
     return best
 
@@ -114,13 +114,13 @@ def within(messages: Sequence[Message], tokens: int) -> int:
 
 def slices(messages: Sequence[Message], tokens: int) -> Iterator[tuple[int, int]]:
     """Pieces (from, to) of at least so many tokens each, whole units; what is left over is in none."""
-    begun, weight, last = 0, 0, 0
+    begin, weight, last = 0, 0, 0
     for cut in ends(messages):
         weight += total(messages[last:cut])
         last = cut
         if weight >= tokens:
-            yield begun, cut
-            begun, weight = cut, 0
+            yield begin, cut
+            begin, weight = cut, 0
 
 
 def ready(
@@ -130,24 +130,24 @@ def ready(
     where these alone reach `start` tokens, but never the newest unit."""
     places = {m.id: i + 1 for i, m in enumerate(messages)}
     last = (ends(messages)[-2:-1] or [0])[0]
-    chosen: list[Generation] = []
+    result: list[Generation] = []
     for generation in slices:
         place = places.get(generation.through_message_id)
         if place is None or place > last:
             break
-        covered = places[chosen[-1].through_message_id] if chosen else 0
-        if len(messages) - place < tail and total(messages[covered:]) < start:
+        position = places[result[-1].through_message_id] if result else 0
+        if len(messages) - place < tail and total(messages[position:]) < start:
             break
-        chosen.append(generation)
-    return chosen
+        result.append(generation)
+    return result
 
 
-def with_slices(found: Compacted, number: int) -> Compacted:
+def with_slices(current: Compacted, number: int) -> Compacted:
     """The compaction once its first `number` slices took effect."""
-    taken = found.slices[:number]
-    added = tuple(o for g in taken for o in g.observations)
+    active = current.slices[:number]
+    observations = tuple(o for g in active for o in g.observations)
     return Compacted(
-        generation=taken[-1].model_copy(update={"active": True}),
-        observations=(*found.observations, *added),
-        slices=found.slices[number:],
+        generation=active[-1].model_copy(update={"active": True}),
+        observations=(*current.observations, *observations),
+        slices=current.slices[number:],
     )

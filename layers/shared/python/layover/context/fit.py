@@ -21,15 +21,15 @@ Count = Callable[[Message], int]
 def room(window: int | None) -> int:
     """Tokens that a prompt may have in a context window of this size (None: not known). Of a small
     window a quarter is for the answer."""
-    known = window or DEFAULT_WINDOW
-    return known - min(RESERVED, known // 4)
+    size = window or DEFAULT_WINDOW
+    return size - min(RESERVED, size // 4)
 
 
 class TooLong(Exception):
     """The run's input and its last step alone exceed the window, however short its results are."""
 
 
-def shortened(message: Message) -> Message:
+def shorten(message: Message) -> Message:
     """A tool's output, or an earlier input that is very long, as its head and tail: a function of the
     message alone."""
     if message.role is Role.TOOL and message.model_output is not None:
@@ -42,13 +42,13 @@ def shortened(message: Message) -> Message:
     return message
 
 
-def _ends(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[:_HEAD]}{_SHORTENED}{text[-_TAIL:]}"
+def _ends(text: str, max_length: int) -> str:
+    return text if len(text) <= max_length else f"{text[:_HEAD]}{_SHORTENED}{text[-_TAIL:]}"
 
 
-def fitted(
+def fit(
     history: Sequence[Message],
-    given: Message,
+    input_message: Message,
     own: Sequence[Message],
     budget: int,
     count: Count = counted_tokens,
@@ -58,7 +58,7 @@ def fitted(
     The oldest tool results and very long inputs are shortened first; then the oldest turns of the
     history go, then the oldest steps of the run, but never its input and its last step. Where these
     alone are too long, the last step's oldest results are shortened. Raises TooLong."""
-    messages = [*history, given, *own]
+    messages = [*history, input_message, *own]
     excess = sum(map(count, messages)) - budget
     if excess <= 0:
         return messages
@@ -68,12 +68,12 @@ def fitted(
     excess = _shorten(messages, older, excess, count)
     turns = _turns(messages[: len(history)])
     steps = _steps(messages[len(history) + 1 : len(messages) - last_step])
-    for dropped in [*turns, *steps]:
+    for group in [*turns, *steps]:
         if excess <= 0:
             break
-        gone = {m.id for m in dropped}
-        messages = [m for m in messages if m.id not in gone]
-        excess -= sum(map(count, dropped))
+        group_ids = {m.id for m in group}
+        messages = [m for m in messages if m.id not in group_ids]
+        excess -= sum(map(count, group))
     newest = range(len(messages) - last_step, len(messages))
     if _shorten(messages, newest, excess, count) > 0:
         raise TooLong
@@ -85,7 +85,7 @@ def _shorten(messages: list[Message], places: Iterable[int], excess: int, count:
     for place in places:
         if excess <= 0:
             break
-        short = shortened(messages[place])
+        short = shorten(messages[place])
         excess -= count(messages[place]) - count(short)
         messages[place] = short
     return excess

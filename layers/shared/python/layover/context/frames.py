@@ -16,24 +16,24 @@ def steps_at(steps: Iterable[StepRecord], path: str) -> tuple[StepRecord, ...]:
 
 def calls_at(steps: Iterable[StepRecord], calls: Mapping[str, CallRecord]) -> list[CallRecord]:
     """The journaled calls of these steps, in the order in which the model asked for them."""
-    wanted = (keys.call_key(step.key, s.tool_call_id) for step in steps for s in step.slots)
-    return [calls[key] for key in wanted if key in calls]
+    call_keys = (keys.call_key(step.key, s.tool_call_id) for step in steps for s in step.slots)
+    return [calls[key] for key in call_keys if key in calls]
 
 
 def usage_at(steps: Iterable[StepRecord], calls: Mapping[str, CallRecord], path: str = "") -> Usage:
     """Return a frame's usage, its sub-agents' included and itemised. The sum over the steps: never a
     counter."""
-    known = tuple(steps)
-    own = steps_at(known, path)
-    used = [step.usage for step in own]
+    all_steps = tuple(steps)
+    own = steps_at(all_steps, path)
+    usages = [step.usage for step in own]
     items: list[dict[str, Any]] = []
     for call in calls_at(own, calls):
         below = keys.child_path(call.key)
-        if call.child is None or not any(s.key.startswith(below) for s in known):
+        if call.child is None or not any(s.key.startswith(below) for s in all_steps):
             continue
-        spent = usage_at(known, calls, below)
+        usage = usage_at(all_steps, calls, below)
         facts = {"agent": call.child.agent, "run_id": call.child.id}
-        told = {"tool_call_id": call.tool_call_id, **spent.model_dump(mode="json")}
-        items.append({**facts, **told})
-        used.append(spent)
-    return Usage.total(used).model_copy(update={"sub_agents": tuple(items)})
+        fields = {"tool_call_id": call.tool_call_id, **usage.model_dump(mode="json")}
+        items.append({**facts, **fields})
+        usages.append(usage)
+    return Usage.total(usages).model_copy(update={"sub_agents": tuple(items)})

@@ -12,7 +12,7 @@ def counted_tokens(message: Message) -> int:
     return message_tokens(message) if message.token_count is None else message.token_count
 
 
-def counted(message: Message) -> Message:
+def with_token_count(message: Message) -> Message:
     """The message with its tokens, as it is stored."""
     return message.model_copy(update={"token_count": message_tokens(message)})
 

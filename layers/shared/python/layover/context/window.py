@@ -5,7 +5,7 @@ a turn begins."""
 
 from collections.abc import Sequence
 
-from layover.context.fit import shortened
+from layover.context.fit import shorten
 from layover.context.tokens import counted_tokens
 from layover.declare.memory import TokenBuffer
 from layover.values.message import Message, Role
@@ -19,21 +19,21 @@ def from_user(history: Sequence[Message]) -> list[Message]:
     return []
 
 
-def buffered(history: Sequence[Message], buffer: TokenBuffer) -> list[Message]:
+def fit_buffer(history: Sequence[Message], buffer: TokenBuffer) -> list[Message]:
     """The newest whole turns that fit; equality fits. The newest turn is always there: one that is too
     large has its tool results shortened."""
-    kept: list[Message] = []
+    result: list[Message] = []
     tokens = 0
     for turn in reversed(_turns(history)):
         size = sum(map(counted_tokens, turn))
-        fits = tokens + size <= buffer.max_tokens and len(kept) + len(turn) <= buffer.max_messages
-        if not fits and kept:
+        fits = tokens + size <= buffer.max_tokens and len(result) + len(turn) <= buffer.max_messages
+        if not fits and result:
             break
-        kept = [*(turn if fits else map(shortened, turn)), *kept]
+        result = [*(turn if fits else map(shorten, turn)), *result]
         tokens += size
         if not fits:
             break
-    return kept
+    return result
 
 
 def _turns(history: Sequence[Message]) -> list[list[Message]]:

@@ -4,9 +4,9 @@ while it goes on, what takes effect, and when it has to wait."""
 from dataclasses import dataclass, replace
 
 from layover.context import compaction
-from layover.context.assembly import stands_for_input, uncompacted
+from layover.context.assembly import drop_compacted, stands_for_input
 from layover.context.compaction import Limits, with_slices
-from layover.context.tokens import counted, counted_tokens, estimate
+from layover.context.tokens import counted_tokens, estimate, with_token_count
 from layover.engine.prompter import Prompter
 from layover.engine.state import RunState
 from layover.memory.compaction import reflector
@@ -85,7 +85,7 @@ class Compaction:
     def _path(self, through: str | None) -> list[Message]:
         """The branch behind `through`: history, the run's input, its own steps."""
         given, response = self._state.meta.input, self._state.response()
-        history, own = uncompacted(self._prompter.history, given, response, through)
+        history, own = drop_compacted(self._prompter.history, given, response, through)
         if stands_for_input(given, response, through):
             return list(own)
         return [*history, given, *own]
@@ -114,7 +114,7 @@ class Compaction:
         limits, path = self._limits, self._path(self._prompter.shown.through)
         leaving = path[: compaction.leaving(path, limits.tail, limits.start)]
         gone = compaction.total([m for m in leaving if m.id != self._state.meta.input.id])
-        least = compaction.LEAST_NEW if limits.kind == "summary" else 1
+        least = compaction.MIN_NEW if limits.kind == "summary" else 1
         return gone >= least or reflector.is_due(self._known, limits.block)
 
     def _waited_in_vain(self) -> bool:
@@ -188,7 +188,7 @@ class Compaction:
         own = [self._state.meta.input, *self._state.response()]
         if len(own) - 1 == self._saved:
             return
-        first, *rest = (counted(m) for m in own[self._saved :])
+        first, *rest = (with_token_count(m) for m in own[self._saved :])
         await self._runtime.threads.save_turn(
             TurnRecord(head=self._head, run=self._state.meta, input=first, response=tuple(rest))
         )

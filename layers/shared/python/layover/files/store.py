@@ -22,7 +22,7 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _JSON = "application/json"
 _TRIES = 20
 """Attempts to change a file's facts while other writers get ahead."""
-_LONGEST_PAUSE_S = 0.05
+_MAX_PAUSE_S = 0.05
 
 
 def result_id(run_id: str, tool_call_id: str) -> str:
@@ -39,30 +39,30 @@ class Files:
 
     async def announce(self, facts: FileFacts) -> None:
         """A file whose bytes are to come by its upload URL."""
-        await self._blobs.put(self._facts_key(facts.id), _encoded(facts), _JSON)
+        await self._blobs.put(self._facts_key(facts.id), _encode(facts), _JSON)
 
     async def upload_url(self, facts: FileFacts, lifetime: timedelta) -> str:
         """Returns the URL for its bytes. They count once a thread names the file, and never change then."""
         key = self._upload_key(facts.id)
         return await self._blobs.upload_url(key, facts.mime_type, facts.size, lifetime)
 
-    async def has_come(self, file_id: str) -> bool:
+    async def is_uploaded(self, file_id: str) -> bool:
         """True if bytes were uploaded."""
         return await self._blobs.head(self._upload_key(file_id)) is not None
 
     async def facts(self, file_id: str) -> FileFacts | None:
         """Returns a file's record; None for unknown and foreign ones, and for one that is being deleted."""
-        found = await self._found(file_id)
-        return None if found is None or found[0].going else found[0]
+        record = await self._read_facts(file_id)
+        return None if record is None or record[0].going else record[0]
 
     async def take(self, file_id: str, thread_id: str) -> FileFacts | None:
         """The file, which this thread has from now on. None: there is no such file, or its bytes did
         not arrive whole. Raises RetryableError where others keep changing it."""
         for _ in range(_TRIES):
-            found = await self._found(file_id)
-            if found is None or found[0].going:
+            record = await self._read_facts(file_id)
+            if record is None or record[0].going:
                 return None
-            facts, tag = found
+            facts, tag = record
             if thread_id in facts.thread_ids:
                 return facts
             upload = None
@@ -71,11 +71,11 @@ class Files:
                 if upload is None or upload.size != facts.size:
                     return None
             await self._mark(file_id, thread_id)
-            if upload is not None and not await self._copied(file_id, upload.tag):
+            if upload is not None and not await self._copy_upload(file_id, upload.tag):
                 continue
-            taken = facts.model_copy(update={"thread_ids": (*facts.thread_ids, thread_id)})
-            if await self._change(taken, tag):
-                return taken
+            new_facts = facts.model_copy(update={"thread_ids": (*facts.thread_ids, thread_id)})
+            if await self._change(new_facts, tag):
+                return new_facts
         raise RetryableError("others keep changing the same file")
 
     async def keep(self, facts: FileFacts, data: bytes) -> None:
@@ -88,11 +88,11 @@ class Files:
             if await self._change(facts, tag):
                 return
             # Said again: threads that have the file by now still have it.
-            found = await self._found(facts.id)
-            tag = found[1] if found else None
-            known = found[0].thread_ids if found else ()
+            record = await self._read_facts(facts.id)
+            tag = record[1] if record else None
+            thread_ids = record[0].thread_ids if record else ()
             facts = facts.model_copy(
-                update={"thread_ids": tuple(dict.fromkeys((*known, thread_id)))}
+                update={"thread_ids": tuple(dict.fromkeys((*thread_ids, thread_id)))}
             )
         raise RetryableError("others keep changing the same file")
 
@@ -132,7 +132,7 @@ class Files:
         for key in (self._upload_key(file_id), self._data_key(file_id), self._facts_key(file_id)):
             await self._blobs.delete(key)
 
-    async def listed(self) -> AsyncIterator[FileFacts]:
+    async def list_all(self) -> AsyncIterator[FileFacts]:
         """All files of the owner, used or not."""
         for key in await self._blobs.keys(self._keys.blob("files") + "/"):
             if key.endswith("/facts.json"):
@@ -143,38 +143,38 @@ class Files:
     async def _goes(self, file_id: str, thread_id: str) -> bool:
         """True if no thread but this one ("": none at all) refers to the file and this one no longer does."""
         for _ in range(_TRIES):
-            found = await self._found(file_id)
+            record = await self._read_facts(file_id)
             # Without facts: what writes the bytes first died in between, or an earlier erasing did.
-            if found is None or found[0].going:
+            if record is None or record[0].going:
                 return True
-            facts, tag = found
-            rest = tuple(each for each in facts.thread_ids if each != thread_id)
-            if rest and rest == facts.thread_ids:
+            facts, tag = record
+            other_ids = tuple(each for each in facts.thread_ids if each != thread_id)
+            if other_ids and other_ids == facts.thread_ids:
                 return False
-            left = facts.model_copy(update={"thread_ids": rest, "going": not rest})
-            if await self._change(left, tag):
-                return not rest
+            new_facts = facts.model_copy(update={"thread_ids": other_ids, "going": not other_ids})
+            if await self._change(new_facts, tag):
+                return not other_ids
         raise RetryableError("others keep changing the same file")
 
     async def _change(self, facts: FileFacts, tag: str | None) -> bool:
         """Write the facts over those of this tag. False: somebody got ahead."""
-        if await self._blobs.put_if(self._facts_key(facts.id), _encoded(facts), _JSON, tag):
+        if await self._blobs.put_if(self._facts_key(facts.id), _encode(facts), _JSON, tag):
             return True
-        await asyncio.sleep(random.uniform(0, _LONGEST_PAUSE_S))
+        await asyncio.sleep(random.uniform(0, _MAX_PAUSE_S))
         return False
 
-    async def _copied(self, file_id: str, tag: str) -> bool:
+    async def _copy_upload(self, file_id: str, tag: str) -> bool:
         """Copy the uploaded bytes to where no upload reaches them. False: they are others by now."""
         return await self._blobs.copy_if(self._upload_key(file_id), self._data_key(file_id), tag)
 
     async def _mark(self, file_id: str, thread_id: str) -> None:
         await self._blobs.put(self._mark_key(file_id, thread_id), b"", "text/plain")
 
-    async def _found(self, file_id: str) -> tuple[FileFacts, str] | None:
+    async def _read_facts(self, file_id: str) -> tuple[FileFacts, str] | None:
         if not _ID.fullmatch(file_id):
             return None
-        found = await self._blobs.get_tagged(self._facts_key(file_id))
-        return found and (FileFacts.model_validate_json(found[0]), found[1].tag)
+        blob = await self._blobs.get_tagged(self._facts_key(file_id))
+        return blob and (FileFacts.model_validate_json(blob[0]), blob[1].tag)
 
     def _mark_key(self, file_id: str, thread_id: str) -> str:
         return self._keys.blob("threads", thread_id, "files", file_id)
@@ -189,7 +189,7 @@ class Files:
         return self._keys.blob("uploads", file_id, "data")
 
 
-def kept(
+def thread_file_facts(
     file_id: str, thread_id: str, name: str, mime_type: str, data: bytes, at: datetime
 ) -> FileFacts:
     """Facts of a file that a thread has from the start."""
@@ -203,5 +203,5 @@ def kept(
     )
 
 
-def _encoded(facts: FileFacts) -> bytes:
+def _encode(facts: FileFacts) -> bytes:
     return facts.model_dump_json().encode()

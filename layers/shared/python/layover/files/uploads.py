@@ -49,9 +49,9 @@ async def _may_announce(runtime: Runtime, files: Files, owner: str, facts: FileF
     lease, now = _lease(owner, facts), runtime.clock.now()
     if await runtime.leases.take(lease, MAX_UPLOADS, now):
         return
-    announced = await runtime.leases.held(owner, LeaseKind.UPLOAD, now)
-    came = await asyncio.gather(*(files.has_come(one.id) for one in announced))
-    for one in compress(announced, came):
+    leases = await runtime.leases.held(owner, LeaseKind.UPLOAD, now)
+    uploads = await asyncio.gather(*(files.is_uploaded(one.id) for one in leases))
+    for one in compress(leases, uploads):
         await runtime.leases.give_back(one)
     if not await runtime.leases.take(lease, MAX_UPLOADS, now):
         minutes = int(UPLOAD_WITHIN.total_seconds() // 60)
@@ -77,24 +77,24 @@ async def result_link(runtime: Runtime, owner: str, run_id: str, tool_call_id: s
     return await _link(runtime, owner, file_id, "no call of this id has a result that was cut")
 
 
-async def taken(
+async def take_files(
     runtime: Runtime, owner: str, thread_id: str, content: tuple[InputPart, ...]
 ) -> tuple[InputPart, ...]:
     """The parts with their files' names and types; the thread has the files from now on. Raises
     InvalidRequest where a file is unknown, foreign, or not uploaded; NotFound where the thread is gone."""
-    named = [p for p in content if isinstance(p, FilePart) and p.file_id is not None]
-    if len(named) > MAX_FILES:
+    file_parts = [p for p in content if isinstance(p, FilePart) and p.file_id is not None]
+    if len(file_parts) > MAX_FILES:
         raise _invalid(["input"], f"more than {MAX_FILES} files", "too_many_files")
     try:
         return tuple(
-            [await _filled(runtime, owner, thread_id, i, part) for i, part in enumerate(content)]
+            [await _take_file(runtime, owner, thread_id, i, part) for i, part in enumerate(content)]
         )
     finally:
-        if named:
+        if file_parts:
             await _unless_gone(runtime, owner, thread_id)
 
 
-async def _filled(
+async def _take_file(
     runtime: Runtime, owner: str, thread_id: str, index: int, part: InputPart
 ) -> InputPart:
     if not isinstance(part, FilePart) or part.file_id is None:
@@ -117,14 +117,14 @@ async def _unless_gone(runtime: Runtime, owner: str, thread_id: str) -> None:
         raise NotFound("there is no such thread", thread_id=thread_id)
 
 
-async def _link(runtime: Runtime, owner: str, file_id: str, missing: str) -> str:
+async def _link(runtime: Runtime, owner: str, file_id: str, message: str) -> str:
     files = Files(runtime.blobs, owner)
     facts = await files.facts(file_id)
     url = None
     if facts is not None and await _is_there(runtime, owner, facts):
         url = await files.download_url(facts, LINK_LIVES)
     if url is None:
-        raise NotFound(missing)
+        raise NotFound(message)
     return url
 
 

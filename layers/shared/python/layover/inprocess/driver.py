@@ -18,7 +18,7 @@ from pydantic_core import to_json
 
 from layover.approvals import decide as approvals
 from layover.approvals.token_answer import DECIDED
-from layover.approvals.waiting import expired, waiting_call
+from layover.approvals.waiting import is_expired, waiting_call
 from layover.declare.agent import Agent
 from layover.declare.delegate import with_handoffs
 from layover.declare.memory import NodeMemory
@@ -251,7 +251,7 @@ class InProcess:
         """Settle what waited too long; no timer does it here. Whether there was anything."""
         snapshot = await snapshot_of(self._runtime, owner, run_id)
         now = self._runtime.clock.now()
-        late = [c for c in snapshot.calls if expired(c, now)]
+        late = [c for c in snapshot.calls if is_expired(c, now)]
         if not late or snapshot.meta.status.over:
             return False
         self._begin(run_id)

@@ -10,9 +10,9 @@ async def may_begin(runtime: Runtime, owner: str) -> None:
     """Count the run for its user's minute. Raises StoppedByOperator, DayUsedUp and LimitReached."""
     if await runtime.allowance.stopped():
         raise StoppedByOperator("the operator of this system has stopped it for now")
-    reached = await reached_today(runtime, owner)
-    if reached is not None:
-        raise DayUsedUp(reached, _until_tomorrow(runtime.clock.now()))
+    limit = await reached_today(runtime, owner)
+    if limit is not None:
+        raise DayUsedUp(limit, _until_tomorrow(runtime.clock.now()))
     per_minute = runtime.settings.runs_per_minute
     if per_minute is None:
         return
@@ -26,10 +26,10 @@ async def reached_today(runtime: Runtime, owner: str) -> str | None:
     tokens, cost = runtime.settings.daily_tokens, runtime.settings.daily_cost_usd
     if tokens is None and cost is None:
         return None
-    used = await runtime.allowance.used(owner)
-    if DayLimits(tokens=tokens).reached(used):
+    usage = await runtime.allowance.used(owner)
+    if DayLimits(tokens=tokens).reached(usage):
         return f"today's {tokens} tokens are used up; the next day begins at 00:00 UTC"
-    if DayLimits(cost_usd=cost).reached(used):
+    if DayLimits(cost_usd=cost).reached(usage):
         return f"today's {cost} US dollars are used up; the next day begins at 00:00 UTC"
     return None
 

@@ -1,1 +1,1 @@
-"""What watches over runs: the sweep, stalled branches, giving up, redriving."""
+"""The watch over runs: the sweep, stalled branches, giving up, redriving."""

@@ -1,4 +1,4 @@
-"""Settle: what becomes of a run whose Turn failed. Imports no user code."""
+"""Settle: another attempt for a run whose Turn failed, or its end. Imports no user code."""
 
 import json
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ async def give_up(runtime: Runtime, payload: SettlePayload) -> Mapping[str, Any]
 
 
 def _reason(payload: SettlePayload) -> RunFailed:
-    """What the last attempt died of, as far as the state machine knows it."""
+    """Returns the cause of the last attempt's end, as far as the state machine knows it."""
     kind = str(payload.error.get("Error") or "unknown")
     message = (
         f"the run was attempted {MAX_ATTEMPTS} times since its last step; the last error: {kind}"

@@ -41,7 +41,7 @@ async def redrive(runtime: Runtime, owner: str, run_id: str) -> Run:
 def _check_pause(runtime: Runtime, run: RunMeta) -> None:
     if run.redriven_at is None:
         return
-    left = run.redriven_at + PAUSE - runtime.clock.now()
-    if left > timedelta(0):
-        told = f"the run was redriven less than {PAUSE.total_seconds():g} s ago"
-        raise LimitReached(told, left, run_id=run.id)
+    wait = run.redriven_at + PAUSE - runtime.clock.now()
+    if wait > timedelta(0):
+        message = f"the run was redriven less than {PAUSE.total_seconds():g} s ago"
+        raise LimitReached(message, wait, run_id=run.id)

@@ -11,36 +11,36 @@ from layover.values.runs.run import CallRecord, CallState, RunMeta
 
 GRACE = 2
 """Times the sweeper's patience: Await is tried for a minute, what follows a decision takes seconds."""
-LEAST_GRACE = timedelta(seconds=20)
-"""Where the sweeper has little patience (on one machine): Resume has five attempts, within 15 s."""
+MIN_GRACE = timedelta(seconds=20)
+"""For a sweeper of little patience (on one machine): Resume has five attempts, within 15 s."""
 
 
 async def check_branches(runtime: Runtime, run: RunMeta) -> datetime | None:
-    """Wake what has something to do. Answers when the first of the calls that wait counts as abandoned:
-    nobody listens for it. None: none will be."""
+    """Wake what has something to do. Returns the time at which the first of the calls that wait counts
+    as abandoned: no branch listens for it. None: none will be."""
     keys = sorted(run.waiting | run.decided)
-    found = [await runtime.journal.call(run.owner, run.id, key) for key in keys]
-    calls = [c for c in found if c is not None and c.state is CallState.WAITING]
+    records = [await runtime.journal.call(run.owner, run.id, key) for key in keys]
+    calls = [c for c in records if c is not None and c.state is CallState.WAITING]
     _count_age(runtime, [c for c in calls if c.decision is None])
     return min(filter(None, [await _tend(runtime, run, call) for call in calls]), default=None)
 
 
 async def busy(runtime: Runtime, run: RunMeta) -> bool:
-    """Whether one of the run's calls is being made, or nothing goes on at the moment on purpose."""
+    """True if one of the run's calls is being made, or the operator lets nothing run."""
     snapshot = await runtime.journal.snapshot(run.owner, run.id)
     at_work = snapshot is not None and snapshot.at_work
     return at_work or await runtime.allowance.stopped()
 
 
 async def _tend(runtime: Runtime, run: RunMeta, call: CallRecord) -> datetime | None:
-    grace = max(runtime.settings.sweep_patience * GRACE, LEAST_GRACE)
+    grace = max(runtime.settings.sweep_patience * GRACE, MIN_GRACE)
     if call.decision is not None:
         # Whoever decided may have died before the token was sent.
-        heard = call.token is not None and await wake(runtime, call.token, run.id)
+        is_awake = call.token is not None and await wake(runtime, call.token, run.id)
         # The only call is settled by a turn: one that took the run since may wait for the database.
         alone = not run.waiting and run.decided == {call.key}
         unheard_at = max(call.decision.at, run.updated_at) if alone else call.decision.at
-        return (runtime.clock.now() if heard else unheard_at) + grace
+        return (runtime.clock.now() if is_awake else unheard_at) + grace
     if call.suspension is None:
         return None
     if call.token is None:
@@ -54,8 +54,8 @@ async def _tend(runtime: Runtime, run: RunMeta, call: CallRecord) -> datetime | 
 
 
 def _count_age(runtime: Runtime, calls: list[CallRecord]) -> None:
-    """How long somebody has been asked for: an alarm is made from it."""
-    asked = [c.suspension.requested_at for c in calls if c.suspension is not None]
-    if asked:
-        age = runtime.clock.now() - min(asked)
+    """Count the age of the oldest request for a decision: an alarm is made from it."""
+    request_times = [c.suspension.requested_at for c in calls if c.suspension is not None]
+    if request_times:
+        age = runtime.clock.now() - min(request_times)
         runtime.metrics.count(Metric.APPROVAL_AGE, age.total_seconds(), "Seconds")

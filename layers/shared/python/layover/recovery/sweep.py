@@ -35,69 +35,69 @@ ERASE_UNTIL = timedelta(seconds=45)
 
 async def sweep(runtime: Runtime, erase_until: timedelta = ERASE_UNTIL) -> dict[str, int]:
     """Look at every run that is due. Answers what was done, counted; one run's trouble is its own."""
-    done: Counter[str] = Counter()
-    seen = runtime.clock.now()
+    counts: Counter[str] = Counter()
+    swept_at = runtime.clock.now()
     end = asyncio.get_running_loop().time() + erase_until.total_seconds()
     # Deletions last: one may take all the time that is left, and no run waits for it.
-    for watched in sorted(await runtime.journal.due(seen, AT_ONCE), key=_is_deletion):
+    for due in sorted(await runtime.journal.due(swept_at, AT_ONCE), key=_is_deletion):
         try:
-            with logs.bound(run_id=watched.run_id, thread_id=watched.thread_id):
-                done[await _look(runtime, watched, seen, end)] += 1
+            with logs.bound(run_id=due.run_id, thread_id=due.thread_id):
+                counts[await _look(runtime, due, swept_at, end)] += 1
         except LayoverError as error:
-            done["trouble"] += 1
+            counts["trouble"] += 1
             logger.warning(
                 "the sweeper could not help",
-                extra={**asdict(watched), "owner": None, "cause": type(error).__name__},
+                extra={**asdict(due), "owner": None, "cause": type(error).__name__},
             )
-    done.update(await expire(runtime, seen, end))
-    return dict(done)
+    counts.update(await expire(runtime, swept_at, end))
+    return dict(counts)
 
 
-def _is_deletion(watched: Watched) -> bool:
-    return watched.run_id is None and watched.connection_id is None
+def _is_deletion(due: Watched) -> bool:
+    return due.run_id is None and due.connection_id is None
 
 
-async def _look(runtime: Runtime, watched: Watched, seen: datetime, end: float) -> str:
-    if watched.connection_id is not None:
-        await close(runtime, watched.connection_id)
+async def _look(runtime: Runtime, due: Watched, swept_at: datetime, end: float) -> str:
+    if due.connection_id is not None:
+        await close(runtime, due.connection_id)
         return "disconnected"
-    if watched.run_id is None:
-        return await _erase(runtime, watched.owner, watched.thread_id, end)
-    run = await runtime.journal.run(watched.owner, watched.run_id)
+    if due.run_id is None:
+        return await _erase(runtime, due.owner, due.thread_id, end)
+    run = await runtime.journal.run(due.owner, due.run_id)
     if run is None:
         return "gone"
     if run.status.over:
         await catch_up(runtime, run)
-        return await _finish(runtime, run, seen)
+        return await _finish(runtime, run, swept_at)
     if run.cancel:
         # Whoever asked may have died between the flag and the end.
         await cancel(runtime, run.owner, run.id)
         return "cancelled"
     if run.status is Status.QUEUED:
         # The end of the run before it starts it.
-        await _later(runtime, run, seen, CALM)
+        await _later(runtime, run, swept_at, CALM)
         return "queued"
     await keep_records(runtime, run)
     abandoned_at = await check_branches(runtime, run)
     if run.execution is not None and await runtime.callbacks.alive(run.execution):
-        if abandoned_at is not None and abandoned_at <= seen and not await busy(runtime, run):
+        if abandoned_at is not None and abandoned_at <= swept_at and not await busy(runtime, run):
             # Its other branches may wait for a year: what runs next finds all calls as they are.
             await runtime.callbacks.stop(run.execution, "a branch left its call")
             return await start_successor(runtime, run)
         if run.history > runtime.settings.max_history:
-            return await _shorten(runtime, run, seen)
+            return await _shorten(runtime, run, swept_at)
         calm = CALM if run.shown_status is Status.SUSPENDED and not run.decided else 1
-        await _later(runtime, run, seen, calm, abandoned_at)
+        await _later(runtime, run, swept_at, calm, abandoned_at)
         return "driven"
     if run.lost_at is None or run.lost_at + runtime.settings.sweep_patience > runtime.clock.now():
-        return await _lost(runtime, run, seen)
+        return await _mark_lost(runtime, run, swept_at)
     return await start_successor(runtime, run)
 
 
-async def _shorten(runtime: Runtime, run: RunMeta, seen: datetime) -> str:
+async def _shorten(runtime: Runtime, run: RunMeta, swept_at: datetime) -> str:
     """A run whose execution's history is long goes on in a new one, once no call is being made."""
     if run.execution is None or await busy(runtime, run):
-        await _later(runtime, run, seen)
+        await _later(runtime, run, swept_at)
         return "driven"
     await runtime.callbacks.stop(run.execution, "its history is long")
     return await start_successor(runtime, run)
@@ -130,44 +130,44 @@ async def start_successor(runtime: Runtime, run: RunMeta) -> str:
     return "succeeded"
 
 
-async def _finish(runtime: Runtime, run: RunMeta, seen: datetime) -> str:
+async def _finish(runtime: Runtime, run: RunMeta, swept_at: datetime) -> str:
     """A run that is over is watched until the database has it and its records are retired."""
     if not run.saved:
-        await _save(runtime, run, seen)
-    if await _forgotten(runtime, run):
+        await _save(runtime, run, swept_at)
+    if await _is_forgotten(runtime, run):
         now = runtime.clock.now()
         at = now + runtime.settings.sweep_patience
         # Refused where the execution has retired the run since it was read: it was not dead but done.
-        if await runtime.journal.reschedule_check(run.owner, run.id, seen, at, now):
+        if await runtime.journal.reschedule_check(run.owner, run.id, swept_at, at, now):
             await runtime.callbacks.start(run.owner, run.id, run.n + 1)
         return "remembering"
     await set_ttl(runtime, run)
     return "retired"
 
 
-async def _forgotten(runtime: Runtime, run: RunMeta) -> bool:
-    """Whether the run's execution died or was stopped before what follows a run (its texts are kept for
-    recall). A new one does that: it finds the run over. Once only, whatever comes of it."""
-    asked = run.lost_at is not None and run.lost_at >= run.updated_at
-    if run.execution is None or asked:
+async def _is_forgotten(runtime: Runtime, run: RunMeta) -> bool:
+    """True if the run's execution died or was stopped before the work that follows a run (its texts are
+    kept for recall). A new one does that: it finds the run over. Once only, whatever comes of it."""
+    was_tried = run.lost_at is not None and run.lost_at >= run.updated_at
+    if run.execution is None or was_tried:
         return False
     return not await runtime.callbacks.alive(run.execution)
 
 
-async def _save(runtime: Runtime, run: RunMeta, seen: datetime) -> None:
+async def _save(runtime: Runtime, run: RunMeta, swept_at: datetime) -> None:
     """Later, if the database is away: each try takes seconds, and others are due."""
     try:
         await save_unsaved(runtime, await head_of(runtime, run))
     except RetryableError:
-        await _later(runtime, run, seen)
+        await _later(runtime, run, swept_at)
         raise
 
 
-async def _lost(runtime: Runtime, run: RunMeta, seen: datetime) -> str:
+async def _mark_lost(runtime: Runtime, run: RunMeta, swept_at: datetime) -> str:
     """First look: nothing drives it, or so it seems."""
     now, patience = runtime.clock.now(), runtime.settings.sweep_patience
     lost_at = run.lost_at or now
-    await runtime.journal.reschedule_check(run.owner, run.id, seen, lost_at + patience, lost_at)
+    await runtime.journal.reschedule_check(run.owner, run.id, swept_at, lost_at + patience, lost_at)
     return "lost"
 
 
@@ -183,11 +183,15 @@ async def _give_up(runtime: Runtime, run: RunMeta) -> str:
 
 
 async def _later(
-    runtime: Runtime, run: RunMeta, seen: datetime, calm: int = 1, most: datetime | None = None
+    runtime: Runtime,
+    run: RunMeta,
+    swept_at: datetime,
+    calm: int = 1,
+    latest: datetime | None = None,
 ) -> None:
-    """After a while, or at `most`, whichever comes first; not before one patience is over."""
+    """After a while, or at `latest`, whichever comes first; not before one patience is over."""
     now, patience = runtime.clock.now(), runtime.settings.sweep_patience
     at = now + patience * calm
-    if most is not None:
-        at = max(now + patience, min(at, most))
-    await runtime.journal.reschedule_check(run.owner, run.id, seen, at)
+    if latest is not None:
+        at = max(now + patience, min(at, latest))
+    await runtime.journal.reschedule_check(run.owner, run.id, swept_at, at)

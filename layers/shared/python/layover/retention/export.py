@@ -167,7 +167,7 @@ def _decisions(snapshot: RunSnapshot) -> Iterator[Mapping[str, Any]]:
 
 async def _files(runtime: Runtime, owner: str) -> AsyncIterator[Mapping[str, Any]]:
     files = Files(runtime.blobs, owner)
-    async for facts in files.listed():
+    async for facts in files.list_all():
         shown = facts.model_dump(mode="json", exclude={"going"})
         yield {**shown, "url": await files.download_url(facts, LINK_LIVES)}
 

@@ -21,7 +21,7 @@ from layover.errors import (
     ThreadBusy,
     TooLarge,
 )
-from layover.files.uploads import taken
+from layover.files.uploads import take_files
 from layover.metering.quota import may_begin
 from layover.ports import Accepted, RequestKey, Runtime, StaleHead
 from layover.runs.cancel import END_TAKES_S, cancel
@@ -145,7 +145,7 @@ async def _accept(
         if not known_parent:
             _check_choice(runtime, head.agent, request.choice)
             request = await _with_parent(runtime, head, request)
-            content = await taken(runtime, owner, thread_id, content)
+            content = await take_files(runtime, owner, thread_id, content)
             known_parent = True
         meta = _meta(runtime, head, run_id, message_id, content, request)
         try:

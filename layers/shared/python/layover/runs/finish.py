@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 
-from layover.context.tokens import counted
+from layover.context.tokens import with_token_count
 from layover.engine.progress import Over
 from layover.engine.state import RunState
 from layover.errors import RetryableError
@@ -217,8 +217,8 @@ def turn_record(
     return TurnRecord(
         head=head,
         run=state.meta,
-        input=counted(state.meta.input),
-        response=tuple(counted(m) for m in response),
+        input=with_token_count(state.meta.input),
+        response=tuple(with_token_count(m) for m in response),
         usage=tuple(
             StepUsage(
                 step=s.key,

@@ -5,9 +5,9 @@ from datetime import datetime
 
 from layover.context.assembly import RenderedMemory
 from layover.context.compaction import Limits
-from layover.context.tokens import counted
+from layover.context.tokens import with_token_count
 from layover.context.transcript import own_steps
-from layover.context.window import buffered, from_user
+from layover.context.window import fit_buffer, from_user
 from layover.declare.agent import Agent
 from layover.engine.compaction import CompactionState
 from layover.engine.frames.instructions import instructions_of, run_context
@@ -112,7 +112,7 @@ def turn_query(
     return TurnQuery(
         head=head,
         run_id=snapshot.meta.id,
-        input=counted(snapshot.meta.input),
+        input=with_token_count(snapshot.meta.input),
         window=memory.window(runtime.settings),
         pinned_depth=pinned.window_depth if pinned else None,
         max_messages=buffer.max_messages if buffer else None,
@@ -175,5 +175,5 @@ def _history(agent: Agent, context: TurnContext, query: TurnQuery) -> list[Messa
     if query.compaction is not None:
         return list(context.history)
     if agent.memory.token_buffer is not None:
-        return buffered(context.history, agent.memory.token_buffer)
+        return fit_buffer(context.history, agent.memory.token_buffer)
     return from_user(context.history)

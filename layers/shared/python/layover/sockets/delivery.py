@@ -33,7 +33,7 @@ LAST_POST_S = 6.0
 """Seconds in which a post that was begun has come to its end, whatever that is."""
 logger = logging.getLogger("layover")
 
-Going = Callable[[], bool]
+KeepGoing = Callable[[], bool]
 """Says whether to go on."""
 
 
@@ -45,16 +45,16 @@ class SocketDelivery:
         self._ports = ports
         self._clock = clock
 
-    async def deliver(self, line: Subscription, going: Going) -> bool:
+    async def deliver(self, line: Subscription, keep_going: KeepGoing) -> bool:
         """Send what the log has after the line's last seq. False: there is more. Raises
         RetryableError."""
-        while going():
+        while keep_going():
             claim = await self._ports.connections.claim(line, self._clock.now())
             if claim is None:
                 await self._ports.connections.forget(line)
                 return True
             if isinstance(claim, Claim):
-                if await self._send(claim, going):
+                if await self._send(claim, keep_going):
                     return True
             elif self._clock.now() - claim.since > STALE:
                 logger.warning("a socket's sender is gone", extra={"run_id": line.run_id})
@@ -81,7 +81,7 @@ class SocketDelivery:
         # Also where the connection's own record was gone before.
         await self._ports.connections.unsubscribe(line)
 
-    async def _send(self, claim: Claim, going: Going) -> bool:
+    async def _send(self, claim: Claim, keep_going: KeepGoing) -> bool:
         """One chunk. True: nothing is left to send, now."""
         line = claim.line
         expires_at = claim.token_expires_at
@@ -94,42 +94,42 @@ class SocketDelivery:
             await self._ports.connections.release(claim, claim.sent)
             raise
         try:
-            sent = await self._post(claim, page.items, going)
+            last_seq = await self._post(claim, page.items, keep_going)
         except (SocketGone, SocketUnsure):
             await self._lose(line)
             return True
-        all_sent = not page.items or sent == page.last_seq
-        if all_sent and page.done:
+        is_all = not page.items or last_seq == page.last_seq
+        if is_all and page.done:
             await self._ports.connections.unsubscribe(line)
             return True
-        return not await self._ports.connections.release(claim, sent) or (
-            all_sent and len(page.items) < CHUNK
+        return not await self._ports.connections.release(claim, last_seq) or (
+            is_all and len(page.items) < CHUNK
         )
 
-    async def _post(self, claim: Claim, events: Iterable[Event], going: Going) -> int:
+    async def _post(self, claim: Claim, events: Iterable[Event], keep_going: KeepGoing) -> int:
         """The last seq that was posted."""
-        sent, until = claim.sent, time.monotonic() + HOLD_S
+        last_seq, until = claim.sent, time.monotonic() + HOLD_S
         for event in events:
-            if not going() or time.monotonic() > until:
+            if not keep_going() or time.monotonic() > until:
                 break
             try:
                 await self._ports.sockets.post(claim.line.connection_id, frame(event))
             except RetryableError:
                 await asyncio.sleep(AGAIN_S)
                 break
-            sent = event.seq
-        return sent
+            last_seq = event.seq
+        return last_seq
 
 
 class DeliveryQueue:
     """`ports.EventSink`: sends beside the work of an invocation, never in its way."""
 
-    def __init__(self, pushing: SocketDelivery, finish_s: float = FINISH_S) -> None:
-        self._pushing = pushing
+    def __init__(self, delivery: SocketDelivery, finish_s: float = FINISH_S) -> None:
+        self._delivery = delivery
         self._finish_s = finish_s
         self._tasks: dict[Subscription, asyncio.Task[None]] = {}
         self._again: set[Subscription] = set()
-        self._left: set[Subscription] = set()
+        self._remaining: set[Subscription] = set()
         self._stopping = False
 
     def told(self, owner: str, run_id: str, connections: Iterable[str]) -> None:
@@ -149,15 +149,15 @@ class DeliveryQueue:
             self._stopping = True
             await asyncio.wait(self._tasks.values(), timeout=LAST_POST_S)
             self._stopping = False
-        left, self._left = self._left, set()
-        await asyncio.gather(*(self._pushing.later(line) for line in left))
+        remaining, self._remaining = self._remaining, set()
+        await asyncio.gather(*(self._delivery.later(line) for line in remaining))
 
     async def _send(self, line: Subscription) -> None:
         try:
             while True:
                 self._again.discard(line)
-                if not await self._pushing.deliver(line, lambda: not self._stopping):
-                    self._left.add(line)
+                if not await self._delivery.deliver(line, lambda: not self._stopping):
+                    self._remaining.add(line)
                     return
                 if line not in self._again:
                     return
@@ -175,5 +175,5 @@ def frame(event: Event) -> str:
     text = event.model_dump_json()
     if len(text) * 4 <= MAX_FRAME or len(text.encode()) <= MAX_FRAME:
         return text
-    told = event.model_dump(mode="json", include={"seq", "run_id", "type", "at"})
-    return json.dumps({**told, "too_large": True})
+    fields = event.model_dump(mode="json", include={"seq", "run_id", "type", "at"})
+    return json.dumps({**fields, "too_large": True})

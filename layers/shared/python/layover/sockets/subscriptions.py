@@ -21,7 +21,7 @@ from layover.sockets.delivery import SocketDelivery
 from layover.values.lease import MAX_SOCKETS
 from layover.values.runs.run import RunMeta
 from layover.values.socket import (
-    MOST_FOLLOWERS,
+    MAX_FOLLOWERS,
     Connection,
     SocketTicket,
     Subscription,
@@ -112,8 +112,8 @@ async def make_stream_ticket(
 
 async def check_stream_ticket(runtime: Runtime, run_id: str, text: str) -> Ticket | None:
     """Return a good ticket for this run's events; None for any other."""
-    named = _TICKET.fullmatch(text)
-    if named is None or runtime.sockets is None:
+    match = _TICKET.fullmatch(text)
+    if match is None or runtime.sockets is None:
         return None
     ticket = await runtime.sockets.connections.stream_ticket(text, runtime.clock.now())
     return ticket if ticket is not None and ticket.run_id == run_id else None
@@ -122,17 +122,17 @@ async def check_stream_ticket(runtime: Runtime, run_id: str, text: str) -> Ticke
 async def connect(runtime: Runtime, connection_id: str, ticket: str) -> bool:
     """Record a connection whose ticket is good: False for any other. Raises LimitReached."""
     # `url` has the ticket already; some clients append it once more.
-    named = _TICKET.match(ticket)
-    if named is None:
+    match = _TICKET.match(ticket)
+    if match is None:
         return False
     now = runtime.clock.now()
-    found = await _ports(runtime).connections.redeem(named[0], now)
-    if found is None or _expired(found.token_expires_at, now):
+    record = await _ports(runtime).connections.redeem(match[0], now)
+    if record is None or _is_expired(record.token_expires_at, now):
         return False
     connection = Connection(
         id=connection_id,
-        owner=found.owner,
-        token_expires_at=found.token_expires_at,
+        owner=record.owner,
+        token_expires_at=record.token_expires_at,
         ends_at=now + CONNECTION_LIVES + RECORDS_LIVE,
     )
     if not await runtime.leases.take(connection.lease, MAX_SOCKETS, now):
@@ -150,7 +150,7 @@ async def receive(runtime: Runtime, connection_id: str, request: Request) -> Non
     """Act on what a client sent. A connection whose token has expired is closed instead. Raises
     NotFound (also for other users' runs), LimitReached, RetryableError."""
     connection = await _ports(runtime).connections.get(connection_id)
-    if connection is None or _expired(connection.token_expires_at, runtime.clock.now()):
+    if connection is None or _is_expired(connection.token_expires_at, runtime.clock.now()):
         await close(runtime, connection_id)
         return
     match request:
@@ -165,7 +165,7 @@ async def receive(runtime: Runtime, connection_id: str, request: Request) -> Non
 
 async def close(runtime: Runtime, connection_id: str) -> None:
     """Close a connection, and forget it. Raises RetryableError."""
-    await _pushing(runtime).drop(connection_id)
+    await _delivery(runtime).drop(connection_id)
 
 
 async def tell(runtime: Runtime, connection_id: str, answer: object) -> None:
@@ -184,26 +184,26 @@ async def push(
 ) -> None:
     """Send what is to be sent on a line for so long; if that is not all, another invocation goes on."""
     try:
-        done = await _deliver(runtime, line, seconds)
+        is_all = await _deliver(runtime, line, seconds)
     except RetryableError:
-        done = False
+        is_all = False
         # Else invocations would follow each other as fast as they fail, for as long as it lasts.
         await pause(RECOVERY_S)
-    if not done:
-        await _pushing(runtime).later(line)
+    if not is_all:
+        await _delivery(runtime).later(line)
 
 
 async def catch_up(runtime: Runtime, run: RunMeta) -> None:
     """Have sent what the writer of a run's last event did not live to send."""
     if runtime.sockets is not None:
         for connection_id in sorted(run.sockets):
-            await _pushing(runtime).later(Subscription(run.owner, run.id, connection_id))
+            await _delivery(runtime).later(Subscription(run.owner, run.id, connection_id))
 
 
 async def _subscribe(runtime: Runtime, connection: Connection, request: Subscribe) -> None:
     run = await meta_of(runtime, connection.owner, request.run_id)
-    if connection.id not in run.sockets and len(run.sockets) >= MOST_FOLLOWERS:
-        raise LimitReached(f"{MOST_FOLLOWERS} connections follow this run already", run_id=run.id)
+    if connection.id not in run.sockets and len(run.sockets) >= MAX_FOLLOWERS:
+        raise LimitReached(f"{MAX_FOLLOWERS} connections follow this run already", run_id=run.id)
     line = Subscription(connection.owner, run.id, connection.id)
     after = min(request.after, MAX_SEQ)
     connections = _ports(runtime).connections
@@ -219,7 +219,7 @@ async def _subscribe(runtime: Runtime, connection: Connection, request: Subscrib
 
 async def _deliver(runtime: Runtime, line: Subscription, seconds: float) -> bool:
     until = time.monotonic() + seconds
-    return await _pushing(runtime).deliver(line, lambda: time.monotonic() < until)
+    return await _delivery(runtime).deliver(line, lambda: time.monotonic() < until)
 
 
 def _ticket_text(owner: str) -> str:
@@ -232,9 +232,9 @@ def _ports(runtime: Runtime) -> SocketPorts:
     return runtime.sockets
 
 
-def _pushing(runtime: Runtime) -> SocketDelivery:
+def _delivery(runtime: Runtime) -> SocketDelivery:
     return SocketDelivery(runtime.journal, _ports(runtime), runtime.clock)
 
 
-def _expired(moment: datetime | None, now: datetime) -> bool:
+def _is_expired(moment: datetime | None, now: datetime) -> bool:
     return moment is not None and moment <= now

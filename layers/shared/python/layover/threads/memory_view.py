@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from layover.context.tokens import estimate
 from layover.memory.compaction.blocks import compaction_block
 from layover.memory.compaction.job import limits_of
-from layover.memory.compaction.summary import render as rendered_summary
+from layover.memory.compaction.summary import render as render_summary
 from layover.memory.profile.notes import system_blocks, volatile_blocks, working_key
 from layover.ports import Runtime
 from layover.threads.threads import head_of
@@ -49,9 +49,11 @@ async def thread_memory(runtime: Runtime, owner: str, thread_id: str) -> ThreadM
     leaf = head.leaf_id
     generations = await runtime.memory.observations(owner, thread_id, leaf) if leaf else ()
     mode = limits_of(runtime, agent) if agent else None
-    shown = [(g, active and mode is not None and _is_of(g, mode.kind)) for g, active in generations]
-    observations = _shown_observations(shown)
-    summary = next((g.summary for g, active in reversed(shown) if g.summary and active), None)
+    visible = [
+        (g, active and mode is not None and _is_of(g, mode.kind)) for g, active in generations
+    ]
+    observations = _newest_observations(visible)
+    summary = next((g.summary for g, active in reversed(visible) if g.summary and active), None)
     return ThreadMemory(
         observations=observations,
         summary=summary,
@@ -68,16 +70,16 @@ def _is_of(generation: Generation, mode: CompactionKind) -> bool:
     return (generation.kind == "summary") is (mode == "summary")
 
 
-def _shown_observations(
+def _newest_observations(
     generations: Sequence[tuple[Generation, bool]],
 ) -> tuple[ShownObservation, ...]:
     """Each observation once, as the newest generation has it: a reflection keeps what it does not touch."""
-    shown: dict[str, ShownObservation] = {}
+    by_id: dict[str, ShownObservation] = {}
     for generation, active in generations:
         for o in generation.observations:
-            found = o.model_dump(exclude={"marker"})
-            shown[o.id] = ShownObservation(**found, marker=o.marker.value, active=active)
-    return tuple(sorted(shown.values(), key=lambda o: o.at))
+            fields = o.model_dump(exclude={"marker"})
+            by_id[o.id] = ShownObservation(**fields, marker=o.marker.value, active=active)
+    return tuple(sorted(by_id.values(), key=lambda o: o.at))
 
 
 def _token_counts(
@@ -89,7 +91,7 @@ def _token_counts(
     active = [Observation(**o.model_dump(exclude={"active"})) for o in observations if o.active]
     parts = {
         "observations": compaction_block(Compacted(observations=tuple(active))),
-        "summary": rendered_summary(summary) if summary else "",
+        "summary": render_summary(summary) if summary else "",
         "working_memory": system_blocks(notes),
         "session": volatile_blocks(ThreadState(session=state.session)),
         "plan": volatile_blocks(ThreadState(plan=state.plan)),

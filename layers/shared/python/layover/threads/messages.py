@@ -77,27 +77,27 @@ async def _page(
     `stored_from` is the database's cursor of the page to begin with; where a page ends inside the
     overlay, the same stored page is read again and skipped."""
     while True:
-        stored = await _stored(runtime, head, base, limit, stored_from, base == tip)
-        if stored.next_cursor is None:
+        page = await _stored_page(runtime, head, base, limit, stored_from, base == tip)
+        if page.next_cursor is None:
             break
-        rest = _behind(stored.items, after)
+        rest = _behind(page.items, after)
         if rest:
-            more = encode_cursor(_CURSOR, tip, stored.next_cursor, None)
+            more = encode_cursor(_CURSOR, tip, page.next_cursor, None)
             return Page(items=tuple(rest), next_cursor=more)
-        stored_from = stored.next_cursor
+        stored_from = page.next_cursor
         # Everything up to `after` is in the pages that were skipped, once it was seen.
-        after = None if _holds(stored.items, after) else after
-    items = [*stored.items, *overlay]
+        after = None if _holds(page.items, after) else after
+    items = [*page.items, *overlay]
     rest = _behind(items, after)
     if len(rest) <= limit:
         return Page(items=tuple(rest))
-    shown = rest[:limit]
+    visible = rest[:limit]
     return Page(
-        items=tuple(shown), next_cursor=encode_cursor(_CURSOR, tip, stored_from, shown[-1].id)
+        items=tuple(visible), next_cursor=encode_cursor(_CURSOR, tip, stored_from, visible[-1].id)
     )
 
 
-async def _stored(
+async def _stored_page(
     runtime: Runtime,
     head: ThreadHead,
     base: str | None,

@@ -24,7 +24,7 @@ _CURSOR = "threads"
 _LOOK_UP_S = 2
 """Seconds for the database, which may be asleep; the next listing tries again."""
 ERASE_WITHIN = timedelta(seconds=2)
-"""What a thread needs beyond this is no request's: the sweeper erases the rest."""
+"""A request erases for so long at most: the sweeper erases the rest."""
 _log = logging.getLogger("layover")
 
 
@@ -55,9 +55,9 @@ async def head_of(runtime: Runtime, owner: str, thread_id: str) -> ThreadHead:
     One that the journal has lost (a restored table, a restarted runner) is made again from Postgres."""
     head = await runtime.journal.thread(owner, thread_id)
     if head is None:
-        known = await runtime.threads.head(owner, thread_id)
-        if known is not None and not known.deleted:
-            await runtime.journal.put_thread(known)
+        stored_head = await runtime.threads.head(owner, thread_id)
+        if stored_head is not None and not stored_head.deleted:
+            await runtime.journal.put_thread(stored_head)
             head = await runtime.journal.thread(owner, thread_id)
     if head is None or head.deleted:
         raise NotFound("there is no such thread", thread_id=thread_id)
@@ -101,15 +101,15 @@ async def edit(
     head = await head_of(runtime, owner, thread_id)
     if title is None and metadata is None:
         return await _view(runtime, head)
-    edited = await runtime.journal.edit_thread(
+    new_head = await runtime.journal.edit_thread(
         owner,
         thread_id,
         title=None if title is None else _title(title),
         metadata=None if metadata is None else _metadata(metadata),
     )
-    if edited is None:
+    if new_head is None:
         raise NotFound("there is no such thread", thread_id=thread_id)
-    return await _view(runtime, edited)
+    return await _view(runtime, new_head)
 
 
 async def delete(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from layover.values.base import Time, Value
 from layover.values.lease import Lease, LeaseKind
 
-MOST_FOLLOWERS = 20
+MAX_FOLLOWERS = 20
 """Connections that follow one run."""
 
 

@@ -7,7 +7,7 @@ import logging
 from layover.declare.context import NodeHistory
 from layover.declare.schemas.render import clean
 from layover.errors import NotFound, RetryableError
-from layover.files.store import Files, kept, result_id
+from layover.files.store import Files, result_id, thread_file_facts
 from layover.memory.node.store import NodeLog
 from layover.ports import Runtime
 from layover.values.file import MAX_NAME, FileFacts, is_mime_type, largest
@@ -61,7 +61,7 @@ class RunFiles:
     async def _kept(self, file_id: str, name: str, mime_type: str, data: bytes) -> FileFacts:
         meta = self._meta
         now = self._runtime.clock.now()
-        facts = kept(file_id, meta.thread_id, name, mime_type, data, now)
+        facts = thread_file_facts(file_id, meta.thread_id, name, mime_type, data, now)
         await self.files.keep(facts, data)
         # Erasing marks the thread first and deletes then: one of both sees the other.
         head = await self._runtime.journal.thread(meta.owner, meta.thread_id)

@@ -23,7 +23,7 @@ async def _step(work: Work, *, due: bool) -> str:
     if not due and compaction.total(path) < work.limits.start:
         return "nothing"
     old = path[: compaction.leaving(path, work.limits.tail, work.limits.start)]
-    if compaction.total(old) < compaction.LEAST_NEW:
+    if compaction.total(old) < compaction.MIN_NEW:
         return "nothing"
     old = old[: compaction.within(old, work.readable)]
     request = summary.request(work.model, old, current.summary, work.names)

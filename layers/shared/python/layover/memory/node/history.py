@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from layover.clock import from_rfc3339
-from layover.context.window import buffered, from_user
+from layover.context.window import fit_buffer, from_user
 from layover.declare.agent import Agent
 from layover.declare.memory import NodeMemory
 from layover.engine.progress import Over
@@ -52,7 +52,7 @@ def _in_window(
 ) -> list[Message]:
     history = [_message(e, run.thread_id) for e in entries if e["role"] in ("user", "assistant")]
     if agent.memory.token_buffer is not None:
-        return buffered(history, agent.memory.token_buffer)
+        return fit_buffer(history, agent.memory.token_buffer)
     return from_user(history[_start(len(history), agent.memory.window(runtime.settings)) :])
 
 

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from layover.values.base import Value
 
 BEDROCK_PREFIX = "bedrock/"
-"""How a model's name begins that Amazon Bedrock is asked for."""
+"""Prefix of the names of models that Amazon Bedrock serves."""
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 RESERVED = frozenset({"openai", "bedrock", "offline", "hashing"})
 """Prefixes that mean something already."""

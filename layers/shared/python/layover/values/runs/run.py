@@ -288,7 +288,7 @@ class RunMeta(Value):
     records_expire_at: Time | None = None
     """The expiry that its records are written with; None: they have none until it is over."""
     records_kept: bool = False
-    """That expiry was taken off them again: the run takes longer."""
+    """True: their expiry was taken off again, as the run takes longer."""
 
     def has_to_keep_records(self, now: datetime) -> bool:
         """True where records of this run still have the expiry of one that ends soon, and it is not over."""

@@ -7,15 +7,15 @@ from pydantic import computed_field
 
 from layover.values.base import Usd, Value
 
-MOST_TOKENS = 2**31 - 1
+MAX_TOKENS = 2**31 - 1
 """Of one answer: more than any provider can mean. The database keeps sums of such numbers too."""
 
 
 def tokens_said(count: object) -> int:
-    """A provider's count. What is missing or senseless counts 0, one that is absurd `MOST_TOKENS`."""
+    """A provider's count. What is missing or senseless counts 0, one that is absurd `MAX_TOKENS`."""
     if isinstance(count, float) and count.is_integer():
         count = int(count)
-    return min(max(0, count), MOST_TOKENS) if isinstance(count, int) else 0
+    return min(max(0, count), MAX_TOKENS) if isinstance(count, int) else 0
 
 
 class Usage(Value):
