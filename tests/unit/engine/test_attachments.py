@@ -2,6 +2,7 @@
 
 import base64
 import json
+from collections.abc import Sequence
 
 import pytest
 
@@ -9,11 +10,17 @@ from layover import Agent, tool
 from layover.adapters.inmemory.blobs import MemoryBlobs
 from layover.adapters.inmemory.model import call, say
 from layover.clock import SystemClock
-from layover.engine.attachments import MOST_BYTES, MOST_TEXT, Attachments
+from layover.engine.attachments import (
+    MAX_LONG_TEXT_BYTES,
+    MAX_PROMPT_BYTES,
+    MAX_TEXT_BYTES,
+    Attachments,
+)
 from layover.errors import RetryableError
 from layover.files.store import Files, thread_file_facts
 from layover.values.message import FilePart, InputPart, Message, Part, Role, TextPart
 from layover.values.prompt import Prompt
+from layover.values.runs.model_settings import ModelSettings
 from support.worlds.runs import ANN, Bench, seen
 
 NOW = SystemClock().now()
@@ -48,9 +55,10 @@ def message(*parts: Part) -> Message:
     return Message(id="m", thread_id="t1", role=Role.USER, content=parts, created_at=NOW)
 
 
-async def shown(blobs: MemoryBlobs, *parts: Part) -> tuple[Part, ...]:
-    """The parts as the model gets them."""
-    prompt = Prompt(model="m", messages=(message(*parts),))
+async def shown(blobs: MemoryBlobs, *parts: Part, inputs: Sequence[str] = ()) -> tuple[Part, ...]:
+    """The parts as a model with these inputs gets them."""
+    settings = ModelSettings.model_validate({"inputs": inputs})
+    prompt = Prompt(model="m", messages=(message(*parts),), settings=settings)
     loaded = await Attachments(Files(blobs, ANN)).loaded(prompt)
     return loaded.messages[0].content
 
@@ -75,13 +83,47 @@ async def test_a_type_that_no_model_takes_is_a_note(mime_type: str) -> None:
     assert blobs.reads == 0
 
 
+WORD = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+
+
+@pytest.mark.parametrize(
+    ("mime_type", "inputs"),
+    [("audio/mpeg", ["audio"]), ("video/mp4", ["text", "video"]), (WORD, ["document"])],
+)
+async def test_a_type_that_the_model_takes_is_a_data_url(mime_type: str, inputs: list[str]) -> None:
+    blobs = MemoryBlobs()
+    part = await file(blobs, "f", mime_type, b"x")
+    (loaded,) = await shown(blobs, part, inputs=inputs)
+    assert loaded == FilePart(url=f"data:{mime_type};base64,eA==", name="f.x", mime_type=mime_type)
+
+
+@pytest.mark.parametrize(
+    ("mime_type", "inputs"),
+    [("audio/mpeg", ["video"]), ("video/mp4", ["audio"]), ("image/svg+xml", ["audio", "document"])],
+)
+async def test_one_input_opens_no_other_type(mime_type: str, inputs: list[str]) -> None:
+    blobs = Counting()
+    part = await file(blobs, "f", mime_type, b"x")
+    assert await shown(blobs, part, inputs=inputs) == (TextPart(text=f"[file: f.x, {mime_type}]"),)
+    assert blobs.reads == 0
+
+
+@pytest.mark.parametrize(("more", "is_shown"), [(0, True), (1, False)])
+async def test_a_model_that_takes_texts_reads_long_ones(more: int, is_shown: bool) -> None:
+    blobs = MemoryBlobs()
+    part = await file(blobs, "f", "text/plain", b"x" * (MAX_LONG_TEXT_BYTES + more))
+    (loaded,) = await shown(blobs, part, inputs=["text"])
+    assert isinstance(loaded, TextPart)
+    assert (len(loaded.text) > MAX_LONG_TEXT_BYTES) is is_shown
+
+
 async def test_a_short_text_is_shown_behind_its_name() -> None:
     blobs = MemoryBlobs()
     part = await file(blobs, "f", "text/csv; charset=utf-8", "ü,1".encode())
     assert await shown(blobs, part) == (TextPart(text="[file: f.x, text/csv; charset=utf-8]\nü,1"),)
 
 
-@pytest.mark.parametrize("data", [b"x" * (MOST_TEXT + 1), b"\xff\xfe"])
+@pytest.mark.parametrize("data", [b"x" * (MAX_TEXT_BYTES + 1), b"\xff\xfe"])
 async def test_a_long_text_and_what_is_no_text_are_notes(data: bytes) -> None:
     blobs = MemoryBlobs()
     part = await file(blobs, "f", "text/plain", data)
@@ -104,7 +146,8 @@ async def test_an_image_is_a_data_url_and_read_once() -> None:
 async def test_the_oldest_files_are_left_out_where_all_are_too_many() -> None:
     blobs = MemoryBlobs()
     old, new = [
-        await file(blobs, f, "application/pdf", bytes(MOST_BYTES // 2)) for f in ("old", "new")
+        await file(blobs, f, "application/pdf", bytes(MAX_PROMPT_BYTES // 2))
+        for f in ("old", "new")
     ]
     prompt = Prompt(model="m", messages=(message(old), message(new)))
     loaded = await Attachments(Files(blobs, ANN)).loaded(prompt)

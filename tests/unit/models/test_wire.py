@@ -153,6 +153,18 @@ def test_a_lone_surrogate_does_not_stop_a_request() -> None:
                 "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,AA"},
             },
         ),
+        (
+            FilePart(url="data:audio/mpeg;base64,AA", name="a.mp3"),
+            {"type": "input_audio", "input_audio": {"data": "AA", "format": "mp3"}},
+        ),
+        (
+            FilePart(url="data:audio/x-wav;base64,AA", name="a.wav"),
+            {"type": "input_audio", "input_audio": {"data": "AA", "format": "wav"}},
+        ),
+        (
+            FilePart(url="data:video/mp4;base64,AA", name="a.mp4"),
+            {"type": "video_url", "video_url": {"url": "data:video/mp4;base64,AA"}},
+        ),
     ],
 )
 def test_files_that_a_model_takes_are_parts_of_their_own(

@@ -7,15 +7,27 @@ from layover.files.store import Files
 from layover.values.file import IMAGES, bare_type
 from layover.values.message import FilePart, Message, Part, Role, TextPart
 from layover.values.prompt import Prompt
+from layover.values.runs.model_settings import Input
 
+_OFFICE = "application/vnd.openxmlformats-officedocument"
 FILES = frozenset({"application/pdf"})
-"""What Chat Completions takes as a file part; of every other type it is told name and type."""
-MOST_BYTES = 32 * 1024 * 1024
+"""Types that a model gets as a file part, whatever its `inputs`; of others it reads name and type."""
+DOCUMENTS = frozenset(
+    {
+        f"{_OFFICE}.wordprocessingml.document",
+        f"{_OFFICE}.spreadsheetml.sheet",
+        "application/msword",
+        "application/vnd.ms-excel",
+    }
+)
+MAX_PROMPT_BYTES = 32 * 1024 * 1024
 """Of all files of a prompt, the newest first: a request has to fit into memory, and providers refuse
 larger ones."""
 READABLE = frozenset({"application/json", "application/xml", "application/x-yaml"})
-MOST_TEXT = 16 * 1024
-"""Bytes of a text file that is shown as text behind its name."""
+MAX_TEXT_BYTES = 16 * 1024
+"""Of a text file that is shown as text behind its name."""
+MAX_LONG_TEXT_BYTES = 512 * 1024
+"""The same, where the model's `inputs` have `text`."""
 
 
 class Attachments:
@@ -23,25 +35,28 @@ class Attachments:
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self._loaded: dict[str, Part] = {}
+        self._loaded: dict[tuple[str, tuple[Input, ...]], Part] = {}
 
     async def loaded(self, prompt: Prompt) -> Prompt:
         """The prompt with bytes in the place of references. The same files give the same bytes."""
         if not any(_references(m) for m in prompt.messages):
             return prompt
         messages = list(prompt.messages)
-        room = MOST_BYTES
+        room = MAX_PROMPT_BYTES
         for at in range(len(messages) - 1, -1, -1):
             if _references(messages[at]):
-                content, room = await self._content(messages[at].content, room)
+                inputs = prompt.settings.inputs
+                content, room = await self._content(messages[at].content, room, inputs)
                 messages[at] = messages[at].model_copy(update={"content": content})
         return prompt.model_copy(update={"messages": tuple(messages)})
 
-    async def _content(self, parts: Sequence[Part], room: int) -> tuple[tuple[Part, ...], int]:
+    async def _content(
+        self, parts: Sequence[Part], room: int, inputs: tuple[Input, ...]
+    ) -> tuple[tuple[Part, ...], int]:
         content: list[Part] = []
         for part in parts:
             if isinstance(part, FilePart) and part.file_id is not None:
-                shown = await self._part(part, part.file_id)
+                shown = await self._part(part, part.file_id, inputs)
                 size = len(shown.url or "") if isinstance(shown, FilePart) else 0
                 if size > room:
                     shown, size = _note(part, "left out, as the files are too large together"), 0
@@ -51,21 +66,22 @@ class Attachments:
                 content.append(part)
         return tuple(content), room
 
-    async def _part(self, part: FilePart, file_id: str) -> Part:
-        if file_id not in self._loaded:
-            self._loaded[file_id] = await self._load(part, file_id)
-        return self._loaded[file_id]
+    async def _part(self, part: FilePart, file_id: str, inputs: tuple[Input, ...]) -> Part:
+        key = file_id, inputs
+        if key not in self._loaded:
+            self._loaded[key] = await self._load(part, file_id, inputs)
+        return self._loaded[key]
 
-    async def _load(self, part: FilePart, file_id: str) -> Part:
+    async def _load(self, part: FilePart, file_id: str, inputs: tuple[Input, ...]) -> Part:
         kind = bare_type(part.mime_type or "")
         is_text = kind.startswith("text/") or kind in READABLE
-        if kind not in IMAGES | FILES and not is_text:
+        if not is_text and not _takes(inputs, kind):
             return _note(part)
         data = await self._files.data(file_id)
         if data is None:
             return _note(part, "no longer available")
         if is_text:
-            return _text(part, data)
+            return _text(part, data, MAX_LONG_TEXT_BYTES if "text" in inputs else MAX_TEXT_BYTES)
         url = f"data:{kind};base64,{base64.b64encode(data).decode()}"
         return FilePart(url=url, name=part.name, mime_type=kind)
 
@@ -81,9 +97,17 @@ def _note(part: FilePart, more: str = "") -> TextPart:
     return TextPart(text=f"[file: {told}]")
 
 
-def _text(part: FilePart, data: bytes) -> TextPart:
+def _takes(inputs: tuple[Input, ...], kind: str) -> bool:
+    """Say whether a model with these inputs gets the bytes of this type."""
+    if kind in IMAGES | FILES or (kind in DOCUMENTS and "document" in inputs):
+        return True
+    medium = kind.partition("/")[0]
+    return medium in ("audio", "video") and medium in inputs
+
+
+def _text(part: FilePart, data: bytes, most: int) -> TextPart:
     """A short text is shown; of a long one, or what only claims to be one, name and type."""
-    if len(data) > MOST_TEXT:
+    if len(data) > most:
         return _note(part)
     try:
         return TextPart(text=f"{_note(part).text}\n{data.decode()}")

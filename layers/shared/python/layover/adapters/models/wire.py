@@ -27,6 +27,7 @@ _SAFE_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 """What every provider takes as a tool call's id (OpenAI allows 64 characters, some 40)."""
 
 _UNSAFE_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+_MEDIA = re.compile(r"data:((?:audio|video)/[\w.+-]+)[^,]*;base64,", re.ASCII)
 _IMAGE_URL = re.compile(r"\.(png|jpe?g|gif|webp)([?#]|$)", re.I)
 
 
@@ -236,10 +237,28 @@ def _file(part: FilePart) -> Body:
     url, mime_type = part.url or "", part.mime_type or ""
     if _is_image(url, mime_type):
         return {"type": "image_url", "image_url": {"url": url}}
+    if data := _MEDIA.match(url):
+        return _media(data[1], url, url[data.end() :])
     if url.startswith("data:"):
         return {"type": "file", "file": {"filename": part.name or "file", "file_data": url}}
     # Chat Completions has no file part that names a URL (only Responses does).
     return {"type": "text", "text": named_only(part)}
+
+
+def _media(kind: str, url: str, base64: str) -> Body:
+    """Sound has a part of Chat Completions' own. A film has none there: this is what servers of open models,
+    and routers, take."""
+    if kind.startswith("audio/"):
+        return {
+            "type": "input_audio",
+            "input_audio": {"data": base64, "format": _audio_format(kind)},
+        }
+    return {"type": "video_url", "video_url": {"url": url}}
+
+
+def _audio_format(kind: str) -> str:
+    name = kind.partition("/")[2].removeprefix("x-")
+    return {"mpeg": "mp3", "wave": "wav", "mp4": "m4a"}.get(name, name)
 
 
 def named_only(part: FilePart) -> str:

@@ -18,6 +18,7 @@ from layover.values.base import Value, all_finite
 Reasoning = Literal["none", "low", "medium", "high"]
 Verbosity = Literal["low", "medium", "high"]
 Overridable = Literal["model", "reasoning", "max_tokens"]
+Input = Literal["audio", "video", "document", "text"]
 OVERRIDABLE: tuple[Overridable, ...] = get_args(Overridable)
 """Settings that a run may choose, where its agent allows it."""
 Whole = Annotated[int, Strict(), Field(ge=1)]
@@ -32,7 +33,8 @@ class ModelSettings(Value):
     `max_tokens`: of one reply, thoughts included. `tool_choice`: `auto`, `none`, `required` or a tool's
     name; after the first call of a run, whatever forces a call becomes `auto`. `timeout`: seconds of one
     attempt of one call. `cache="off"` sends no cache key. `extra`: further fields of the request, as the
-    provider calls them; they win over the others.
+    provider calls them; they win over the others. `inputs`: files that the model takes beside images, PDF
+    files and short texts; of every other one it reads the name and the type.
 
     A field that the provider refuses by name is left out from then on, for that model.
 
@@ -51,6 +53,7 @@ class ModelSettings(Value):
     stop: str | tuple[str, ...] | None = None
     timeout: Annotated[float, Field(gt=0)] | None = None
     cache: Literal["auto", "off"] = "auto"
+    inputs: tuple[Input, ...] = ()
     extra: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="wrap")
@@ -64,6 +67,12 @@ class ModelSettings(Value):
             first = error.errors(include_url=False)[0]
             where = ".".join(map(str, first["loc"][:1])) or "ModelSettings"
             raise DefinitionError(f"ModelSettings: {where}: {first['msg']}") from None
+
+    @field_validator("inputs")
+    @classmethod
+    def _inputs_have_an_order(cls, inputs: tuple[Input, ...]) -> tuple[Input, ...]:
+        # The definition's hash is the same in every process, also where an author gave a set.
+        return tuple(sorted(set(inputs)))
 
     @field_validator("extra")
     @classmethod
