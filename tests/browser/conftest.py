@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser
@@ -47,7 +48,7 @@ def enter(chromium: Browser, system: System) -> Iterator[Enter]:
     failed in any page, and no page may have asked another host."""
     people: list[Person] = []
 
-    def open_console(name: str = "", **settings: object) -> Person:
+    def open_console(name: str = "", **settings: Any) -> Person:
         person = Person(chromium, system.url, name or unique("ann"), PICTURES, **settings)
         people.append(person)
         return person

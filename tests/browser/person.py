@@ -1,11 +1,13 @@
 """Somebody at the console: what they do, and what went wrong in their pages."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request
 
+Json = dict[str, Any]
 WAIT_MS = 60_000
 _OFFLINE = "net::ERR_"
 """What a browser says of a connection that a test cut; and of an answer that is a problem."""
@@ -16,8 +18,17 @@ class Person:
     """One user in one browser, with any number of tabs. `name` may have groups: `bea;groups=finance`."""
 
     def __init__(
-        self, browser: Browser, url: str, name: str, pictures: Path, **settings: Any
+        self,
+        browser: Browser,
+        url: str,
+        name: str,
+        pictures: Path,
+        access: Json | None = None,
+        refusals: Sequence[int] = (),
+        **settings: Any,
     ) -> None:
+        """`access`: what the API says of how to sign in, if that is no local name. `refusals`: further
+        statuses that a test is about."""
         self.name = name
         self.url = url
         self.faults: list[str] = []
@@ -26,6 +37,9 @@ class Person:
         size = {"width": 1200, "height": 800}
         self.browser = browser.new_context(**{"viewport": size, "locale": "en-GB"} | settings)
         self.browser.set_default_timeout(WAIT_MS)
+        self._expected = (*_EXPECTED, *(f"responded with a status of {each}" for each in refusals))
+        if access is not None:
+            self.browser.route("**/.well-known/layover", lambda route: route.fulfill(json=access))
         self.page = self.tab()
 
     def leave(self) -> None:
@@ -81,8 +95,22 @@ class Person:
         self._pictures.mkdir(parents=True, exist_ok=True)
         (page or self.page).screenshot(path=self._pictures / f"{name}.png")
 
+    def findings(self, axe: str, page: Page | None = None) -> list[str]:
+        """What axe finds serious in what the page shows."""
+        page = page or self.page
+        page.evaluate(axe)
+        violations = page.evaluate("axe.run().then((result) => result.violations)")
+        return [
+            f"{each['id']}: {node['html'][:200]}"
+            for each in violations
+            if each["impact"] in ("serious", "critical")
+            for node in each["nodes"]
+        ]
+
     def _heard(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning") and not any(e in message.text for e in _EXPECTED):
+        if message.type in ("error", "warning") and not any(
+            e in message.text for e in self._expected
+        ):
             self.faults.append(message.text)
 
     def _asked(self, request: Request) -> None:

@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from playwright.sync_api import FilePayload, Page
+from playwright.sync_api import FilePayload
 
 from browser.conftest import Enter
 from support.providers.openai import call, say
@@ -250,28 +250,49 @@ def test_pages_have_no_serious_findings_of_axe(
     enter: Enter, brain: Brain, axe: str, scheme: str
 ) -> None:
     ann = enter(color_scheme=scheme)
-    found = {"sign-in": _findings(ann.page, axe)}
+    found = {"sign-in": ann.findings(axe)}
     ann.sign_in()
     ann.page.get_by_role("radio").first.wait_for(state="attached")
-    found["start"] = _findings(ann.page, axe)
+    found["start"] = ann.findings(axe)
     ann.begin(brain.plan(call("refund", order_id="A-2", amount=60), say("Done.")))
     ann.button("Edit").click()
-    found["edit"] = _findings(ann.page, axe)
+    found["edit"] = ann.findings(axe)
     for name in ("inbox", "memory", "usage"):
         page = ann.tab(f"#/{name}")
         page.get_by_role("heading", level=1).wait_for()
         page.wait_for_load_state("networkidle")
-        found[name] = _findings(page, axe)
+        found[name] = ann.findings(axe, page)
         ann.picture(f"{name}-{scheme}", page)
     assert {name: findings for name, findings in found.items() if findings} == {}
 
 
-def _findings(page: Page, axe: str) -> list[str]:
-    page.evaluate(axe)
-    violations = page.evaluate("axe.run().then((result) => result.violations)")
-    return [
-        f"{each['id']}: {node['html'][:200]}"
-        for each in violations
-        if each["impact"] in ("serious", "critical")
-        for node in each["nodes"]
-    ]
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_states_of_a_thread_have_no_serious_findings_of_axe(
+    enter: Enter, brain: Brain, axe: str, scheme: str
+) -> None:
+    ann = enter(color_scheme=scheme).sign_in()
+    hold = threading.Event()
+    ann.begin(brain.plan(say(LONG, hold=hold)))
+    ann.sees("word20")
+    found = {"streaming": ann.findings(axe)}
+    ann.browser.set_offline(True)
+    hold.set()
+    ann.sees("Connection lost")
+    found["connection lost"] = ann.findings(axe)
+    ann.browser.set_offline(False)
+    ann.answered()
+    found["answered"] = ann.findings(axe)
+    refund = call("refund", order_id="A-1", amount=6)
+    ann.say(brain.plan(refund, call("book", key=unique()), say("Booked.")))
+    ann.button("Deny").click()
+    ann.page.get_by_label("Reason").wait_for()
+    found["deny"] = ann.findings(axe)
+    ann.button("Deny the call").click()
+    ann.button("10:00").click()
+    found["form"] = ann.findings(axe)
+    ann.button("Send answer").click()
+    ann.button("Timeline").nth(1).click()  # Of the second answer, once it is complete.
+    ann.sees("Waiting for a decision")
+    found["timeline"] = ann.findings(axe)
+    ann.picture(f"states-{scheme}")
+    assert {name: findings for name, findings in found.items() if findings} == {}

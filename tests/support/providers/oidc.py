@@ -24,11 +24,15 @@ class Deployment:
         self.token_endpoint = f"{self.url}/token"
         self.client_id: str | None = "people"
         self.expires_in = 3600
+        self.tokens_begin = "access-"
+        """With a number behind it, this is a token."""
         self.denies = False
         self.refuses_refresh = False
         self.given = 0
         """How many access tokens."""
         self._codes: dict[str, dict[str, str]] = {}
+        self.places: list[str] = []
+        """Where sign-ins wanted to come back to."""
         self.scopes: list[str] = []
         """What sign-ins asked for."""
         self.wrong: list[str] = []
@@ -46,7 +50,7 @@ class Deployment:
     @property
     def token(self) -> str:
         """The newest access token."""
-        return f"access-{self.given}"
+        return f"{self.tokens_begin}{self.given}"
 
     def get(self, path: str, query: dict[str, str], headers: Any) -> tuple[int, Any]:
         """The answer to a GET: status and JSON, or a place to go to."""
@@ -66,6 +70,7 @@ class Deployment:
     def _authorize(self, query: dict[str, str]) -> str:
         if query.get("response_type") != "code" or query.get("code_challenge_method") != "S256":
             self.wrong.append("no code with PKCE was asked for")
+        self.places.append(query["redirect_uri"])
         self.scopes.append(query.get("scope", ""))
         if query.get("scope") not in ("openid layover/use", "openid aws.cognito.signin.user.admin"):
             self.wrong.append(f"scope {query.get('scope')}")
@@ -116,6 +121,7 @@ class Deployment:
                 if status == 302:
                     self.send_header("Location", answer)
                 self.send_header("Content-Length", str(len(body)))
+                self.send_header("Access-Control-Allow-Origin", "*")  # As Cognito answers.
                 self.end_headers()
                 self.wfile.write(body)
 

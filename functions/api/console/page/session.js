@@ -66,6 +66,16 @@ async function redeem(access, form) {
   });
 }
 
+/** New tokens; none where the provider refuses them: then the API asks to sign in. */
+async function renew(access, refresh) {
+  try {
+    await redeem(access, { grant_type: "refresh_token", refresh_token: refresh });
+  } catch (error) {
+    if (!(error.status >= 400 && error.status < 500)) throw error;
+    sessionStorage.removeItem(TOKENS);
+  }
+}
+
 /** A name on one machine, with groups and scopes if they are wanted; shared by all tabs. */
 export const signInLocally = (name) => localStorage.setItem(NAME, name);
 
@@ -98,9 +108,9 @@ export function tokenOf(access) {
     const tokens = kept(TOKENS);
     if (!tokens) return null;
     if (tokens.until - EARLY_MS < Date.now() && tokens.refresh) {
-      renewal ||= redeem(access, { grant_type: "refresh_token", refresh_token: tokens.refresh }).finally(() => { renewal = null; });
+      renewal ||= renew(access, tokens.refresh).finally(() => { renewal = null; });
       await renewal;
-      return kept(TOKENS).access;
+      return kept(TOKENS)?.access;
     }
     return tokens.access;
   };

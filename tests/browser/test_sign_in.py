@@ -1,0 +1,103 @@
+"""Signing in at a provider's page: authorization code with PKCE, as with Cognito.
+
+The provider verifies what the page sends; its tokens are those that the one-machine system takes."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from browser.conftest import Enter
+from browser.person import Person
+from support.providers.oidc import Deployment
+from support.providers.openai import say
+from support.system.system import Brain, System, unique
+
+FAILED = "The sign-in was not completed"
+WELCOME = "Your threads will appear here."
+
+
+@pytest.fixture
+def provider() -> Iterator[Deployment]:
+    """A provider that makes each sign-in a user of the system."""
+    with Deployment() as running:
+        running.tokens_begin = f"dev:{unique('ann')};groups=g"
+        yield running
+        assert running.wrong == []
+
+
+def at_the_door(enter: Enter, provider: Deployment, *refusals: int) -> Person:
+    """Somebody who is not signed in yet."""
+    access = {"issuer": provider.issuer, "client_id": "people", "scope": "layover/use"}
+    return enter(access={**access, "stream_url": None}, refusals=refusals)
+
+
+def sign_in(person: Person) -> None:
+    person.button("Sign in").click()
+    person.sees(WELCOME)
+
+
+def test_answer_to_somebody_elses_sign_in_is_refused(enter: Enter, provider: Deployment) -> None:
+    ann = at_the_door(enter, provider)
+    ann.button("Sign in").wait_for()
+    ann.page.goto(f"{ann.url}/?code=code-0&state=stolen")
+    ann.sees(FAILED)
+    assert provider.given == 0
+    assert "stolen" not in ann.page.url
+
+
+def test_person_who_declines_is_told_and_may_try_again(enter: Enter, provider: Deployment) -> None:
+    ann = at_the_door(enter, provider)
+    provider.denies = True
+    ann.button("Sign in").click()
+    ann.sees(FAILED)
+    ann.picture("sign-in-failed")
+    provider.denies = False
+    ann.button("Try again").click()
+    sign_in(ann)
+
+
+def test_code_is_redeemed_with_its_verifier_and_the_page_is_where_it_was(
+    enter: Enter, provider: Deployment, brain: Brain, system: System, axe: str
+) -> None:
+    ann = at_the_door(enter, provider)
+    ann.page.goto(f"{ann.url}/#/usage")
+    assert ann.findings(axe) == []
+    ann.button("Sign in").click()
+    ann.page.get_by_role("heading", name="Usage").wait_for()
+    assert provider.places == [f"{system.url}/"]
+    assert provider.given == 1
+    assert "code=" not in ann.page.url
+    ann.page.goto(f"{ann.url}/#/new")
+    ann.begin(brain.plan(say("Hello.")))
+    ann.answered()
+    ann.page.reload()
+    ann.sees("Hello.")
+    assert provider.given == 1
+
+
+def test_token_is_renewed_before_it_ends(
+    enter: Enter, provider: Deployment, brain: Brain, system: System
+) -> None:
+    ann = at_the_door(enter, provider)
+    sign_in(ann)
+    first = provider.token
+    used: list[str] = []
+    ann.page.on("request", lambda request: used.append(request.headers.get("authorization", "")))
+    ann.page.clock.install()
+    ann.page.clock.fast_forward("59:30")
+    ann.begin(brain.plan(say("Hello.")))
+    ann.answered()
+    assert provider.given == 2
+    assert f"Bearer {provider.token}" in used
+    assert f"Bearer {first}" not in used
+
+
+def test_refused_renewal_asks_to_sign_in_again(enter: Enter, provider: Deployment) -> None:
+    ann = at_the_door(enter, provider, 400, 401)
+    provider.expires_in = 30
+    provider.refuses_refresh = True
+    ann.button("Sign in").click()
+    ann.sees("Your sign-in has ended")
+    ann.picture("sign-in-ended")
+    provider.expires_in = 3600
+    sign_in(ann)
