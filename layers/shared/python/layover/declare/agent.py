@@ -241,6 +241,11 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         assert self._output_type is not None
         return self._output_type.parse(text)
 
+    def partial_output(self, text: str) -> Any:
+        """The output as JSON, as far as this beginning of a reply goes; None where there is nothing yet."""
+        assert self._output_type is not None
+        return self._output_type.partial(text)
+
     def as_tool(self, description: str, *, memory: bool = False) -> AnyTool:
         """This agent as a tool of another, named after it: `{input, context?}` in, `{result}` out.
 

@@ -1,9 +1,7 @@
 """One model call, journaled: prompt, reply, assistant message, the slots of its tool messages."""
 
-from collections.abc import Callable, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from typing import Any
-from urllib.parse import quote
 
 from pydantic import ValidationError
 
@@ -19,12 +17,13 @@ from layover.engine.hooks.around_model import AroundModel, NotTaken
 from layover.engine.hooks.asking import Asking
 from layover.engine.models.day_room import DayRoom
 from layover.engine.models.fallback import Fallback
+from layover.engine.models.reply_events import CallNames, ReplyEvents
 from layover.engine.prompter import Prompter
 from layover.engine.state import RunState
 from layover.engine.tools.hooks import Stopping
 from layover.errors import RunFailed
-from layover.ports import Clock, Ids, RunLog, Runtime
-from layover.values.base import compact_json, strict_json
+from layover.ports import RunLog, Runtime
+from layover.values.base import strict_json
 from layover.values.message import (
     Message,
     Part,
@@ -38,9 +37,6 @@ from layover.values.prompt import Delta, Prompt, Reply
 from layover.values.runs.event import (
     Event,
     MessageEvent,
-    ReasoningDelta,
-    TextDelta,
-    ToolCallDelta,
     TurnEnd,
     TurnStart,
 )
@@ -85,19 +81,18 @@ class ModelStep:
         around = AroundModel(self._hooks)
         streamed = self._state.meta.stream and not around.holds_back
         longest = LONGEST_NESTED_ID if self._state.path else LONGEST_ID
-        names = _CallNames(self._state.call_ids, self._runtime.ids, longest)
-        teller = self._streaming if streamed else self._restarting
-        on_delta = teller(index, clock, names)
+        names = CallNames(self._state.call_ids, self._runtime.ids, longest)
+        told = ReplyEvents(self._log, index, clock, names, self._agent, streams=streamed)
 
         fallback = Fallback(self._models, self._state.steps, index)
 
         async def complete(prompt: Prompt) -> Reply:
             if streamed and fallback.events:  # whatever the model before it said
-                on_delta(Delta(kind="restart"))
+                told.on_delta(Delta(kind="restart"))
             names.forget()
             await self._day.reserve(prompt)
             await self._stopping.check()
-            return await self._runtime.model.complete(prompt, on_delta)
+            return await self._runtime.model.complete(prompt, told.on_delta)
 
         async def ask(prompt: Prompt) -> Reply:
             loaded = await self._attachments.loaded(await around.request(prompt))
@@ -109,17 +104,17 @@ class ModelStep:
             except RunFailed:
                 self._log.emit(*fallback.events)
                 raise
-            reply, told = await self._taken(around, reply)
+            reply, problem = await self._taken(around, reply)
             step = self._record(index, key, reply, size, names)
-            more = {"correction": told, "verdict": "hook"} if told is not None else {}
+            more = {"correction": problem, "verdict": "hook"} if problem is not None else {}
             step = step.model_copy(update={"fell_back_to": fallback.fell_back_to, **more})
             if not step.slots and step.correction is None:
                 step = await judged(
                     self._agent, self._state, self._prompter.base, step, clock.now()
                 )
             self._runtime.allowance.note(self._state.meta.owner, step.counts_as)
-            if around.holds_back and self._state.meta.stream and told is None:
-                self._log.emit(*_deltas(step, clock.now()))
+            if self._state.meta.stream and problem is None:
+                told.finish(step)
             await self._journal(step, fallback.events)
         return step
 
@@ -146,7 +141,7 @@ class ModelStep:
             self._state.step_ended = step.index
 
     def _record(
-        self, index: int, key: str, reply: Reply, size: int, names: "_CallNames"
+        self, index: int, key: str, reply: Reply, size: int, names: CallNames
     ) -> StepRecord:
         state, ids = self._state, self._runtime.ids
         created_at = state.next_time(self._runtime.clock.now())
@@ -219,94 +214,6 @@ class ModelStep:
         if price is None or usage.cost_usd is not None:
             return usage
         return usage.model_copy(update={"cost_usd": price(model, usage)})
-
-    def _streaming(self, index: int, clock: Clock, names: "_CallNames") -> Callable[[Delta], None]:
-        def on_delta(delta: Delta) -> None:
-            self._log.emit(_event(delta, index, clock, names))
-
-        return on_delta
-
-    def _restarting(self, index: int, clock: Clock, names: "_CallNames") -> Callable[[Delta], None]:
-        """Without `stream` the deltas are left out, but a repeated step is still told."""
-
-        def on_delta(delta: Delta) -> None:
-            if delta.kind == "restart":
-                self._log.emit(_event(delta, index, clock, names))
-
-        return on_delta
-
-
-class _CallNames:
-    """Ids of one reply's calls that are new in the run: the provider's own wherever possible. Deltas
-    name a call as its message will."""
-
-    def __init__(self, used: set[str], ids: Ids, longest: int) -> None:
-        self._used = used
-        self._ids = ids
-        self._longest = longest
-        self._named: dict[int, str] = {}
-
-    def of(self, at: int, given: str) -> str:
-        """The id of the reply's call number `at`, which the provider calls `given`."""
-        if at not in self._named:
-            self._named[at] = self._new(clean(given))
-            self._used.add(self._named[at])
-        return self._named[at]
-
-    def forget(self) -> None:
-        """The reply begins again."""
-        self._used.difference_update(self._named.values())
-        self._named.clear()
-
-    def _new(self, call_id: str) -> str:
-        if not call_id or len(quote(call_id, safe="")) > self._longest:
-            return self._ids.new("call")
-        if call_id in self._used:
-            return f"{call_id}-{self._ids.new('call')}"
-        return call_id
-
-
-def _event(delta: Delta, step: int, clock: Clock, names: _CallNames) -> Event:
-    now = clock.now()
-    match delta.kind:
-        case "text":
-            return TextDelta(at=now, step=step, text=clean(delta.text))
-        case "reasoning":
-            return ReasoningDelta(at=now, step=step, text=clean(delta.text))
-        case "tool-call":
-            return ToolCallDelta(
-                at=now,
-                step=step,
-                tool_call_id=names.of(delta.call, delta.tool_call_id),
-                tool_name=clean(delta.tool_name),
-                args_delta=clean(delta.text),
-            )
-        case "restart":
-            names.forget()
-            return TurnStart(at=now, step=step)
-
-
-def _deltas(step: StepRecord, now: datetime) -> list[Event]:
-    """A reply that was held back, as one delta of each kind."""
-    events: list[Event] = []
-    for part in step.message.content:
-        match part:
-            case ReasoningPart():
-                events.append(ReasoningDelta(at=now, step=step.index, text=part.text))
-            case TextPart():
-                events.append(TextDelta(at=now, step=step.index, text=part.text))
-            case ToolCallPart():
-                args = part.args if isinstance(part.args, str) else compact_json(part.args)
-                events.append(
-                    ToolCallDelta(
-                        at=now,
-                        step=step.index,
-                        tool_call_id=part.tool_call_id,
-                        tool_name=part.tool_name,
-                        args_delta=args,
-                    )
-                )
-    return events
 
 
 def _decoded(args: str) -> Any:

@@ -62,7 +62,7 @@ SOMEBODY = "local"
 """Owner of threads where no `resource_id` is given."""
 _EXPIRED = {"Error": "States.Timeout"}
 """What the state machine's timer says of a call that waited too long."""
-_DELTAS = frozenset({"text-delta", "reasoning-delta", "tool-call-delta"})
+_DELTAS = frozenset({"text-delta", "output-delta", "reasoning-delta", "tool-call-delta"})
 _PARTS: TypeAdapter[list[InputPart]] = TypeAdapter(list[InputPart], config={"defer_build": True})
 
 T = TypeVar("T")

@@ -17,6 +17,7 @@ EVENT_NAMES = frozenset(
         "turn-start",
         "model-fallback",
         "text-delta",
+        "output-delta",
         "reasoning-delta",
         "tool-call-delta",
         "message",

@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticUserError
+from pydantic_core import from_json
 
 from layover.declare.schemas import checks
 from layover.declare.schemas import json_schema as schema
@@ -52,6 +53,17 @@ class OutputType:
             except ValidationError:
                 pass
             raise
+
+    def partial(self, text: str) -> Any:
+        """The beginning of a reply as JSON, not validated; None where there is no value yet."""
+        try:
+            value = from_json(text, allow_partial="trailing-strings")
+        except ValueError:
+            return None
+        if self._wrapper is None or not isinstance(value, dict):
+            return value
+        # Bare, an object of a union has its own properties.
+        return value.get(WRAPPED, value or None)
 
     def _wrapped(self) -> TypeAdapter[Any] | None:
         if schema.is_object(self._schema):

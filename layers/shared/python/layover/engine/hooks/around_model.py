@@ -13,6 +13,7 @@ from layover.values.base import Json, compact_json, strict_json
 from layover.values.message import Message
 from layover.values.prompt import Prompt, Reply, RequestedCall, ToolSpec
 from layover.values.runs.model_settings import ModelSettings
+from layover.values.runs.run import MAX_ATTEMPTS
 
 MAX_RETRIES = 2
 """In a row."""
@@ -41,11 +42,8 @@ class AroundModel:
         if not hooks:
             return prompt
         ctx = self._ctx = self._asking.context()
-        known = [
-            a
-            for record in answers_of(self._asking.state, "before_model")
-            for a in record["answers"]
-        ]
+        records = answers_of(self._asking.state, "before_model")
+        known = [a for record in records for a in record["answers"]]
         fresh: list[dict[str, Any]] = []
         request = first = _request(prompt)
         for name, hook in hooks:
@@ -60,7 +58,8 @@ class AroundModel:
                 fresh.append(journaled)
             # The first attempt sends what a later one would read.
             request = _changed(request, journaled["change"])
-        if fresh:
+        # A write is progress: a request that is another one at each attempt must not be tried for ever.
+        if fresh and len(records) < MAX_ATTEMPTS:
             asking = self._asking
             answers = {"answers": fresh}
             await put_answers(asking.log, asking.state, asking.clock, "before_model", answers)

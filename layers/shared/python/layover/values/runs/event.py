@@ -74,6 +74,14 @@ class TextDelta(BaseEvent):
     text: str
 
 
+class OutputDelta(BaseEvent):
+    """The structured output as far as it is there. It replaces the one before."""
+
+    type: Literal["output-delta"] = "output-delta"
+    step: int
+    output: Json
+
+
 class ReasoningDelta(BaseEvent):
     """More of what the model thinks."""
 
@@ -256,6 +264,7 @@ Event = Annotated[
     | TurnStart
     | ModelFallback
     | TextDelta
+    | OutputDelta
     | ReasoningDelta
     | ToolCallDelta
     | MessageEvent

@@ -1,0 +1,180 @@
+"""The events of a reply while it comes: deltas, the partial output, and the ids that its calls will have."""
+
+from datetime import datetime
+from urllib.parse import quote
+
+from layover.declare.agent import Agent
+from layover.declare.schemas.render import clean, jsonable
+from layover.ports import Clock, Ids, RunLog
+from layover.values.base import Json, compact_json
+from layover.values.message import ReasoningPart, TextPart, ToolCallPart
+from layover.values.prompt import Delta
+from layover.values.runs.event import (
+    Event,
+    OutputDelta,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    TurnStart,
+)
+from layover.values.runs.run import StepRecord
+
+GROWTH = 1.2
+"""Times the text of a partial output before the next one is told, so that a long answer costs no square."""
+FIRST = 16
+"""Characters more than that."""
+
+
+class ReplyEvents:
+    """Tells of one reply. `streams`: False where its deltas are left out, or held back until it is whole: a
+    step that begins again is told all the same."""
+
+    def __init__(
+        self,
+        log: RunLog,
+        index: int,
+        clock: Clock,
+        names: "CallNames",
+        agent: Agent,
+        *,
+        streams: bool,
+    ) -> None:
+        self._log = log
+        self._index = index
+        self._clock = clock
+        self._names = names
+        self._streams = streams
+        self._partial = _PartialOutput(agent)
+
+    def on_delta(self, delta: Delta) -> None:
+        """A piece of the reply came."""
+        if delta.kind == "restart":
+            self._partial.restart()
+        elif not self._streams:
+            return
+        self._log.emit(_event(delta, self._index, self._clock, self._names))
+        if delta.kind == "text":
+            self._tell_output(self._partial.after(delta.text))
+
+    def finish(self, step: StepRecord) -> None:
+        """The reply is whole: tell what was held back, and the output as it is."""
+        if not self._streams:
+            self._log.emit(*_deltas(step, self._clock.now()))
+        if not step.slots and step.correction is None:
+            self._tell_output(self._partial.whole(step.message.text))
+
+    def _tell_output(self, output: Json) -> None:
+        if output is not None:
+            now = self._clock.now()
+            self._log.emit(OutputDelta(at=now, step=self._index, output=output))
+
+
+class _PartialOutput:
+    """The structured output as far as the text of a reply goes. None: nothing new to tell."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self.restart()
+
+    def restart(self) -> None:
+        """The reply begins again."""
+        self._length = self._next = 0
+        self._pieces: list[str] = []
+        self._told: Json = None
+
+    def after(self, text: str) -> Json:
+        """The output with this piece of text more."""
+        if self._agent.output is None:
+            return None
+        self._pieces.append(text)
+        self._length += len(text)
+        if self._length < self._next:
+            return None
+        text = "".join(self._pieces)
+        self._pieces = [text]
+        self._next = int(self._length * GROWTH) + FIRST
+        return self._new(text)
+
+    def whole(self, text: str) -> Json:
+        """The output of the whole reply."""
+        return None if self._agent.output is None else self._new(text)
+
+    def _new(self, text: str) -> Json:
+        found = self._agent.partial_output(clean(text))
+        if found in (None, {}, [], self._told):
+            return None
+        self._told = jsonable(found)
+        return self._told
+
+
+class CallNames:
+    """Ids of one reply's calls that are new in the run: the provider's own wherever possible. Deltas
+    name a call as its message will."""
+
+    def __init__(self, used: set[str], ids: Ids, longest: int) -> None:
+        self._used = used
+        self._ids = ids
+        self._longest = longest
+        self._named: dict[int, str] = {}
+
+    def of(self, at: int, given: str) -> str:
+        """The id of the reply's call number `at`, which the provider calls `given`."""
+        if at not in self._named:
+            self._named[at] = self._new(clean(given))
+            self._used.add(self._named[at])
+        return self._named[at]
+
+    def forget(self) -> None:
+        """The reply begins again."""
+        self._used.difference_update(self._named.values())
+        self._named.clear()
+
+    def _new(self, call_id: str) -> str:
+        if not call_id or len(quote(call_id, safe="")) > self._longest:
+            return self._ids.new("call")
+        if call_id in self._used:
+            return f"{call_id}-{self._ids.new('call')}"
+        return call_id
+
+
+def _event(delta: Delta, step: int, clock: Clock, names: CallNames) -> Event:
+    now = clock.now()
+    match delta.kind:
+        case "text":
+            return TextDelta(at=now, step=step, text=clean(delta.text))
+        case "reasoning":
+            return ReasoningDelta(at=now, step=step, text=clean(delta.text))
+        case "tool-call":
+            return ToolCallDelta(
+                at=now,
+                step=step,
+                tool_call_id=names.of(delta.call, delta.tool_call_id),
+                tool_name=clean(delta.tool_name),
+                args_delta=clean(delta.text),
+            )
+        case "restart":
+            names.forget()
+            return TurnStart(at=now, step=step)
+
+
+def _deltas(step: StepRecord, now: datetime) -> list[Event]:
+    """A reply that was held back, as one delta of each kind."""
+    events: list[Event] = []
+    for part in step.message.content:
+        match part:
+            case ReasoningPart():
+                events.append(ReasoningDelta(at=now, step=step.index, text=part.text))
+            case TextPart():
+                events.append(TextDelta(at=now, step=step.index, text=part.text))
+            case ToolCallPart():
+                args = part.args if isinstance(part.args, str) else compact_json(part.args)
+                events.append(
+                    ToolCallDelta(
+                        at=now,
+                        step=step.index,
+                        tool_call_id=part.tool_call_id,
+                        tool_name=part.tool_name,
+                        args_delta=args,
+                    )
+                )
+    return events
