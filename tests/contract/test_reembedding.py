@@ -122,7 +122,7 @@ async def test_every_old_vector_is_replaced_and_a_second_time_none(world: OldVec
     await world.teach(world.bob, 2)
     assert (await world.stale(world.ann), await world.stale(world.bob)) == (10, 4)
     done = await reembed(world.runtime(NEW), world.owners, batch=2)
-    assert (done.owners, done.entries, done.messages, done.left) == (2, 7, 7, 0)
+    assert (done.owners, done.entries, done.messages, done.without_vector) == (2, 7, 7, 0)
     assert (await world.stale(world.ann), await world.stale(world.bob)) == (0, 0)
     again = await reembed(world.runtime(NEW), world.owners)
     assert (again.entries, again.messages) == (0, 0)
@@ -183,7 +183,7 @@ async def test_texts_without_a_usable_vector_are_told_and_end_nothing(world: Old
 
     await world.teach(world.ann)
     done = await reembed(world.runtime(Silent(128)), world.owners)
-    assert (done.entries, done.messages, done.left) == (0, 0, 6)
+    assert (done.entries, done.messages, done.without_vector) == (0, 0, 6)
 
 
 class Choosy(HashingEmbedder):
@@ -210,7 +210,7 @@ async def test_a_text_that_the_embedder_refuses_keeps_no_other_from_its_vector(
     for entries, messages in ((5, 5), (0, 0)):
         done = await reembed(world.runtime(Choosy(" 1")), world.owners, batch=3)
         assert (done.owners, done.entries, done.messages) == (2, entries, messages)
-        assert (done.left, done.refused, done.refusal) == (4, 4, "too long")
+        assert (done.without_vector, done.refusals, done.last_refusal) == (4, 4, "too long")
     assert (await world.stale(world.ann), await world.stale(world.bob)) == (2, 2)
 
 

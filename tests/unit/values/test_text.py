@@ -3,7 +3,7 @@
 import pytest
 
 from layover.errors import InvalidRequest
-from layover.values.text import cleaned, json_size
+from layover.values.text import json_size, sanitise
 
 
 def test_nesting_without_end_is_refused() -> None:
@@ -11,7 +11,7 @@ def test_nesting_without_end_is_refused() -> None:
     for _ in range(200):
         deep = [deep]
     with pytest.raises(InvalidRequest) as refusal:
-        cleaned(deep)
+        sanitise(deep)
     assert [(e["loc"], e["type"]) for e in refusal.value.errors] == [(["body"], "too_deep")]
 
 
@@ -20,18 +20,18 @@ def test_a_hundred_levels_of_nesting_are_the_most(leaf: object) -> None:
     deep: object = leaf
     for _ in range(100):
         deep = [deep]
-    assert cleaned(deep) == deep
+    assert sanitise(deep) == deep
     with pytest.raises(InvalidRequest):
-        cleaned({"x": deep})
+        sanitise({"x": deep})
 
 
 def test_nul_and_lone_surrogates_become_the_replacement_character_everywhere() -> None:
     dirty = {"a\x00": ["b\ud800c", {"d": "\udfff"}], "n": 1, "t": True, "z": None}
-    assert cleaned(dirty) == {"a�": ["b�c", {"d": "�"}], "n": 1, "t": True, "z": None}
+    assert sanitise(dirty) == {"a�": ["b�c", {"d": "�"}], "n": 1, "t": True, "z": None}
 
 
 def test_text_beyond_the_basic_plane_stays_as_it_is() -> None:
-    assert cleaned("héllo 😀 漢字") == "héllo 😀 漢字"
+    assert sanitise("héllo 😀 漢字") == "héllo 😀 漢字"
 
 
 def test_size_counts_bytes_of_utf_8() -> None:

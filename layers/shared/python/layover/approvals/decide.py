@@ -49,7 +49,7 @@ from layover.values.runs.run import (
     Suspension,
     SuspensionKind,
 )
-from layover.values.text import cleaned, json_size
+from layover.values.text import json_size, sanitise
 
 MAX_DECISION = 1024 * 1024
 """Bytes of a decision as JSON, as of a run's input."""
@@ -241,9 +241,9 @@ def _content(decision: Decision) -> str:
 def _clean(request: Decide) -> Decide:
     return replace(
         request,
-        args=cleaned(request.args),
-        reason=cleaned(request.reason),
-        data=cleaned(request.data),
+        args=sanitise(request.args),
+        reason=sanitise(request.reason),
+        data=sanitise(request.data),
     )
 
 

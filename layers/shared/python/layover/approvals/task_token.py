@@ -9,7 +9,7 @@ from layover.approvals.checks import MAX_REASON, check_args, check_data, check_r
 from layover.errors import DecisionInvalid
 from layover.ports import Runtime
 from layover.values.runs.run import CallRecord, Decision, DecisionKind, SuspensionKind, Via
-from layover.values.text import cleaned
+from layover.values.text import sanitise
 
 CALLBACK = "callback"
 """`decided_by` of whoever may call `states:SendTaskSuccess`."""
@@ -46,7 +46,7 @@ def decision_from_callback(
 def _resume(
     runtime: Runtime, agent: str, call: CallRecord, output: _Input, now: datetime
 ) -> Decision:
-    data = cleaned(output.data)
+    data = sanitise(output.data)
     check_data(runtime, agent, call, data)
     return _decision(DecisionKind.RESUMED, now, data=data)
 
@@ -54,11 +54,11 @@ def _resume(
 def _approval(
     runtime: Runtime, agent: str, call: CallRecord, output: _Approval, now: datetime
 ) -> Decision:
-    reason = cleaned(output.reason)
+    reason = sanitise(output.reason)
     check_reason(call, reason)
     if not output.approved:
         return _decision(DecisionKind.DENIED, now, reason=reason)
-    args = cleaned(output.args)
+    args = sanitise(output.args)
     if args is not None:
         check_args(runtime, agent, call, args)
     return _decision(DecisionKind.APPROVED, now, args=args, reason=reason)

@@ -13,7 +13,7 @@ from layover.ports import Runtime
 from layover.values.runs.event import ToolCallDecided
 from layover.values.runs.payload import WaitingCall
 from layover.values.runs.run import SYSTEM, CallRecord, Decision, DecisionKind, RunMeta, Via
-from layover.values.text import cleaned
+from layover.values.text import sanitise
 
 logger = logging.getLogger("layover")
 
@@ -83,10 +83,10 @@ def _from_error(
     if output["Error"] != DENIED:
         logger.warning(
             "a token ended with an error that is no denial: the call waits on a new token",
-            extra={"run_id": run_id, "error": cleaned(str(output["Error"])[:256])},
+            extra={"run_id": run_id, "error": sanitise(str(output["Error"])[:256])},
         )
         return None
-    cause = cleaned(str(output.get("Cause") or "")[:MAX_REASON])
+    cause = sanitise(str(output.get("Cause") or "")[:MAX_REASON])
     try:
         check_reason(call, cause)
     except DecisionInvalid as error:

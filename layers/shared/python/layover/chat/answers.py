@@ -79,26 +79,28 @@ async def answer(
                 return
 
 
-async def last_asked(runtime: Runtime, owner: str, run_id: str, calls: Iterable[str]) -> int:
+async def last_suspension_seq(
+    runtime: Runtime, owner: str, run_id: str, calls: Iterable[str]
+) -> int:
     """The seq with which the last of these calls began to wait: what follows is what a decision led to."""
-    wanted = set(calls)
+    call_ids = set(calls)
     return await _last_seq(
         runtime,
         owner,
         run_id,
-        lambda e: e.type == "tool-call-suspended" and e.tool_call_id in wanted,
+        lambda e: e.type == "tool-call-suspended" and e.tool_call_id in call_ids,
     )
 
 
 async def _last_seq(
     runtime: Runtime, owner: str, run_id: str, takes: Callable[[Event], bool]
 ) -> int:
-    found, last = 0, 0
+    newest, last = 0, 0
     while True:
         page = await runtime.journal.events(owner, run_id, last, 500)
-        found = max([found, *(e.seq for e in page.items if takes(e))])
+        newest = max([newest, *(e.seq for e in page.items if takes(e))])
         if not page.items or page.done:
-            return found
+            return newest
         last = page.last_seq
 
 

@@ -7,14 +7,14 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from layover.approvals.decide import Decide, decide
-from layover.chat.answers import last_asked
+from layover.chat.answers import last_suspension_seq
 from layover.errors import Conflict, InvalidRequest, NotFound
 from layover.files.store import Files, thread_file_facts
 from layover.ports import Runtime
 from layover.runs.accept import StartRun, start_run
 from layover.runs.read import meta_of
 from layover.values.deployment.access import Actor
-from layover.values.file import MAX_NAME, is_mime_type, largest
+from layover.values.file import MAX_NAME, is_mime_type, max_bytes
 from layover.values.message import FilePart, InputPart
 from layover.values.runs.run import RunMeta
 from layover.values.thread import ThreadHead
@@ -48,17 +48,17 @@ async def decide_all(
     """Decide these calls of the run (None, or one that is not the thread's: the active one). The run, and
     the seq after which its answer goes on; the same again is answered the same. Raises Conflict (nothing
     waits), and what `decide` raises."""
-    made = list(decisions)
+    all_decisions = list(decisions)
     try:
         meta = await _run_of(runtime, actor.owner, head, run_id or head.active_run)
     except NotFound:
         if head.active_run is None:
             raise Conflict("nothing waits in this chat", thread_id=head.id) from None
         meta = await _run_of(runtime, actor.owner, head, head.active_run)
-    for tool_call_id, decision in made:
+    for tool_call_id, decision in all_decisions:
         await decide(runtime, actor, meta.id, tool_call_id, decision)
-    calls = [tool_call_id for tool_call_id, _ in made]
-    return meta.id, await last_asked(runtime, actor.owner, meta.id, calls)
+    calls = [tool_call_id for tool_call_id, _ in all_decisions]
+    return meta.id, await last_suspension_seq(runtime, actor.owner, meta.id, calls)
 
 
 async def file_part(
@@ -70,9 +70,9 @@ async def file_part(
         return FilePart(file_id=url.removeprefix("/files/"))
     if not url.startswith(_DATA):
         return FilePart(url=url, name=name, mime_type=mime_type or None)
-    data = _decoded(url)
+    data = _decode(url)
     title = (name or "file").strip()[:MAX_NAME] or "file"
-    if not is_mime_type(mime_type) or not title.isprintable() or len(data) > largest(mime_type):
+    if not is_mime_type(mime_type) or not title.isprintable() or len(data) > max_bytes(mime_type):
         raise _invalid("a file of this type, name or size cannot be kept")
     id = runtime.ids.new("file")
     facts = thread_file_facts(id, head.id, title, mime_type, data, runtime.clock.now())
@@ -96,7 +96,7 @@ def _input(meta: RunMeta) -> list[Any]:
     return list(meta.input.content)
 
 
-def _decoded(url: str) -> bytes:
+def _decode(url: str) -> bytes:
     head, comma, data = url.partition(",")
     if not comma:
         raise _invalid("this is no data: URL")

@@ -7,7 +7,7 @@ from layover.errors import Conflict, NotFound, UnknownAgent
 from layover.ports import Runtime
 from layover.retention.rules import watch_thread
 from layover.threads.threads import head_of
-from layover.values.text import cleaned
+from layover.values.text import sanitise
 from layover.values.thread import ThreadHead
 
 _PREFIX = "thread_"
@@ -40,7 +40,7 @@ def thread_id_of(owner: str, chat_id: str) -> str:
     """A thread's id as it is; for any other id, always the same one of the owner's."""
     if chat_id.startswith(_PREFIX):
         return chat_id
-    text = f"{owner}\0{cleaned(chat_id)}"
+    text = f"{owner}\0{sanitise(chat_id)}"
     return _PREFIX + hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -52,7 +52,7 @@ async def _make(
         id=thread_id,
         owner=owner,
         agent=agent,
-        metadata={"chat_id": cleaned(chat_id)},
+        metadata={"chat_id": sanitise(chat_id)},
         created_at=now,
         updated_at=now,
     )

@@ -206,13 +206,15 @@ def reembed(
     if missing:
         raise typer.BadParameter(f"set {' and '.join(missing)}")
     try:
-        done = wiring.run(service.reembed(wiring.runtime(), wiring.owners(), agent))
+        counts = wiring.run(service.reembed(wiring.runtime(), wiring.owners(), agent))
     except LayoverError as error:
         sys.exit(f"layover: {error}")
-    print(f"{done.entries} entries and {done.messages} messages of {done.owners} users", end="")
-    print(f"; {done.left} have no usable vector" if done.left else "")
-    if done.refused:
-        print(f"{done.refused} of these are refused by the embedder: {done.refusal}")
+    print(
+        f"{counts.entries} entries and {counts.messages} messages of {counts.owners} users", end=""
+    )
+    print(f"; {counts.without_vector} have no usable vector" if counts.without_vector else "")
+    if counts.refusals:
+        print(f"{counts.refusals} of these are refused by the embedder: {counts.last_refusal}")
 
 
 @bench.command("recall")

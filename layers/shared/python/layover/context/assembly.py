@@ -83,7 +83,7 @@ def _step_settings(
     settings: ModelSettings, run: RunMeta, steps: Sequence[StepRecord]
 ) -> ModelSettings:
     """Whatever forces a call does so once: a model that has to call at each step never answers."""
-    result = run.choice.applied(settings)
+    result = run.choice.apply(settings)
     if steps and result.tool_choice not in (None, "auto", "none"):
         return result.model_copy(update={"tool_choice": "auto"})
     return result

@@ -9,10 +9,10 @@ from typing import Any
 from layover.errors import InvalidRequest, LimitReached, NotFound, TooLarge
 from layover.files.store import Files, result_id
 from layover.ports import Runtime
-from layover.values.file import MAX_NAME, FileFacts, FileUpload, is_mime_type, largest
+from layover.values.file import MAX_NAME, FileFacts, FileUpload, is_mime_type, max_bytes
 from layover.values.lease import MAX_UPLOADS, Lease, LeaseKind
 from layover.values.message import FilePart, InputPart
-from layover.values.text import cleaned
+from layover.values.text import sanitise
 
 UPLOAD_WITHIN = timedelta(minutes=15)
 UNUSED_LIVES = timedelta(days=1)
@@ -33,8 +33,8 @@ async def create(runtime: Runtime, owner: str, name: str, mime_type: str, size: 
         size=size,
         created_at=runtime.clock.now(),
     )
-    if size > largest(mime_type):
-        raise TooLarge(f"a file of this type may have {largest(mime_type)} bytes")
+    if size > max_bytes(mime_type):
+        raise TooLarge(f"a file of this type may have {max_bytes(mime_type)} bytes")
     # Before there is anything: whatever dies, a file that no message names goes.
     await runtime.journal.schedule(owner, "file", facts.id, facts.created_at + UNUSED_LIVES)
     files = Files(runtime.blobs, owner)
@@ -73,7 +73,7 @@ async def link(runtime: Runtime, owner: str, file_id: str) -> str:
 async def result_link(runtime: Runtime, owner: str, run_id: str, tool_call_id: str) -> str:
     """A URL of the whole of a result that was cut for the model (docs/behaviour.md#long-results). Raises
     NotFound."""
-    file_id = result_id(cleaned(run_id), cleaned(tool_call_id))
+    file_id = result_id(sanitise(run_id), sanitise(tool_call_id))
     return await _link(runtime, owner, file_id, "no call of this id has a result that was cut")
 
 
@@ -142,7 +142,7 @@ async def _is_deleted(runtime: Runtime, owner: str, thread_id: str) -> bool:
 
 
 def _name(name: str) -> str:
-    text = cleaned(name).strip()
+    text = sanitise(name).strip()
     if not text or len(text) > MAX_NAME or not text.isprintable():
         message = f"a name has 1 to {MAX_NAME} printable characters"
         raise _invalid(["name"], message, "file_name")

@@ -22,16 +22,16 @@ _OWNERS = 1_000
 
 
 @dataclass
-class Reembedded:
-    """Counts of the work. `left`: texts that the embedder has no usable vector for; `refused`: those of
-    them that it did not take, and what it said of the last one."""
+class ReembeddingCounts:
+    """Counts of the work. `without_vector`: texts that the embedder has no usable vector for; `refusals`:
+    those of them that it did not take; `last_refusal`: its words about the last one."""
 
     owners: int = 0
     entries: int = 0
     messages: int = 0
-    left: int = 0
-    refused: int = 0
-    refusal: str = ""
+    without_vector: int = 0
+    refusals: int = 0
+    last_refusal: str = ""
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,13 @@ class _New:
 
 async def reembed(
     runtime: Runtime, owners: Owners, agent: str | None = None, batch: int = BATCH
-) -> Reembedded:
+) -> ReembeddingCounts:
     """Give every entry and every recalled message of the agents (None: of all) a vector of the embedder
     that is used now. Raises ConfigurationError, ModelError, RetryableError; what is done stays done."""
     agents = _agents(runtime, agent)
     messages = await _probe(runtime.embedder)
     entries = [await _probe(episodic_embedder(runtime, a), messages) for a in agents]
-    counts = Reembedded()
+    counts = ReembeddingCounts()
     async for owner in _all(owners):
         counts.owners += 1
         for each, own in zip(agents, entries, strict=True):
@@ -64,7 +64,7 @@ class _Work:
     """The texts of one owner with one agent."""
 
     def __init__(
-        self, runtime: Runtime, owner: str, agent: Agent, batch: int, counts: Reembedded
+        self, runtime: Runtime, owner: str, agent: Agent, batch: int, counts: ReembeddingCounts
     ) -> None:
         self._memory = runtime.memory
         self._owner = owner
@@ -120,10 +120,10 @@ class _Work:
         if not texts:
             return []
         result = await embed(embedder, texts)
-        self._counts.left += sum(v is None for v in result.vectors)
+        self._counts.without_vector += sum(v is None for v in result.vectors)
         if result.refusals:
-            self._counts.refused += len(result.refusals)
-            self._counts.refusal = result.refusals[-1].message
+            self._counts.refusals += len(result.refusals)
+            self._counts.last_refusal = result.refusals[-1].message
         return list(result.vectors)
 
 

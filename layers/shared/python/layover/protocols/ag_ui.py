@@ -33,14 +33,14 @@ class AgUiRun:
     """Layover's own id of the run."""
     waiting: set[str] = field(default_factory=set)
     running: set[str] = field(default_factory=set)
-    _asked: dict[str, AgUiEvent] = field(default_factory=dict)
+    _interrupts: dict[str, AgUiEvent] = field(default_factory=dict)
     """Interrupts by call."""
-    _shown: dict[str, Any] = field(default_factory=dict)
+    _call_args: dict[str, Any] = field(default_factory=dict)
     """Arguments of the calls that were shown."""
     _open: tuple[str, str] | None = None
     _texts: int = 0
     _step: int | None = None
-    _said: set[str] = field(default_factory=set)
+    _streamed_kinds: set[str] = field(default_factory=set)
 
     def begin(self) -> Iterator[AgUiEvent]:
         """Return the first events of every answer."""
@@ -54,21 +54,21 @@ class AgUiRun:
     def rest(self) -> Iterator[AgUiEvent]:
         """The end of an answer whose run waits for a person."""
         yield from self._end_step()
-        interrupts = [self._asked[call] for call in sorted(self.waiting)]
+        interrupts = [self._interrupts[call] for call in sorted(self.waiting)]
         outcome = {"type": "interrupt", "interrupts": interrupts}
         yield {"type": "RUN_FINISHED", **self._ids, "outcome": outcome}
 
     def events(self, event: Event) -> Iterator[AgUiEvent]:
         """Return an event's form. Of sub-agents only waiting calls and their outcomes are shown."""
         if event.agent_path and event.type != "tool-call-suspended":
-            if getattr(event, "tool_call_id", None) in self._asked:
+            if getattr(event, "tool_call_id", None) in self._interrupts:
                 yield from self._of_call(event)
             return
         match event.type:
             case "turn-start":
                 yield from self._end_step()
                 self._step = event.step
-                self._said.clear()
+                self._streamed_kinds.clear()
                 yield {"type": "STEP_STARTED", "stepName": f"step {event.step}"}
             case "text-delta":
                 yield from self._write("text", event.text)
@@ -115,13 +115,13 @@ class AgUiRun:
                 self.running.discard(event.tool_call_id)
                 self.waiting.add(event.tool_call_id)
                 yield from self._show(event.tool_call_id, event.tool_name, event.args)
-                self._asked[event.tool_call_id] = self._interrupt(event)
+                self._interrupts[event.tool_call_id] = self._interrupt(event)
             case "tool-call-decided":
                 self.waiting.discard(event.tool_call_id)
 
     def _interrupt(self, event: Any) -> AgUiEvent:
         pending = event.model_dump(mode="json", exclude={"seq", "run_id", "at", "type"})
-        found = {
+        interrupt = {
             "id": approval_id(event.attempt, event.tool_call_id),
             "reason": str(event.kind),
             "message": f"{event.tool_name} waits for a person",
@@ -129,13 +129,13 @@ class AgUiRun:
             "responseSchema": event.resume_schema,
             "metadata": {"pending": pending, "layover_run_id": self.source},
         }
-        return found | ({"expiresAt": pending["expires_at"]} if event.expires_at else {})
+        return interrupt | ({"expiresAt": pending["expires_at"]} if event.expires_at else {})
 
     def _show(self, call_id: str, name: str, args: Any) -> Iterator[AgUiEvent]:
         """A call, once: a client's events cannot change its arguments."""
-        if call_id in self._shown:
+        if call_id in self._call_args:
             return
-        self._shown[call_id] = args
+        self._call_args[call_id] = args
         yield from self._close()
         yield {"type": "TOOL_CALL_START", "toolCallId": call_id, "toolCallName": name}
         text = args if isinstance(args, str) else compact_json(args)
@@ -143,7 +143,7 @@ class AgUiRun:
         yield {"type": "TOOL_CALL_END", "toolCallId": call_id}
 
     def _write(self, kind: str, text: str) -> Iterator[AgUiEvent]:
-        self._said.add(kind)
+        self._streamed_kinds.add(kind)
         if not text:
             return
         start, content, _, role = _NAMES[kind]
@@ -170,9 +170,11 @@ class AgUiRun:
         """Return the parts that did not come in pieces before."""
         for part in message.content:
             match part:
-                case ReasoningPart() if "reasoning" not in self._said:
+                case ReasoningPart() if "reasoning" not in self._streamed_kinds:
                     yield from self._write("reasoning", part.text)
-                case TextPart() if message.role is Role.ASSISTANT and "text" not in self._said:
+                case TextPart() if (
+                    message.role is Role.ASSISTANT and "text" not in self._streamed_kinds
+                ):
                     yield from self._write("text", part.text)
                 case DataPart():
                     yield {"type": "CUSTOM", "name": part.name, "value": part.data}
@@ -184,8 +186,8 @@ class AgUiRun:
         if event.status == "failed":
             return
         kind = "cancelled" if event.status == "cancelled" else "success"
-        finished = {"type": "RUN_FINISHED", **self._ids, "outcome": {"type": kind}}
-        yield finished | ({"result": event.output} if event.output is not None else {})
+        end = {"type": "RUN_FINISHED", **self._ids, "outcome": {"type": kind}}
+        yield end | ({"result": event.output} if event.output is not None else {})
 
 
 def state_snapshot(state: Any) -> AgUiEvent:

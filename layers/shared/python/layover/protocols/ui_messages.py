@@ -30,10 +30,10 @@ class _ToolCall:
     name: str = ""
     text: str = ""
     """Its arguments as they came in pieces."""
-    announced: bool = False
+    is_announced: bool = False
     """Its input has begun."""
     args: Any = None
-    shown: bool = False
+    is_shown: bool = False
     """Its input is whole."""
 
 
@@ -59,12 +59,12 @@ class UiMessage:
     running: set[str] = field(default_factory=set)
     """Calls that run."""
     _calls: dict[str, _ToolCall] = field(default_factory=dict)
-    _denied: set[str] = field(default_factory=set)
+    _denied_calls: set[str] = field(default_factory=set)
     _open: tuple[str, str] | None = None
     """Kind and id of the text that is being written."""
     _texts: int = 0
     _in_step: bool = False
-    _said: set[str] = field(default_factory=set)
+    _streamed_kinds: set[str] = field(default_factory=set)
     """Kinds that the current step has sent in pieces: `text`, `reasoning`."""
     _first_call: str | None = None
     """Of the step: the only one whose arguments are shown while they come. Others may wait for their turn."""
@@ -129,12 +129,12 @@ class UiMessage:
             case "tool-call-decided":
                 self.waiting.discard(event.tool_call_id)
                 if event.decision in (DecisionKind.DENIED, DecisionKind.EXPIRED):
-                    self._denied.add(event.tool_call_id)
+                    self._denied_calls.add(event.tool_call_id)
 
     def _of_sub_agent(self, event: Event) -> Iterator[Chunk]:
         """Of a call that was shown because it waits, also how it goes on."""
         call_id = getattr(event, "tool_call_id", None)
-        if call_id in self._calls and self._calls[call_id].shown:
+        if call_id in self._calls and self._calls[call_id].is_shown:
             yield from self._of_call(event)
 
     def _begin_step(self) -> Iterator[Chunk]:
@@ -143,11 +143,11 @@ class UiMessage:
         if self._in_step:
             yield {"type": "finish-step"}
         self._in_step, self._first_call = True, None
-        self._said.clear()
+        self._streamed_kinds.clear()
         yield {"type": "start-step"}
 
     def _write(self, kind: str, text: str) -> Iterator[Chunk]:
-        self._said.add(kind)
+        self._streamed_kinds.add(kind)
         if self._open is None or self._open[0] != kind:
             yield from self._close()
             self._texts += 1
@@ -169,8 +169,8 @@ class UiMessage:
         self._first_call = self._first_call or call_id
         if self._first_call != call_id:
             return
-        if not call.announced:
-            call.announced = True
+        if not call.is_announced:
+            call.is_announced = True
             yield {"type": "tool-input-start", "toolCallId": call_id, "toolName": call.name}
         if piece:
             yield {"type": "tool-input-delta", "toolCallId": call_id, "inputTextDelta": piece}
@@ -178,12 +178,12 @@ class UiMessage:
     def _show(self, call_id: str, name: str, args: Any) -> Iterator[Chunk]:
         """The whole input, once; and again where a person has changed it."""
         call = self._calls.setdefault(call_id, _ToolCall())
-        if call.shown and (args is None or args == call.args):
+        if call.is_shown and (args is None or args == call.args):
             return
         if args is None:
             args = call.args
         yield from self._close()
-        if not call.announced:
+        if not call.is_announced:
             yield {"type": "tool-input-start", "toolCallId": call_id, "toolName": name}
             if call.text:
                 yield {
@@ -191,7 +191,7 @@ class UiMessage:
                     "toolCallId": call_id,
                     "inputTextDelta": call.text,
                 }
-        call.name, call.args, call.announced, call.shown = name, args, True, True
+        call.name, call.args, call.is_announced, call.is_shown = name, args, True, True
         input = {"toolCallId": call_id, "toolName": name, "input": args}
         yield {"type": "tool-input-available", **input}
 
@@ -205,7 +205,7 @@ class UiMessage:
 
     def _output(self, call_id: str, result: Any, is_error: bool) -> Chunk:
         about = {"toolCallId": call_id}
-        if call_id in self._denied:
+        if call_id in self._denied_calls:
             return {"type": "tool-output-denied", **about}
         if not is_error:
             return {"type": "tool-output-available", **about, "output": result}
@@ -215,13 +215,15 @@ class UiMessage:
     def _message(self, message: Message) -> Iterator[Chunk]:
         """Return the parts that did not come in pieces before; calls are shown when their turn comes."""
         for call in message.tool_calls:
-            known = self._calls.setdefault(call.tool_call_id, _ToolCall())
-            known.name, known.args = call.tool_name, call.args
+            record = self._calls.setdefault(call.tool_call_id, _ToolCall())
+            record.name, record.args = call.tool_name, call.args
         for part in message.content:
             match part:
-                case ReasoningPart() if "reasoning" not in self._said and part.text:
+                case ReasoningPart() if "reasoning" not in self._streamed_kinds and part.text:
                     yield from self._write("reasoning", part.text)
-                case TextPart() if message.role is Role.ASSISTANT and "text" not in self._said:
+                case TextPart() if (
+                    message.role is Role.ASSISTANT and "text" not in self._streamed_kinds
+                ):
                     yield from self._write("text", part.text)
                 case FilePart():
                     yield from self._file(part)

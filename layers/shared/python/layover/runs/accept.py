@@ -41,7 +41,7 @@ from layover.values.runs.run import (
     RunSnapshot,
     Status,
 )
-from layover.values.text import cleaned, json_size
+from layover.values.text import json_size, sanitise
 from layover.values.thread import ThreadHead
 
 MAX_INPUT = 1024 * 1024
@@ -169,7 +169,7 @@ async def _with_parent(runtime: Runtime, head: ThreadHead, request: StartRun) ->
     """The request with a parent that is a message of this thread, in the journal or the database."""
     if request.parent_id is ABSENT or request.parent_id is None:
         return request
-    parent = cleaned(request.parent_id)
+    parent = sanitise(request.parent_id)
     if parent == head.leaf_id or any(m.id == parent for m in await live_messages(runtime, head)):
         return replace(request, parent_id=parent)
     if await runtime.threads.message(head.owner, head.id, parent) is None:
@@ -265,9 +265,9 @@ def _content(given: str | Sequence[InputPart]) -> tuple[InputPart, ...]:
     if json_size(_plain(given)) > MAX_INPUT:
         raise TooLarge(f"the input is larger than {MAX_INPUT} bytes of JSON")
     if isinstance(given, str):
-        parts: list[InputPart] = [TextPart(text=cleaned(given))]
+        parts: list[InputPart] = [TextPart(text=sanitise(given))]
     else:
-        parts = _PARTS.validate_python(cleaned(_plain(given)))
+        parts = _PARTS.validate_python(sanitise(_plain(given)))
     if not any(isinstance(p, FilePart) or (isinstance(p, TextPart) and p.text) for p in parts):
         # Data is for the application: a model never sees it.
         raise _invalid((), "the input has neither text nor a file", "empty")

@@ -10,7 +10,7 @@ from layover.values.cursor import bad_cursor, decode_cursor, encode_cursor
 from layover.values.message import Message
 from layover.values.page import Page
 from layover.values.runs.run import Status
-from layover.values.text import cleaned
+from layover.values.text import sanitise
 from layover.values.thread import ThreadHead
 
 _CURSOR = "messages"
@@ -33,7 +33,7 @@ async def list_messages(
         raise bad_cursor()
     head = await head_of(runtime, owner, thread_id)
     live = await live_messages(runtime, head)
-    tip = tip or cleaned(branch) or (live[-1].id if live else head.leaf_id)
+    tip = tip or sanitise(branch) or (live[-1].id if live else head.leaf_id)
     if tip is None:
         return Page(items=())
     base, overlay = _split(live, tip)

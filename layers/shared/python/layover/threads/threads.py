@@ -13,7 +13,7 @@ from layover.retention.rules import watch_thread
 from layover.runs.views import thread_view
 from layover.values.cursor import decode_cursor_field, encode_cursor
 from layover.values.page import Page
-from layover.values.text import cleaned, json_size
+from layover.values.text import json_size, sanitise
 from layover.values.thread import Thread, ThreadHead
 
 MAX_TITLE = 500
@@ -145,7 +145,7 @@ async def _view(runtime: Runtime, head: ThreadHead) -> Thread:
 
 
 def _title(title: str | None) -> str:
-    text = cleaned(title or "").strip()
+    text = sanitise(title or "").strip()
     if len(text) > MAX_TITLE:
         error = {"loc": ["body", "title"], "msg": f"longer than {MAX_TITLE} characters"}
         raise InvalidRequest("the title is too long", [{**error, "type": "too_long"}])
@@ -153,7 +153,7 @@ def _title(title: str | None) -> str:
 
 
 def _metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    clean = dict(cleaned(metadata))
+    clean = dict(sanitise(metadata))
     if json_size(clean) > MAX_METADATA:
         raise TooLarge(f"metadata is larger than {MAX_METADATA} bytes of JSON")
     return clean

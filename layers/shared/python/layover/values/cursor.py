@@ -31,15 +31,15 @@ def decode_cursor(kind: str, cursor: str | None, count: int = 1) -> list[str | N
     try:
         if len(cursor) > MAX_CURSOR:
             raise ValueError
-        padded = cursor + "=" * (-len(cursor) % 4)
-        found = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+        text = cursor + "=" * (-len(cursor) % 4)
+        fields = json.loads(base64.b64decode(text, altchars=b"-_", validate=True))
     except (ValueError, binascii.Error, RecursionError) as error:
         raise bad_cursor() from error
-    if not isinstance(found, list) or len(found) != count + 1 or found[0] != kind:
+    if not isinstance(fields, list) or len(fields) != count + 1 or fields[0] != kind:
         raise bad_cursor()
-    if not all(field is None or isinstance(field, str) for field in found):
+    if not all(field is None or isinstance(field, str) for field in fields):
         raise bad_cursor()
-    return found[1:]
+    return fields[1:]
 
 
 def decode_cursor_field(kind: str, cursor: str | None) -> str | None:

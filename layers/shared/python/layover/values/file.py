@@ -51,6 +51,6 @@ def bare_type(mime_type: str) -> str:
     return "image/jpeg" if bare == "image/jpg" else bare
 
 
-def largest(mime_type: str) -> int:
+def max_bytes(mime_type: str) -> int:
     """Bytes that a file of this type may have."""
     return MAX_IMAGE if bare_type(mime_type) in IMAGES else MAX_FILE

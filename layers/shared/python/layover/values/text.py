@@ -13,11 +13,11 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 T = TypeVar("T")
 
 
-def cleaned(value: T) -> T:
+def sanitise(value: T) -> T:
     """The same JSON value with U+FFFD for NUL and lone surrogates, in keys as well.
 
     Postgres stores neither of them. Raises InvalidRequest above 100 levels."""
-    result: T = _cleaned(value, 0)
+    result: T = _sanitise(value, 0)
     return result
 
 
@@ -34,7 +34,7 @@ def json_size(value: Any) -> int:
     return len(compact_json(value).encode("utf-8", "replace"))
 
 
-def _cleaned(value: Any, depth: int) -> Any:
+def _sanitise(value: Any, depth: int) -> Any:
     if isinstance(value, str):
         return _UNSTORABLE.sub(REPLACEMENT, value)
     if not isinstance(value, Mapping | list | tuple):
@@ -42,5 +42,5 @@ def _cleaned(value: Any, depth: int) -> Any:
     if depth == MAX_DEPTH:
         raise InvalidRequest(TOO_DEEP, [{"loc": ["body"], "msg": TOO_DEEP, "type": "too_deep"}])
     if isinstance(value, Mapping):
-        return {_cleaned(k, depth): _cleaned(v, depth + 1) for k, v in value.items()}
-    return [_cleaned(v, depth + 1) for v in value]
+        return {_sanitise(k, depth): _sanitise(v, depth + 1) for k, v in value.items()}
+    return [_sanitise(v, depth + 1) for v in value]

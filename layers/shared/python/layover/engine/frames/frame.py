@@ -125,7 +125,7 @@ class Frame:
         agent = await with_deps(
             as_sub_agent(delegate.agent, memory=delegate.memory), self._invocation.runtime.settings
         )
-        settings = self._settings.inherited()
+        settings = self._settings.for_sub_agent()
         state.choose(state.meta.choice.below(agent.model, agent.model_settings))
         if delegate.memory:
             given = await given_to(self._invocation.runtime, agent, state, settings)

@@ -10,7 +10,7 @@ from layover.errors import NotFound, RetryableError
 from layover.files.store import Files, result_id, thread_file_facts
 from layover.memory.node.store import NodeLog
 from layover.ports import Runtime
-from layover.values.file import MAX_NAME, FileFacts, is_mime_type, largest
+from layover.values.file import MAX_NAME, FileFacts, is_mime_type, max_bytes
 from layover.values.message import FilePart
 from layover.values.runs.run import CallRecord, RunMeta
 
@@ -34,8 +34,8 @@ class RunFiles:
             raise ValueError(f"a file's name has 1 to {MAX_NAME} printable characters")
         if not is_mime_type(mime_type):
             raise ValueError("this is no media type that a file may have")
-        if len(data) > largest(mime_type):
-            raise ValueError(f"a file of this type may have {largest(mime_type)} bytes")
+        if len(data) > max_bytes(mime_type):
+            raise ValueError(f"a file of this type may have {max_bytes(mime_type)} bytes")
         facts = await self._kept(self._runtime.ids.new("file"), name, mime_type, bytes(data))
         return FilePart(file_id=facts.id, name=name, mime_type=mime_type)
 

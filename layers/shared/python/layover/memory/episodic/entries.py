@@ -22,7 +22,7 @@ from layover.values.memory.entry import EntryCorrection, EntryPlace, EntryQuery,
 from layover.values.metrics import Metric
 from layover.values.page import Page
 from layover.values.runs.run import RunMeta
-from layover.values.text import cleaned
+from layover.values.text import sanitise
 
 _MAX_SKIP = 10_000
 """Of what a search found: every page of it is ranked anew."""
@@ -125,7 +125,7 @@ async def list_entries(
 async def correct_entry(runtime: Runtime, owner: str, entry_id: str, content: str) -> Entry:
     """Replace an entry's words with its owner's, which are its evidence from then on. Secrets are redacted.
     Raises NotFound, InvalidRequest (nothing said, or too long), Conflict (the agent remembers the same)."""
-    words = redact(normalise(cleaned(content)))
+    words = redact(normalise(sanitise(content)))
     if not any(c.isalnum() for c in words) or len(words) > MAX_CORRECTION:
         error = {
             "loc": ["body", "content"],

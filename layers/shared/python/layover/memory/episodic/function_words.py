@@ -14,10 +14,10 @@ _TERMS = frozenset({"IT", "US", "WHO", "DE", "ES", "DO", "LA", "CON", "PAR", "SE
 """Written so they are names: the department, the country, the organisation."""
 
 
-def telling(found: list[str], text: str) -> list[str]:
+def without_function_words(query_words: list[str], text: str) -> list[str]:
     """The words of a query (`memory.words` of `text`) that say what it is about."""
     terms = _terms(text)
-    return [word for word in found if word in terms or word not in _function_words()]
+    return [word for word in query_words if word in terms or word not in _function_words()]
 
 
 def _terms(text: str) -> set[str]:

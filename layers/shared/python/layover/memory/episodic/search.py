@@ -12,7 +12,7 @@ from layover.clock import rfc3339
 from layover.declare.memory import EpisodicMemory
 from layover.declare.tool import Tool, tool
 from layover.memory.embedding import embed
-from layover.memory.episodic.function_words import telling
+from layover.memory.episodic.function_words import without_function_words
 from layover.memory.semantic import query as recall
 from layover.ports import Clock, Embedder
 from layover.ports.memory.entries import EntryStore
@@ -44,7 +44,7 @@ class EmbeddedQuery:
 def entry_words(text: str) -> list[str]:
     """The words that entries are looked for by; none where the text is of function words alone."""
     text = text[: recall.MAX_CHARACTERS]
-    return telling(recall.query_words(text), text)
+    return without_function_words(recall.query_words(text), text)
 
 
 def min_cosine(model: str | None) -> float:

@@ -15,7 +15,7 @@ from layover.values.base import Json, Time, Value
 from layover.values.memory.context import StepUsage
 from layover.values.memory.note import Note
 from layover.values.runs.run import RunSnapshot
-from layover.values.text import cleaned, json_size
+from layover.values.text import json_size, sanitise
 
 MAX_PROFILE = 64 * 1024
 """Bytes of JSON."""
@@ -44,7 +44,7 @@ async def put_profile(
 ) -> Profile:
     """Replace the profile, whole. Raises InvalidRequest, TooLarge."""
     _check_agent(runtime, agent)
-    value = cleaned(profile)
+    value = sanitise(profile)
     if json_size(value) > MAX_PROFILE:
         raise TooLarge(f"the profile is larger than {MAX_PROFILE} bytes of JSON")
     write = await runtime.memory.replace_note(owner, profile_key(agent), value, runtime.clock.now())

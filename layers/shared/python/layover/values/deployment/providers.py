@@ -32,7 +32,7 @@ class ProviderAddress(Value):
         return self
 
 
-def _named_well(providers: Mapping[str, ProviderAddress]) -> Mapping[str, ProviderAddress]:
+def _check_names(providers: Mapping[str, ProviderAddress]) -> Mapping[str, ProviderAddress]:
     for name in providers:
         if not NAME.fullmatch(name) or name in RESERVED:
             raise ValueError(
@@ -42,7 +42,7 @@ def _named_well(providers: Mapping[str, ProviderAddress]) -> Mapping[str, Provid
     return providers
 
 
-ProviderAddresses = Annotated[Mapping[str, ProviderAddress], AfterValidator(_named_well)]
+ProviderAddresses = Annotated[Mapping[str, ProviderAddress], AfterValidator(_check_names)]
 """By the prefix that their models' names begin with."""
 
 

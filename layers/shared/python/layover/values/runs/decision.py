@@ -54,7 +54,7 @@ class ApprovalRule(Value):
     reason_required: bool = False
 
 
-def _unsaid(value: object) -> bool:
+def _is_absent(value: object) -> bool:
     return value is None
 
 
@@ -63,11 +63,11 @@ class Vote(Value):
 
     by: str
     """The sub of who asked."""
-    on_behalf_of: str | None = Field(default=None, exclude_if=_unsaid)
+    on_behalf_of: str | None = Field(default=None, exclude_if=_is_absent)
     at: Time
-    args: dict[str, Any] | None = Field(default=None, exclude_if=_unsaid)
+    args: dict[str, Any] | None = Field(default=None, exclude_if=_is_absent)
     """Arguments as edited by the approver: others count for theirs alone."""
-    reason: str | None = Field(default=None, exclude_if=_unsaid)
+    reason: str | None = Field(default=None, exclude_if=_is_absent)
 
     @property
     def person(self) -> str:

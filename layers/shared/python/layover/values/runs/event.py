@@ -306,8 +306,3 @@ def load_events(text: str, run_id: str, first_seq: int) -> list[Event]:
         e.model_copy(update={"seq": first_seq + i, "run_id": run_id})
         for i, e in enumerate(_LIST.validate_json(text))
     ]
-
-
-def shown(event: Event) -> dict[str, Any]:
-    """The event as the API and the socket send it."""
-    return event.model_dump(mode="json")

@@ -30,8 +30,8 @@ class HookedCall(Value):
     @property
     def args(self) -> Json:
         """The arguments that hooks gave the call last; None: the model's."""
-        given = [d.args for d in self.decisions if d.args is not None]
-        return given[-1] if given else None
+        changes = [d.args for d in self.decisions if d.args is not None]
+        return changes[-1] if changes else None
 
 
 def with_failure(hooked: HookedCall | None, failure: ErrorInfo | None) -> HookedCall | None:

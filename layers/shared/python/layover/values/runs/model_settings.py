@@ -58,7 +58,7 @@ class ModelSettings(Value):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _checked(
+    def _check(
         cls, value: Any, handler: ModelWrapValidatorHandler["ModelSettings"]
     ) -> "ModelSettings":
         try:
@@ -77,8 +77,8 @@ class ModelSettings(Value):
     @field_validator("extra")
     @classmethod
     def _extra_is_sendable(cls, extra: dict[str, Any]) -> dict[str, Any]:
-        if taken := sorted(extra.keys() & NOT_EXTRA):
-            raise ValueError(f"{', '.join(taken)} cannot be set here")
+        if reserved := sorted(extra.keys() & NOT_EXTRA):
+            raise ValueError(f"{', '.join(reserved)} cannot be set here")
         if not all_finite(extra):
             raise ValueError("it has a number that JSON does not have")
         return extra
@@ -87,10 +87,10 @@ class ModelSettings(Value):
         """These settings, and the base's where these say nothing."""
         if base is None:
             return self
-        said = {name: getattr(self, name) for name in self.model_fields_set}
-        return base.model_copy(update=said)
+        own = {name: getattr(self, name) for name in self.model_fields_set}
+        return base.model_copy(update=own)
 
-    def inherited(self) -> "ModelSettings":
+    def for_sub_agent(self) -> "ModelSettings":
         """Return those that a sub-agent inherits: all but the tool to call, which it need not have."""
         return self.model_copy(update={"tool_choice": None})
 
@@ -111,9 +111,9 @@ class RunChoice(Value):
         """Return the part that holds for a sub-agent: settings that it does not name itself."""
         own = {"model": model is not None, "reasoning": settings.reasoning is not None}
         own["max_tokens"] = settings.max_tokens is not None
-        return self.model_copy(update={name: None for name, named in own.items() if named})
+        return self.model_copy(update={name: None for name, is_own in own.items() if is_own})
 
-    def applied(self, settings: ModelSettings) -> ModelSettings:
+    def apply(self, settings: ModelSettings) -> ModelSettings:
         """The agent's settings with what the run chose."""
-        chosen = self.model_dump(include={"reasoning", "max_tokens"}, exclude_none=True)
-        return settings.model_copy(update=chosen) if chosen else settings
+        options = self.model_dump(include={"reasoning", "max_tokens"}, exclude_none=True)
+        return settings.model_copy(update=options) if options else settings
