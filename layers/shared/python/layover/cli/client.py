@@ -6,12 +6,13 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from layover.local.http.doors import LOCAL_HEADER, LOOPBACK
-from layover.values.deployment.access import RESOURCE_HEADER
+from layover.values.deployment.access import DISCOVERY, RESOURCE_HEADER
 
 TIMEOUT_S = 40.0
 """A long poll takes 25 s at most, API Gateway gives up after 30."""
@@ -46,6 +47,8 @@ class Api:
         if owner:
             self._headers[RESOURCE_HEADER] = owner
         self._timeout_s = timeout_s
+        self._streams: str | None = None
+        """Where streams are, once that was asked."""
         # A proxy of the environment does not lead to this machine.
         here = urlsplit(url).hostname in LOOPBACK
         handlers = [urllib.request.ProxyHandler({})] if here else []
@@ -66,28 +69,14 @@ class Api:
     def follow(self, path: str, **query: object) -> Iterator[dict[str, Any]]:
         """Pages of events, as a GET of `path` answers them: one page for each event of a stream where there
         is one, else the single page of a poll. Raises ApiError."""
-        url = f"{self._url}{path}?{urlencode(query)}"
-        headers = {**self._headers, "Accept": f"{_STREAM}, application/json;q=0.5"}
-        try:
-            with self._open(
-                urllib.request.Request(url, None, headers), timeout=self._timeout_s
-            ) as answer:
-                if answer.headers.get_content_type() == _STREAM:
-                    for line in answer:
-                        if line.startswith(b"data:"):
-                            event = json.loads(line[len(b"data:") :])
-                            yield {"items": [event], "last_seq": event["seq"], "done": False}
-                else:
-                    yield json.load(answer)
-        except urllib.error.HTTPError as error:
-            with error:
-                raise ApiError(_said(error), _exit_code(error.code), error.code) from error
-        except (OSError, http.client.HTTPException) as error:
-            reason = getattr(error, "reason", error)
-            raise ApiError(f"no answer from {self._url}: {reason}", NO_ANSWER) from error
-        except (ValueError, KeyError) as error:
-            problem = f"{self._url} answers, but not as Layover does"
-            raise ApiError(problem, NO_ANSWER) from error
+        with self._errors(), self._followed(f"{path}?{urlencode(query)}") as answer:
+            if answer.headers.get_content_type() != _STREAM:
+                yield json.load(answer)
+                return
+            for line in answer:
+                if line.startswith(b"data:"):
+                    event = json.loads(line[len(b"data:") :])
+                    yield {"items": [event], "last_seq": event["seq"], "done": False}
 
     def upload(self, url: str, data: bytes, mime_type: str) -> None:
         """Put bytes where a file's `upload_url` leads; the token stays here."""
@@ -103,23 +92,52 @@ class Api:
         except OSError as error:
             raise ApiError("the file could not be sent", NO_ANSWER) from error
 
+    def _followed(self, path: str) -> Any:
+        """The answer of where streams are. Where they are nowhere, or do not begin, the API's own: a page."""
+        if self._streams is None:
+            self._streams = stream_base(self._url, self.get(DISCOVERY).get("stream_url"))
+        headers = {**self._headers, "Accept": f"{_STREAM}, application/json;q=0.5"}
+        if self._streams != self._url:
+            request = urllib.request.Request(self._streams + path, None, headers)
+            try:
+                with self._errors():
+                    return self._open(request, timeout=self._timeout_s)
+            except ApiError:
+                # A network that lets only the API through. What is wrong with the request, the API says, too.
+                self._streams = self._url
+        request = urllib.request.Request(self._url + path, None, headers)
+        return self._open(request, timeout=self._timeout_s)
+
     def _send(self, method: str, path: str, body: bytes | None) -> Any:
         headers = dict(self._headers)
         if path.startswith("/_local/"):
             headers[LOCAL_HEADER] = "1"
         request = urllib.request.Request(self._url + path, body, headers, method=method)
+        with self._errors(), self._open(request, timeout=self._timeout_s) as answer:
+            return None if answer.status == HTTPStatus.NO_CONTENT else json.load(answer)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """What goes wrong with a request, as ApiError."""
         try:
-            with self._open(request, timeout=self._timeout_s) as answer:
-                return None if answer.status == HTTPStatus.NO_CONTENT else json.load(answer)
+            yield
         except urllib.error.HTTPError as error:
             with error:
                 raise ApiError(_said(error), _exit_code(error.code), error.code) from error
-        except OSError as error:
+        except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", error)
             raise ApiError(f"no answer from {self._url}: {reason}", NO_ANSWER) from error
-        except ValueError as error:
+        except (ValueError, KeyError) as error:
             problem = f"{self._url} answers, but not as Layover does"
             raise ApiError(problem, NO_ANSWER) from error
+
+
+def stream_base(url: str, stream_url: str | None) -> str:
+    """Where the API at `url` says that its streams are. A token that came with TLS goes nowhere without it:
+    then, and where nothing is said, at `url`."""
+    if not stream_url or (urlsplit(url).scheme, urlsplit(stream_url).scheme) == ("https", "http"):
+        return url
+    return stream_url.rstrip("/")
 
 
 def _exit_code(status: int) -> int:
