@@ -1,6 +1,7 @@
 """A run from its input to its end, through the HTTP API."""
 
 import json
+import re
 import threading
 from typing import Any
 
@@ -22,6 +23,22 @@ def test_a_failing_tool_reaches_the_model_by_name(ann: Caller, brain: Brain) -> 
     assert ann.ask(ann.thread(), text)["status"] == "success"
     told = brain.requests(text)[1].body["messages"][-1]
     assert (told["role"], told["content"]) == ("tool", "LookupError: no it")
+
+
+def test_where_a_tool_failed_is_in_the_terminal_and_in_its_functions_log(
+    ann: Caller, brain: Brain, system: System
+) -> None:
+    """With what it printed, and nothing of what it was given."""
+    text = brain.plan(call("breaks", key="a-private-key"), say("sorry"))
+    run_id = ann.ask(ann.thread(), text)["id"]
+    told = f"warning turn: tool breaks failed with LookupError run_id={run_id}"
+    at = eventually(lambda: [i for i, line in enumerate(system.lines) if line.startswith(told)])[0]
+    place = re.compile(r"    /.*/shop\.py:\d+ breaks")
+    eventually(lambda: [line for line in system.lines[at:] if place.fullmatch(line)])
+    log = (system.folder / "data" / "logs" / "turn.log").read_text()
+    assert "breaks was asked\n" in log
+    assert '"message":"tool breaks failed with LookupError"' in log
+    assert "a-private-key" not in "\n".join([log, *system.lines])
 
 
 def test_a_suspended_and_approved_run_takes_the_documented_way(

@@ -44,6 +44,7 @@ def look_up(key: str) -> dict[str, str]:
 @tool
 def breaks(key: str) -> str:
     """A tool that fails."""
+    print("breaks was asked")
     raise LookupError(f"no {key}")
 
 

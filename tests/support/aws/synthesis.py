@@ -5,16 +5,18 @@ in `build/templates` under a hash of all that they are made from, for other work
 
 import fcntl
 import hashlib
+import json
 import os
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+from support.aws.forms import FORMS, GIVEN
 from support.aws.templates import Synthesized
 
 ROOT = Path(__file__).parents[3]
@@ -36,7 +38,7 @@ def synthesized(form: str) -> Synthesized:
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder):
         if not (folder / OUTPUT).exists():
-            (folder / OUTPUT).write_text(_run(folder))
+            (folder / OUTPUT).write_text(synthesize(folder, FORMS))
             _forget_old()
     return Synthesized(folder / form, (folder / OUTPUT).read_text())
 
@@ -58,8 +60,12 @@ def _files() -> Iterator[Path]:
         yield from (f for f in found if f.is_file() and "__pycache__" not in f.parts)
 
 
-def _run(folder: Path) -> str:
-    """Have a process of its own synthesize all forms. What it printed."""
+def synthesize(
+    folder: Path, forms: Mapping[str, Mapping[str, str]], within_s: float = MAX_SYNTHESIS_S
+) -> str:
+    """Have a process of its own synthesize these forms, each in a folder of its name. What it printed, which
+    it fails with where a rule is broken."""
+    (folder / GIVEN).write_text(json.dumps(forms))
     built = KEPT / "built"
     for name in ("layer", "functions"):
         (built / name).mkdir(parents=True, exist_ok=True)
@@ -75,7 +81,7 @@ def _run(folder: Path) -> str:
         env=offline,
         capture_output=True,
         text=True,
-        timeout=MAX_SYNTHESIS_S,
+        timeout=within_s,
         check=False,
     )
     assert run.returncode == 0, (run.stdout + run.stderr)[-6000:]

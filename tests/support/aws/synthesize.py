@@ -1,5 +1,5 @@
-"""`python -m support.aws.synthesize FOLDER BUILT`: every form of the deployment, each in a folder of its
-name in FOLDER, with the layer and the functions of BUILT."""
+"""`python -m support.aws.synthesize FOLDER BUILT`: every form of FOLDER/forms.json, each in a folder of its
+name, with the layer and the functions of BUILT."""
 
 import json
 import sys
@@ -8,7 +8,7 @@ from pathlib import Path
 from aws_cdk import App
 
 from infra.app import define
-from support.aws.forms import FORMS
+from support.aws.forms import GIVEN
 
 
 def main(folder: Path, built: Path) -> None:
@@ -16,7 +16,8 @@ def main(folder: Path, built: Path) -> None:
     defaults = json.loads(Path("cdk.json").read_text())["context"]
     # Not what somebody keeps for stages of their own.
     ours = {"layer": f"{built}/layer", "code": f"{built}/functions", "stages": str(built)}
-    for name, context in FORMS.items():
+    forms: dict[str, dict[str, str]] = json.loads((folder / GIVEN).read_text())
+    for name, context in forms.items():
         app = App(
             analytics_reporting=False,
             outdir=str(folder / name),
