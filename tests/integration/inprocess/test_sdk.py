@@ -397,7 +397,7 @@ async def test_a_consumer_that_leaves_a_stream_leaves_the_run_alone() -> None:
     stream = helper.stream("hi", thread_id="t")
     async for _ in stream:
         break
-    await stream.aclose()  # type: ignore[attr-defined]
+    await stream.aclose()
     for _ in range(BOUND_S * 100):
         if helper.state().status == "success":
             break

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from layover import (
     Limits,
     Memory,
     Result,
+    RunStream,
     Status,
     ToolContext,
     WorkingMemory,
@@ -244,10 +245,30 @@ class Recorder:
     async def generate(self, input: Any, **options: Any) -> Result:
         return self._result("generate", input, options)
 
-    async def stream(self, input: Any, **options: Any) -> AsyncIterator[Event]:
-        self.asked.append(("stream", input, options))
-        for event in list[Event]():
-            yield event
+    def stream(self, input: Any, **options: Any) -> RunStream[Any]:
+        return self._stream("stream", input, options)
+
+    def stream_resume(self, run_id: str, tool_call_id: str, data: Any) -> RunStream[Any]:
+        return self._stream("stream_resume", run_id, tool_call_id, data)
+
+    def stream_approve(
+        self, run_id: str, tool_call_id: str, args: Any, reason: str | None
+    ) -> RunStream[Any]:
+        return self._stream("stream_approve", run_id, tool_call_id, args, reason)
+
+    def stream_deny(self, run_id: str, tool_call_id: str, reason: str | None) -> RunStream[Any]:
+        return self._stream("stream_deny", run_id, tool_call_id, reason)
+
+    def _stream(self, *asked: Any) -> RunStream[Any]:
+        async def events() -> AsyncGenerator[Event, None]:
+            self.asked.append(asked)
+            for event in list[Event]():
+                yield event
+
+        async def result() -> Result:
+            return self._result("result")
+
+        return RunStream("run_1", events(), result, self.abort)
 
     async def resume(self, run_id: str, tool_call_id: str, data: Any) -> Result:
         return self._result("resume", run_id, tool_call_id, data)

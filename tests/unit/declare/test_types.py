@@ -7,7 +7,7 @@ from typing import Any, assert_type
 
 from pydantic import BaseModel
 
-from layover import Agent, HookContext, Result, RunContext, ToolCall, ToolContext, tool
+from layover import Agent, HookContext, Result, RunContext, RunStream, ToolCall, ToolContext, tool
 from layover.testing import ScriptedModel, call, say
 
 
@@ -98,6 +98,12 @@ async def check(run_id: str) -> None:
     assert_type(await seller.approve(run_id, "c1"), Result[Offer])
     assert_type(await seller.deny(run_id, "c1"), Result[Offer])
     assert_type(await seller.resume(run_id, "c1", Slot(slot="a")), Result[Offer])
+    stream = seller.stream("hi")
+    assert_type(stream, RunStream[Offer])
+    assert_type(await stream.result(), Result[Offer])
+    assert_type(await seller.stream_approve(run_id, "c1").result(), Result[Offer])
+    async for event in stream:
+        assert_type(event.run_id, str)
     assert_type((await either.generate("hi")).output, Offer | Refusal | None)
     assert_type((await lister.generate("hi")).output, list[Offer] | None)
     assert_type((await talker.generate("hi")).output, Any | None)

@@ -1,6 +1,6 @@
 """Hooks that refuse, change, answer, allow and suspend; in the order of the list, journaled."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -22,11 +22,12 @@ from layover import (
     ToolResult,
     tool,
 )
-from layover.testing import call, calls, say
+from layover.ports import ChatModel
+from layover.testing import ScriptedModel, call, calls, say
 from layover.values.message import Role
 from layover.values.runs.event import Event
 from layover.values.runs.run import Run, Status
-from support.worlds.runs import Bench, told, types
+from support.worlds.runs import Bench, Crash, told, types
 
 
 class Asks(Hook):
@@ -435,3 +436,29 @@ async def test_what_hooks_answered_is_no_call_that_anybody_may_decide() -> None:
     assert [p.tool_name for p in run.pending] == ["refund"]
     with pytest.raises(NotFound):
         await world.decide(run.id, "hooks_1", "approve")
+
+
+async def test_in_process_they_are_the_same() -> None:
+    till = Till()
+    agent = Agent("shop", tools=till.tools, hooks=[Asks(Suspend("look first")), Ends()])
+    with agent.override(model=ScriptedModel([call("pay", amount=3), say("ok")])):
+        waiting = await agent.generate("hi")
+        [pending] = waiting.pending
+        assert pending.payload["reason"] == "look first"
+        done = await agent.approve(waiting.run_id, pending.tool_call_id)
+    assert (done.status, done.output, till.paid) == ("success", 1, [3])
+
+
+async def test_a_request_that_is_another_one_at_each_attempt_is_not_tried_for_ever() -> None:
+    class Times(Seed):
+        idempotent = True
+
+    class Dies:
+        async def complete(self, prompt: Any, on_delta: Any) -> Any:
+            raise Crash
+
+    agent = Agent("shop", model="m", hooks=[Times(), Seed()])
+    world = Bench(agent, cast(ChatModel, Dies()))
+    run_id = await world.start()
+    assert await world.drive(run_id) == "over"
+    assert (await world.run(run_id)).status is Status.FAILED

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from layover.declare.agent import Agent
+    from layover.declare.agents.stream import RunStream
     from layover.declare.approval import Approval
     from layover.declare.context import RecordedHooks, Retry, RunContext, ToolContext
     from layover.declare.hooks.base import (
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "declare.agent": ("Agent",),
+    "declare.agents.stream": ("RunStream",),
     "declare.approval": ("Approval",),
     "declare.context": ("RecordedHooks", "Retry", "RunContext", "ToolContext"),
     "declare.hooks.base": (
@@ -199,6 +201,7 @@ __all__ = [
     "Run",
     "RunContext",
     "RunFailed",
+    "RunStream",
     "SemanticRecall",
     "Status",
     "Suspend",

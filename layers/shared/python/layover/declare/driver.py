@@ -1,8 +1,9 @@
 """The seam between an agent and the engine that runs it in this process."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any, Protocol
 
+from layover.declare.agents.stream import RunStream
 from layover.declare.result import AgentState, Input, Result
 from layover.values.runs.event import Event
 
@@ -28,8 +29,22 @@ class Driver(Protocol):
         thread_id: str | None,
         resource_id: str | None,
         max_iterations: int | None,
-    ) -> AsyncIterator[Event]:
+    ) -> RunStream[Any]:
         """The same as events, deltas included."""
+        ...
+
+    def stream_resume(self, run_id: str, tool_call_id: str, data: Any) -> RunStream[Any]:
+        """`resume` as events."""
+        ...
+
+    def stream_approve(
+        self, run_id: str, tool_call_id: str, args: dict[str, Any] | None, reason: str | None
+    ) -> RunStream[Any]:
+        """`approve` as events."""
+        ...
+
+    def stream_deny(self, run_id: str, tool_call_id: str, reason: str | None) -> RunStream[Any]:
+        """`deny` as events."""
         ...
 
     async def resume(self, run_id: str, tool_call_id: str, data: Any) -> Result:

@@ -7,35 +7,34 @@ import asyncio
 import json
 import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
-from pydantic_core import to_json
 
 from layover.approvals import decide as approvals
 from layover.approvals.token_answer import DECIDED
 from layover.approvals.waiting import is_expired, waiting_call
 from layover.declare.agent import Agent
+from layover.declare.agents.stream import RunStream
 from layover.declare.delegate import with_handoffs
 from layover.declare.memory import NodeMemory
 from layover.declare.result import AgentState, Input, Result
-from layover.declare.schemas.render import jsonable
 from layover.errors import (
     ConfigurationError,
     DecisionAlreadyMade,
     DecisionError,
-    DecisionInvalid,
     InvalidRequest,
     NotFound,
 )
 from layover.inprocess.aborts import AbortsHere
 from layover.inprocess.background_tasks import BackgroundTasks, InThisProcess, remember
 from layover.inprocess.deadlines import NoDeadline
+from layover.inprocess.decisions import approved, denied, resumed
 from layover.inprocess.followers import Followers, Handler
+from layover.inprocess.results import result_of
 from layover.memory.compaction.compact import NOW, compact
 from layover.ports import Runtime
 from layover.recovery.give_up import give_up
@@ -55,7 +54,7 @@ from layover.values.runs.payload import (
     SettlePayload,
     WaitingCall,
 )
-from layover.values.runs.run import Run, Status
+from layover.values.runs.run import Status
 from layover.values.thread import ThreadHead
 
 SOMEBODY = "local"
@@ -114,26 +113,39 @@ class InProcess:
         thread_id: str | None,
         resource_id: str | None,
         max_iterations: int | None,
-    ) -> AsyncIterator[Event]:
+    ) -> RunStream[Any]:
         """The same as events, deltas included, until the end or a suspension."""
-        return self._stream(input, thread_id, resource_id, max_iterations)
+        run_id = self._runtime.ids.new("run")
+        given = (input, thread_id, resource_id, max_iterations, True, run_id)
+        return self._handle(run_id, self._stream(given))
 
     async def resume(self, run_id: str, tool_call_id: str, data: Any) -> Result:
         """Settle a programmatic suspension."""
-        request = approvals.Decide(approvals.Verdict.RESUME, data=_said(data))
-        return await self._decide(run_id, tool_call_id, request)
+        return await self._decide(run_id, tool_call_id, resumed(data))
 
     async def approve(
         self, run_id: str, tool_call_id: str, args: dict[str, Any] | None, reason: str | None
     ) -> Result:
         """Let a call run."""
-        request = approvals.Decide(approvals.Verdict.APPROVE, args=_said(args), reason=reason)
-        return await self._decide(run_id, tool_call_id, request)
+        return await self._decide(run_id, tool_call_id, approved(args, reason))
 
     async def deny(self, run_id: str, tool_call_id: str, reason: str | None) -> Result:
         """Do not let a call run."""
-        request = approvals.Decide(approvals.Verdict.DENY, reason=reason)
-        return await self._decide(run_id, tool_call_id, request)
+        return await self._decide(run_id, tool_call_id, denied(reason))
+
+    def stream_resume(self, run_id: str, tool_call_id: str, data: Any) -> RunStream[Any]:
+        """The events that follow `resume`."""
+        return self._stream_decision(run_id, tool_call_id, resumed(data))
+
+    def stream_approve(
+        self, run_id: str, tool_call_id: str, args: dict[str, Any] | None, reason: str | None
+    ) -> RunStream[Any]:
+        """The events that follow `approve`."""
+        return self._stream_decision(run_id, tool_call_id, approved(args, reason))
+
+    def stream_deny(self, run_id: str, tool_call_id: str, reason: str | None) -> RunStream[Any]:
+        """The events that follow `deny`."""
+        return self._stream_decision(run_id, tool_call_id, denied(reason))
 
     def on(self, event: str, handler: Handler) -> None:
         """Call `handler` with each event of this type."""
@@ -143,9 +155,17 @@ class InProcess:
         """Cancel what runs. The runs end as cancelled; their `generate` answers then."""
         settling = {run_id: next(iter(t)) for run_id, t in self._settling.items() if t}
         for run_id, task in {**settling, **self._driving}.items():
-            self._aborts.abort(run_id)
-            # Handed over to the loop, as a tool may call this in a thread of its own.
-            task.get_loop().call_soon_threadsafe(self._cancel_soon, run_id)
+            self._abort(run_id, task)
+
+    def _abort(self, run_id: str, task: asyncio.Task[Any]) -> None:
+        self._aborts.abort(run_id)
+        # Handed over to the loop, as a tool may call this in a thread of its own.
+        task.get_loop().call_soon_threadsafe(self._cancel_soon, run_id)
+
+    def _abort_one(self, run_id: str) -> None:
+        task = self._driving.get(run_id) or next(iter(self._settling[run_id]), None)
+        if task is not None:
+            self._abort(run_id, task)
 
     def state(self) -> AgentState:
         """The newest run, as it was last seen."""
@@ -162,6 +182,7 @@ class InProcess:
         resource_id: str | None,
         max_iterations: int | None,
         streamed: bool,
+        run_id: str | None = None,
     ) -> str:
         owner = resource_id or SOMEBODY
         if max_iterations is not None and max_iterations < 1:
@@ -183,7 +204,11 @@ class InProcess:
             await self._go_on_without(owner, head.active_run)
         content = input if isinstance(input, str) else _PARTS.validate_python(list(input))
         request = StartRun(
-            content, stream=streamed, max_iterations=max_iterations, thread_given=thread_given
+            content,
+            stream=streamed,
+            max_iterations=max_iterations,
+            thread_given=thread_given,
+            run_id=run_id,
         )
         run = await start_run(self._runtime, owner, thread_id, request)
         self._owners[run.id] = owner
@@ -195,16 +220,21 @@ class InProcess:
         self._state = AgentState(status="running")
 
     async def _decide(self, run_id: str, tool_call_id: str, request: approvals.Decide) -> Result:
-        try:
-            owner = self._owner(run_id)
-            decided = partial(self._settle, owner, run_id, tool_call_id, request)
-            refused = await self._settled_first(run_id, decided)
-        except NotFound as error:
-            raise _Unknown(error.message, run_id=run_id, tool_call_id=tool_call_id) from error
+        refused = await self._decided(run_id, tool_call_id, request)
         result = await self._go_on(run_id)
         if refused is not None:
             raise refused
         return result
+
+    async def _decided(
+        self, run_id: str, tool_call_id: str, request: approvals.Decide
+    ) -> DecisionAlreadyMade | None:
+        try:
+            owner = self._owner(run_id)
+            decided = partial(self._settle, owner, run_id, tool_call_id, request)
+            return await self._settled_first(run_id, decided)
+        except NotFound as error:
+            raise _Unknown(error.message, run_id=run_id, tool_call_id=tool_call_id) from error
 
     async def _settled_first(self, run_id: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """The result of what settles calls. Handlers are told what happens from here on."""
@@ -285,17 +315,34 @@ class InProcess:
             raise
         return await self._result(run_id)
 
-    async def _stream(
-        self,
-        input: Input,
-        thread_id: str | None,
-        resource_id: str | None,
-        max_iterations: int | None,
-    ) -> AsyncIterator[Event]:
-        run_id = await self._accept(input, thread_id, resource_id, max_iterations, True)
+    def _handle(self, run_id: str, events: AsyncGenerator[Event, None]) -> RunStream[Any]:
+        return RunStream(
+            run_id, events, partial(self._result, run_id), partial(self._abort_one, run_id)
+        )
+
+    async def _stream(self, given: tuple[Any, ...]) -> AsyncGenerator[Event, None]:
+        run_id = await self._accept(*given)
+        async for event in self._followed(run_id, 0):
+            yield event
+
+    def _stream_decision(
+        self, run_id: str, tool_call_id: str, request: approvals.Decide
+    ) -> RunStream[Any]:
+        async def events() -> AsyncGenerator[Event, None]:
+            owner = self._owners.get(run_id)
+            after = await self._followers.last_seq(owner, run_id) if owner else 0
+            refused = await self._decided(run_id, tool_call_id, request)
+            async for event in self._followed(run_id, after):
+                yield event
+            if refused is not None:
+                raise refused
+
+        return self._handle(run_id, events())
+
+    async def _followed(self, run_id: str, after: int) -> AsyncGenerator[Event, None]:
         # A consumer that leaves early leaves the run alone: it goes on.
         driving = self._drive_in_background(run_id)
-        async for event in self._followers.follow(self._owner(run_id), run_id, driving, 0):
+        async for event in self._followers.follow(self._owner(run_id), run_id, driving, after):
             yield event
         await asyncio.shield(driving)
 
@@ -383,37 +430,9 @@ class InProcess:
                 pending=list(run.pending),
                 usage=run.usage,
             )
-        return _result_of(run, self._agent)
+        return result_of(run, self._agent)
 
     def _owner(self, run_id: str) -> str:
         if run_id not in self._owners:
             raise NotFound("this agent has no such run", run_id=run_id)
         return self._owners[run_id]
-
-
-def _said(value: Any) -> Any:
-    """What an author gave as a decision, in types of his own, as JSON."""
-    try:
-        return jsonable(value)
-    except ValueError as error:
-        told = f"the decision is no JSON: {error}"
-        raise DecisionInvalid(told, [{"loc": [], "msg": told, "type": "no_json"}]) from error
-
-
-def _result_of(run: Run, agent: Agent) -> Result:
-    output = run.output
-    if agent.output is not None and run.status is Status.SUCCESS and run.text:
-        with suppress(ValueError):
-            text = run.text if agent.output_validator is None else to_json(run.output).decode()
-            output = agent.parse_output(text)
-    return Result(
-        run_id=run.id,
-        status=run.status,
-        messages=list(run.messages),
-        text=run.text,
-        output=output,
-        finish_reason=run.finish_reason,
-        usage=run.usage,
-        pending=list(run.pending),
-        error=run.error,
-    )

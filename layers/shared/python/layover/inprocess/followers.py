@@ -42,9 +42,10 @@ class Followers:
     async def begin(self, owner: str, run_id: str) -> None:
         """Handlers are told what happens from here on, unless they follow the run already."""
         if not self._following[run_id]:
-            self._told[run_id] = await self._last_seq(owner, run_id)
+            self._told[run_id] = await self.last_seq(owner, run_id)
 
-    async def _last_seq(self, owner: str, run_id: str) -> int:
+    async def last_seq(self, owner: str, run_id: str) -> int:
+        """The number of the run's newest event."""
         last = 0
         while True:
             page = await self._journal.events(owner, run_id, last, 1_000)

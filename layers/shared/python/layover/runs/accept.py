@@ -76,6 +76,8 @@ class StartRun:
     max_iterations: int | None = None
     choice: RunChoice = field(default_factory=RunChoice)
     thread_given: bool = True
+    run_id: str | None = None
+    """Of a caller in this process that has to know it first."""
 
 
 def keyed(key: str, thread_id: str, request: StartRun, now: datetime) -> RequestKey:
@@ -137,7 +139,7 @@ async def _accept(
     request_key: RequestKey | None,
     pace: Pace,
 ) -> tuple[Accepted, RunMeta]:
-    run_id, message_id = runtime.ids.new("run"), runtime.ids.new("msg")
+    run_id, message_id = request.run_id or runtime.ids.new("run"), runtime.ids.new("msg")
     known_parent = False
     give_up = pace.now() + PATIENCE_S
     for attempt in count():

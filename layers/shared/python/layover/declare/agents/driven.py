@@ -2,19 +2,16 @@
 
 import logging
 import warnings
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic
+from typing import Any, Generic
 
 from layover.declare.agents.generics import Output
 from layover.declare.agents.options import EVENT_NAMES
+from layover.declare.agents.stream import RunStream
 from layover.declare.driver import Driver
 from layover.declare.result import AgentState, Input, Result
 from layover.declare.schemas import checks
-
-if TYPE_CHECKING:
-    from layover.values.runs.event import Event
-
 
 logger = logging.getLogger("layover")
 
@@ -67,8 +64,9 @@ class Driven(Generic[Output]):
         thread_id: str | None = None,
         resource_id: str | None = None,
         max_iterations: int | None = None,
-    ) -> "AsyncIterator[Event]":
-        """The same as events, deltas included: `async for event in agent.stream("hi")`."""
+    ) -> "RunStream[Output]":
+        """The same as events, deltas included: `async for event in agent.stream("hi")`. What comes back has
+        the `run_id`, `await stream.result()` and `stream.abort()`."""
         return self._driver.stream(
             input, thread_id=thread_id, resource_id=resource_id, max_iterations=max_iterations
         )
@@ -94,6 +92,27 @@ class Driven(Generic[Output]):
     ) -> "Result[Output]":
         """Do not let a call run; the model is told. Raises DecisionError."""
         return await self._driver.deny(run_id, tool_call_id, reason)
+
+    def stream_resume(self, run_id: str, tool_call_id: str, data: Any) -> "RunStream[Output]":
+        """`resume` as the events that follow it. A refused decision is raised with the first."""
+        return self._driver.stream_resume(run_id, tool_call_id, data)
+
+    def stream_approve(
+        self,
+        run_id: str,
+        tool_call_id: str,
+        args: dict[str, Any] | None = None,
+        *,
+        reason: str | None = None,
+    ) -> "RunStream[Output]":
+        """`approve` as the events that follow it. A refused decision is raised with the first."""
+        return self._driver.stream_approve(run_id, tool_call_id, args, reason)
+
+    def stream_deny(
+        self, run_id: str, tool_call_id: str, reason: str | None = None
+    ) -> "RunStream[Output]":
+        """`deny` as the events that follow it. A refused decision is raised with the first."""
+        return self._driver.stream_deny(run_id, tool_call_id, reason)
 
     def on(self, event: str, handler: "Callable[[Any], Any]") -> None:
         """Call `handler` with each event of this type, of every run that `generate` and `stream` began

@@ -1,0 +1,50 @@
+"""The handle of a run that is read while it goes."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Generic
+
+from layover.declare.agents.generics import Output
+
+if TYPE_CHECKING:
+    from layover.declare.result import Result
+    from layover.values.runs.event import Event
+
+
+class RunStream(Generic[Output]):
+    """A run as its events, until its end or a suspension: `async for event in agent.stream("hi")`.
+
+    Nothing happens before the first event is asked for. A consumer that leaves early leaves the run alone:
+    it goes on."""
+
+    def __init__(
+        self,
+        run_id: str,
+        events: "AsyncGenerator[Event, None]",
+        result: "Callable[[], Awaitable[Result[Any]]]",
+        abort: Callable[[], None],
+    ) -> None:
+        self.run_id = run_id
+        self._events = events
+        self._result = result
+        self._abort = abort
+
+    def __aiter__(self) -> "AsyncIterator[Event]":
+        return self
+
+    async def __anext__(self) -> "Event":
+        return await anext(self._events)
+
+    async def result(self) -> "Result[Output]":
+        """Read what is left, and return the run as `generate` does. Raises DecisionError where the stream
+        is that of a decision that was refused."""
+        async for _ in self._events:
+            pass
+        return await self._result()
+
+    def abort(self) -> None:
+        """Cancel this run, and no other."""
+        self._abort()
+
+    async def aclose(self) -> None:
+        """Read no more. The run goes on."""
+        await self._events.aclose()

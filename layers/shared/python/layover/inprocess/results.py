@@ -1,0 +1,29 @@
+"""A run as an agent's author sees it in this process."""
+
+from contextlib import suppress
+
+from pydantic_core import to_json
+
+from layover.declare.agent import Agent
+from layover.declare.result import Result
+from layover.values.runs.run import Run, Status
+
+
+def result_of(run: Run, agent: Agent) -> Result:
+    """The run as `generate` returns it."""
+    output = run.output
+    if agent.output is not None and run.status is Status.SUCCESS and run.text:
+        with suppress(ValueError):
+            text = run.text if agent.output_validator is None else to_json(run.output).decode()
+            output = agent.parse_output(text)
+    return Result(
+        run_id=run.id,
+        status=run.status,
+        messages=list(run.messages),
+        text=run.text,
+        output=output,
+        finish_reason=run.finish_reason,
+        usage=run.usage,
+        pending=list(run.pending),
+        error=run.error,
+    )

@@ -1,0 +1,94 @@
+"""`agent.stream` returns a handle; decisions can be followed as a stream, too."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from layover import Agent, DecisionError, RunStream, tool
+from layover.testing import ScriptedModel, call, say
+
+
+@tool(needs_approval=True)
+async def pay(amount: int) -> str:
+    """Pay."""
+    return f"paid {amount}"
+
+
+def script() -> ScriptedModel:
+    return ScriptedModel([call("pay", amount=3, tool_call_id="c1"), say("all is paid")])
+
+
+async def read(stream: RunStream[Any]) -> list[str]:
+    return [event.type async for event in stream if "delta" not in event.type]
+
+
+async def test_a_stream_knows_its_run_before_its_first_event() -> None:
+    agent = Agent("a", model="m")
+    with agent.override(model=ScriptedModel([say("hello there")])):
+        stream = agent.stream("hi")
+        assert stream.run_id.startswith("run_")
+        assert {event.run_id async for event in stream} == {stream.run_id}
+        result = await stream.result()
+        assert (result.run_id, result.text) == (stream.run_id, "hello there")
+
+
+async def test_the_result_reads_what_is_left() -> None:
+    agent = Agent("a", model="m", tools=[pay])
+    with agent.override(model=script()):
+        waiting = await agent.stream("hi").result()
+        assert (waiting.status, waiting.pending[0].tool_call_id) == ("suspended", "c1")
+        done = await agent.stream_approve(waiting.run_id, "c1").result()
+        assert (done.status, done.text) == ("success", "all is paid")
+
+
+@pytest.mark.parametrize("verdict", ["approve", "deny"])
+async def test_a_decision_is_followed_from_itself_on(verdict: str) -> None:
+    agent = Agent("a", model="m", tools=[pay])
+    with agent.override(model=script()):
+        run_id = (await agent.generate("hi")).run_id
+        decide = agent.stream_approve if verdict == "approve" else agent.stream_deny
+        types = await read(decide(run_id, "c1", reason="so"))
+    assert types[0] == "tool-call-decided"
+    assert "agent-start" not in types
+    assert types[-2:] == ["finish", "agent-end"]
+    assert ("tool-execution-start" in types) == (verdict == "approve")
+
+
+async def test_a_refused_decision_is_raised_and_changes_nothing() -> None:
+    agent = Agent("a", model="m", tools=[pay])
+    with agent.override(model=script()):
+        run_id = (await agent.generate("hi")).run_id
+        for stream in (agent.stream_approve(run_id, "c2"), agent.stream_deny("run_x", "c1")):
+            with pytest.raises(DecisionError):
+                await read(stream)
+        with pytest.raises(DecisionError):
+            await agent.stream_resume(run_id, "c1", {"x": 1}).result()
+        assert agent.state().status == "suspended"
+
+
+async def test_abort_cancels_one_run_and_no_other() -> None:
+    running: list[str] = []
+    go_on = asyncio.Event()
+
+    @tool(idempotent=True)
+    async def wait(name: str) -> str:
+        """Wait."""
+        running.append(name)
+        await go_on.wait()
+        return name
+
+    def reply(prompt: Any) -> Any:
+        text = prompt.messages[0].text
+        return say(f"{text} done") if len(prompt.messages) > 1 else call("wait", name=text)
+
+    agent = Agent("a", model="m", tools=[wait])
+    with agent.override(model=ScriptedModel(reply)):
+        one, other = agent.stream("one"), agent.stream("other")
+        reading = [asyncio.create_task(each.result()) for each in (one, other)]
+        while len(running) < 2:
+            await asyncio.sleep(0)
+        one.abort()
+        assert (await reading[0]).status == "cancelled"
+        go_on.set()
+        assert (await reading[1]).text == "other done"
