@@ -15,7 +15,7 @@ from pydantic import (
 from pydantic_core import PydanticKnownError
 
 from layover.approvals.checks import MAX_REASON
-from layover.approvals.decide import Decide, Verdict
+from layover.approvals.decide import DecisionRequest, Verdict
 from layover.declare.schemas.checks import NAME
 from layover.runs.accept import ABSENT, StartRun
 from layover.threads.threads import MAX_TITLE
@@ -152,9 +152,11 @@ class Approve(Body):
     reason: Reason | None = None
     attempt: Attempt | None = None
 
-    def request(self) -> Decide:
+    def request(self) -> DecisionRequest:
         """As the service takes it."""
-        return Decide(Verdict.APPROVE, args=self.args, reason=self.reason, attempt=self.attempt)
+        return DecisionRequest(
+            Verdict.APPROVE, args=self.args, reason=self.reason, attempt=self.attempt
+        )
 
 
 class Deny(Body):
@@ -163,9 +165,9 @@ class Deny(Body):
     reason: Reason | None = None
     attempt: Attempt | None = None
 
-    def request(self) -> Decide:
+    def request(self) -> DecisionRequest:
         """As the service takes it."""
-        return Decide(Verdict.DENY, reason=self.reason, attempt=self.attempt)
+        return DecisionRequest(Verdict.DENY, reason=self.reason, attempt=self.attempt)
 
 
 class Resume(Body):
@@ -174,6 +176,6 @@ class Resume(Body):
     data: Any
     attempt: Attempt | None = None
 
-    def request(self) -> Decide:
+    def request(self) -> DecisionRequest:
         """As the service takes it."""
-        return Decide(Verdict.RESUME, data=self.data, attempt=self.attempt)
+        return DecisionRequest(Verdict.RESUME, data=self.data, attempt=self.attempt)

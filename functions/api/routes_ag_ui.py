@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from api.call import call_of, new_router
 from api.documented import streamed
 from api.streaming import chat_caller, stream_answer
-from layover.approvals.decide import Decide, Verdict
+from layover.approvals.decide import DecisionRequest, Verdict
 from layover.chat.start import decide_all, file_part, say
 from layover.chat.threads import chat_thread
 from layover.errors import Conflict, InvalidRequest, LayoverError
@@ -142,19 +142,19 @@ async def _state(runtime: Runtime, owner: str, thread_id: str) -> bytes:
     return _frames([state_snapshot(state)]) if any(state.values()) else b""
 
 
-def _decision(resumed: Resumed) -> tuple[str, Decide]:
+def _decision(resumed: Resumed) -> tuple[str, DecisionRequest]:
     asked = approval_of(resumed.interrupt_id)
     if asked is None:
         raise _invalid("this interrupt was never asked for")
     attempt, tool_call_id = asked
     payload = resumed.payload
     if resumed.status == "cancelled":
-        return tool_call_id, Decide(Verdict.DENY, attempt=attempt)
+        return tool_call_id, DecisionRequest(Verdict.DENY, attempt=attempt)
     if not isinstance(payload, dict) or not isinstance(payload.get("approved"), bool):
-        return tool_call_id, Decide(Verdict.RESUME, data=payload, attempt=attempt)
+        return tool_call_id, DecisionRequest(Verdict.RESUME, data=payload, attempt=attempt)
     verdict = Verdict.APPROVE if payload["approved"] else Verdict.DENY
     args, reason = payload.get("args"), payload.get("reason")
-    return tool_call_id, Decide(
+    return tool_call_id, DecisionRequest(
         verdict,
         args=args if isinstance(args, dict) and payload["approved"] else None,
         reason=reason if isinstance(reason, str) and reason else None,

@@ -87,7 +87,7 @@ def resume(run_id: str, tool_call_id: str, body: Resume) -> Response[str]:
     return _decided(run_id, tool_call_id, body.request())
 
 
-def _decided(run_id: str, tool_call_id: str, request: approvals.Decide) -> Response[str]:
+def _decided(run_id: str, tool_call_id: str, request: approvals.DecisionRequest) -> Response[str]:
     call = call_of(router)
     answer = call.act(approvals.decide, run_id, tool_call_id, request)
     return answer_run(call, answer.run, 200 if answer.again else 202)

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, Strict
 from api.call import call_of, new_router
 from api.documented import streamed
 from api.streaming import chat_caller, stream_answer
-from layover.approvals.decide import Decide, Verdict
+from layover.approvals.decide import DecisionRequest, Verdict
 from layover.chat.start import decide_all, file_part, regenerate, say
 from layover.chat.threads import chat_thread, known_thread
 from layover.errors import InvalidRequest
@@ -158,7 +158,7 @@ async def _running(
     return meta.id, head.id
 
 
-def _decisions(parts: Iterable[dict[str, Any]]) -> Iterable[tuple[str, Decide]]:
+def _decisions(parts: Iterable[dict[str, Any]]) -> Iterable[tuple[str, DecisionRequest]]:
     """Yield a person's decisions. No other field of a part is trusted: its `input` is the page's own."""
     for part in parts:
         answer = part.get("approval")
@@ -171,7 +171,7 @@ def _decisions(parts: Iterable[dict[str, Any]]) -> Iterable[tuple[str, Decide]]:
         verdict = Verdict.APPROVE if answer["approved"] else Verdict.DENY
         reason = answer.get("reason")
         text = reason if isinstance(reason, str) and reason else None
-        yield tool_call_id, Decide(verdict, reason=text, attempt=attempt)
+        yield tool_call_id, DecisionRequest(verdict, reason=text, attempt=attempt)
 
 
 async def _input(

@@ -273,7 +273,7 @@ class Bench:
 
     async def decide(self, run_id: str, call_id: str, verdict: str, **given: Any) -> Run:
         """The decision alone: nobody settles the call yet."""
-        request = approvals.Decide(approvals.Verdict(verdict), **given)
+        request = approvals.DecisionRequest(approvals.Verdict(verdict), **given)
         answer = await approvals.decide(self.runtime, Actor(sub=ANN), run_id, call_id, request)
         assert isinstance(answer.run, Run)
         return answer.run

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from layover.approvals import decide as approvals
-from layover.approvals.decide import Decide, Verdict
+from layover.approvals.decide import DecisionRequest, Verdict
 from layover.approvals.schema_errors import schema_errors
 from layover.errors import DecisionAlreadyMade, DecisionInvalid, NotFound
 from layover.runs import read as runs
@@ -16,12 +16,16 @@ from layover.values.runs.run import DecisionKind, Run, Status, SuspensionKind
 from support.worlds.services import ANN, BOB, ServiceBench
 
 ME = Actor(sub=ANN)
-APPROVE = Decide(Verdict.APPROVE)
-DENY = Decide(Verdict.DENY, reason="no\x00pe")
+APPROVE = DecisionRequest(Verdict.APPROVE)
+DENY = DecisionRequest(Verdict.DENY, reason="no\x00pe")
 
 
 async def decide(
-    world: ServiceBench, run: Run, request: Decide = APPROVE, call: str = "c1", by: Actor = ME
+    world: ServiceBench,
+    run: Run,
+    request: DecisionRequest = APPROVE,
+    call: str = "c1",
+    by: Actor = ME,
 ) -> Run:
     answer = await approvals.decide(world.runtime, by, run.id, call, request)
     assert isinstance(answer.run, Run)
@@ -108,25 +112,28 @@ async def test_an_expired_call_cannot_be_decided(world: ServiceBench) -> None:
 async def test_a_decision_on_another_attempt_is_refused(world: ServiceBench) -> None:
     run, _ = await world.suspended(attempt=2)
     with pytest.raises(DecisionAlreadyMade):
-        await decide(world, run, Decide(Verdict.APPROVE, attempt=1))
+        await decide(world, run, DecisionRequest(Verdict.APPROVE, attempt=1))
     assert await still_waits(world, run)
-    await decide(world, run, Decide(Verdict.APPROVE, attempt=2))
+    await decide(world, run, DecisionRequest(Verdict.APPROVE, attempt=2))
 
 
 @pytest.mark.parametrize(
     ("kind", "request_"),
     [
-        (SuspensionKind.APPROVAL, Decide(Verdict.RESUME, data={"slot": "9:00"})),
+        (SuspensionKind.APPROVAL, DecisionRequest(Verdict.RESUME, data={"slot": "9:00"})),
         (SuspensionKind.INPUT, APPROVE),
         (SuspensionKind.INPUT, DENY),
-        (SuspensionKind.INPUT, Decide(Verdict.RESUME, data={"slot": 9})),
-        (SuspensionKind.INPUT, Decide(Verdict.RESUME, data=None)),
-        (SuspensionKind.APPROVAL, Decide(Verdict.APPROVE, args={"order_id": "o1"})),
-        (SuspensionKind.APPROVAL, Decide(Verdict.APPROVE, args={"order_id": 1, "amount": "x"})),
+        (SuspensionKind.INPUT, DecisionRequest(Verdict.RESUME, data={"slot": 9})),
+        (SuspensionKind.INPUT, DecisionRequest(Verdict.RESUME, data=None)),
+        (SuspensionKind.APPROVAL, DecisionRequest(Verdict.APPROVE, args={"order_id": "o1"})),
+        (
+            SuspensionKind.APPROVAL,
+            DecisionRequest(Verdict.APPROVE, args={"order_id": 1, "amount": "x"}),
+        ),
     ],
 )
 async def test_a_decision_that_does_not_fit_leaves_the_call_waiting(
-    world: ServiceBench, kind: SuspensionKind, request_: Decide
+    world: ServiceBench, kind: SuspensionKind, request_: DecisionRequest
 ) -> None:
     run, _ = await world.suspended(kind)
     with pytest.raises(DecisionInvalid):
@@ -137,7 +144,7 @@ async def test_a_decision_that_does_not_fit_leaves_the_call_waiting(
 async def test_what_does_not_fit_is_not_repeated(world: ServiceBench) -> None:
     run, _ = await world.suspended(SuspensionKind.INPUT)
     with pytest.raises(DecisionInvalid) as refusal:
-        await decide(world, run, Decide(Verdict.RESUME, data={"slot": ["secret"]}))
+        await decide(world, run, DecisionRequest(Verdict.RESUME, data={"slot": ["secret"]}))
     assert refusal.value.errors == [
         {
             "loc": ["body", "data", "slot"],
@@ -196,7 +203,7 @@ async def test_an_approval_is_recorded_told_and_wakes_the_call(world: ServiceBen
     run, call = await world.suspended()
     await world.token(call)
     args = {"order_id": "o1", "amount": 8}
-    shown = await decide(world, run, Decide(Verdict.APPROVE, args=args, reason="less"))
+    shown = await decide(world, run, DecisionRequest(Verdict.APPROVE, args=args, reason="less"))
     assert (shown.status, shown.pending) == (Status.RUNNING, ())
     assert world.callbacks.woken == [f"token of {run.id}"]
     recorded = await world.journal.call(ANN, run.id, call.key)
@@ -221,7 +228,7 @@ async def test_what_is_shown_after_a_decision_is_what_is_journaled(world: Servic
 async def test_edited_arguments_of_a_tool_that_is_gone_are_taken(world: ServiceBench) -> None:
     run, _ = await world.suspended()
     world.agents.clear()
-    await decide(world, run, Decide(Verdict.APPROVE, args={"anything": 1}))
+    await decide(world, run, DecisionRequest(Verdict.APPROVE, args={"anything": 1}))
 
 
 async def test_a_denial_keeps_its_reason_without_what_cannot_be_stored(world: ServiceBench) -> None:
@@ -235,7 +242,7 @@ async def test_a_denial_keeps_its_reason_without_what_cannot_be_stored(world: Se
 
 async def test_data_that_fits_resumes_the_call(world: ServiceBench) -> None:
     run, call = await world.suspended(SuspensionKind.INPUT)
-    await decide(world, run, Decide(Verdict.RESUME, data={"slot": "9:00"}))
+    await decide(world, run, DecisionRequest(Verdict.RESUME, data={"slot": "9:00"}))
     recorded = await world.journal.call(ANN, run.id, call.key)
     assert recorded is not None
     assert recorded.decision is not None

@@ -10,7 +10,7 @@ import pytest
 
 from layover.approvals import decide as approvals
 from layover.approvals.audit import list_decisions
-from layover.approvals.decide import Decide, DecisionAnswer, Verdict
+from layover.approvals.decide import DecisionAnswer, DecisionRequest, Verdict
 from layover.errors import DecisionAlreadyMade, DecisionInvalid, NotAnApprover, NotFound
 from layover.runs import read as runs
 from layover.runs.cancel import cancel
@@ -20,7 +20,7 @@ from layover.values.runs.decision import ApprovalRule
 from layover.values.runs.run import CallState, Run, RunGlimpse, SuspensionKind
 from support.worlds.services import ANN, ServiceBench
 
-APPROVE, DENY = Decide(Verdict.APPROVE), Decide(Verdict.DENY)
+APPROVE, DENY = DecisionRequest(Verdict.APPROVE), DecisionRequest(Verdict.DENY)
 FINANCE = ApprovalRule(by=("finance", "board"))
 OWNER = Actor(sub=ANN)
 
@@ -39,7 +39,7 @@ async def asked(world: ServiceBench, **rule: Any) -> Run:
 
 
 async def decide(
-    world: ServiceBench, run: Run, by: Actor, request: Decide = APPROVE
+    world: ServiceBench, run: Run, by: Actor, request: DecisionRequest = APPROVE
 ) -> DecisionAnswer:
     return await approvals.decide(world.runtime, by, run.id, "c1", request)
 
@@ -72,9 +72,9 @@ async def inbox(world: ServiceBench, who: Actor, size: int = 20) -> list[str]:
     ],
     ids=["owner", "owner in the group", "backend for the owner", "owner for somebody else"],
 )
-@pytest.mark.parametrize("request_", [APPROVE, DENY, Decide(Verdict.APPROVE, attempt=7)])
+@pytest.mark.parametrize("request_", [APPROVE, DENY, DecisionRequest(Verdict.APPROVE, attempt=7)])
 async def test_whoever_asked_does_not_decide(
-    world: ServiceBench, who: Actor, request_: Decide
+    world: ServiceBench, who: Actor, request_: DecisionRequest
 ) -> None:
     run = await asked(world)
     refusal = NotAnApprover if who.owner == ANN else NotFound
@@ -137,9 +137,9 @@ async def test_a_reason_that_is_required_is_asked_for(
 ) -> None:
     run = await asked(world, reason_required=True)
     with pytest.raises(DecisionInvalid) as refused:
-        await decide(world, run, BOB, Decide(verdict, reason=reason))
+        await decide(world, run, BOB, DecisionRequest(verdict, reason=reason))
     assert refused.value.errors[0]["loc"] == ["body", "reason"]
-    await decide(world, run, BOB, Decide(verdict, reason="because"))
+    await decide(world, run, BOB, DecisionRequest(verdict, reason="because"))
 
 
 # Who may
@@ -147,11 +147,11 @@ async def test_a_reason_that_is_required_is_asked_for(
 
 async def test_a_member_decides_and_sees_nothing_but_the_status(world: ServiceBench) -> None:
     run = await asked(world)
-    answer = await decide(world, run, BOB, Decide(Verdict.APPROVE, reason="fine"))
+    answer = await decide(world, run, BOB, DecisionRequest(Verdict.APPROVE, reason="fine"))
     assert answer == DecisionAnswer(RunGlimpse(id=run.id, status="running"))
     assert await told(world, run) == [("tool-call-decided", "bob")]
     assert world.callbacks.woken == [f"token of {run.id}"]
-    again = await decide(world, run, BOB, Decide(Verdict.APPROVE, reason="fine"))
+    again = await decide(world, run, BOB, DecisionRequest(Verdict.APPROVE, reason="fine"))
     assert again == DecisionAnswer(RunGlimpse(id=run.id, status="running"), again=True)
     with pytest.raises(DecisionAlreadyMade):
         await decide(world, run, CAROL)
@@ -274,8 +274,8 @@ async def test_one_denial_settles_whoever_approved_before(world: ServiceBench) -
 
 async def test_approvals_of_other_arguments_are_no_approval_of_these(world: ServiceBench) -> None:
     run = await asked(world, quorum=2)
-    less = Decide(Verdict.APPROVE, args={"order_id": "o1", "amount": 8})
-    same = Decide(Verdict.APPROVE, args={"order_id": "o1", "amount": 80})
+    less = DecisionRequest(Verdict.APPROVE, args={"order_id": "o1", "amount": 8})
+    same = DecisionRequest(Verdict.APPROVE, args={"order_id": "o1", "amount": 80})
     await decide(world, run, BOB, less)
     assert (await decide(world, run, CAROL)).run.status == "suspended"
     # Whoever writes the model's own arguments approves what it asked for; who changes their mind does so.
@@ -285,7 +285,7 @@ async def test_approvals_of_other_arguments_are_no_approval_of_these(world: Serv
 
 async def test_a_decided_call_says_who_approved_it(world: ServiceBench) -> None:
     run = await asked(world, quorum=2)
-    await decide(world, run, BOB, Decide(Verdict.APPROVE, reason="it is right"))
+    await decide(world, run, BOB, DecisionRequest(Verdict.APPROVE, reason="it is right"))
     await decide(world, run, CAROL)
     log = await world.journal.attach(ANN, run.id, f"{run.id}-1")
     assert log is not None

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from layover.approvals import decide as approvals
-from layover.approvals.decide import Decide, DecisionAnswer, Verdict
+from layover.approvals.decide import DecisionAnswer, DecisionRequest, Verdict
 from layover.errors import DecisionAlreadyMade
 from layover.runs import read as runs
 from layover.runs.cancel import cancel
@@ -16,11 +16,11 @@ from support.worlds.services import ANN, ServiceBench
 ME = Actor(sub=ANN)
 SHOP = Actor(sub="shop", on_behalf_of=ANN)
 ARGS = {"order_id": "o1", "amount": 8}
-APPROVE = Decide(Verdict.APPROVE, args=ARGS, reason="less")
+APPROVE = DecisionRequest(Verdict.APPROVE, args=ARGS, reason="less")
 
 
 async def decide(
-    world: ServiceBench, run: Run, request: Decide = APPROVE, by: Actor = ME
+    world: ServiceBench, run: Run, request: DecisionRequest = APPROVE, by: Actor = ME
 ) -> DecisionAnswer:
     return await approvals.decide(world.runtime, by, run.id, "c1", request)
 
@@ -28,16 +28,16 @@ async def decide(
 @pytest.mark.parametrize(
     "other",
     [
-        Decide(Verdict.DENY, reason="less"),
-        Decide(Verdict.APPROVE, args=ARGS),
-        Decide(Verdict.APPROVE, reason="less"),
-        Decide(Verdict.APPROVE, args={**ARGS, "amount": 9}, reason="less"),
+        DecisionRequest(Verdict.DENY, reason="less"),
+        DecisionRequest(Verdict.APPROVE, args=ARGS),
+        DecisionRequest(Verdict.APPROVE, reason="less"),
+        DecisionRequest(Verdict.APPROVE, args={**ARGS, "amount": 9}, reason="less"),
         # JSON tells a number from a truth; Python does not.
-        Decide(Verdict.APPROVE, args={"order_id": "o1", "amount": True}, reason="less"),
-        Decide(Verdict.APPROVE, args=ARGS, reason="less", attempt=2),
+        DecisionRequest(Verdict.APPROVE, args={"order_id": "o1", "amount": True}, reason="less"),
+        DecisionRequest(Verdict.APPROVE, args=ARGS, reason="less", attempt=2),
     ],
 )
-async def test_another_decision_is_refused(world: ServiceBench, other: Decide) -> None:
+async def test_another_decision_is_refused(world: ServiceBench, other: DecisionRequest) -> None:
     run, _ = await world.suspended()
     await decide(world, run)
     with pytest.raises(DecisionAlreadyMade):
@@ -69,7 +69,7 @@ async def test_the_same_again_answers_as_the_first_and_changes_nothing(
     await world.token(call)
     first = await decide(world, run, by=by)
     again = await decide(
-        world, run, Decide(Verdict.APPROVE, args=ARGS, reason="less", attempt=1), by
+        world, run, DecisionRequest(Verdict.APPROVE, args=ARGS, reason="less", attempt=1), by
     )
     assert (first.again, again.again) == (False, True)
     assert isinstance(first.run, Run)
@@ -101,14 +101,16 @@ async def test_a_decision_about_an_earlier_attempt_is_known_by_its_number(
     world: ServiceBench,
 ) -> None:
     run, call = await world.suspended(SuspensionKind.INPUT)
-    other = Decide(Verdict.RESUME, data={"slot": "9:00"}, attempt=1)
+    other = DecisionRequest(Verdict.RESUME, data={"slot": "9:00"}, attempt=1)
     await decide(world, run, other)
     await suspend_again(world, call)
     assert (await decide(world, run, other)).again
     with pytest.raises(DecisionAlreadyMade):
-        await decide(world, run, Decide(Verdict.RESUME, data={"slot": "8:00"}, attempt=1))
+        await decide(world, run, DecisionRequest(Verdict.RESUME, data={"slot": "8:00"}, attempt=1))
     # Without a number it is about what waits now.
-    assert not (await decide(world, run, Decide(Verdict.RESUME, data={"slot": "9:00"}))).again
+    assert not (
+        await decide(world, run, DecisionRequest(Verdict.RESUME, data={"slot": "9:00"}))
+    ).again
 
 
 async def suspend_again(world: ServiceBench, call: CallRecord) -> None:

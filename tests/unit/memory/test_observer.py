@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layover.memory.compaction.observation_lines import MAX_OBSERVATIONS, MAX_TEXT
-from layover.memory.compaction.observer import KNOWN_CHARACTERS, parse, render, request
+from layover.memory.compaction.observer import MAX_KNOWN_CHARACTERS, parse, render, request
 from layover.values.memory.compaction import Marker, Observation
 from layover.values.message import Role
 from support.worlds.observations import EVIL, TEN, ids, observation, said
@@ -328,4 +328,4 @@ def test_of_what_is_known_the_newest_is_shown() -> None:
     text = request("m", TWO, known).messages[0].text
     assert "fact 99 " in text
     assert "fact 50 " not in text
-    assert len(text) < KNOWN_CHARACTERS + 1_000
+    assert len(text) < MAX_KNOWN_CHARACTERS + 1_000

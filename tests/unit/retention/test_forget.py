@@ -104,7 +104,7 @@ async def test_records_of_decisions_stay_and_nothing_leads_to_the_runs() -> None
     made = Bench(agent, script, clock=clock, blobs=MemoryBlobs(clock))
     run = await made.go()
     bob = Actor(sub="bob", groups=frozenset({"finance"}))
-    approve = approvals.Decide(approvals.Verdict("approve"))
+    approve = approvals.DecisionRequest(approvals.Verdict("approve"))
     await approvals.decide(made.plain, bob, run.id, "c1", approve)
     before = await list_decisions(made.plain, None, None, 9, None)
     assert [(row.owner, row.decided_by) for row in before.items] == [(ANN, "bob")]

@@ -36,8 +36,8 @@ def rule_of(call: CallRecord) -> ApprovalRule | None:
 
 
 async def foreign_run(runtime: Runtime, actor: Actor, run_id: str) -> RunSnapshot:
-    """A run that is not the actor's own and has asked others than its owner. Whoever shows any of it has
-    to ask `may_decide` first. Raises NotFound."""
+    """A run that is not the actor's own and has asked others than its owner. A caller that shows any of
+    it has to ask `may_decide` first. Raises NotFound."""
     owner = await runtime.journal.owner_of(run_id) if actor.groups else None
     if owner is None or owner == actor.owner:
         raise NotFound(_NO_RUN, run_id=run_id)

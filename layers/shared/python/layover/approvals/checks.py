@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from layover.declare.tool import AnyTool
 
 MAX_REASON = 10_000
-"""Characters of why somebody decided so."""
+"""Characters of a decision's reason."""
 
 
 def check_reason(call: CallRecord, reason: str | None) -> None:

@@ -78,7 +78,7 @@ _DECIDES = {
 
 
 @dataclass(frozen=True)
-class Decide:
+class DecisionRequest:
     """A request to decide a call. `attempt`: the suspension that its author saw; another one refuses it."""
 
     verdict: Verdict
@@ -137,7 +137,7 @@ def _without_thread(approval: OpenApproval) -> dict[str, Any]:
 
 
 async def decide(
-    runtime: Runtime, actor: Actor, run_id: str, tool_call_id: str, request: Decide
+    runtime: Runtime, actor: Actor, run_id: str, tool_call_id: str, request: DecisionRequest
 ) -> DecisionAnswer:
     """Record the decision (the first one wins) and wake the call; or the vote, where it takes more. The
     same of the same actor changes nothing, however late it comes.
@@ -153,12 +153,12 @@ async def decide(
         try:
             return await _decide(runtime, actor, run_id, tool_call_id, request)
         except StaleVotes:
-            # Whoever came between has voted: of any number of voters one always gets on.
+            # The other request has voted: of any number of voters one always gets on.
             continue
 
 
 async def _decide(
-    runtime: Runtime, actor: Actor, run_id: str, tool_call_id: str, request: Decide
+    runtime: Runtime, actor: Actor, run_id: str, tool_call_id: str, request: DecisionRequest
 ) -> DecisionAnswer:
     snapshot, call = await _call_of(runtime, actor, run_id, tool_call_id)
     decision = _decision(actor, request, runtime.clock.now())
@@ -205,7 +205,7 @@ def _view(actor: Actor, snapshot: RunSnapshot) -> Run | RunGlimpse:
     return RunGlimpse(id=snapshot.meta.id, status=snapshot.meta.shown_status)
 
 
-def _decision(actor: Actor, request: Decide, now: datetime) -> Decision:
+def _decision(actor: Actor, request: DecisionRequest, now: datetime) -> Decision:
     return Decision(
         kind=_DECIDES[request.verdict],
         decided_by=actor.sub,
@@ -217,7 +217,7 @@ def _decision(actor: Actor, request: Decide, now: datetime) -> Decision:
     )
 
 
-def _repeats(call: CallRecord, request: Decide, decision: Decision) -> bool:
+def _repeats(call: CallRecord, request: DecisionRequest, decision: Decision) -> bool:
     """Say whether the same actor decided the request's attempt in the same way before."""
     if request.attempt in (None, call.attempt):
         if has_voted(call, decision):
@@ -238,7 +238,7 @@ def _content(decision: Decision) -> str:
     return compact_json(decision.model_dump(mode="json", exclude={"at"}))
 
 
-def _clean(request: Decide) -> Decide:
+def _clean(request: DecisionRequest) -> DecisionRequest:
     return replace(
         request,
         args=sanitise(request.args),
@@ -269,7 +269,7 @@ async def _record(
 
 
 async def _check_open(
-    runtime: Runtime, snapshot: RunSnapshot, call: CallRecord, request: Decide
+    runtime: Runtime, snapshot: RunSnapshot, call: CallRecord, request: DecisionRequest
 ) -> Suspension:
     """The suspension that the decision is about, if the call waits for one."""
     if snapshot.meta.status.over:
@@ -291,7 +291,7 @@ def _check_fits(
     snapshot: RunSnapshot,
     call: CallRecord,
     suspension: Suspension,
-    request: Decide,
+    request: DecisionRequest,
 ) -> None:
     if request.verdict not in _ACCEPTS[suspension.kind]:
         verdicts = " or ".join(sorted(_ACCEPTS[suspension.kind]))

@@ -12,7 +12,7 @@ from layover.values.runs.run import CallRecord, Decision, DecisionKind, Suspensi
 from layover.values.text import sanitise
 
 CALLBACK = "callback"
-"""`decided_by` of whoever may call `states:SendTaskSuccess`."""
+"""`decided_by` of a caller of `states:SendTaskSuccess`."""
 
 
 class _Approval(BaseModel):

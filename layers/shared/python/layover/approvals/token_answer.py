@@ -73,7 +73,7 @@ def _unwrap(output: Any) -> tuple[bool, Any]:
 def _from_error(
     run_id: str, output: dict[str, Any], call: CallRecord, now: datetime
 ) -> Decision | None:
-    """A denial is `Denied`, an expiry `States.Timeout` when it is time. None: nobody decided."""
+    """A denial is `Denied`, an expiry `States.Timeout` when it is time. None: there is no decision."""
     expires_at = call.suspension.expires_at if call.suspension else None
     if output["Error"] == "States.Timeout" and expires_at is not None and expires_at <= now + SKEW:
         # The state machine's clock may be ahead of ours: then the call waits a moment more.

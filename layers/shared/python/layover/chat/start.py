@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from layover.approvals.decide import Decide, decide
+from layover.approvals.decide import DecisionRequest, decide
 from layover.chat.answers import last_suspension_seq
 from layover.errors import Conflict, InvalidRequest, NotFound
 from layover.files.store import Files, thread_file_facts
@@ -43,7 +43,7 @@ async def decide_all(
     actor: Actor,
     head: ThreadHead,
     run_id: str | None,
-    decisions: Iterable[tuple[str, Decide]],
+    decisions: Iterable[tuple[str, DecisionRequest]],
 ) -> tuple[str, int]:
     """Decide these calls of the run (None, or one that is not the thread's: the active one). The run, and
     the seq after which its answer goes on; the same again is answered the same. Raises Conflict (nothing

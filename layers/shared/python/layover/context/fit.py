@@ -6,7 +6,7 @@ from layover.context.tokens import counted_tokens
 from layover.values.message import Message, Role, TextPart
 
 DEFAULT_WINDOW = 128_000
-"""Tokens, for a model that nobody knows by name."""
+"""Tokens, for a model of an unknown name."""
 RESERVED = 8_000
 """Tokens for the answer and for what the estimate does not see (tools, framing)."""
 _HEAD, _TAIL = 600, 200

@@ -1,7 +1,7 @@
 """A run's own messages, rebuilt from its journal.
 
-Pure: the same records give the same messages, with the same ids, times and parents, whoever settled
-a call and whenever (docs/behaviour.md#message-times). Live runs and replays read them here.
+Pure: the same records give the same messages, with the same ids, times and parents, whatever process
+settled a call and whenever (docs/behaviour.md#message-times). Live runs and replays read them here.
 """
 
 from collections.abc import Mapping

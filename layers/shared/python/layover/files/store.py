@@ -20,7 +20,7 @@ from layover.values.file import FileFacts
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _JSON = "application/json"
-_TRIES = 20
+_MAX_TRIES = 20
 """Attempts to change a file's facts while other writers get ahead."""
 _MAX_PAUSE_S = 0.05
 
@@ -58,7 +58,7 @@ class Files:
     async def take(self, file_id: str, thread_id: str) -> FileFacts | None:
         """The file, which this thread has from now on. None: there is no such file, or its bytes did
         not arrive whole. Raises RetryableError where others keep changing it."""
-        for _ in range(_TRIES):
+        for _ in range(_MAX_TRIES):
             record = await self._read_facts(file_id)
             if record is None or record[0].going:
                 return None
@@ -84,7 +84,7 @@ class Files:
         await self._mark(facts.id, thread_id)
         await self._blobs.put(self._data_key(facts.id), data, facts.mime_type)
         tag: str | None = None
-        for _ in range(_TRIES):
+        for _ in range(_MAX_TRIES):
             if await self._change(facts, tag):
                 return
             # Said again: threads that have the file by now still have it.
@@ -142,7 +142,7 @@ class Files:
 
     async def _goes(self, file_id: str, thread_id: str) -> bool:
         """True if no thread but this one ("": none at all) refers to the file and this one no longer does."""
-        for _ in range(_TRIES):
+        for _ in range(_MAX_TRIES):
             record = await self._read_facts(file_id)
             # Without facts: what writes the bytes first died in between, or an earlier erasing did.
             if record is None or record[0].going:
@@ -157,7 +157,7 @@ class Files:
         raise RetryableError("others keep changing the same file")
 
     async def _change(self, facts: FileFacts, tag: str | None) -> bool:
-        """Write the facts over those of this tag. False: somebody got ahead."""
+        """Write the facts over those of this tag. False: another writer got ahead."""
         if await self._blobs.put_if(self._facts_key(facts.id), _encode(facts), _JSON, tag):
             return True
         await asyncio.sleep(random.uniform(0, _MAX_PAUSE_S))

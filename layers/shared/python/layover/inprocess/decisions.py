@@ -7,19 +7,19 @@ from layover.declare.schemas.render import jsonable
 from layover.errors import DecisionInvalid
 
 
-def resumed(data: Any) -> approvals.Decide:
+def resumed(data: Any) -> approvals.DecisionRequest:
     """The request of `resume`. Raises DecisionInvalid for data that is no JSON."""
-    return approvals.Decide(approvals.Verdict.RESUME, data=_said(data))
+    return approvals.DecisionRequest(approvals.Verdict.RESUME, data=_said(data))
 
 
-def approved(args: dict[str, Any] | None, reason: str | None) -> approvals.Decide:
+def approved(args: dict[str, Any] | None, reason: str | None) -> approvals.DecisionRequest:
     """The request of `approve`. Raises DecisionInvalid likewise."""
-    return approvals.Decide(approvals.Verdict.APPROVE, args=_said(args), reason=reason)
+    return approvals.DecisionRequest(approvals.Verdict.APPROVE, args=_said(args), reason=reason)
 
 
-def denied(reason: str | None) -> approvals.Decide:
+def denied(reason: str | None) -> approvals.DecisionRequest:
     """The request of `deny`."""
-    return approvals.Decide(approvals.Verdict.DENY, reason=reason)
+    return approvals.DecisionRequest(approvals.Verdict.DENY, reason=reason)
 
 
 def _said(value: Any) -> Any:

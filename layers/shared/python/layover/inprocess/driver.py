@@ -219,7 +219,9 @@ class InProcess:
         self._newest = run_id
         self._state = AgentState(status="running")
 
-    async def _decide(self, run_id: str, tool_call_id: str, request: approvals.Decide) -> Result:
+    async def _decide(
+        self, run_id: str, tool_call_id: str, request: approvals.DecisionRequest
+    ) -> Result:
         refused = await self._decided(run_id, tool_call_id, request)
         result = await self._go_on(run_id)
         if refused is not None:
@@ -227,7 +229,7 @@ class InProcess:
         return result
 
     async def _decided(
-        self, run_id: str, tool_call_id: str, request: approvals.Decide
+        self, run_id: str, tool_call_id: str, request: approvals.DecisionRequest
     ) -> DecisionAlreadyMade | None:
         try:
             owner = self._owner(run_id)
@@ -246,7 +248,7 @@ class InProcess:
         return await asyncio.shield(settling)
 
     async def _settle(
-        self, owner: str, run_id: str, tool_call_id: str, request: approvals.Decide
+        self, owner: str, run_id: str, tool_call_id: str, request: approvals.DecisionRequest
     ) -> DecisionAlreadyMade | None:
         """Decide the call, then do what its branch of the Map does, where it has one. A decision that came
         too late is refused, and what expired is settled instead: returns the refusal."""
@@ -326,7 +328,7 @@ class InProcess:
             yield event
 
     def _stream_decision(
-        self, run_id: str, tool_call_id: str, request: approvals.Decide
+        self, run_id: str, tool_call_id: str, request: approvals.DecisionRequest
     ) -> RunStream[Any]:
         async def events() -> AsyncGenerator[Event, None]:
             owner = self._owners.get(run_id)

@@ -28,7 +28,7 @@ class Vectors:
 
 async def embed(embedder: Embedder, texts: Sequence[str]) -> Vectors:
     """Vectors of these texts, all of one length. A text that the embedder refuses has none, and the others
-    keep theirs. A plain list of vectors is an answer, too; nobody is paid for it. Raises what the embedder
+    keep theirs. A plain list of vectors is an answer, too, and costs nothing. Raises what the embedder
     raises of other matters; TypeError or ValueError where its answer is not one vector a text."""
     result = await _embed_by_halves(embedder, texts)
     if result.refusals:

@@ -33,7 +33,7 @@ async def extract(runtime: Runtime, payload: RunPayload) -> dict[str, str]:
         logs.name(thread_id=snapshot.meta.thread_id)
     if snapshot is None or not snapshot.meta.status.over:
         return {"status": "nothing"}
-    # A run that somebody still follows has not sent its end: the sweeper sees to that, and retires it.
+    # A run with followers has not sent its end to all: the sweeper sees to that, and retires it.
     if snapshot.meta.saved and not snapshot.meta.sockets:
         await set_ttl(runtime, snapshot.meta)
         await watch_thread(runtime, payload.owner, snapshot.meta.thread_id)

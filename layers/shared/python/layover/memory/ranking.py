@@ -14,7 +14,7 @@ PREVIOUS_WEIGHT = 0.3
 NEXT_WEIGHT = 0.2
 """A message is found by its neighbours, too: an answer often has no word of its question."""
 SPEAKER_WEIGHT = 0.3
-"""For a message of somebody whom the query names."""
+"""For a message of a speaker whom the query names."""
 RECENCY_WEIGHT = 0.1
 HALF_LIFE = timedelta(days=180)
 """Added, not multiplied: a factor loses 12 to 24 points."""

@@ -9,7 +9,7 @@ from layover.ports import Runtime
 from layover.ports.memory.notes import StaleState
 from layover.values.memory.context import Extraction
 
-_TRIES = 5
+_MAX_TRIES = 5
 """To store a session and entries while others write them, too."""
 
 
@@ -29,7 +29,7 @@ async def record(
             "usage": extraction.usage + new_facts.usage + (episodic.usage if episodic else ()),
         }
     )
-    for tries_left in reversed(range(_TRIES)):
+    for tries_left in reversed(range(_MAX_TRIES)):
         update = await episodic.update() if episodic else EpisodicUpdate()
         parts: dict[str, Any] = {"entries": update.entries}
         if tries_left:

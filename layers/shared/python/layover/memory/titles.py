@@ -26,7 +26,7 @@ _THOUGHT = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
 _ANNOUNCED = re.compile(
     "^(?:here(?:['\u2019]s| is) (?:the |a |your )?)?title\\s*[:\uff1a]\\s*", re.IGNORECASE
 )
-_READ = 2_000
+_MAX_READ = 2_000
 """Characters of the message that the model reads."""
 _MAX_ANSWER = 1_000
 """Characters of an answer that are looked into: to find marks takes time of the square of them."""
@@ -44,7 +44,7 @@ def source(messages: Iterable[Message]) -> Message | None:
 
 def title_prompt(model: str, message: Message) -> Prompt:
     """The request for a title."""
-    text = message.text.strip()[:_READ]
+    text = message.text.strip()[:_MAX_READ]
     user_message = message.model_copy(update={"content": (TextPart(text=text),)})
     system = files("layover.memory").joinpath("prompts/title.md").read_text()
     return Prompt(model=model, system=system, messages=(user_message,), task="title")

@@ -24,7 +24,7 @@ _DONE = {"success": True}
 
 
 class WorkingMemoryChanged(Exception):
-    """Somebody else wrote since the model last read: it has to see what is there first."""
+    """Another run wrote since the model last read: the model has to see the new text first."""
 
 
 def built_in_tools(
@@ -165,7 +165,7 @@ def _hint(field: FieldInfo) -> Any:
 
 
 def _check_fields(schema: Any, value: dict[str, Any]) -> None:
-    """The whole has to fit the schema, but for fields that nobody knows yet. Raises ValueError."""
+    """The whole has to fit the schema, but for fields without a value yet. Raises ValueError."""
     _check_size(value)
     try:
         schema.model_validate(value, by_name=True)

@@ -30,7 +30,7 @@ def usage_row(
 def embedding_usage(
     runtime: Runtime, meta: RunMeta, task: str, embedding: Embedded
 ) -> tuple[StepUsage, ...]:
-    """The row of an embedder's work; none where nobody is paid for it."""
+    """The row of an embedder's work; none where it costs nothing."""
     return () if embedding.usage is None else (usage_row(runtime, meta, task, embedding),)
 
 

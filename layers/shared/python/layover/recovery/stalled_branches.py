@@ -35,7 +35,7 @@ async def busy(runtime: Runtime, run: RunMeta) -> bool:
 async def _tend(runtime: Runtime, run: RunMeta, call: CallRecord) -> datetime | None:
     grace = max(runtime.settings.sweep_patience * GRACE, MIN_GRACE)
     if call.decision is not None:
-        # Whoever decided may have died before the token was sent.
+        # The process that decided may have died before it sent the token.
         is_awake = call.token is not None and await wake(runtime, call.token, run.id)
         # The only call is settled by a turn: one that took the run since may wait for the database.
         alone = not run.waiting and run.decided == {call.key}

@@ -25,7 +25,7 @@ from layover.values.runs.run import MAX_ATTEMPTS, RunMeta, Status
 
 logger = logging.getLogger("layover")
 
-AT_ONCE = 100
+MAX_RUNS = 100
 """Runs looked at in one sweep, a partition of the watch; the rest waits for the next."""
 CALM = 60
 """A suspended or queued run is looked at so many times more rarely: nothing may cost while it waits."""
@@ -39,7 +39,7 @@ async def sweep(runtime: Runtime, erase_until: timedelta = ERASE_UNTIL) -> dict[
     swept_at = runtime.clock.now()
     end = asyncio.get_running_loop().time() + erase_until.total_seconds()
     # Deletions last: one may take all the time that is left, and no run waits for it.
-    for due in sorted(await runtime.journal.due(swept_at, AT_ONCE), key=_is_deletion):
+    for due in sorted(await runtime.journal.due(swept_at, MAX_RUNS), key=_is_deletion):
         try:
             with logs.bound(run_id=due.run_id, thread_id=due.thread_id):
                 counts[await _look(runtime, due, swept_at, end)] += 1
@@ -70,7 +70,7 @@ async def _look(runtime: Runtime, due: Watched, swept_at: datetime, end: float) 
         await catch_up(runtime, run)
         return await _finish(runtime, run, swept_at)
     if run.cancel:
-        # Whoever asked may have died between the flag and the end.
+        # The request that cancelled may have died between the flag and the end.
         await cancel(runtime, run.owner, run.id)
         return "cancelled"
     if run.status is Status.QUEUED:

@@ -1,9 +1,9 @@
 """Events to sockets, only after they are in the log: the log is the truth, a socket a hint.
 
-A line (one connection that follows one run) remembers the last seq that was sent. Whoever has new events
-claims the line, reads the log after that seq, posts, and releases the line with the new seq. Two writers
-never post at once, nothing is sent twice, and nothing is left out. If a process dies between claim and
-release, or a post's answer is lost, nobody can know what the client saw: then the connection is closed,
+A subscription (one connection that follows one run) remembers the last seq that was sent. A writer with new
+events claims the subscription, reads the log after that seq, posts, and releases it with the new seq. Two
+writers never post at once, nothing is sent twice, and nothing is left out. If a process dies between claim
+and release, or a post's answer is lost, it is unknown what the client saw: then the connection is closed,
 and the client comes back with the last seq that it has (docs/behaviour.md#sockets)."""
 
 import asyncio
@@ -26,9 +26,9 @@ HOLD_S = 2.0
 STALE = timedelta(seconds=10)
 """A claim that is older belongs to a process that is gone."""
 AGAIN_S = 0.1
-"""Seconds between two tries to claim a line, or to post what API Gateway had no room for."""
+"""Seconds between two tries to claim a subscription, or to post what API Gateway had no room for."""
 FINISH_S = 1.0
-"""Seconds that an invocation waits for its posts before it leaves the rest to somebody else."""
+"""Seconds that an invocation waits for its posts before it leaves the rest to another one."""
 LAST_POST_S = 6.0
 """Seconds in which a post that was begun has come to its end, whatever that is."""
 logger = logging.getLogger("layover")
@@ -38,27 +38,27 @@ KeepGoing = Callable[[], bool]
 
 
 class SocketDelivery:
-    """Sends on lines."""
+    """Sends events to subscriptions."""
 
     def __init__(self, journal: Journal, ports: SocketPorts, clock: Clock) -> None:
         self._journal = journal
         self._ports = ports
         self._clock = clock
 
-    async def deliver(self, line: Subscription, keep_going: KeepGoing) -> bool:
-        """Send what the log has after the line's last seq. False: there is more. Raises
+    async def deliver(self, subscription: Subscription, keep_going: KeepGoing) -> bool:
+        """Send the log's events after the last seq that was sent. False: there is more. Raises
         RetryableError."""
         while keep_going():
-            claim = await self._ports.connections.claim(line, self._clock.now())
+            claim = await self._ports.connections.claim(subscription, self._clock.now())
             if claim is None:
-                await self._ports.connections.forget(line)
+                await self._ports.connections.forget(subscription)
                 return True
             if isinstance(claim, Claim):
                 if await self._send(claim, keep_going):
                     return True
             elif self._clock.now() - claim.since > STALE:
-                logger.warning("a socket's sender is gone", extra={"run_id": line.run_id})
-                await self._lose(line)
+                logger.warning("a socket's sender is gone", extra={"run_id": subscription.run_id})
+                await self._lose(subscription)
                 return True
             else:
                 await asyncio.sleep(AGAIN_S)
@@ -69,51 +69,53 @@ class SocketDelivery:
         await self._ports.sockets.close(connection_id)
         await self._ports.connections.close(connection_id)
 
-    async def later(self, line: Subscription) -> None:
+    async def later(self, subscription: Subscription) -> None:
         """Leave the rest to another invocation, as best effort: the sweeper looks as well."""
         try:
-            await self._ports.later.later(line)
+            await self._ports.later.later(subscription)
         except RetryableError:
-            logger.warning("a socket's events wait", extra={"run_id": line.run_id})
+            logger.warning("a socket's events wait", extra={"run_id": subscription.run_id})
 
-    async def _lose(self, line: Subscription) -> None:
-        await self.drop(line.connection_id)
+    async def _lose(self, subscription: Subscription) -> None:
+        await self.drop(subscription.connection_id)
         # Also where the connection's own record was gone before.
-        await self._ports.connections.unsubscribe(line)
+        await self._ports.connections.unsubscribe(subscription)
 
     async def _send(self, claim: Claim, keep_going: KeepGoing) -> bool:
-        """One chunk. True: nothing is left to send, now."""
-        line = claim.line
+        """Send one chunk. True: nothing is left to send, now."""
+        subscription = claim.subscription
         expires_at = claim.token_expires_at
         if expires_at is not None and expires_at <= self._clock.now():
-            await self._lose(line)
+            await self._lose(subscription)
             return True
         try:
-            page = await self._journal.events(line.owner, line.run_id, claim.sent, CHUNK)
+            page = await self._journal.events(
+                subscription.owner, subscription.run_id, claim.sent, CHUNK
+            )
         except BaseException:
             await self._ports.connections.release(claim, claim.sent)
             raise
         try:
             last_seq = await self._post(claim, page.items, keep_going)
         except (SocketGone, SocketUnsure):
-            await self._lose(line)
+            await self._lose(subscription)
             return True
         is_all = not page.items or last_seq == page.last_seq
         if is_all and page.done:
-            await self._ports.connections.unsubscribe(line)
+            await self._ports.connections.unsubscribe(subscription)
             return True
         return not await self._ports.connections.release(claim, last_seq) or (
             is_all and len(page.items) < CHUNK
         )
 
     async def _post(self, claim: Claim, events: Iterable[Event], keep_going: KeepGoing) -> int:
-        """The last seq that was posted."""
+        """Returns the last seq that was posted."""
         last_seq, until = claim.sent, time.monotonic() + HOLD_S
         for event in events:
             if not keep_going() or time.monotonic() > until:
                 break
             try:
-                await self._ports.sockets.post(claim.line.connection_id, frame(event))
+                await self._ports.sockets.post(claim.subscription.connection_id, frame(event))
             except RetryableError:
                 await asyncio.sleep(AGAIN_S)
                 break
@@ -133,13 +135,13 @@ class DeliveryQueue:
         self._stopping = False
 
     def told(self, owner: str, run_id: str, connections: Iterable[str]) -> None:
-        """Send on each line, one task a line."""
+        """Send to each subscription, in one task for each."""
         for connection_id in connections:
-            line = Subscription(owner, run_id, connection_id)
-            if line in self._tasks:
-                self._again.add(line)
+            subscription = Subscription(owner, run_id, connection_id)
+            if subscription in self._tasks:
+                self._again.add(subscription)
             else:
-                self._tasks[line] = asyncio.create_task(self._send(line))
+                self._tasks[subscription] = asyncio.create_task(self._send(subscription))
 
     async def finish(self) -> None:
         """The invocation is over: wait a moment for what is being sent, then leave the rest."""
@@ -150,24 +152,24 @@ class DeliveryQueue:
             await asyncio.wait(self._tasks.values(), timeout=LAST_POST_S)
             self._stopping = False
         remaining, self._remaining = self._remaining, set()
-        await asyncio.gather(*(self._delivery.later(line) for line in remaining))
+        await asyncio.gather(*(self._delivery.later(subscription) for subscription in remaining))
 
-    async def _send(self, line: Subscription) -> None:
+    async def _send(self, subscription: Subscription) -> None:
         try:
             while True:
-                self._again.discard(line)
-                if not await self._delivery.deliver(line, lambda: not self._stopping):
-                    self._remaining.add(line)
+                self._again.discard(subscription)
+                if not await self._delivery.deliver(subscription, lambda: not self._stopping):
+                    self._remaining.add(subscription)
                     return
-                if line not in self._again:
+                if subscription not in self._again:
                     return
         except LayoverError as error:
             # The next event tries again, and so does the sweeper.
-            extra = {"run_id": line.run_id, "cause": type(error).__name__}
+            extra = {"run_id": subscription.run_id, "cause": type(error).__name__}
             logger.warning("events were not sent", extra=extra)
         finally:
-            self._again.discard(line)
-            del self._tasks[line]
+            self._again.discard(subscription)
+            del self._tasks[subscription]
 
 
 def frame(event: Event) -> str:

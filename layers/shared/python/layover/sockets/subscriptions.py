@@ -157,8 +157,8 @@ async def receive(runtime: Runtime, connection_id: str, request: Request) -> Non
         case Subscribe():
             await _subscribe(runtime, connection, request)
         case Unsubscribe():
-            line = Subscription(connection.owner, request.run_id, connection_id)
-            await _ports(runtime).connections.unsubscribe(line)
+            subscription = Subscription(connection.owner, request.run_id, connection_id)
+            await _ports(runtime).connections.unsubscribe(subscription)
         case Ping():
             await tell(runtime, connection_id, {"action": "pong"})
 
@@ -178,23 +178,23 @@ async def tell(runtime: Runtime, connection_id: str, answer: object) -> None:
 
 async def push(
     runtime: Runtime,
-    line: Subscription,
+    subscription: Subscription,
     seconds: float = REPLAY_S,
     pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
 ) -> None:
-    """Send what is to be sent on a line for so long; if that is not all, another invocation goes on."""
+    """Send the run's events for so long; another invocation sends the rest."""
     try:
-        is_all = await _deliver(runtime, line, seconds)
+        is_all = await _deliver(runtime, subscription, seconds)
     except RetryableError:
         is_all = False
         # Else invocations would follow each other as fast as they fail, for as long as it lasts.
         await pause(RECOVERY_S)
     if not is_all:
-        await _delivery(runtime).later(line)
+        await _delivery(runtime).later(subscription)
 
 
 async def catch_up(runtime: Runtime, run: RunMeta) -> None:
-    """Have sent what the writer of a run's last event did not live to send."""
+    """Have the events sent that the writer of a run's last event did not live to send."""
     if runtime.sockets is not None:
         for connection_id in sorted(run.sockets):
             await _delivery(runtime).later(Subscription(run.owner, run.id, connection_id))
@@ -204,22 +204,22 @@ async def _subscribe(runtime: Runtime, connection: Connection, request: Subscrib
     run = await meta_of(runtime, connection.owner, request.run_id)
     if connection.id not in run.sockets and len(run.sockets) >= MAX_FOLLOWERS:
         raise LimitReached(f"{MAX_FOLLOWERS} connections follow this run already", run_id=run.id)
-    line = Subscription(connection.owner, run.id, connection.id)
+    subscription = Subscription(connection.owner, run.id, connection.id)
     after = min(request.after, MAX_SEQ)
     connections = _ports(runtime).connections
     until = time.monotonic() + REPLAY_S
-    while not await connections.subscribe(line, connection.token_expires_at, after):
-        # The line is there, and somebody is just sending on it.
+    while not await connections.subscribe(subscription, connection.token_expires_at, after):
+        # The subscription is there, and another process sends to it just now.
         if time.monotonic() > until:
             return await close(runtime, connection.id)
-        # Waits a moment, or closes the connection if whoever sends on it is gone.
-        await _deliver(runtime, line, _BUSY_S)
-    return await push(runtime, line)
+        # Waits a moment, or closes the connection if that process is gone.
+        await _deliver(runtime, subscription, _BUSY_S)
+    return await push(runtime, subscription)
 
 
-async def _deliver(runtime: Runtime, line: Subscription, seconds: float) -> bool:
+async def _deliver(runtime: Runtime, subscription: Subscription, seconds: float) -> bool:
     until = time.monotonic() + seconds
-    return await _delivery(runtime).deliver(line, lambda: time.monotonic() < until)
+    return await _delivery(runtime).deliver(subscription, lambda: time.monotonic() < until)
 
 
 def _ticket_text(owner: str) -> str:

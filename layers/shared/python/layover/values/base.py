@@ -42,7 +42,7 @@ def compact_json(value: Json) -> str:
 
 def strict_json(text: str) -> Json:
     """A JSON text's value. Raises ValueError for what is no JSON (NaN, Infinity), and for a number that
-    no float holds (1e999): kept as null, it would mean something else to whoever reads it."""
+    no float holds (1e999): kept as null, it would mean something else to a reader."""
     return json.loads(text, parse_constant=_refuse, parse_float=_finite)
 
 

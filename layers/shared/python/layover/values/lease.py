@@ -1,4 +1,4 @@
-"""Leases: what a user may hold only so many of at once, and loses by itself when whoever holds it dies."""
+"""Leases: a user may hold a limited number of them at once, and loses one when its holder dies."""
 
 from dataclasses import dataclass
 from datetime import datetime

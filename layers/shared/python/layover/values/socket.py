@@ -58,9 +58,9 @@ class Subscription:
 
 @dataclass(frozen=True)
 class Claim:
-    """The right to send on a line, until it is released. `sent`: the last seq that was sent."""
+    """The right to send to a subscription, until it is released. `sent`: the last seq that was sent."""
 
-    line: Subscription
+    subscription: Subscription
     id: str
     sent: int
     token_expires_at: Time | None
@@ -68,6 +68,6 @@ class Claim:
 
 @dataclass(frozen=True)
 class Held:
-    """Somebody else has the right to send on a line, since then."""
+    """Another process has the right to send to the subscription, since then."""
 
     since: Time

@@ -9,12 +9,12 @@ from layover import logs
 from layover.context.transcript import own_steps, response_messages
 from layover.errors import LayoverError
 from layover.memory.compaction import observe, summarise
-from layover.memory.compaction.job import Work, limits_of
+from layover.memory.compaction.job import CompactionJob, limits_of
 from layover.ports import Runtime
 from layover.values.runs.payload import CompactPayload
 from layover.values.runs.run import RunSnapshot
 
-PATIENCE = timedelta(seconds=60)
+TIMEOUT = timedelta(seconds=60)
 """As long as a run waits at most."""
 NOW, AHEAD = "compact_now", "observe"
 """Operations; any other is the one after a run."""
@@ -27,17 +27,17 @@ async def compact(runtime: Runtime, payload: CompactPayload) -> dict[str, str]:
     snapshot = await runtime.journal.snapshot(payload.owner, payload.run_id)
     if snapshot is not None:
         logs.name(thread_id=snapshot.meta.thread_id)
-    work = _work(runtime, snapshot, payload.op) if snapshot is not None else None
-    if work is None or await runtime.allowance.stopped():
+    job = _job(runtime, snapshot, payload.op) if snapshot is not None else None
+    if job is None or await runtime.allowance.stopped():
         return {"status": "nothing"}
     if payload.op == NOW:
-        return {"status": await _while_it_waits(work)}
+        return {"status": await _while_it_waits(job)}
     if payload.op == AHEAD and payload.through_id is not None:
-        return {"status": await observe.ahead(work, payload.after_id, payload.through_id)}
-    return {"status": await _mode(work)(work, waits=False)}
+        return {"status": await observe.ahead(job, payload.after_id, payload.through_id)}
+    return {"status": await _mode(job)(job, waits=False)}
 
 
-def _work(runtime: Runtime, snapshot: RunSnapshot, op: str) -> Work | None:
+def _job(runtime: Runtime, snapshot: RunSnapshot, op: str) -> CompactionJob | None:
     """None where the agent compacts nothing."""
     meta = snapshot.meta
     before = meta.compacted_before if op == NOW else meta.compacted_for
@@ -49,19 +49,19 @@ def _work(runtime: Runtime, snapshot: RunSnapshot, op: str) -> Work | None:
     steps = own_steps(snapshot)
     asked_through = steps[-1].asked_through if steps else None
     waited_through = steps[before - 1].asked_through if 0 < before <= len(steps) else None
-    return Work(
+    return CompactionJob(
         runtime, meta, limits, leaf, asked_through, waited_through, agent.memory.role_prefix
     )
 
 
-async def _while_it_waits(work: Work) -> str:
+async def _while_it_waits(job: CompactionJob) -> str:
     try:
-        async with asyncio.timeout(PATIENCE.total_seconds()):
-            return await _mode(work)(work, waits=True)
+        async with asyncio.timeout(TIMEOUT.total_seconds()):
+            return await _mode(job)(job, waits=True)
     except (LayoverError, TimeoutError) as error:
-        work.count_failure(type(error).__name__)
+        job.count_failure(type(error).__name__)
         return "failed"
 
 
-def _mode(work: Work) -> "observe.Mode":
-    return summarise.condense if work.limits.kind == "summary" else observe.condense
+def _mode(job: CompactionJob) -> "observe.Mode":
+    return summarise.condense if job.limits.kind == "summary" else observe.condense

@@ -19,7 +19,7 @@ from layover.values.metrics import Metric
 from layover.values.prompt import Prompt, Reply
 from layover.values.runs.run import RunMeta
 
-TRIES = 2
+MAX_ATTEMPTS = 2
 """Of a memory model whose answer cannot be used."""
 
 Parsed = TypeVar("Parsed")
@@ -40,7 +40,7 @@ class ParsedReply(Generic[Parsed]):
 
 
 @dataclass(frozen=True)
-class Work:
+class CompactionJob:
     """The compaction of one branch, on behalf of a run. `leaf_id`: the branch's newest message;
     `asked_through`: the last message of the slices that are observed ahead, ready or not; `waited_through`:
     of those that the run waited for before; `names`: of the speakers, by role."""
@@ -97,7 +97,7 @@ class Work:
         cannot be used (`useless` says so in the log). These have cost something all the same."""
         replies: list[Reply] = []
         cause = useless
-        while len(replies) < TRIES:
+        while len(replies) < MAX_ATTEMPTS:
             try:
                 replies.append(await self.runtime.model.complete(prompt))
             except LayoverError as error:

@@ -9,80 +9,80 @@ from layover.context import compaction
 from layover.context.compaction import with_slices
 from layover.context.tokens import estimate
 from layover.memory.compaction import observer, reflector
-from layover.memory.compaction.job import Work
+from layover.memory.compaction.job import CompactionJob
 from layover.values.memory.compaction import Compacted, Generation, NewGeneration, Observation
 from layover.values.message import Message
 from layover.values.metrics import Metric
 
-PATIENCE = timedelta(seconds=8)
-"""Of a run that waits, for slices that somebody observes already: one call more would take as long."""
-PATIENCE_AFTER = timedelta(seconds=20)
-"""Of nobody who waits: what is under way is not asked for again."""
+WAIT = timedelta(seconds=8)
+"""Of a run, for slices that are being observed already: one call more would take as long."""
+WAIT_AFTER_RUN = timedelta(seconds=20)
+"""After a run, when nothing waits: what is under way is not asked for again."""
 LOOK_EVERY = timedelta(seconds=0.5)
 
 
 class Mode(Protocol):
     """`condense` of either mode; `waits`: a run stands still until it is done."""
 
-    async def __call__(self, work: Work, *, waits: bool) -> str: ...
+    async def __call__(self, job: CompactionJob, *, waits: bool) -> str: ...
 
 
-async def ahead(work: Work, after_id: str | None, through_id: str) -> str:
+async def ahead(job: CompactionJob, after_id: str | None, through_id: str) -> str:
     """Observe one slice of a running run's branch. It takes effect later, if at all."""
-    current = await work.read_compacted(through_id)
+    current = await job.read_compacted(through_id)
     ends = [current.through, *(g.through_message_id for g in current.slices)]
     if after_id in ends[:-1]:
-        return "nothing"  # somebody else observed it
-    messages = await work.messages(after_id, through_id)
+        return "nothing"  # another job observed it
+    messages = await job.messages(after_id, through_id)
     if not messages:
         return "nothing"
-    generation = await _observe(work, messages, after_id, current)
+    generation = await _observe(job, messages, after_id, current)
     if generation is None:
         return "failed"
-    await _reflect(work, await work.read_compacted(through_id))
+    await _reflect(job, await job.read_compacted(through_id))
     return "compacted"
 
 
-async def condense(work: Work, *, waits: bool) -> str:
+async def condense(job: CompactionJob, *, waits: bool) -> str:
     """Observe what no slice covers yet, let slices take effect where the limit is reached, condense
     observations that have become many. Raises RetryableError."""
-    current = await work.read_compacted()
-    path = await work.messages(current.through)
-    current = await _await_slices(work, current, path, waits=waits)
-    changed = await _observe_rest(work, current, path, waits=waits)
-    if waits or compaction.total(path) >= work.limits.start:
-        current = await work.read_compacted()
-        path = await work.messages(current.through)
-        changed = await _take_up(work, current, path) or changed
-    current = await work.read_compacted()
-    return "compacted" if await _reflect(work, current) or changed else "nothing"
+    current = await job.read_compacted()
+    path = await job.messages(current.through)
+    current = await _await_slices(job, current, path, waits=waits)
+    changed = await _observe_rest(job, current, path, waits=waits)
+    if waits or compaction.total(path) >= job.limits.start:
+        current = await job.read_compacted()
+        path = await job.messages(current.through)
+        changed = await _take_up(job, current, path) or changed
+    current = await job.read_compacted()
+    return "compacted" if await _reflect(job, current) or changed else "nothing"
 
 
 async def _await_slices(
-    work: Work, current: Compacted, path: Sequence[Message], *, waits: bool
+    job: CompactionJob, current: Compacted, path: Sequence[Message], *, waits: bool
 ) -> Compacted:
     """Returns the slices after waiting a little for those that are being observed already: a run that
     waits takes what is enough for it."""
-    if waits and not compaction.leaving(path, work.limits.tail, work.limits.start):
+    if waits and not compaction.leaving(path, job.limits.tail, job.limits.start):
         return current
-    clock = work.runtime.clock
-    until = clock.now() + (PATIENCE if waits else PATIENCE_AFTER)
-    while work.is_under_way(path[_place(path, current.slices) :]):
-        ready = compaction.ready(path, current.slices, work.limits.tail, work.limits.start)
-        enough = compaction.total(path[_place(path, ready) :]) < work.limits.start
+    clock = job.runtime.clock
+    until = clock.now() + (WAIT if waits else WAIT_AFTER_RUN)
+    while job.is_under_way(path[_place(path, current.slices) :]):
+        ready = compaction.ready(path, current.slices, job.limits.tail, job.limits.start)
+        enough = compaction.total(path[_place(path, ready) :]) < job.limits.start
         if (waits and ready and enough) or clock.now() > until:
             break
         await clock.sleep(LOOK_EVERY)
-        current = await work.read_compacted()
+        current = await job.read_compacted()
     return current
 
 
 async def _observe_rest(
-    work: Work, current: Compacted, path: Sequence[Message], *, waits: bool
+    job: CompactionJob, current: Compacted, path: Sequence[Message], *, waits: bool
 ) -> bool:
     """Slices of all that is behind the last one; a run that waits has what it needs observed, however
     little that is. The first failure ends it: slices make a chain."""
-    limits = work.limits
+    limits = job.limits
     start = _place(path, current.slices)
     if waits:
         end = compaction.leaving(path, limits.tail, limits.start)
@@ -92,7 +92,7 @@ async def _observe_rest(
     after, known, changed = _end(current), current, False
     for first, last in pieces:
         piece = path[start + first : start + last]
-        generation = await _observe(work, piece, after, known)
+        generation = await _observe(job, piece, after, known)
         if generation is None:
             break
         after, changed = piece[-1].id, True
@@ -108,13 +108,13 @@ def _whole(messages: Sequence[Message], tokens: int) -> list[tuple[int, int]]:
 
 
 async def _observe(
-    work: Work, messages: Sequence[Message], after: str | None, known: Compacted
+    job: CompactionJob, messages: Sequence[Message], after: str | None, known: Compacted
 ) -> Generation | None:
     """Observe a piece and keep it as a slice; None where the model failed or the branch moved on."""
     before = (*known.observations, *(o for g in known.slices for o in g.observations))
-    answer = await work.ask(
-        observer.request(work.model, messages, before, work.names),
-        lambda text: observer.parse(text, messages, work.new_id),
+    answer = await job.ask(
+        observer.request(job.model, messages, before, job.names),
+        lambda text: observer.parse(text, messages, job.new_id),
         "no observations",
     )
     if answer is None:
@@ -128,52 +128,52 @@ async def _observe(
         token_count=estimate(observer.render(lines)),
         prompt_version=observer.PROMPT_VERSION,
         model=answer.model,
-        at=work.runtime.clock.now(),
+        at=job.runtime.clock.now(),
     )
-    generation = await work.add_slice(slice, answer.replies)
+    generation = await job.add_slice(slice, answer.replies)
     if generation is not None:
-        count = work.runtime.metrics.count
-        count(Metric.OBSERVATIONS_MADE, len(lines), agent=work.meta.agent)
+        count = job.runtime.metrics.count
+        count(Metric.OBSERVATIONS_MADE, len(lines), agent=job.meta.agent)
     return generation
 
 
-async def _take_up(work: Work, current: Compacted, path: Sequence[Message]) -> bool:
-    """Let slices take effect, if nobody else changed the branch meanwhile."""
-    ready = compaction.ready(path, current.slices, work.limits.tail, work.limits.start)
+async def _take_up(job: CompactionJob, current: Compacted, path: Sequence[Message]) -> bool:
+    """Let slices take effect, if no other job changed the branch meanwhile."""
+    ready = compaction.ready(path, current.slices, job.limits.tail, job.limits.start)
     if not ready:
         return False
     numbers = [g.number for g in ready]
     number = current.generation.number if current.generation else None
-    meta = work.meta
-    if not await work.runtime.memory.activate(meta.owner, meta.thread_id, numbers, number):
+    meta = job.meta
+    if not await job.runtime.memory.activate(meta.owner, meta.thread_id, numbers, number):
         return False
     after = with_slices(current, len(ready))
     messages = path[: _place(path, ready)]
-    work.count_savings(
+    job.count_savings(
         messages, observer.render(after.observations), observer.render(current.observations)
     )
     return True
 
 
-async def _reflect(work: Work, current: Compacted) -> bool:
+async def _reflect(job: CompactionJob, current: Compacted) -> bool:
     """Condense the observations that take effect, where they have become too many."""
     generation = current.generation
-    if generation is None or not reflector.is_due(current, work.limits.block):
+    if generation is None or not reflector.is_due(current, job.limits.block):
         return False
-    answer = await work.ask(
-        reflector.request(work.model, current.observations),
-        lambda text: reflector.parse(text, current.observations, work.new_id),
+    answer = await job.ask(
+        reflector.request(job.model, current.observations),
+        lambda text: reflector.parse(text, current.observations, job.new_id),
         "no reflection",
     )
     if answer is None:
         return False
-    # Kept even where nothing was condensed: nobody asks again until new observations take effect.
-    reflection = _reflection(work, generation, answer.value, answer.model)
-    return await work.replace(reflection, generation, answer.replies) is not None
+    # Kept even where nothing was condensed: no job asks again until new observations take effect.
+    reflection = _reflection(job, generation, answer.value, answer.model)
+    return await job.replace(reflection, generation, answer.replies) is not None
 
 
 def _reflection(
-    work: Work, generation: Generation, observations: tuple[Observation, ...], model: str
+    job: CompactionJob, generation: Generation, observations: tuple[Observation, ...], model: str
 ) -> NewGeneration:
     return NewGeneration(
         kind="reflection",
@@ -182,7 +182,7 @@ def _reflection(
         token_count=estimate(observer.render(observations)),
         prompt_version=reflector.PROMPT_VERSION,
         model=model,
-        at=work.runtime.clock.now(),
+        at=job.runtime.clock.now(),
     )
 
 

@@ -11,7 +11,7 @@ from layover.values.prompt import Prompt
 
 PROMPT_VERSION = "observer-1"
 """Changes with `prompts/observer.md`; each generation says which one made it."""
-KNOWN_CHARACTERS = 20_000
+MAX_KNOWN_CHARACTERS = 20_000
 """Of earlier observations that the observer reads, the newest ones."""
 
 
@@ -43,7 +43,7 @@ def render(observations: Sequence[Observation]) -> str:
 
 
 def _newest(known: Sequence[Observation]) -> Sequence[Observation]:
-    room = KNOWN_CHARACTERS
+    room = MAX_KNOWN_CHARACTERS
     for index in range(len(known) - 1, -1, -1):
         room -= len(known[index].text) + len("* IMPORTANT (00:00) ")
         if room < 0:

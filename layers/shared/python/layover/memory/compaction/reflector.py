@@ -168,7 +168,7 @@ def _parents_of_merges(
     removed_ids: set[str],
 ) -> dict[str, str]:
     """Merged observation -> what it is a detail of: one that stays, or what that was merged into, as
-    long as that is nobody's detail itself."""
+    long as that is no detail itself."""
     parents = {
         one.id: merge.parent
         for merge, one in zip(merges, merge_results, strict=True)

@@ -106,7 +106,7 @@ class EpisodicExtraction:
         known_hashes = {entries.hash_of(e.content): e for e in known}
 
         def is_news(candidate: Candidate) -> bool:
-            """Also what is known unverified, where somebody vouches for it now."""
+            """True if it is not stored yet, or stored unverified and verified now."""
             same = known_hashes.get(candidate.hash)
             return same is None or (candidate.verified and not same.verified)
 
@@ -139,7 +139,7 @@ class EpisodicExtraction:
             self._settings,
             text or self._dialogue[-1].text,
             self._runtime.clock.now(),
-            top_k=entries.KNOWN,
+            top_k=entries.MAX_KNOWN,
         )
         search = await entry_search.embed_query(query, self._embedder)
         self._spend("extractor/known", search.embedding)

@@ -1,7 +1,7 @@
 """Episodic memory: what a prompt shows of it, and what a turn may add to it
 (docs/behaviour.md#episodic-prompt).
 
-A model proposes entries, each with its evidence; what nobody said is dropped here, whatever the model
+A model proposes entries, each with its evidence; what was not said is dropped here, whatever the model
 answered. Pure."""
 
 import hashlib
@@ -30,14 +30,14 @@ from layover.values.prompt import Prompt
 
 PROMPT_VERSION = "extractor-2"
 """Changes with `prompts/extractor.md`; each entry says which one proposed it."""
-KNOWN = 20
+MAX_KNOWN = 20
 """Similar entries that the extractor is shown."""
 SIMILAR = 0.86
 """Cosine at which two entries are about the same, where the agent does not say."""
 _MAX_PROPOSALS = 50
-_READ = 8_000
+_MAX_READ = 8_000
 """Characters of a text that the extractor reads."""
-_READ_IN_ALL = 60_000
+_MAX_READ_IN_ALL = 60_000
 _MAX_EVIDENCE = 2_000
 """Characters that are stored: a whole message may be evidence."""
 _LEEWAY = 2_000
@@ -51,7 +51,7 @@ class Refusal(StrEnum):
     MALFORMED = "malformed"
     NO_EVIDENCE = "no_evidence"
     UNSAID = "unsaid"
-    """It names a number or an identifier that nobody said."""
+    """It names a number or an identifier that was not said."""
     UNTRUSTED = "untrusted"
     """An assistant alone says so, from tools that are not trusted."""
     EMPTY = "empty"
@@ -141,7 +141,8 @@ def request(
 ) -> Prompt:
     """The request for entries; `dialogue`: at least one message, `known`: similar entries."""
     turn = [
-        {"role": m.role.value, "text": plain(m.text.strip(), _READ)} for m in _readable(dialogue)
+        {"role": m.role.value, "text": plain(m.text.strip(), _MAX_READ)}
+        for m in _readable(dialogue)
     ]
     payload = redact_value({"profile": profile, "known": list(known), "turn": turn})
     text = TextPart(text=json.dumps(payload, ensure_ascii=False))
@@ -181,11 +182,13 @@ def hash_of(content: str) -> str:
 
 def _readable(dialogue: Sequence[Message]) -> list[Message]:
     """All that users say, and the newest of what assistants say, as far as it is read."""
-    room = _READ_IN_ALL - sum(min(len(m.text), _READ) for m in dialogue if m.role is Role.USER)
+    room = _MAX_READ_IN_ALL - sum(
+        min(len(m.text), _MAX_READ) for m in dialogue if m.role is Role.USER
+    )
     readable: list[Message] = []
     for message in reversed(dialogue):
         if message.role is Role.ASSISTANT:
-            room -= min(len(message.text), _READ)
+            room -= min(len(message.text), _MAX_READ)
             if room < 0:
                 continue
         readable.append(message)
@@ -278,14 +281,14 @@ class _Verdict(Enum):
     BESIDE = auto()
     SUPERSEDES = auto()
     VOUCHES = auto()
-    """Says the same, and somebody vouches for it now."""
+    """Says the same, and is verified now."""
     OUTDATED = auto()
     """A stored entry contradicts it and was said later."""
 
 
 def _verdict(candidate: Candidate, stored: SimilarEntry, said_at: datetime) -> _Verdict:
-    """The later one wins where they contradict each other, unless nobody vouches for it and somebody does
-    for the other: then both hold, the doubtful one with its label."""
+    """The later one wins where they contradict each other, unless it is unverified and the other
+    verified: then both hold, the doubtful one with its label."""
     against = contradicts(candidate.content, stored.content, candidate.evidence)
     if stored.created_at > said_at:
         if contradicts(stored.content, candidate.content, stored.evidence):

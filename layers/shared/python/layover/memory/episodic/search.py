@@ -20,7 +20,7 @@ from layover.values.memory.entry import EntryQuery, FoundEntry
 from layover.values.prompt import Embedded
 from layover.values.runs.run import RunMeta
 
-PATIENCE = timedelta(seconds=2)
+QUERY_TIMEOUT = timedelta(seconds=2)
 """For the vector of a query; then words alone are searched."""
 MIN_COSINE = 0.25
 """Below it most embedders mean nothing. Measured with MiniLM on dialogue: 98 % of a question's cosines to
@@ -84,7 +84,7 @@ async def embed_query(query: EntryQuery, embedder: Embedder | None) -> EmbeddedQ
     if embedder is None:
         return EmbeddedQuery(query)
     try:
-        async with asyncio.timeout(PATIENCE.total_seconds()):
+        async with asyncio.timeout(QUERY_TIMEOUT.total_seconds()):
             result = await embed(embedder, [query.text])
     except Exception as error:
         extra = {"agent": query.agent, "cause": type(error).__name__}

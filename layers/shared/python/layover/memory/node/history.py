@@ -107,7 +107,7 @@ def _own_node(runtime: Runtime, agent: Agent, run: RunMeta) -> NodeLog:
 
 async def _branch(node: NodeLog, run: RunMeta, thread: Sequence[Message]) -> list[dict[str, Any]]:
     """The node's path to the newest message before the input that it knows. Runs without an answer,
-    and those that somebody else ended (`settle`, `cancel`), are in the thread and not in the node."""
+    and those that another function ended (`settle`, `cancel`), are in the thread and not in the node."""
     if run.input.parent_id is None:
         return []
     return await node.branch([run.input.parent_id, *(m.id for m in reversed(thread))])

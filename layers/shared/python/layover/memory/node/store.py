@@ -33,7 +33,7 @@ COMPRESS_ABOVE = 64 * 1024
 _GZIP = b"\x1f\x8b"
 _NOTED_EVERY = timedelta(days=1)
 """A use that only reads is noted by a write of the same bytes: that costs as much as the writing."""
-_TRIES = 40
+_MAX_TRIES = 40
 _FIRST_PAUSE_S, _MAX_PAUSE_S = 0.01, 0.5
 _PARENT = "parent_message_id"
 
@@ -90,7 +90,7 @@ class NodeLog:
 
     async def _write(self, batch: Sequence[Entry]) -> None:
         blobs = self._runtime.blobs
-        for attempt in range(_TRIES):
+        for attempt in range(_MAX_TRIES):
             entries, facts = await self._read()
             if facts is None:
                 await blobs.put(self._mark, b"", "text/plain")
@@ -133,7 +133,7 @@ class NodeLog:
         entries = _decode(data) if idle < lifetime else []
         content = (data, facts.content_type) if entries else _encode([])
         if data != _encode([])[0] and idle >= min(_NOTED_EVERY, lifetime / 2):
-            # Refused, it was used by somebody else; failed, the next reading notes it.
+            # Refused: another run used it. Failed: the next reading notes it.
             with suppress(RetryableError):
                 await self._runtime.blobs.put_if(self.key, *content, facts.tag)
                 await self._watch()
@@ -181,7 +181,7 @@ def _lifetime(runtime: Runtime) -> timedelta | None:
 
 
 async def expire_node(runtime: Runtime, key: str) -> datetime | None:
-    """Empty what a node remembers if nobody has used it for too long. Answers when to look again, None
+    """Empty a node's memory that was not used for too long. Returns the time of the next look, None
     where it is empty. Emptied and not deleted, for the reason that `NodeLog` gives."""
     lifetime = _lifetime(runtime)
     blob = await runtime.blobs.get_tagged(key)

@@ -27,7 +27,7 @@ MAX_KEYS = 100
 """Fields of a profile; further ones are dropped."""
 MAX_LINES = 20
 """Entries of a list in session memory; the oldest go."""
-_READ = 8_000
+_MAX_READ = 8_000
 """Characters of each text that the model reads."""
 _LISTS = ("decisions", "follow_ups")
 _TEXTS = ("objective", "state")
@@ -64,8 +64,8 @@ def turn_of(messages: Sequence[Message]) -> Turn:
 
 def request(task: str, model: str, turn: Turn, known: Any, message: Message) -> Prompt:
     """The request for facts; `task`: profile | session. `message` lends its ids and time."""
-    lines = [{"role": "user", "text": plain(t, _READ)} for t in turn.user]
-    lines += [{"role": "assistant", "text": plain(t, _READ)} for t in turn.assistant]
+    lines = [{"role": "user", "text": plain(t, _MAX_READ)} for t in turn.user]
+    lines += [{"role": "assistant", "text": plain(t, _MAX_READ)} for t in turn.assistant]
     text = json.dumps({"known": known, "turn": lines}, ensure_ascii=False)
     user_message = message.model_copy(update={"content": (TextPart(text=text),), "role": Role.USER})
     system = files("layover.memory").joinpath(f"prompts/{task}.md").read_text("utf-8")
@@ -144,7 +144,7 @@ def _has_user_evidence(item: dict[str, Any], turn: Turn) -> bool:
 
 
 def _content(item: dict[str, Any], turn: Turn) -> str | None:
-    """The fact as it is stored; None where it says nothing, or something that nobody said."""
+    """The fact as it is stored; None where it says nothing, or something that was not said."""
     content = normalise(text_of(item, "content", "value", "fact"))[:MAX_CONTENT].rstrip()
     if not content or missing_anchors(content, turn.texts):
         return None

@@ -19,7 +19,7 @@ from layover.values.message import Message
 from layover.values.metrics import Metric
 from layover.values.runs.run import RunMeta, RunSnapshot
 
-PATIENCE = timedelta(seconds=2)
+QUERY_TIMEOUT = timedelta(seconds=2)
 """For the vector of a query; then words alone are searched."""
 MAX_IN_PROMPT = 100
 """Matches that are asked for beyond those that are wanted, as they may be in the prompt already."""
@@ -134,7 +134,7 @@ async def _query_vector(
     runtime: Runtime, embedder: Embedder, meta: RunMeta, thread_id: str | None, text: str
 ) -> Vectors | None:
     try:
-        async with asyncio.timeout(PATIENCE.total_seconds()):
+        async with asyncio.timeout(QUERY_TIMEOUT.total_seconds()):
             common = await _common_words(runtime, meta, thread_id, text)
             return await embed(embedder, [recall.vector_text(text, common)])
     except Exception as error:
@@ -150,7 +150,7 @@ async def _common_words(
     """None of them where the database sleeps: the turn waits for it later, and only once."""
     words = recall.query_words(text[: recall.MAX_CHARACTERS])
     try:
-        async with asyncio.timeout(PATIENCE.total_seconds() / 2):
+        async with asyncio.timeout(QUERY_TIMEOUT.total_seconds() / 2):
             return await runtime.memory.common_words(meta.owner, meta.agent, thread_id, words)
     except (LayoverError, TimeoutError):
         return frozenset()

@@ -12,7 +12,7 @@ Source = Literal["user_assertion", "user_accepted_assistant_proposal", "verified
 
 class MemoryEntry(Value):
     """One entry. `evidence`: the piece of the message `message_id` that says it. `verified` False: an
-    assistant alone says so, with tools that nobody trusts. `created_at`: when the turn was said that
+    assistant alone says so, with tools that are not trusted. `created_at`: when the turn was said that
     taught it, however late it was learned."""
 
     id: str

@@ -10,7 +10,7 @@ class ChildRun(Value):
     ended once that is known."""
 
     id: str
-    """Derived from the run and the call: whoever makes it again makes the same one."""
+    """Derived from the run and the call: a process that makes it again makes the same one."""
     agent: str
     input: Message
     """The briefing."""

@@ -34,7 +34,7 @@ HOOKS_TOOL = "layover.hooks"
 SEARCH_TOOL = "search_tools"
 """Finds tools that the model is not shown (`Agent(tool_search=True)`)."""
 SYSTEM = "system"
-"""`decided_by` of what nobody decided."""
+"""`decided_by` where no person decided."""
 MAX_QUEUE = 100
 """Runs that wait for one thread."""
 CANCELLED_TOOLS_HAVE = timedelta(seconds=1.5)

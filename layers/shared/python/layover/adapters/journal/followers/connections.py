@@ -181,7 +181,7 @@ class TableConnections:
         mine = Equals("claim", claim.id)
         try:
             await self._table.write(
-                Update(_run(claim.line), _line(claim.line), set=changes, when=mine)
+                Update(_run(claim.subscription), _line(claim.subscription), set=changes, when=mine)
             )
         except ConditionFailed:
             return False
