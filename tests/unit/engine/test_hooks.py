@@ -3,6 +3,7 @@
 from typing import Any, cast
 
 import pytest
+from pydantic import BaseModel
 
 from layover import (
     Agent,
@@ -17,6 +18,7 @@ from layover import (
     Refuse,
     Result,
     Retry,
+    RetryableError,
     Suspend,
     ToolCall,
     ToolResult,
@@ -462,3 +464,44 @@ async def test_a_request_that_is_another_one_at_each_attempt_is_not_tried_for_ev
     run_id = await world.start()
     assert await world.drive(run_id) == "over"
     assert (await world.run(run_id)).status is Status.FAILED
+
+
+async def test_an_output_that_the_end_changed_is_the_runs_in_process_too() -> None:
+    class Price(BaseModel):
+        euros: int
+
+    class Doubles(Hook):
+        def at_end(self, ctx: Any, result: Result) -> Result:
+            return result.model_copy(update={"output": {"euros": 2 * result.output["euros"]}})
+
+    agent = Agent("shop", output=Price, hooks=[Doubles()])
+    with agent.override(model=ScriptedModel([say('{"euros": 3}')])):
+        assert (await agent.generate("hi")).output == Price(euros=6)
+
+
+@pytest.mark.parametrize("answer", [Refuse("stay"), Answer("no"), Suspend("sure?")])
+async def test_a_hand_off_that_a_hook_kept_from_happening_does_not_happen(answer: Any) -> None:
+    billing = Agent("billing", instructions="billing")
+    front = Agent("front", model="m", handoffs=[billing], hooks=[Asks(answer)])
+    world = Bench(front, [call("transfer_to_billing", tool_call_id="t1"), say("I stay.")])
+    world.agents["billing"] = billing
+    run = await world.go()
+    if run.status is Status.SUSPENDED:
+        assert await world.answer(run.id, "t1", "deny") == "over"
+    run = await world.run(run.id)
+    assert (run.agent, run.text) == ("front", "I stay.")
+    assert "handoff" not in [e.type for e in await world.events(run.id)]
+
+
+@pytest.mark.parametrize("point", ["before_model", "after_model", "at_end"])
+async def test_a_hook_that_says_retryable_costs_an_attempt_and_no_run(point: str) -> None:
+    asked: list[int] = []
+
+    def wakes(self: Any, *given: Any) -> None:
+        asked.append(1)
+        if len(asked) == 1:
+            raise RetryableError("the list wakes up")
+
+    hook = type("Wakes", (), {point: wakes})()
+    _, world = bench([hook], *([say("ok")] * 2))
+    assert ((await world.go()).status, len(asked)) == (Status.SUCCESS, 2)

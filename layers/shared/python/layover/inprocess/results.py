@@ -5,6 +5,7 @@ from contextlib import suppress
 from pydantic_core import to_json
 
 from layover.declare.agent import Agent
+from layover.declare.hooks.base import defines
 from layover.declare.result import Result
 from layover.values.runs.run import Run, Status
 
@@ -14,7 +15,7 @@ def result_of(run: Run, agent: Agent) -> Result:
     output = run.output
     if agent.output is not None and run.status is Status.SUCCESS and run.text:
         with suppress(ValueError):
-            text = run.text if agent.output_validator is None else to_json(run.output).decode()
+            text = to_json(run.output).decode() if _may_differ(agent) else run.text
             output = agent.parse_output(text)
     return Result(
         run_id=run.id,
@@ -27,3 +28,8 @@ def result_of(run: Run, agent: Agent) -> Result:
         pending=list(run.pending),
         error=run.error,
     )
+
+
+def _may_differ(agent: Agent) -> bool:
+    """True if the run's output may be another one than its text says."""
+    return agent.output_validator is not None or any(defines(h, "at_end") for h in agent.hooks)

@@ -42,7 +42,14 @@ from layover.ports import RunLog, Runtime
 from layover.values.base import Json
 from layover.values.runs.event import Handoff
 from layover.values.runs.model_settings import ModelSettings
-from layover.values.runs.run import MAX_WINDOW, FinishReason, Status, StepRecord
+from layover.values.runs.run import (
+    MAX_WINDOW,
+    CallRecord,
+    DecisionKind,
+    FinishReason,
+    Status,
+    StepRecord,
+)
 
 
 @dataclass
@@ -211,7 +218,7 @@ class Frame:
         if step.agent != self._agent.name:
             return False
         calls = self._state.calls_of(step)
-        wanted = (self._agent.tool(c.tool_name) for c in calls if not c.is_error)
+        wanted = (self._agent.tool(c.tool_name) for c in calls if _took_effect(c))
         name = next((t.handoff for t in wanted if t and t.handoff), None)
         to = next((a for a in self._agent.handoffs if a.name == name), None)
         if to is None:
@@ -278,3 +285,11 @@ def _prompter(
         runtime.window(model) if runtime.window else None,
         settings,
     )
+
+
+def _took_effect(call: CallRecord) -> bool:
+    """True if nobody kept a call that is settled from doing what it stands for."""
+    decision = call.decision.kind if call.decision else None
+    if call.is_error or decision in (DecisionKind.DENIED, DecisionKind.EXPIRED):
+        return False
+    return call.hooked is None or not call.hooked.settles

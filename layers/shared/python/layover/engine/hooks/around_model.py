@@ -8,7 +8,7 @@ from layover.declare.hooks.base import HookContext, ModelCall, ModelRequest, Mod
 from layover.declare.schemas.render import clean, jsonable
 from layover.engine.hooks.asking import Asking, ask, taken
 from layover.engine.hooks.records import answers_of, put_answers
-from layover.errors import RunFailed
+from layover.errors import RetryableError, RunFailed
 from layover.values.base import Json, compact_json, strict_json
 from layover.values.message import Message
 from layover.values.prompt import Prompt, Reply, RequestedCall, ToolSpec
@@ -68,6 +68,8 @@ class AroundModel:
     async def _asked(self, hook: Any, ctx: HookContext, request: ModelRequest) -> ModelRequest:
         try:
             answer = taken(await ask(hook, "before_model", ctx, request), request)
+        except RetryableError:
+            raise
         except Exception as error:
             raise self._asking.failed(hook, "before_model", error) from error
         return answer
@@ -81,6 +83,8 @@ class AroundModel:
                 response = taken(await ask(hook, "after_model", ctx, response), response)
             except Retry as again:
                 raise NotTaken(clean(str(again))) from again
+            except RetryableError:
+                raise
             except Exception as error:
                 raise self._asking.failed(hook, "after_model", error) from error
         return reply if response is first else _reply(reply, response)

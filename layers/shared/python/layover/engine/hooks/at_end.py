@@ -9,7 +9,7 @@ from layover.declare.schemas.render import jsonable
 from layover.engine.hooks.asking import Asking, ask, taken
 from layover.engine.hooks.records import answers_of, put_answers
 from layover.engine.progress import Over
-from layover.errors import RunFailed
+from layover.errors import RetryableError, RunFailed
 from layover.values.runs.run import ErrorInfo, FinishReason, Status
 
 logger = logging.getLogger("layover")
@@ -57,6 +57,8 @@ class AtEnd:
             try:
                 result = taken(await ask(hook, "at_end", self._asking.context(), result), result)
                 jsonable(result.output)
+            except RetryableError:
+                raise
             except Exception as error:
                 failure = self._asking.failed(hook, "at_end", error)
                 raised = {"type": failure.type, "message": failure.message}

@@ -28,6 +28,11 @@ class HookedCall(Value):
     """The error of `after_tool`: the run ends with it."""
 
     @property
+    def settles(self) -> bool:
+        """True if the call did not run, because a hook answered or refused it."""
+        return any(d.decision in ("answer", "refuse") for d in self.decisions)
+
+    @property
     def args(self) -> Json:
         """The arguments that hooks gave the call last; None: the model's."""
         changes = [d.args for d in self.decisions if d.args is not None]
