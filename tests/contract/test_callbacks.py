@@ -37,7 +37,7 @@ def states(aws: LocalAws) -> StepFunctions:
 
 
 async def eventually(check: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not (answer := await asyncio.to_thread(check)):
         assert time.monotonic() < deadline, "it did not happen in time"
         await asyncio.sleep(0.02)

@@ -97,7 +97,7 @@ async def make(request: pytest.FixtureRequest, server: FakeOpenAI) -> AsyncItera
 
 async def told(model: ChatModel) -> tuple[Reply, list[Delta]]:
     deltas: list[Delta] = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         return await model.complete(STREAM, deltas.append), deltas
 
 

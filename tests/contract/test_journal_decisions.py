@@ -99,7 +99,7 @@ async def test_decision_without_events_leaves_room_for_those_that_follow(
     [call] = await world.waiting(log, "c1")
     await world.decided(call, world.decision())
     log.emit(world.data("after"))
-    await asyncio.wait_for(log.flush(), 5)
+    await asyncio.wait_for(log.flush(), 60)
     assert await world.said(call.run_id) == ["after"]
 
 

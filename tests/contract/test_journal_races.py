@@ -154,7 +154,7 @@ class Client:
         if self.holds == operation:
             self.holds = None
             self.arrived.set()
-            await asyncio.wait_for(self.goes_on.wait(), 10)
+            await asyncio.wait_for(self.goes_on.wait(), 60)
         if self.repeats == operation:
             self.repeats = None
             await self._client.call(target, document)
@@ -211,10 +211,10 @@ async def test_events_of_a_cancelled_write_are_told_once(
     writing = asyncio.create_task(
         log.flush() if operation == "PutItem" else log.put_step(odd_world.step(log))
     )
-    await asyncio.wait_for(client.arrived.wait(), 10)
+    await asyncio.wait_for(client.arrived.wait(), 60)
     writing.cancel()
     client.goes_on.set()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(writing, 10)
+        await asyncio.wait_for(writing, 60)
     await odd_world.end(log)
     assert await odd_world.said(log.snapshot.meta.id) == ["delta"]

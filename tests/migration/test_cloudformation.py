@@ -113,7 +113,7 @@ def storage() -> Iterator[tuple[str, Callable[[], tuple[str, Any, bytes]]]]:
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}", lambda: seen[-1]
         server.shutdown()
-        thread.join(10)
+        thread.join(60)
 
 
 def test_answer_is_put_without_a_content_type(

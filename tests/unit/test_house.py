@@ -192,3 +192,44 @@ def test_no_folder_is_a_heap() -> None:
 def _left_out() -> set[Path]:
     """What the layer is built without."""
     return {path for name in LEFT_OUT for path in (PACKAGE / name).rglob("*.py")}
+
+
+MIN_GUARD_S = 30
+MAX_EXPIRY_S = 0.5
+"""A shorter limit is meant to pass, and is no guard."""
+STARTS_SYSTEMS = (
+    "e2e",
+    "torture",
+    "browser",
+    "npm",
+    "benchmarks",
+    "eval",
+    "integration/local/test_runner.py",
+)
+"""They hold promises of the whole system in seconds, in `make test-all`."""
+
+
+def guards(path: Path) -> Iterator[tuple[int, float]]:
+    """Lines with a limit in seconds: `asyncio.wait_for(x, 5)`, `asyncio.timeout(5)`, `event.wait(5)`."""
+    for node in ast.walk(tree(path)):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
+            continue
+        last = node.args[-1]
+        if (
+            node.func.attr in ("wait_for", "timeout", "wait", "join", "result")
+            and isinstance(last, ast.Constant)
+            and isinstance(last.value, int | float)
+        ):
+            yield node.lineno, last.value
+
+
+def test_no_test_depends_on_how_fast_a_process_is_scheduled() -> None:
+    tests = ROOT / "tests"
+    hasty = [
+        f"{name_of(path)}:{line}"
+        for path in sorted(tests.rglob("*.py"))
+        if not path.relative_to(tests).as_posix().startswith(STARTS_SYSTEMS)
+        for line, seconds in guards(path)
+        if MAX_EXPIRY_S < seconds < MIN_GUARD_S
+    ]
+    assert hasty == [], "a guard against a hang is 30 s or more: a busy machine takes its time"

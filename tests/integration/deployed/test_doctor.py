@@ -121,7 +121,7 @@ def sockets(answer: str, status: int = 101) -> Iterator[str]:
         thread.start()
         yield f"ws://127.0.0.1:{server.socket.getsockname()[1]}/?ticket=secret"
         server.shutdown()
-        thread.join(10)
+        thread.join(60)
 
 
 def test_socket_that_says_pong_is_well(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -188,7 +188,7 @@ async def compacted(world: Reader, run: Run, op: str, asked: str, **meta: Any) -
     steps = tuple(s.model_copy(update={"asked_through": asked}) for s in found.steps)
     told = {"meta": found.meta.model_copy(update=meta), "steps": steps}
     journal: Any = Journaled(found.model_copy(update=told))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         payload = world.bench.payload(run.id, CompactPayload, op=op)
         await compact(replace(world.bench.plain, journal=journal), payload)
 

@@ -138,10 +138,10 @@ def test_a_run_that_interrupts_lets_the_running_tool_finish_and_keeps_its_result
         )
         first = await world.start("one")
         turn = asyncio.create_task(world.turn(first))
-        await asyncio.wait_for(running.wait(), 5)
+        await asyncio.wait_for(running.wait(), 60)
         request = StartRun("two", on_busy=OnBusy.INTERRUPT)
         second = await start_run(world.plain, ANN, "t1", request)
-        await asyncio.wait_for(turn, 5)
+        await asyncio.wait_for(turn, 60)
         one = await world.run(first)
         assert (one.status, told(one.messages)) == (
             Status.CANCELLED,

@@ -115,7 +115,7 @@ async def test_malformed_bytes_do_not_stop_the_front(
 
 
 def _send_and_hang_up(host: str, port: int, data: bytes) -> None:
-    with socket.create_connection((host, port), timeout=5) as connection:
+    with socket.create_connection((host, port), timeout=60) as connection:
         connection.sendall(data)
         connection.shutdown(socket.SHUT_WR)
         while connection.recv(65536):
@@ -148,7 +148,7 @@ async def test_client_that_leaves_in_mid_body_makes_no_event() -> None:
         head = b"POST /x HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer dev:ann\r\n"
         half = head + b"Content-Length: 1000\r\n\r\nhalf of it"
         await asyncio.to_thread(_send_and_hang_up, host, int(port), half)
-        await asyncio.wait_for(over.wait(), 20)
+        await asyncio.wait_for(over.wait(), 60)
     finally:
         await server.stop()
     assert functions.events == []
@@ -160,7 +160,7 @@ async def stopping(application: Any) -> AsyncIterator[tuple[HttpServer, socket.s
     server = HttpServer(application)
     await server.start()
     host, port = server.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=20) as client:
+    with socket.create_connection((host, int(port)), timeout=60) as client:
         try:
             yield server, client
         finally:
@@ -181,8 +181,8 @@ async def test_client_that_stalls_in_mid_body_is_cut_off_by_the_stop_without_a_w
     async with stopping(application) as (_, client):
         head = b"POST /x HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer dev:ann\r\n"
         client.sendall(head + b"Content-Length: 1000\r\n\r\nhalf of it")
-        await asyncio.wait_for(begun.wait(), 20)
-    await asyncio.wait_for(over.wait(), 20)
+        await asyncio.wait_for(begun.wait(), 60)
+    await asyncio.wait_for(over.wait(), 60)
     assert functions.events == []
     assert caplog.messages == []
 
@@ -207,9 +207,9 @@ async def test_stop_says_nothing_in_a_process_that_was_paused(
 
         monkeypatch.setattr(server._server, "_wait_tasks_to_complete", noted)
         client.sendall(b"POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n")
-        await asyncio.wait_for(begun.wait(), 20)
+        await asyncio.wait_for(begun.wait(), 60)
         stop = asyncio.create_task(server.stop())
-        await asyncio.wait_for(waits.wait(), 20)
+        await asyncio.wait_for(waits.wait(), 60)
         now = loop.time
         monkeypatch.setattr(loop, "time", lambda: now() + 5)
         await stop
@@ -237,8 +237,8 @@ async def test_socket_that_does_not_read_is_cut_off_by_the_stop_without_a_word(
         client.sendall(
             head + b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " + KEY + b"\r\n\r\n"
         )
-        await asyncio.wait_for(full.wait(), 20)
-    await asyncio.wait_for(over.wait(), 20)
+        await asyncio.wait_for(full.wait(), 60)
+    await asyncio.wait_for(over.wait(), 60)
     assert caplog.messages == []
 
 
@@ -256,7 +256,7 @@ async def test_request_that_is_answered_within_the_grace_is_not_cut_off(
 
     async with stopping(application) as (server, client):
         client.sendall(b"GET /x HTTP/1.1\r\nHost: x\r\n\r\n")
-        await asyncio.wait_for(begun.wait(), 20)
+        await asyncio.wait_for(begun.wait(), 60)
         url, stop = server.url, asyncio.create_task(server.stop())
         await eventually(lambda: refuses(url))
         answered.set()
@@ -270,7 +270,7 @@ def refuses(url: str) -> bool:
     """Whether it accepts no connection any more."""
     host, port = url.removeprefix("http://").split(":")
     try:
-        socket.create_connection((host, int(port)), timeout=5).close()
+        socket.create_connection((host, int(port)), timeout=60).close()
     except ConnectionError:
         return True
     return False
@@ -331,7 +331,7 @@ async def sent(served: Served, request: bytes) -> bytes:
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(request)
     try:
-        return await asyncio.wait_for(reader.read(), 10)
+        return await asyncio.wait_for(reader.read(), 60)
     finally:
         writer.close()
 

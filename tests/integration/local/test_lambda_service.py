@@ -70,7 +70,7 @@ async def pool_of(spec: FunctionSpec) -> AsyncIterator[FunctionPool]:
 
 
 async def answer(pool: FunctionPool, **event: Any) -> InvokeResult:
-    return await asyncio.wait_for(pool.invoke(Invocation(json.dumps(event).encode())), 20)
+    return await asyncio.wait_for(pool.invoke(Invocation(json.dumps(event).encode())), 60)
 
 
 async def test_unknown_function_is_refused(served: Served) -> None:
@@ -181,7 +181,7 @@ async def test_function_that_takes_too_long_is_killed_with_what_it_started(
     call = asyncio.create_task(turn(served, child="child", sleep=30))
     [child] = await eventually(lambda: served.lines("child"))
     process = psutil.Process(int(child))
-    result = await asyncio.wait_for(call, 20)
+    result = await asyncio.wait_for(call, 60)
     assert result.error_type == "Sandbox.Timedout"
     assert json.loads(result.payload)["errorMessage"].endswith("Task timed out after 5.00 seconds")
     await eventually(lambda: not lives(process))
@@ -259,7 +259,7 @@ async def test_failure_to_end_idle_environments_is_logged_and_tried_again(
     functions.add(spec_of(served, "turn"))
     await functions.start()
     try:
-        await asyncio.wait_for(functions.invoke("turn", b"{}"), 20)
+        await asyncio.wait_for(functions.invoke("turn", b"{}"), 60)
         await eventually(lambda: "idle environments could not be ended" in caplog.text)
         monkeypatch.setattr(lambda_service, "IDLE_LIMIT", timedelta(0))
         await eventually(lambda: not functions.environments())

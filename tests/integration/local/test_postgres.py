@@ -295,7 +295,7 @@ async def test_server_that_dies_twice_in_a_row_stays_down(
         assert process_of(data).pid != first.pid
         assert not watching.done()
         process_of(data).kill()
-        await asyncio.wait_for(watching, 20)
+        await asyncio.wait_for(watching, 60)
     assert "PostgreSQL ended (-9) and is started again" in caplog.text
     assert f"PostgreSQL ended again (-9) and stays down, see {folder / 'log'}" in caplog.text
 

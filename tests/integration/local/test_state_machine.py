@@ -193,11 +193,11 @@ async def test_same_start_at_once_is_one_execution(served: Served) -> None:
     gate = threading.Barrier(8)
 
     def start_it() -> str:
-        gate.wait(10)
+        gate.wait(60)
         return str(states.start_execution(**request, input=json.dumps(wanted))["executionArn"])
 
     with ThreadPoolExecutor(8) as pool:
-        arns = {each.result(20) for each in [pool.submit(start_it) for _ in range(8)]}
+        arns = {each.result(60) for each in [pool.submit(start_it) for _ in range(8)]}
     assert len(arns) == 1
     await token(served, "twice", "c2")
     assert served.lines("twice").count("turn") == 1

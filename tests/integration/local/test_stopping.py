@@ -108,7 +108,7 @@ def test_event_that_is_checked_before_the_end_and_handed_over_after_it_is_refuse
     def slow(name: str, payload: bytes) -> None:
         check(name, payload)
         checked.set()
-        assert ended.wait(20)
+        assert ended.wait(60)
 
     monkeypatch.setattr(functions, "check", slow)
     services = WsgiServer(Services(functions))
@@ -126,7 +126,7 @@ def test_event_that_is_checked_before_the_end_and_handed_over_after_it_is_refuse
         call = asyncio.run(lived())
         ended.set()
         with pytest.raises(ClientError, match="the runner is stopping"):
-            call.result(20)
+            call.result(60)
     finally:
         services.stop()
     gc.collect()
@@ -161,7 +161,7 @@ def test_loop_that_ends_with_an_event_under_way_refuses_it(
     try:
         call = asyncio.run(lived())
         with pytest.raises(ClientError, match="the runner is stopping"):
-            call.result(20)
+            call.result(60)
     finally:
         services.stop()
     assert caplog.messages == []
@@ -180,10 +180,10 @@ def test_work_that_a_loop_took_and_never_began_is_refused(pool: ThreadPoolExecut
 
     loop.call_soon_threadsafe = take  # type: ignore[method-assign, assignment]
     call = pool.submit(result_in, loop, answered())
-    assert taken.wait(20)
+    assert taken.wait(60)
     loop.close()
     with pytest.raises(LambdaError, match="the runner is stopping"):
-        call.result(20)
+        call.result(60)
     gc.collect()
 
 

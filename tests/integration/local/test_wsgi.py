@@ -43,7 +43,7 @@ def server(application: Application) -> Iterator[WsgiServer]:
 
 def answers(server: WsgiServer, data: bytes) -> bytes:
     """What a client hears that sends this and then no more."""
-    with socket.create_connection(("127.0.0.1", urlsplit(server.url).port), timeout=5) as client:
+    with socket.create_connection(("127.0.0.1", urlsplit(server.url).port), timeout=60) as client:
         client.sendall(data)
         client.shutdown(socket.SHUT_WR)
         return b"".join(iter(lambda: client.recv(65536), b""))

@@ -215,7 +215,7 @@ async def test_a_cancelled_pipeline_does_not_spoil_the_next(
     proxy.silent = True
     proxy.asked.clear()
     reading = asyncio.create_task(talk.path("a"))
-    await asyncio.wait_for(proxy.asked.wait(), 10)
+    await asyncio.wait_for(proxy.asked.wait(), 60)
     reading.cancel()
     with pytest.raises(asyncio.CancelledError):
         await reading

@@ -113,7 +113,7 @@ class AwsProxy:
         """Stop listening."""
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(10)
+        self._thread.join(60)
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):

@@ -45,7 +45,7 @@ class Deployment:
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(10)
+        self._thread.join(60)
 
     @property
     def token(self) -> str:
@@ -165,4 +165,4 @@ class Browser:
 
     def __exit__(self, *_: object) -> None:
         if self._thread is not None:
-            self._thread.join(10)
+            self._thread.join(60)

@@ -1,12 +1,14 @@
 """A loop whose time is skipped where nobody has anything to do: what takes seconds is tested at once."""
 
 import asyncio
-from collections.abc import Coroutine
+import functools
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, ParamSpec
 
 _BEGINNING = 1_000.0
+_P = ParamSpec("_P")
 
 
 class Skipping(asyncio.SelectorEventLoop):
@@ -59,3 +61,13 @@ def played(scene: Coroutine[Any, Any, None]) -> None:
     """Run a scene on such a loop."""
     with asyncio.Runner(loop_factory=Skipping) as runner:
         runner.run(scene)
+
+
+def skipping(test: Callable[_P, Coroutine[Any, Any, None]]) -> Callable[_P, None]:
+    """Run a test on such a loop. It waits for no thread and for no process."""
+
+    @functools.wraps(test)
+    def run(*args: _P.args, **kwargs: _P.kwargs) -> None:
+        played(test(*args, **kwargs))
+
+    return run

@@ -152,7 +152,7 @@ async def test_cancelled_request_takes_its_connection_along() -> None:
     mine = answer({"Item": "another's"})
     async with bench(HANG, OK) as it:
         lost = asyncio.create_task(it.ask())
-        await asyncio.wait_for(it.served.arrived.wait(), 10)
+        await asyncio.wait_for(it.served.arrived.wait(), 60)
         lost.cancel()
         with pytest.raises(asyncio.CancelledError):
             await lost
@@ -169,7 +169,7 @@ async def test_cancelled_requests_leave_room_for_others() -> None:
         for task in lost:
             task.cancel()
         await asyncio.wait(lost)
-        assert await asyncio.wait_for(it.ask(), 10) == FOUND
+        assert await asyncio.wait_for(it.ask(), 60) == FOUND
 
 
 async def test_connection_that_was_closed_while_idle_is_not_used() -> None:
@@ -224,11 +224,11 @@ async def test_every_form_of_an_answer_is_read(form: bytes) -> None:
 async def test_answer_that_comes_byte_by_byte_is_read() -> None:
     async with bench(HANG) as it:
         asked = asyncio.create_task(it.ask())
-        await asyncio.wait_for(it.served.arrived.wait(), 10)
+        await asyncio.wait_for(it.served.arrived.wait(), 60)
         for i in range(len(FORMS["trailer"])):
             it.served.open[0].write(FORMS["trailer"][i : i + 1])
             await asyncio.sleep(0)
-        assert await asyncio.wait_for(asked, 10) == FOUND
+        assert await asyncio.wait_for(asked, 60) == FOUND
 
 
 async def test_every_loop_has_connections_of_its_own() -> None:
@@ -252,7 +252,7 @@ async def test_renewed_credentials_are_used_at_once() -> None:
     variables = {**KEYS, "AWS_SESSION_TOKEN": "old"}
     async with bench(HANG, OK, variables=variables) as it:
         found = asyncio.create_task(it.ask())
-        await asyncio.wait_for(it.served.arrived.wait(), 10)
+        await asyncio.wait_for(it.served.arrived.wait(), 60)
         variables["AWS_SESSION_TOKEN"] = "new"
         it.served.open[0].write(error("ExpiredTokenException"))
         assert await found == FOUND

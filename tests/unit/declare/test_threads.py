@@ -12,7 +12,7 @@ async def test_a_given_up_thread_is_counted_until_it_ends() -> None:
     go, gone = threading.Event(), threading.Event()
 
     def slow() -> None:
-        go.wait(20)
+        go.wait(60)
         gone.set()
 
     before = abandoned()
@@ -41,7 +41,7 @@ def test_a_thread_that_outlives_its_loop_ends_quietly() -> None:
     go, done = threading.Event(), threading.Event()
 
     def slow() -> None:
-        go.wait(20)
+        go.wait(60)
         done.set()
 
     async def give_up() -> None:
@@ -50,4 +50,4 @@ def test_a_thread_that_outlives_its_loop_ends_quietly() -> None:
     with pytest.raises(TimeoutError):
         asyncio.run(give_up())
     go.set()
-    assert done.wait(20)
+    assert done.wait(60)

@@ -12,6 +12,7 @@ from layover.errors import DecisionAlreadyMade, NotFound
 from layover.runs.cancel import cancel
 from layover.values.runs.event import MessageEvent
 from layover.values.runs.run import CallState, FinishReason, Status
+from support.worlds.loops import skipping
 from support.worlds.runs import ANN, Bench, Ledger, suspended, told, types
 
 
@@ -156,6 +157,7 @@ async def test_the_thread_goes_on_after_a_cancel_without_what_was_not_answered(
 
 
 @pytest.mark.parametrize("sibling_waits", [True, False])
+@skipping
 async def test_a_cancel_overtakes_a_decided_call_that_is_running(sibling_waits: bool) -> None:
     running, release = asyncio.Event(), asyncio.Event()
 
@@ -172,10 +174,10 @@ async def test_a_cancel_overtakes_a_decided_call_that_is_running(sibling_waits: 
     run = await suspended(bench)
     await bench.decide(run.id, "call_1", "approve")
     settling = asyncio.create_task(bench.branch(run.id, "call_1"))
-    await asyncio.wait_for(running.wait(), 20)
-    meta = await asyncio.wait_for(cancel(bench.plain, ANN, run.id), 20)
+    await asyncio.wait_for(running.wait(), 60)
+    meta = await asyncio.wait_for(cancel(bench.plain, ANN, run.id), 60)
     assert meta.status is Status.CANCELLED
-    assert (await asyncio.wait_for(settling, 5)).status == "done"
+    assert (await asyncio.wait_for(settling, 60)).status == "done"
     release.set()
     ended = await bench.run(run.id)
     assert told(ended.messages)[1] == (
@@ -197,7 +199,7 @@ async def test_a_branch_that_dies_in_its_tool_leaves_its_siblings_to_finish(
         if n == 1:
             died.set()
             await asyncio.Event().wait()
-        await asyncio.wait_for(died.wait(), 5)
+        await asyncio.wait_for(died.wait(), 60)
         ledger.done.append(n)
         return f"sent {n}"
 
@@ -208,10 +210,10 @@ async def test_a_branch_that_dies_in_its_tool_leaves_its_siblings_to_finish(
     for n in (1, 2, 3):
         await bench.decide(run.id, f"call_{n}", "approve")
     dying = asyncio.create_task(bench.branch(run.id, "call_1"))
-    await asyncio.wait_for(died.wait(), 5)
+    await asyncio.wait_for(died.wait(), 60)
     await asyncio.gather(bench.branch(run.id, "call_2"), bench.branch(run.id, "call_3"))
     dying.cancel()
-    await asyncio.wait({dying}, timeout=5)
+    await asyncio.wait({dying}, timeout=60)
     assert await bench.drive(run.id) == "over"
     assert sorted(ledger.done) == [2, 3]
     results = [r for role, r in told((await bench.run(run.id)).messages) if role == "tool"]

@@ -174,7 +174,7 @@ async def test_a_crash_at_any_port_call_leaves_what_was_journaled(after: bool) -
     asked_more = 0
     for k in range(1 + after, 1_000, 2):
         power = Power(k, after=after)
-        world, bench, run = await asyncio.wait_for(tell(power), 5)
+        world, bench, run = await asyncio.wait_for(tell(power), 60)
         if not power.cuts:
             break
         await check(f"crash {k}", world, bench, run)

@@ -61,7 +61,7 @@ async def test_who_is_cancelled_while_waiting_cancels_the_work() -> None:
             ended.set()
 
     caller = asyncio.ensure_future(apart(slow()))
-    await asyncio.wait_for(begun.wait(), 5)
+    await asyncio.wait_for(begun.wait(), 60)
     caller.cancel()
     with pytest.raises(asyncio.CancelledError):
         await caller

@@ -21,7 +21,7 @@ async def test_one_failure_cancels_no_sibling_of_its_window() -> None:
         if n == 1:
             failed.set()
             raise ValueError("one")
-        await asyncio.wait_for(failed.wait(), 5)
+        await asyncio.wait_for(failed.wait(), 60)
         await asyncio.sleep(0)
         return n
 
@@ -84,7 +84,7 @@ async def test_the_first_result_of_a_window_to_come_is_told_first_and_stored_in_
     async def work(n: int) -> int:
         """Work."""
         if n == 1:
-            await asyncio.wait_for(second.wait(), 5)
+            await asyncio.wait_for(second.wait(), 60)
         else:
             asyncio.get_running_loop().call_later(0.02, second.set)
         return n

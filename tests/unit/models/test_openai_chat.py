@@ -50,7 +50,7 @@ async def chat(server: FakeOpenAI) -> AsyncIterator[Chat]:
 
 async def told(chat: OpenAIChat, prompt: Prompt = STREAM) -> tuple[Reply, list[Delta]]:
     deltas: list[Delta] = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         return await chat.complete(prompt, deltas.append), deltas
 
 
@@ -255,7 +255,7 @@ async def test_a_cancelled_call_closes_its_stream_at_once(server: FakeOpenAI, ch
     server.script([stream(delta("Hel"), delta("lo"), hold=never)])
     begun = asyncio.Event()
     running = asyncio.create_task(chat.complete(STREAM, lambda _: begun.set()))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await begun.wait()
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
