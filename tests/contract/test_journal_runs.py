@@ -312,6 +312,23 @@ async def test_last_call_of_a_step_ends_it_in_the_same_write(world: JournalBench
     assert RunState(await snapshot_of(world, log)).step_ended == 1
 
 
+async def test_a_step_opens_its_calls_with_itself(world: JournalBench) -> None:
+    log = await world.taken()
+    step = world.step(log, "c1", "c2")
+    first, _ = (planned(log, step, c) for c in ("c1", "c2"))
+    await log.put_step(step, world.data("both"), opened=[first])
+    snapshot = await snapshot_of(world, log)
+    assert [(c.tool_call_id, c.state, c.opener) for c in snapshot.calls] == [
+        ("c1", CallState.OPEN, log.opener)
+    ]
+    again = await world.take(log.snapshot.meta.id)
+    before = await world.state(log.snapshot.meta.id)
+    late = world.step(log, "c3", index=2)
+    with pytest.raises(Fenced):
+        await log.put_step(late, opened=[planned(log, late, "c3")])
+    assert await world.state(again.snapshot.meta.id) == before
+
+
 async def test_a_writer_that_made_no_step_itself_sets_the_attempts_back_with_a_call(
     world: JournalBench,
 ) -> None:

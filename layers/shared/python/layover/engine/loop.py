@@ -13,7 +13,7 @@ from layover.engine.tools.hooks import Stopping
 from layover.errors import RunFailed
 from layover.ports import Deadline, RunLog, Runtime
 from layover.values.runs.event import AgentStart, DefinitionChanged
-from layover.values.runs.run import ErrorInfo, FinishReason, Status
+from layover.values.runs.run import CallState, ErrorInfo, FinishReason, RunSnapshot, Status
 
 
 class Loop:
@@ -57,6 +57,16 @@ class Loop:
             return failed(end.failure)
         except RunFailed as failure:
             return failed(failure)
+
+    def with_unbegun(self, snapshot: RunSnapshot) -> RunState:
+        """The run as the journal has it. Of a call that was opened and never begun only this writer knows
+        that it did not run: it is planned again."""
+        state, begun = RunState(snapshot), self._stopping.begun
+        for call in snapshot.calls:
+            mine = call.state is CallState.OPEN and call.opener == self._log.opener
+            if mine and call.child is None and call.key not in begun:
+                state.update(call.model_copy(update={"state": CallState.PLANNED}))
+        return state
 
     async def _run(self) -> Progress:
         if not await self._log.begun():

@@ -1,6 +1,6 @@
 """One model call, journaled: prompt, reply, assistant message, the slots of its tool messages."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -20,6 +20,7 @@ from layover.engine.models.fallback import Fallback
 from layover.engine.models.reply_events import CallNames, ReplyEvents
 from layover.engine.prompter import Prompter
 from layover.engine.state import RunState
+from layover.engine.tools.first_window import FirstWindow
 from layover.engine.tools.hooks import Stopping
 from layover.errors import RunFailed
 from layover.ports import RunLog, Runtime
@@ -40,7 +41,7 @@ from layover.values.runs.event import (
     TurnEnd,
     TurnStart,
 )
-from layover.values.runs.run import StepRecord, ToolMessageSlot
+from layover.values.runs.run import CallState, StepRecord, ToolMessageSlot
 from layover.values.runs.usage import Usage
 
 LONGEST_ID = 256
@@ -62,6 +63,7 @@ class ModelStep:
         attachments: Attachments,
         stopping: Stopping,
         hooks: Asking,
+        first_window: Callable[[StepRecord], FirstWindow],
     ) -> None:
         self._runtime = runtime
         self._log = log
@@ -71,6 +73,7 @@ class ModelStep:
         self._attachments = attachments
         self._stopping = stopping
         self._hooks = hooks
+        self._first_window = first_window
         self._day = DayRoom(runtime, state.meta, state.run_id)
 
     async def make(self) -> StepRecord:
@@ -135,8 +138,12 @@ class ModelStep:
         ended = not step.slots
         if ended:
             events.append(TurnEnd(at=now, step=step.index, message=step.message, tool_results=()))
-        await self._log.put_step(step, *events, ended=ended)
+        first = self._first_window(step)
+        await self._log.put_step(step, *events, *first.events, ended=ended, opened=first.calls)
         self._state.add(step)
+        for call in first.calls:
+            opened = {"state": CallState.OPEN, "opener": self._log.opener}
+            self._state.update(call.model_copy(update=opened))
         if ended:
             self._state.step_ended = step.index
 

@@ -110,9 +110,15 @@ class RunLog(Protocol):
         """Whether the run has any event already (`agent-start` is never repeated)."""
         ...
 
-    async def put_step(self, step: StepRecord, *events: Event, ended: bool = False) -> None:
+    async def put_step(
+        self,
+        step: StepRecord,
+        *events: Event,
+        ended: bool = False,
+        opened: Sequence[CallRecord] = (),
+    ) -> None:
         """Journal a model call. The run's attempts count from here again. `ended`: the step is
-        complete, `turn-end` is among the events."""
+        complete, `turn-end` is among the events. `opened`: calls of it that begin at once, planned so far."""
         ...
 
     async def end_step(self, step: StepRecord, *events: Event) -> None:

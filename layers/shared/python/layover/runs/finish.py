@@ -168,13 +168,14 @@ def _closed_events(state: RunState, closed: Sequence[CallRecord], now: datetime)
 
 
 def _cancelled(call: CallRecord, cut: Decision) -> CallRecord:
-    """A call that ran is in doubt; one that waited never ran; a sub-agent did what its own calls tell."""
+    """A call that ran is in doubt; one that waited or did not begin never ran; a sub-agent did what its own
+    calls tell."""
     child = call.child
     if child is not None:
         text, ended = "was not finished", {"status": Status.CANCELLED, "ended_at": cut.at}
         reason = {"finish_reason": FinishReason.CANCELLED}
         child = child.model_copy(update={**ended, **reason})
-    elif call.state is not CallState.WAITING:
+    elif call.state is CallState.OPEN:
         text = "may or may not have taken effect"
     else:
         text = "was not run"

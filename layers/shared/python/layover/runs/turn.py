@@ -117,7 +117,7 @@ async def _turn(runtime: Runtime, payload: RunPayload, log: RunLog, deadline: De
     if isinstance(progress, Suspended):
         return await _suspended(runtime, payload, progress)
     if isinstance(progress, Over):
-        state = await _at_the_end(runtime, loop.state, progress)
+        state = await _at_the_end(runtime, loop, progress)
         await remember_turn(runtime, agent, state, progress, given.history)
         return await _end(runtime, log, state, head, progress)
     return await _yielded(runtime, payload, meta, progress)
@@ -181,15 +181,16 @@ def _memory_work(runtime: Runtime, agent: Agent, status: Status, *, titled: bool
     return MemoryWork.LEARN if learns else MemoryWork.NOTHING
 
 
-async def _at_the_end(runtime: Runtime, state: RunState, over: Over) -> RunState:
+async def _at_the_end(runtime: Runtime, loop: Loop, over: Over) -> RunState:
     """The run as it is to end. A cancel may have met a fact on its way to the journal, which has it now
     though the loop was stopped before it knew: only the journal says what there is."""
     if over.status is not Status.CANCELLED:
-        return state
-    snapshot = await runtime.journal.snapshot(state.meta.owner, state.meta.id)
+        return loop.state
+    meta = loop.state.meta
+    snapshot = await runtime.journal.snapshot(meta.owner, meta.id)
     if snapshot is None:
-        raise Fenced("the run is gone", run_id=state.meta.id)
-    return RunState(snapshot)
+        raise Fenced("the run is gone", run_id=meta.id)
+    return loop.with_unbegun(snapshot)
 
 
 async def _may_begin(runtime: Runtime, log: RunLog) -> None:

@@ -84,8 +84,7 @@ class TableRunLog:
         self._opener = f"{meta.epoch}.{secrets.token_hex(6)}"
         self._items = CallItems(bodies, self._folder, self._opener)
         self._next_seq = next_seq
-        # This writer has set the attempts back to none: they need not be set back again.
-        self._progressed = False
+        self._progressed = False  # It has set the attempts back.
         self._done: dict[str, Any] = {}
         self._emitted: deque[Event] = deque()
         # Facts of parallel calls are written one after another, so that their events have one order.
@@ -159,7 +158,13 @@ class TableRunLog:
             await self._find_tail()
         return self._next_seq != 1
 
-    async def put_step(self, step: StepRecord, *events: Event, ended: bool = False) -> None:
+    async def put_step(
+        self,
+        step: StepRecord,
+        *events: Event,
+        ended: bool = False,
+        opened: Sequence[CallRecord] = (),
+    ) -> None:
         """Journal a model call; the attempts count from here again."""
         body = await self._bodies.pack(self._folder, step_body(step))
         nested = bool(path_of(step.key))
@@ -167,7 +172,8 @@ class TableRunLog:
         put = Put(self._pk, step.key, item, when=Missing("pk"))
         # Whoever asks the model again has ended the steps before.
         done = {} if nested else {"step_ended": step.index - (not ended)}
-        await self._write([put, self._meta({"attempts": 0, **done})], events)
+        meta = self._meta({"attempts": 0, **done})
+        await self._write([put, meta, *await self._opening(opened)], events)
         self._progressed = True
 
     async def end_step(self, step: StepRecord, *events: Event) -> None:
@@ -176,12 +182,9 @@ class TableRunLog:
         await self._write([self._meta(progress), *marks], events)
 
     def _ended(self, step: StepRecord | None) -> tuple[dict[str, Any], list[Action]]:
-        """What META keeps of a step that is complete. A sub-agent's keeps it itself: META does not grow
-        with them."""
-        if step is None:
-            return {}, []
-        if not path_of(step.key):
-            return {"step_ended": step.index}, []
+        """What META keeps of a complete step. A sub-agent's keeps it itself: META does not grow with them."""
+        if step is None or not path_of(step.key):
+            return {"step_ended": step.index} if step else {}, []
         return {}, [Update(self._pk, step.key, set={"ended": True}, when=Exists("pk"))]
 
     async def hand_over(self, agent: str, definition: str, *events: Event) -> None:
@@ -203,15 +206,15 @@ class TableRunLog:
 
     async def open_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
         """Open calls in one transaction, before they run. Each is given as it is journaled now."""
-        # Only `settle` opens decided calls, and it opens one at a time.
+        # Only `settle` opens decided calls, one at a time.
         decided = next((c.key for c in calls if c.state is CallState.WAITING), None)
-        held = self._meta({}, decided) if decided else self._check()
+        held = self._meta({}, decided) if decided else Check(self._pk, META, self._held())
+        await self._write([held, *await self._opening(calls)], events)
+
+    async def _opening(self, calls: Sequence[CallRecord]) -> list[Action]:
         items = await self._items.of(calls, CallState.OPEN)
-        puts = [
-            Put(self._pk, call.key, item, when=self._journaled(call))
-            for call, item in zip(calls, items, strict=True)
-        ]
-        await self._write([held, *puts], events)
+        pairs = zip(calls, items, strict=True)
+        return [Put(self._pk, c.key, item, when=self._journaled(c)) for c, item in pairs]
 
     async def close_call(
         self, call: CallRecord, *events: Event, ended_step: StepRecord | None = None
@@ -428,9 +431,6 @@ class TableRunLog:
 
     def _held(self) -> Condition:
         return all_of(Equals("epoch", self._snapshot.meta.epoch), Equals("status", "running"))
-
-    def _check(self) -> Check:
-        return Check(self._pk, META, self._held())
 
     def _meta(self, changes: dict[str, Any], settles: str | None = None) -> Update:
         """A change of META under this epoch. `settles`: the key of a decided call that is taken up."""

@@ -34,6 +34,7 @@ from layover.engine.state import RunState
 from layover.engine.step import ModelStep
 from layover.engine.time_left import TimeLeft
 from layover.engine.tools.calls import Calls
+from layover.engine.tools.first_window import FirstWindow
 from layover.engine.tools.hooks import Stopping
 from layover.engine.tools.run_files import RunFiles
 from layover.engine.tools.search import search_tool, searches, specs_of
@@ -121,7 +122,15 @@ class Frame:
         )
         attachments = Attachments(belongings.files)
         self._steps = ModelStep(
-            runtime, log, state, agent, prompter, attachments, invocation.stopping, hooks
+            runtime,
+            log,
+            state,
+            agent,
+            prompter,
+            attachments,
+            invocation.stopping,
+            hooks,
+            self._first_window,
         )
 
     async def _enter(self, delegate: Delegate, state: RunState, width: int) -> Progress:
@@ -227,6 +236,15 @@ class Frame:
         event = Handoff(at=now, giver=self._agent.name, to=to.name)
         await self._log.hand_over(to.name, definition_of(to), event)
         return True
+
+    def _first_window(self, step: StepRecord) -> FirstWindow:
+        """The calls that may be opened with their step. None where a budget has to be asked before they
+        begin, or room in the day be given back."""
+        settings = self._invocation.runtime.settings
+        limited = self._agent.limits is not None or self._above is not None
+        if limited or settings.daily_tokens is not None or settings.daily_cost_usd is not None:
+            return FirstWindow()
+        return self._calls.first_window(step, self._time.for_tools)
 
     async def _gate(self, step: StepRecord, timeouts: list[timedelta | None]) -> bool:
         """A window of calls begins only with enough budget, and with enough time for its tools."""

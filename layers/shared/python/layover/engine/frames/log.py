@@ -38,9 +38,15 @@ class NestedLog:
         """See `ports.RunLog`."""
         return await self._log.begun()
 
-    async def put_step(self, step: StepRecord, *events: Event, ended: bool = False) -> None:
+    async def put_step(
+        self,
+        step: StepRecord,
+        *events: Event,
+        ended: bool = False,
+        opened: Sequence[CallRecord] = (),
+    ) -> None:
         """See `ports.RunLog`."""
-        await self._log.put_step(step, *self._signed(events), ended=ended)
+        await self._log.put_step(step, *self._signed(events), ended=ended, opened=opened)
 
     async def end_step(self, step: StepRecord, *events: Event) -> None:
         """See `ports.RunLog`."""

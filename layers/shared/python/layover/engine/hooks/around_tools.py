@@ -50,6 +50,11 @@ class AroundTools:
         self._asking = asking
         self._prepare = prepare
 
+    @property
+    def ask_before(self) -> bool:
+        """True where some hook is asked before a call begins."""
+        return bool(self._asking.at("before_tool"))
+
     async def before(self, call: CallRecord, ready: Ready) -> Asked:
         """Return the hooks' answers about a call that is about to begin. They are asked while it is
         planned, and never again: what they answered is in its record with the first write."""

@@ -36,6 +36,7 @@ from layover.engine.tools.execute import (
     raised,
     run_tool,
 )
+from layover.engine.tools.first_window import FirstWindow, ready_at_once
 from layover.engine.tools.hooks import Hooks, Stopping
 from layover.engine.tools.run_files import RunFiles
 from layover.ids import derived
@@ -118,6 +119,7 @@ class Calls:
         self._width = width
         self._size = min(agent.tool_concurrency, width)
         self._tools: dict[str, AnyTool] = {t.name: t for t in (*agent.tools, *memory_tools)}
+        self._at_once = FirstWindow()
         self._events = CallEvents(state, agent, clock)
         self._hooks = AroundTools(Asking(log, state, agent, clock, belongings), self._prepare)
         self.turn_end = self._events.turn_end
@@ -125,6 +127,7 @@ class Calls:
     async def advance(self, step: StepRecord, gate: Gate, has_time: HasTime) -> bool:
         """Settle what can be settled. True: every call of the step is settled; False: some wait, or
         `gate` did not let the next window begin. Raises OutOfTime where a begun call has no time."""
+        await self._go_on(step)
         inside: list[_Job] = []
         for call in self._state.calls_of(step):
             if (entered := self._entered(call)) is not None:
@@ -140,6 +143,29 @@ class Calls:
                 break
             await self._window(step, window)
         return self._state.settled(step)
+
+    def first_window(self, step: StepRecord, has_time: HasTime) -> FirstWindow:
+        """The calls that begin as soon as this step is journaled. Empty where anything else comes before
+        they begin: an answer of somebody's, or too little time."""
+        self._at_once = FirstWindow()
+        calls = self._state.calls_of(step)[: self._size]
+        stops = self._stopping.asked or self._stopping.aborts is not None
+        if not calls or stops or self._hooks.ask_before:
+            return self._at_once
+        ready = ready_at_once(calls, self._tools, lambda c: self._prepare(c, c.args))
+        if len(ready) == len(calls) and has_time([r.tool.timeout for r in ready.values()]):
+            starts = [self._events.started(c, ready[c.key].args.as_dict()) for c in calls]
+            events = tuple(chain.from_iterable(starts))
+            self._at_once = FirstWindow(tuple(calls), ready, events)
+        return self._at_once
+
+    async def _go_on(self, step: StepRecord) -> None:
+        """Run the calls that were opened with their step, just now and by this writer. Nothing comes
+        between: one that is found open is in doubt."""
+        ready, self._at_once = self._at_once.ready, FirstWindow()
+        calls = [c for c in self._state.calls_of(step) if c.key in ready]
+        opened = [c for c in calls if c.state is CallState.OPEN]
+        await _all(self._one(step, _Job(c, ready[c.key], self._context(c, None))) for c in opened)
 
     def _next_window(self, step: StepRecord) -> list[CallRecord]:
         """The calls to begin next: first what is left of a window in which an earlier attempt died (a
@@ -295,6 +321,7 @@ class Calls:
             return await self._delegate(step, job)
         # Until its outcome is journaled: whoever stops the run waits for a tool that it may keep.
         self._stopping.tools += 1
+        self._stopping.begun.add(call.key)
         self._running[call.key] = job.ready.tool
         try:
             outcome = await run_tool(job.ready, job.ctx, call, self._clock)

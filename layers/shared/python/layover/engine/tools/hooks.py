@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Coroutine
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from layover.declare.context import Attempt, NodeHistory
@@ -28,6 +28,8 @@ class Stopping:
     aborts: Aborts | None = None
     asked: bool = False
     tools: int = 0
+    begun: set[str] = field(default_factory=set)
+    """Keys of the calls that this writer has begun to run."""
 
     async def check(self) -> None:
         """Raises Stopped where no further model or tool may be called."""

@@ -1,0 +1,36 @@
+"""The calls that begin as soon as their step is journaled: one transaction has the step and opens them
+(docs/saved-writes.md#opened-with-the-step)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from layover.declare.tool import AnyTool
+from layover.engine.tools.execute import Ready, Settled
+from layover.values.runs.event import Event
+from layover.values.runs.run import CallRecord
+
+
+@dataclass(frozen=True)
+class FirstWindow:
+    """Calls that are opened with their step, what they need to run (by key), and the events that say so."""
+
+    calls: tuple[CallRecord, ...] = ()
+    ready: Mapping[str, Ready] = field(default_factory=dict)
+    events: tuple[Event, ...] = ()
+
+
+def ready_at_once(
+    calls: Sequence[CallRecord],
+    tools: Mapping[str, AnyTool],
+    prepare: Callable[[CallRecord], Ready | Settled],
+) -> dict[str, Ready]:
+    """Those of the calls that nothing but their begin is left of: no person and no code of the author's is
+    asked, no limit is counted, no sub-agent briefed, and the arguments are valid."""
+    found: dict[str, Ready] = {}
+    for call in calls:
+        tool = tools.get(call.tool_name)
+        if tool is None or tool.needs_approval is not False or tool.delegate is not None:
+            continue
+        if tool.options.max_calls is None and isinstance(ready := prepare(call), Ready):
+            found[call.key] = ready
+    return found
