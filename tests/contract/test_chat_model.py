@@ -13,9 +13,9 @@ from layover.adapters.aws.services import AwsServices
 from layover.adapters.models.bedrock.chat import BedrockChat
 from layover.adapters.models.openai_chat import OpenAIChat
 from layover.errors import ContextLengthExceeded, ModelError
-from layover.ports import ChatModel
+from layover.ports import ChatModel, OnDelta
 from layover.values.prompt import Delta, Prompt, Reply
-from support.providers import converse
+from support.providers import converse, responses
 from support.providers import openai as fake_openai
 from support.providers.openai import FakeOpenAI
 
@@ -75,7 +75,21 @@ def _conversed(plan: Planned) -> fake_openai.Reply:
     return _served(plan)
 
 
-@pytest.fixture(params=["scripted", "openai_chat", "converse"])
+def _responded(plan: Planned) -> fake_openai.Reply:
+    if plan.breaks:
+        said = responses.response(responses.said(plan.text))
+        return responses.stream(*responses.events(said)[:4], breaks=True)
+    return _served(plan)
+
+
+class Responding(OpenAIChat):
+    """Asks by the Responses API, whatever the prompt says."""
+
+    async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
+        return await super().complete(prompt.model_copy(update={"api": "responses"}), on_delta)
+
+
+@pytest.fixture(params=["scripted", "openai_chat", "responses", "converse"])
 async def make(request: pytest.FixtureRequest, server: FakeOpenAI) -> AsyncIterator[Make]:
     async def at_once(_: float) -> None:
         return
@@ -83,7 +97,9 @@ async def make(request: pytest.FixtureRequest, server: FakeOpenAI) -> AsyncItera
     chat: OpenAIChat | BedrockChat = OpenAIChat("key", server.base_url, sleep=at_once)
     if request.param == "converse":
         chat = BedrockChat(AwsServices(converse.variables_of(server.base_url)), sleep=at_once)
-    serve = _conversed if request.param == "converse" else _served
+    serve = {"converse": _conversed, "responses": _responded}.get(request.param, _served)
+    if request.param == "responses":
+        chat = Responding("key", server.base_url, sleep=at_once)
 
     async def made(*plans: Planned) -> ChatModel:
         if request.param == "scripted":
@@ -133,7 +149,7 @@ async def test_a_broken_stream_is_told_and_begins_again(make: Make) -> None:
 async def test_a_reply_in_words(make: Make, prompt: Prompt) -> None:
     reply = await (await make(Planned("Hello"))).complete(prompt)
     assert (reply.text, reply.calls, reply.finish_reason) == ("Hello", (), "stop")
-    assert reply.model.rpartition("/")[2] == "gpt-5-mini"
+    assert "gpt-5-mini" in reply.model
     assert reply.usage.total_tokens > 0
 
 

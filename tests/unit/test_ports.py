@@ -44,6 +44,7 @@ from layover.adapters.models.bedrock.chat import BedrockChat
 from layover.adapters.models.bedrock.converse import ConverseChat
 from layover.adapters.models.openai_chat import OpenAIChat
 from layover.adapters.models.providers import Providers
+from layover.adapters.models.responses.chat import ResponsesChat
 from layover.adapters.sockets.apigateway import ApiGatewaySockets, LambdaPush
 from layover.adapters.store.postgres.memory.compaction import PostgresCompaction
 from layover.adapters.store.postgres.memory.entries import PostgresEntries
@@ -108,6 +109,7 @@ chat_model: tuple[type[ChatModel], ...] = (
     OpenAIChat,
     BedrockChat,
     ConverseChat,
+    ResponsesChat,
     Providers,
 )
 clock: tuple[type[Clock], ...] = (SystemClock, ManualClock)

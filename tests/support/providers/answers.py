@@ -23,7 +23,9 @@ class Request:
     @property
     def asks_a_model(self) -> bool:
         """Whether it is for a reply, of whichever API."""
-        return self.path.endswith(("/chat/completions", "/converse", "/converse-stream"))
+        return self.path.endswith(
+            ("/chat/completions", "/responses", "/converse", "/converse-stream")
+        )
 
     @property
     def task(self) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 
 from layover.adapters.inmemory.model import BACKGROUND
 from layover.local.model.server import embeddings
-from support.providers import converse
+from support.providers import converse, responses
 from support.providers.answers import Answer as Answer
 from support.providers.answers import Raw as Raw
 from support.providers.answers import Request as Request
@@ -217,6 +217,8 @@ class FakeOpenAI:
         body = request.body if isinstance(request.body, dict) else {}
         if "/converse" in request.path:
             raw = converse.rendered(answer, request)
+        elif request.path.endswith("/responses"):
+            raw = responses.rendered(answer, request)
         else:
             raw = _streamed(answer, body) if body.get("stream") else _plain(answer, body)
         return replace(raw, delay_s=answer.delay_s, hold=answer.hold)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from layover.declare.agent import Agent
+    from layover.declare.agents.provider_tools import web_search
     from layover.declare.agents.stream import RunStream
     from layover.declare.approval import Approval
     from layover.declare.context import RecordedHooks, Retry, RunContext, ToolContext
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
 _HOME = {
     "declare.agent": ("Agent",),
     "declare.agents.stream": ("RunStream",),
+    "declare.agents.provider_tools": ("web_search",),
     "declare.approval": ("Approval",),
     "declare.context": ("RecordedHooks", "Retry", "RunContext", "ToolContext"),
     "declare.hooks.base": (
@@ -219,6 +221,7 @@ __all__ = [
     "WorkingMemory",
     "tool",
     "tool_from_schema",
+    "web_search",
 ]
 
 

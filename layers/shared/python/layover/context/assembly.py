@@ -63,6 +63,8 @@ def build_prompt(
         task="turn",
         run_id=run.id,
         settings=_step_settings(model_settings or agent.model_settings, run, steps),
+        api=agent.api,
+        provider_tools=agent.provider_tools,
         cache_key=cache_key(run.thread_id),
     )
 

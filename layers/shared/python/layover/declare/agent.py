@@ -17,6 +17,7 @@ from layover.declare.agents.options import (
     overridable_of,
     tools_of,
 )
+from layover.declare.agents.provider_tools import wire_of
 from layover.declare.context import RunContext
 from layover.declare.delegate import (
     check_sub_agents,
@@ -34,7 +35,7 @@ from layover.declare.schemas.output import OutputType
 from layover.declare.tool import AnyTool, Tool
 from layover.errors import DefinitionError
 from layover.values.deployment.settings import Settings
-from layover.values.prompt import OutputSpec
+from layover.values.prompt import Api, OutputSpec, ProviderTool
 from layover.values.runs.model_settings import ModelSettings, Overridable
 from layover.values.runs.run import SEARCH_TOOL
 
@@ -58,7 +59,8 @@ class Agent(Driven[Output], Generic[Deps, Output]):
     `instructions`: a text, or a function of the run's context (`RunContext`) that gives one.
 
     `model`: None is the deployment's (`LAYOVER_MODEL`); of a list, each is asked where the one before it
-    stays down or refuses (event `model-fallback`). `model_settings`: how it is asked. `overridable`: what
+    stays down or refuses (event `model-fallback`). `model_settings`: how it is asked. `api`: of OpenAI's two.
+    `provider_tools`: what the provider runs itself (`web_search()`), with `responses`. `overridable`: what
     a run may choose instead (`POST /threads/{id}/runs`). `output`: a pydantic model, a list or a union of
     them, for structured output. `output_validator(output, ctx)`: returns the output, as it is or another
     one; `Retry` asks the model again, twice at most. `tool_concurrency`: calls of a step that run together;
@@ -88,6 +90,8 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         tool_concurrency: float = 1,
         limits: Limits | None = None,
         model_settings: ModelSettings | None = None,
+        api: Api = "chat",
+        provider_tools: Sequence[ProviderTool] = (),
         overridable: Sequence[Overridable] = (),
         handoffs: "Sequence[Agent[Any, Any]]" = (),
         hooks: Sequence[Any] = (),
@@ -110,6 +114,7 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         self.tool_concurrency = concurrency_of(self._what, tool_concurrency)
         self.limits = limits
         self.model_settings = ModelSettings() if model_settings is None else model_settings
+        self.api, self.provider_tools = wire_of(self._what, api, provider_tools)
         self.overridable = overridable_of(self._what, overridable)
         self.hooks = hooks_of(self._what, hooks)
         self.deps = factory_of(f"{self._what}deps", deps)

@@ -250,6 +250,7 @@ def _content(reply: Reply, calls: list[ToolCallPart]) -> tuple[Part, ...]:
     parts: list[Part] = []
     if reply.reasoning:
         parts.append(ReasoningPart(text=clean(reply.reasoning)))
+    parts += reply.data
     if reply.text:
         parts.append(TextPart(text=clean(reply.text)))
     return (*parts, *calls)

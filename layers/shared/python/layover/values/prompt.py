@@ -6,9 +6,11 @@ from typing import Any, Literal
 from pydantic import Field
 
 from layover.values.base import Value
-from layover.values.message import Message
+from layover.values.message import DataPart, Message
 from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.usage import Usage
+
+Api = Literal["chat", "responses"]
 
 
 class ToolSpec(Value):
@@ -18,6 +20,13 @@ class ToolSpec(Value):
     description: str
     parameters: dict[str, Any]
     strict: bool = False
+
+
+class ProviderTool(Value):
+    """A tool that the provider runs itself. `options`: further fields of it on the wire."""
+
+    type: str
+    options: dict[str, Any] = Field(default_factory=dict)
 
 
 class OutputSpec(Value):
@@ -42,6 +51,10 @@ class Prompt(Value):
     """Sent as `X-Layover-Task`."""
     run_id: str | None = None
     settings: ModelSettings = ModelSettings()
+    api: Api = "chat"
+    """Of a provider that has both: Chat Completions, or the Responses API."""
+    provider_tools: tuple[ProviderTool, ...] = ()
+    """Sent where the API has any."""
     cache_key: str | None = None
     """`prompt_cache_key`, where the provider knows it."""
 
@@ -71,6 +84,8 @@ class Reply(Value):
     """The model that it may go back to."""
     state: dict[str, Any] = Field(default_factory=dict, repr=False)
     """Data that the provider wants back with this message, unchanged."""
+    data: tuple[DataPart, ...] = ()
+    """What the provider did beside: calls of its own tools, sources."""
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,11 @@ def message_fields(state: ProviderState | None, *, calls: bool) -> dict[str, Any
     """The fields of a message. `calls`: whether it asks for tools."""
     if state is None:
         return {}
-    return {name: value for name, value in state.fields.items() if calls or name != TEXT}
+    return {
+        name: value
+        for name, value in state.fields.items()
+        if name in FIELDS and (calls or name != TEXT)
+    }
 
 
 def call_fields(state: ProviderState | None, tool_call_id: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Any provider that speaks OpenAI's Chat Completions.
+"""Any provider that speaks OpenAI's Chat Completions; its Responses API where a prompt wants that.
 
 The `openai` package is the reference of the tests and is not imported here: it costs 0.2 s of a cold start,
 its parameter transforms 4 ms at 20 messages, and its stream objects throw the connection away
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from layover.adapters.models import opaque, wire
 from layover.adapters.models.endpoint import Endpoint, bearer, json_or_text
 from layover.adapters.models.faults import from_event
-from layover.adapters.models.http_chat import END, HttpChat, server_events
+from layover.adapters.models.http_chat import END, HttpChat, logger, server_events
 from layover.adapters.models.replies import Assembly, decoded
 from layover.adapters.models.retrying import Sleep
 from layover.errors import ModelError
 from layover.ids import RandomIds
-from layover.ports import Ids
-from layover.values.prompt import Prompt
+from layover.ports import Ids, OnDelta
+from layover.values.prompt import Prompt, Reply
 
 if TYPE_CHECKING:
     import httpx2
@@ -44,7 +44,25 @@ class OpenAIChat(HttpChat):
         # Servers of one's own often want no key.
         named = endpoint or Endpoint(base_url or OPENAI_BASE_URL, bearer(api_key or "none"))
         super().__init__(named, ids or RandomIds(), sleep)
+        self._responses: HttpChat | None = None
+        self._said = False
         self._left_out = frozenset() if prompt_cache_key else frozenset({"prompt_cache_key"})
+
+    async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
+        """One reply; see the port. By the API that the prompt names."""
+        if prompt.api == "responses":
+            return await self._responses_api().complete(prompt, on_delta)
+        if prompt.provider_tools and not self._said:
+            self._said = True
+            logger.warning("Chat Completions has no tools of the provider's: not sent")
+        return await super().complete(prompt, on_delta)
+
+    def _responses_api(self) -> HttpChat:
+        if self._responses is None:
+            from layover.adapters.models.responses.chat import ResponsesChat
+
+            self._responses = ResponsesChat(self._endpoint, self._ids, self._sleep)
+        return self._responses
 
     def _name(self, prompt: Prompt) -> str:
         return wire.model(prompt)

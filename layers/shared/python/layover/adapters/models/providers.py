@@ -41,8 +41,10 @@ class Providers(ChatModel):
     async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
         """One reply; see the port. Raises ConfigurationError where a provider has no key."""
         chat, name = self.chat_of(prompt.model)
-        if name != prompt.model:
-            prompt = prompt.model_copy(update={"model": name})
+        # The second wire is OpenAI's: others are asked as ever.
+        api = prompt.api if chat is self._own else "chat"
+        if (name, api) != (prompt.model, prompt.api):
+            prompt = prompt.model_copy(update={"model": name, "api": api})
         return await chat.complete(prompt, on_delta)
 
     def chat_of(self, model: str) -> tuple[ChatModel, str]:

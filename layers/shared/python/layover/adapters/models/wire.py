@@ -235,7 +235,7 @@ def _user_part(part: object) -> Body | None:
 
 def _file(part: FilePart) -> Body:
     url, mime_type = part.url or "", part.mime_type or ""
-    if _is_image(url, mime_type):
+    if is_image(url, mime_type):
         return {"type": "image_url", "image_url": {"url": url}}
     if data := _MEDIA.match(url):
         return _media(data[1], url, url[data.end() :])
@@ -267,7 +267,8 @@ def named_only(part: FilePart) -> str:
     return f"[file: {', '.join(t for t in (part.name or 'unnamed', part.mime_type, url) if t)}]"
 
 
-def _is_image(url: str, mime_type: str) -> bool:
+def is_image(url: str, mime_type: str) -> bool:
+    """True for an image that a provider takes by this address."""
     if url.startswith("data:"):
         return url.startswith("data:image/")
     if not url.startswith("https://"):

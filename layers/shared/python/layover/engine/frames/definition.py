@@ -1,11 +1,13 @@
 """The hash of what an agent is, so that a run knows the definition it began with (docs/versions.md)."""
 
 import hashlib
+from collections.abc import Iterable
 from typing import Any
 
 from layover.declare.agent import Agent
 from layover.declare.hooks.base import name_of
 from layover.values.base import compact_json
+from layover.values.prompt import ProviderTool
 
 LENGTH = 16
 """Hexadecimal digits."""
@@ -36,8 +38,14 @@ def _facts(agent: Agent) -> dict[str, Any]:
         "max_iterations": agent.max_iterations,
         "tool_concurrency": agent.tool_concurrency,
         # Left out where there are none: runs of earlier releases have the same hash.
+        **({"api": agent.api} if agent.api != "chat" else {}),
+        **({"provider_tools": _dumped(agent.provider_tools)} if agent.provider_tools else {}),
         **({"hooks": [name_of(hook) for hook in agent.hooks]} if agent.hooks else {}),
     }
+
+
+def _dumped(tools: Iterable[ProviderTool]) -> list[dict[str, Any]]:
+    return [tool.model_dump(mode="json", fallback=str) for tool in tools]
 
 
 def _tool(tool: Any) -> dict[str, Any]:

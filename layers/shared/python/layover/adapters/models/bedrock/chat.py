@@ -37,7 +37,7 @@ class BedrockChat(ChatModel):
     async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
         """One reply; see the port. Raises ConfigurationError where there is no region."""
         name = prompt.model.removeprefix(BEDROCK_PREFIX)
-        named = prompt.model_copy(update={"model": name})
+        named = prompt.model_copy(update={"model": name, "api": "chat"})
         return await self._chat(name).complete(named, on_delta)
 
     async def aclose(self) -> None:

@@ -1,0 +1,62 @@
+"""OpenAI's Responses API. Nothing is kept there (`store: false`): a run's items are its own journal's."""
+
+import contextlib
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING
+
+from layover.adapters.models import wire
+from layover.adapters.models.endpoint import Endpoint, json_or_text
+from layover.adapters.models.faults import from_event
+from layover.adapters.models.http_chat import END, HttpChat, logger, server_events
+from layover.adapters.models.replies import decoded
+from layover.adapters.models.responses import request
+from layover.adapters.models.responses.reply import LAST, ResponsesReply
+from layover.adapters.models.retrying import Sleep
+from layover.ports import Ids
+from layover.values.prompt import Prompt
+
+if TYPE_CHECKING:
+    import httpx2
+
+PATH = "/responses"
+
+
+class ResponsesChat(HttpChat):
+    """`endpoint`: a base URL below which `/responses` is."""
+
+    def __init__(self, endpoint: Endpoint, ids: Ids, sleep: Sleep) -> None:
+        super().__init__(endpoint, ids, sleep)
+        self._said: set[frozenset[str]] = set()
+
+    def _name(self, prompt: Prompt) -> str:
+        return wire.model(prompt)
+
+    def _request(self, prompt: Prompt, left_out: frozenset[str]) -> wire.Body:
+        lost = request.not_taken(prompt)
+        if lost and lost not in self._said:
+            self._said.add(lost)
+            logger.warning("the Responses API takes no %s: not sent", ", ".join(sorted(lost)))
+        return request.body(prompt, left_out, self._provider)
+
+    def _removable(self, prompt: Prompt, request_: wire.Body) -> frozenset[str]:
+        return request.removable(prompt)
+
+    def _path(self, prompt: Prompt, request_: wire.Body, *, stream: bool) -> str:
+        return PATH
+
+    def _assembly(self, prompt: Prompt) -> ResponsesReply:
+        return ResponsesReply(self._ids, wire.model(prompt), self._provider)
+
+    async def _chunks(self, response: "httpx2.Response") -> AsyncGenerator[object, None]:
+        events = server_events(response)
+        async with contextlib.aclosing(events):
+            async for event in events:
+                if event.data == "[DONE]":
+                    yield END
+                elif event.name == "error":
+                    raise from_event(json_or_text(event.data))
+                elif event.data.strip():
+                    chunk = decoded(event.data)
+                    yield chunk
+                    if isinstance(chunk, dict) and chunk.get("type") in LAST:
+                        yield END

@@ -1,0 +1,241 @@
+"""What the Responses API answers, put into this project's words."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from layover.adapters.models.faults import from_event, invalid
+from layover.adapters.models.opaque import stored
+from layover.adapters.models.replies import Text
+from layover.adapters.models.responses.request import AT, ITEMS
+from layover.ports import Ids
+from layover.values.message import DataPart
+from layover.values.prompt import Delta, Reply, RequestedCall
+from layover.values.runs.usage import Usage, tokens_said
+from layover.values.text import sound
+
+Json = Mapping[str, Any]
+FinishReason = Literal["stop", "length", "tool-calls", "content-filter"]
+
+LAST = frozenset({"response.completed", "response.incomplete", "response.failed"})
+"""The events that a stream ends with."""
+CALL, SAID, THOUGHT = "function_call", "message", "reasoning"
+PROVIDER_TOOL, CITATIONS = "provider-tool", "citations"
+"""Names of data parts: a call of a tool that the provider ran itself, and the sources of a text."""
+
+_FINISH: dict[str, FinishReason] = {
+    "max_output_tokens": "length",
+    "content_filter": "content-filter",
+}
+
+
+class ResponsesReply:
+    """One reply in the making: takes the events of a stream, or one plain response."""
+
+    def __init__(self, ids: Ids, asked_model: str, provider: str) -> None:
+        self._ids = ids
+        self._asked_model = asked_model
+        self._provider = provider
+        self._items: dict[int, Json] = {}
+        """Those that are whole, by their index."""
+        self._calls: list[tuple[int, str, str, Text]] = []
+        """Index, id and name of each call, and what came of its arguments."""
+        self._text = Text()
+        self._response: Json = {}
+
+    @property
+    def finished(self) -> bool:
+        """True once the whole response came."""
+        return bool(self._response)
+
+    def add(self, chunk: object) -> list[Delta]:
+        """Take an event, or a plain response, and say what is new. Raises ProviderFault for an error."""
+        if not isinstance(chunk, Mapping):
+            raise invalid("The model's provider sent an event that is no JSON object")
+        kind = chunk.get("type")
+        if kind is None and "output" in chunk:
+            return self._plain(chunk)
+        if kind == "error" or (kind is None and chunk.get("error")):
+            raise from_event(chunk)
+        if kind in LAST:
+            self._end(_object(chunk, "response"))
+            return []
+        return list(self._event(str(kind), chunk))
+
+    def reply(self) -> Reply:
+        """The whole. Raises ProviderFault where there is none."""
+        if not self._response:
+            raise invalid("The model's provider answered without a response")
+        items = [self._items[index] for index in sorted(self._items)]
+        said = [part for item in items if item.get("type") == SAID for part in _parts(item)]
+        calls = [self._called(index) for index in sorted(self._items) if self._is_call(index)]
+        refused = any(part.get("refusal") for part in said)
+        return Reply(
+            text=sound("".join(_str(p, "text") + _str(p, "refusal") for p in said)),
+            reasoning="\n\n".join(filter(None, map(_thought, items))),
+            calls=tuple(calls),
+            finish_reason=self._finish_reason(refused=refused, calls=bool(calls)),
+            usage=usage_of(_object(self._response, "usage")),
+            model=str(self._response.get("model") or self._asked_model),
+            provider=self._provider,
+            asked_model=self._asked_model,
+            state=_state(items),
+            data=tuple(_data(items, said)),
+        )
+
+    def _plain(self, response: Json) -> list[Delta]:
+        """A whole response, and all that it says, as if it had come in pieces."""
+        self._end(response)
+        deltas: list[Delta] = []
+        for index in sorted(self._items):
+            item = self._items[index]
+            if thought := _thought(item):
+                deltas.append(Delta(kind="reasoning", text=thought))
+            if item.get("type") == SAID:
+                texts = (_str(p, "text") + _str(p, "refusal") for p in _parts(item))
+                deltas += [Delta(kind="text", text=sound(text)) for text in texts if text]
+            elif self._is_call(index):
+                deltas += self._begin(index, item)
+                deltas += self._grow(index, _str(item, "arguments"))
+        return deltas
+
+    def _end(self, response: Json) -> None:
+        if response.get("status") == "failed" or response.get("error"):
+            raise from_event({"error": response.get("error") or "the response failed"})
+        output = response.get("output")
+        for index, item in enumerate(output if isinstance(output, list) else ()):
+            if isinstance(item, Mapping):
+                self._items[index] = item
+        self._response = response
+
+    def _event(self, kind: str, event: Json) -> Iterator[Delta]:
+        index, piece = _index(event), _str(event, "delta")
+        if kind in ("response.output_text.delta", "response.refusal.delta"):
+            if shown := self._text.add(piece):
+                yield Delta(kind="text", text=shown)
+        elif kind in ("response.reasoning_summary_text.delta", "response.reasoning_text.delta"):
+            yield Delta(kind="reasoning", text=sound(piece))
+        elif kind == "response.reasoning_summary_part.added" and event.get("summary_index"):
+            yield Delta(kind="reasoning", text="\n\n")
+        elif kind == "response.function_call_arguments.delta":
+            yield from self._grow(index, piece)
+        elif kind == "response.output_item.added":
+            item = _object(event, "item")
+            if item.get("type") == CALL:
+                yield from self._begin(index, item)
+        elif kind == "response.output_item.done":
+            self._items[index] = _object(event, "item")
+
+    def _begin(self, index: int, item: Json) -> Iterator[Delta]:
+        call_id = sound(_str(item, "call_id")) or self._ids.new("call")
+        self._calls.append((index, call_id, sound(_str(item, "name")), Text()))
+        yield self._delta(len(self._calls) - 1, "")
+
+    def _grow(self, index: int, piece: str) -> Iterator[Delta]:
+        for at, (of, _, _, args) in enumerate(self._calls):
+            if of == index and (shown := args.add(piece)):
+                yield self._delta(at, shown)
+
+    def _delta(self, at: int, text: str) -> Delta:
+        _, call_id, name, _ = self._calls[at]
+        return Delta(kind="tool-call", text=text, call=at, tool_call_id=call_id, tool_name=name)
+
+    def _is_call(self, index: int) -> bool:
+        return self._items[index].get("type") == CALL
+
+    def _called(self, index: int) -> RequestedCall:
+        """A call; its id is the one that its deltas had."""
+        item = self._items[index]
+        known = next((call for call in self._calls if call[0] == index), None)
+        call_id = known[1] if known else sound(_str(item, "call_id")) or self._ids.new("call")
+        args = sound(_str(item, "arguments"))
+        args = args if args.strip() else "{}"
+        return RequestedCall(id=call_id, name=sound(_str(item, "name")), args=args)
+
+    def _finish_reason(self, *, refused: bool, calls: bool) -> FinishReason:
+        if refused:
+            return "content-filter"
+        why = _str(_object(self._response, "incomplete_details"), "reason")
+        return _FINISH.get(why) or ("tool-calls" if calls else "stop")
+
+
+def _state(items: list[Json]) -> dict[str, Any]:
+    """The items that are neither text nor calls of ours, with their places."""
+    kept: list[dict[str, Any]] = []
+    texts = calls = 0
+    for item in items:
+        kind = item.get("type")
+        if kind == SAID:
+            texts = 1
+        elif kind == CALL:
+            calls += 1
+        elif kind != THOUGHT or item.get("encrypted_content"):
+            known = {name: value for name, value in item.items() if value is not None}
+            kept.append({AT: texts + calls, **stored(known)})
+    return {ITEMS: kept} if kept else {}
+
+
+def _data(items: list[Json], said: list[Json]) -> Iterator[DataPart]:
+    """What the provider ran itself, and the sources of what it said."""
+    for item in items:
+        kind = _str(item, "type")
+        if kind not in (SAID, CALL, THOUGHT) and kind.endswith("_call"):
+            shown = {name: item[name] for name in ("id", "status", "action") if name in item}
+            yield DataPart(
+                name=PROVIDER_TOOL, data=stored({"tool": kind.removesuffix("_call"), **shown})
+            )
+    found = [a for part in said for a in _list(part, "annotations")]
+    sources = [
+        {name: a.get(name) for name in ("url", "title", "start_index", "end_index")}
+        for a in found
+        if a.get("type") == "url_citation"
+    ]
+    if sources:
+        yield DataPart(name=CITATIONS, data=stored(sources))
+
+
+def _thought(item: Json) -> str:
+    """The summary of a thought, or where there is none its text."""
+    if item.get("type") != THOUGHT:
+        return ""
+    for name in ("summary", "content"):
+        if texts := [_str(part, "text") for part in _list(item, name)]:
+            return sound("\n\n".join(texts))
+    return ""
+
+
+def usage_of(usage: Json) -> Usage:
+    """Token counts; what is missing or senseless counts 0."""
+    read = _object(usage, "input_tokens_details")
+    return Usage(
+        input_tokens=tokens_said(usage.get("input_tokens")),
+        output_tokens=tokens_said(usage.get("output_tokens")),
+        cached_input_tokens=tokens_said(read.get("cached_tokens")),
+        cache_write_input_tokens=tokens_said(read.get("cache_write_tokens")),
+        reasoning_tokens=tokens_said(
+            _object(usage, "output_tokens_details").get("reasoning_tokens")
+        ),
+    )
+
+
+def _parts(item: Json) -> list[Json]:
+    return _list(item, "content")
+
+
+def _list(holder: Json, name: str) -> list[Json]:
+    found = holder.get(name)
+    return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
+
+
+def _object(holder: Json, name: str) -> Json:
+    value = holder.get(name)
+    return value if isinstance(value, Mapping) else {}
+
+
+def _str(holder: Json, name: str) -> str:
+    value = holder.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _index(event: Json) -> int:
+    index = event.get("output_index")
+    return index if isinstance(index, int) else 0

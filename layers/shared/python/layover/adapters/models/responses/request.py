@@ -1,0 +1,170 @@
+"""A prompt as the body of a request of the Responses API.
+
+The same prompt gives the same bytes every time: providers cache by prefix."""
+
+import json
+from collections.abc import Iterator, Sequence
+
+from layover.adapters.models import opaque, wire
+from layover.values.message import FilePart, Message, ProviderState, Role, TextPart
+from layover.values.prompt import OutputSpec, Prompt, ToolSpec
+
+Body = wire.Body
+
+ITEMS = "items"
+"""The field of a message's state that holds the items that are neither text nor calls of ours."""
+AT = "at"
+"""Of a kept item: how many of the message's texts (all of them count as one) and calls stood before it."""
+ENCRYPTED = "reasoning.encrypted_content"
+
+_REMOVABLE = frozenset(
+    {
+        *("max_output_tokens", "temperature", "top_p", "reasoning", "verbosity", "tool_choice"),
+        *("parallel_tool_calls", "include", "prompt_cache_key"),
+    }
+)
+
+
+def body(prompt: Prompt, left_out: frozenset[str], provider: str) -> Body:
+    """The request, without what this model has refused. `provider`: the host that is asked, which gets its
+    own items back."""
+    asked = wire.model(prompt)
+    request: Body = {
+        "model": asked,
+        "input": list(_items(prompt.messages, provider, asked)),
+        "store": False,
+        # Thoughts come encrypted, as nobody there keeps them.
+        "include": [ENCRYPTED],
+    }
+    if prompt.system:
+        request["instructions"] = prompt.system
+    if tools := [
+        *map(_tool, prompt.tools),
+        *({"type": t.type} | t.options for t in prompt.provider_tools),
+    ]:
+        request["tools"] = tools
+    if prompt.stream:
+        request["stream"] = True
+    if prompt.cache_key is not None and prompt.settings.cache == "auto":
+        request["prompt_cache_key"] = prompt.cache_key
+    request = opaque.merged(request | _settings(prompt, left_out), prompt.settings.extra)
+    return {name: value for name, value in request.items() if name not in left_out}
+
+
+def removable(prompt: Prompt) -> frozenset[str]:
+    """What of a request a model may refuse and a run does without."""
+    return _REMOVABLE | prompt.settings.extra.keys()
+
+
+def not_taken(prompt: Prompt) -> frozenset[str]:
+    """Settings that the API has no word for."""
+    return frozenset(n for n in ("seed", "stop") if getattr(prompt.settings, n) is not None)
+
+
+def _settings(prompt: Prompt, left_out: frozenset[str]) -> Body:
+    given = prompt.settings
+    text: Body = {}
+    if prompt.output is not None:
+        text["format"] = _format(prompt.output)
+    if given.verbosity is not None and "verbosity" not in left_out:
+        text["verbosity"] = given.verbosity
+    fields: Body = {
+        "max_output_tokens": given.max_tokens,
+        "temperature": given.temperature,
+        "top_p": given.top_p,
+        "reasoning": None if given.reasoning is None else {"effort": given.reasoning},
+        "text": text or None,
+    }
+    if prompt.tools:
+        fields["tool_choice"] = _tool_choice(given.tool_choice)
+        fields["parallel_tool_calls"] = given.parallel_tool_calls
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _tool_choice(choice: str | None) -> str | Body | None:
+    if choice is None or choice in ("auto", "none", "required"):
+        return choice
+    return {"type": "function", "name": wire.safe_name(choice)}
+
+
+def _items(messages: Sequence[Message], provider: str, asked: str) -> Iterator[Body]:
+    sendable = [m for m in messages if m.role is not Role.CUSTOM]
+    for at, message in enumerate(sendable):
+        if message.role is Role.USER:
+            if content := _user_content(message):
+                yield {"role": "user", "content": content}
+        elif message.role is Role.ASSISTANT:
+            state = opaque.state_of(message, provider, asked)
+            yield from _assistant(message, sendable[at + 1 :], state)
+
+
+def _assistant(
+    message: Message, following: Sequence[Message], state: ProviderState | None
+) -> Iterator[Body]:
+    """The items of an assistant message with the calls that were answered, and after them their answers."""
+    answered = wire.answers(following)
+    calls = [c for c in message.tool_calls if c.tool_call_id in answered]
+    items: list[Body] = [{"role": "assistant", "content": message.text}] if message.text else []
+    for call in calls:
+        items.append(
+            {
+                "type": "function_call",
+                "call_id": wire.safe_id(call.tool_call_id),
+                "name": wire.safe_name(call.tool_name),
+                "arguments": json.dumps(
+                    wire.arguments(call.args), ensure_ascii=False, sort_keys=True
+                ),
+            }
+        )
+    # A thought without what it led to is refused.
+    if items and state is not None and len(calls) == len(message.tool_calls):
+        for shift, kept in enumerate(state.fields.get(ITEMS, ())):
+            item = {name: value for name, value in kept.items() if name != AT}
+            items.insert(kept[AT] + shift, item)
+    yield from items
+    for call in calls:
+        call_id, output = wire.safe_id(call.tool_call_id), answered[call.tool_call_id].text
+        yield {"type": "function_call_output", "call_id": call_id, "output": output}
+
+
+def _user_content(message: Message) -> str | list[Body]:
+    parts = [p for p in map(_user_part, message.content) if p is not None]
+    if all(p["type"] == "input_text" for p in parts):
+        return "\n\n".join(p["text"] for p in parts)
+    return parts
+
+
+def _user_part(part: object) -> Body | None:
+    if isinstance(part, TextPart):
+        return {"type": "input_text", "text": part.text} if part.text else None
+    return _file(part) if isinstance(part, FilePart) else None
+
+
+def _file(part: FilePart) -> Body:
+    url, kind = part.url or "", part.mime_type or ""
+    if wire.is_image(url, kind):
+        return {"type": "input_image", "image_url": url, "detail": "auto"}
+    if url.startswith("data:"):
+        return {"type": "input_file", "filename": part.name or "file", "file_data": url}
+    if url.startswith("https://") and kind == "application/pdf":
+        return {"type": "input_file", "file_url": url}
+    return {"type": "input_text", "text": wire.named_only(part)}
+
+
+def _tool(spec: ToolSpec) -> Body:
+    return {
+        "type": "function",
+        "name": spec.name,
+        "description": spec.description,
+        "parameters": spec.parameters,
+        "strict": spec.strict,  # said, as the API's default is another one
+    }
+
+
+def _format(output: OutputSpec) -> Body:
+    return {
+        "type": "json_schema",
+        "name": wire.safe_name(output.name),
+        "schema": output.json_schema,
+        "strict": output.strict,
+    }

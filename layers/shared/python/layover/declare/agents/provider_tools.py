@@ -1,0 +1,39 @@
+"""Tools that a provider runs itself, and the API that has them."""
+
+from collections.abc import Sequence
+from typing import Any, Literal, get_args
+
+from layover.declare.schemas import checks
+from layover.errors import DefinitionError
+from layover.values.prompt import Api, ProviderTool
+
+
+def web_search(
+    *,
+    allowed_domains: Sequence[str] = (),
+    search_context_size: Literal["low", "medium", "high"] | None = None,
+    user_location: dict[str, str] | None = None,
+) -> ProviderTool:
+    """OpenAI's own search of the web, for `Agent(provider_tools=[...])`. `user_location`: `country`, `city`,
+    `region` or `timezone`. The provider is paid for each search: `usage` counts tokens alone."""
+    options: dict[str, Any] = {}
+    if allowed_domains:
+        options["filters"] = {"allowed_domains": list(allowed_domains)}
+    if search_context_size is not None:
+        options["search_context_size"] = search_context_size
+    if user_location is not None:
+        options["user_location"] = {"type": "approximate", **user_location}
+    return ProviderTool(type="web_search", options=options)
+
+
+def wire_of(what: str, api: Any, tools: Any) -> tuple[Api, tuple[ProviderTool, ...]]:
+    """The API of an agent, and the provider's tools that it has there. Raises DefinitionError."""
+    checks.one_of(f"{what}api", api, get_args(Api))
+    if isinstance(tools, str | ProviderTool) or not isinstance(tools, Sequence):
+        raise checks.fail(f"{what}provider_tools", "a list of the provider's tools", tools)
+    for tool in tools:
+        if not isinstance(tool, ProviderTool):
+            raise checks.fail(f"{what}a provider's tool", "made by web_search()", tool)
+    if tools and api != "responses":
+        raise DefinitionError(f'{what}provider_tools need api="responses"')
+    return api, tuple(tools)
