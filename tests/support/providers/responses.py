@@ -85,7 +85,7 @@ def events(whole: Json) -> list[Json]:
     ]
     for index, item in enumerate(whole["output"]):
         at = {"output_index": index, "item_id": item["id"]}
-        empty = {"message": {"content": []}, "function_call": {"arguments": ""}}
+        empty: Json = {"message": {"content": []}, "function_call": {"arguments": ""}}
         opening = {**item, "status": "in_progress", **empty.get(item["type"], {})}
         found.append({"type": "response.output_item.added", "output_index": index, "item": opening})
         found += [{**each, **at} for each in _pieces(item)]
