@@ -28,12 +28,14 @@ ASSEMBLE = frozenset(
     {
         ("runtime", None),
         ("settings", None),
-        ("_embeds", None),
+        ("has_embedder", None),
         ("_lazy_sockets", None),
         ("_journal", "socket_endpoint"),
     }
 )
 """Functions that look without using: at any variable, or at this one."""
+ASSEMBLE_ALL = frozenset({"has_embedder"})
+"""Those of them whose own helpers look without using, too."""
 COPIED = {
     "semantic_recall_top_k": "top_k",
     "observer_message_tokens": "observer_tokens",
@@ -78,8 +80,10 @@ def _watch(kind: Any, variables: dict[str, str | None]) -> None:
 
     def recorded(self: Any, name: str) -> Any:
         if name in fields or name == "__dict__":
-            by = sys._getframe(1).f_code.co_name
-            if (by, None) not in ASSEMBLE and (by, name) not in ASSEMBLE:
+            reader = sys._getframe(1)
+            by, above = reader.f_code.co_name, reader.f_back and reader.f_back.f_code.co_name
+            looks = {(by, None), (by, name)} & ASSEMBLE or above in ASSEMBLE_ALL
+            if not looks:
                 # Who writes it out as JSON reads all of it.
                 for each in fields if name == "__dict__" else (name,):
                     _note_variable(variables.get(COPIED.get(each, each)))
