@@ -6,7 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layover import Agent, Memory, ObservationalMemory, RollingSummary
-from layover.context.compaction import Limits, ends, leaving, limits, ready, slices, total, within
+from layover.context.compaction import (
+    Limits,
+    count_leaving,
+    count_within,
+    ends,
+    limits,
+    ready_slices,
+    slices,
+    total,
+)
 from layover.values.deployment.settings import Settings
 from layover.values.memory.compaction import Generation
 from layover.values.message import Message, Role, TextPart
@@ -94,17 +103,19 @@ def test_a_cut_never_stands_before_a_tool_result_or_a_custom_message() -> None:
 
 
 def test_a_compaction_leaves_the_newest_messages() -> None:
-    assert leaving(path("uauauaua"), tail=4, start=1_000) == 4
+    assert count_leaving(path("uauauaua"), tail=4, start=1_000) == 4
 
 
 def test_a_cut_that_would_split_a_step_leaves_more() -> None:
-    assert leaving(path("uatatata"), tail=4, start=1_000) == 3, "not between a call and its result"
+    assert count_leaving(path("uatatata"), tail=4, start=1_000) == 3, (
+        "not between a call and its result"
+    )
 
 
 def test_a_tail_that_alone_reaches_the_threshold_shrinks_to_its_newest_unit_at_the_least() -> None:
-    assert leaving(path("uatatat", tokens=100), tail=20, start=250) == 5
-    assert leaving(path("uatatat", tokens=100), tail=20, start=1) == 5
-    assert leaving(path("u", tokens=100), tail=20, start=1) == 0
+    assert count_leaving(path("uatatat", tokens=100), tail=20, start=250) == 5
+    assert count_leaving(path("uatatat", tokens=100), tail=20, start=1) == 5
+    assert count_leaving(path("u", tokens=100), tail=20, start=1) == 0
 
 
 def test_what_is_too_little_for_a_slice_is_left_over() -> None:
@@ -113,38 +124,38 @@ def test_what_is_too_little_for_a_slice_is_left_over() -> None:
 
 
 def test_what_a_model_can_read_at_once_ends_with_a_unit() -> None:
-    assert within(path("uatua"), 35) == 3
-    assert within(path("uatua"), 25) == 1
-    assert within(path("uatua"), 5) == 1, "one unit at the least"
-    assert within([], 5) == 0
+    assert count_within(path("uatua"), 35) == 3
+    assert count_within(path("uatua"), 25) == 1
+    assert count_within(path("uatua"), 5) == 1, "one unit at the least"
+    assert count_within([], 5) == 0
 
 
 def test_slices_take_effect_as_far_as_they_leave_the_tail() -> None:
     made = [slice_to(1), slice_to(3), slice_to(5)]
-    assert [g.number for g in ready(path("uauauaua"), made, tail=4, start=1_000)] == [1, 3]
+    assert [g.number for g in ready_slices(path("uauauaua"), made, tail=4, start=1_000)] == [1, 3]
 
 
 def test_more_slices_take_effect_where_what_they_leave_is_too_much() -> None:
     made = [slice_to(1), slice_to(3), slice_to(5)]
     big = path("uauauaua", tokens=100)
-    assert [g.number for g in ready(big, made, tail=8, start=300)] == [1, 3, 5]
-    assert [g.number for g in ready(big, made, tail=8, start=500)] == [1, 3]
+    assert [g.number for g in ready_slices(big, made, tail=8, start=300)] == [1, 3, 5]
+    assert [g.number for g in ready_slices(big, made, tail=8, start=500)] == [1, 3]
 
 
 def test_the_newest_unit_is_never_taken() -> None:
-    assert ready(path("uat", tokens=100), [slice_to(2)], tail=0, start=1) == []
+    assert ready_slices(path("uat", tokens=100), [slice_to(2)], tail=0, start=1) == []
 
 
 def test_a_slice_of_another_branch_takes_no_effect() -> None:
     elsewhere = slice_to(1).model_copy(update={"through_message_id": "x"})
-    assert ready(path("uaua"), [elsewhere, slice_to(2)], tail=0, start=1) == []
+    assert ready_slices(path("uaua"), [elsewhere, slice_to(2)], tail=0, start=1) == []
 
 
 @given(st.text("uatc", max_size=40), st.integers(1, 60), st.integers(0, 10))
 def test_cuts_stand_before_users_and_assistants_only(shape: str, tokens: int, tail: int) -> None:
     messages = path(shape)
     cuts = [c for piece in slices(messages, tokens) for c in piece]
-    cuts.append(leaving(messages, tail, tokens))
+    cuts.append(count_leaving(messages, tail, tokens))
     for cut in cuts:
         assert cut in (0, len(messages)) or messages[cut].role in (Role.USER, Role.ASSISTANT)
     pieces = list(slices(messages, tokens))

@@ -86,7 +86,7 @@ def ends(messages: Sequence[Message]) -> list[int]:
     return [*starts, len(messages)] if messages else []
 
 
-def leaving(messages: Sequence[Message], tail: int, start: int) -> int:
+def count_leaving(messages: Sequence[Message], tail: int, start: int) -> int:
     """Counts the messages that a compaction takes: all but the newest `tail`. The tail shrinks where
     it alone reaches `start` tokens, at the least to the newest unit."""
     cuts = [0, *ends(messages)[:-1]]
@@ -101,7 +101,7 @@ def leaving(messages: Sequence[Message], tail: int, start: int) -> int:
     return best
 
 
-def within(messages: Sequence[Message], tokens: int) -> int:
+def count_within(messages: Sequence[Message], tokens: int) -> int:
     """Counts the messages, from the first on, that have no more tokens; one unit at the least."""
     weight, best = 0, 0
     for cut in ends(messages):
@@ -123,7 +123,7 @@ def slices(messages: Sequence[Message], tokens: int) -> Iterator[tuple[int, int]
             begin, weight = cut, 0
 
 
-def ready(
+def ready_slices(
     messages: Sequence[Message], slices: Sequence[Generation], tail: int, start: int
 ) -> list[Generation]:
     """The slices that take effect now: as many as leave the newest `tail` messages as they are, more

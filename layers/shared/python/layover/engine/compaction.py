@@ -112,7 +112,7 @@ class Compaction:
     def _can_help(self) -> bool:
         """Whether a compaction could make the prompt smaller: the input stays in it all the same."""
         limits, path = self._limits, self._path(self._prompter.shown.through)
-        leaving = path[: compaction.leaving(path, limits.tail, limits.start)]
+        leaving = path[: compaction.count_leaving(path, limits.tail, limits.start)]
         gone = compaction.total([m for m in leaving if m.id != self._state.meta.input.id])
         least = compaction.MIN_NEW if limits.kind == "summary" else 1
         return gone >= least or reflector.is_due(self._known, limits.block)
@@ -157,7 +157,7 @@ class Compaction:
         leaf = ([meta.input, *self._state.response()])[-1].id
         found = await memory.compacted(meta.owner, meta.thread_id, leaf, self._limits.kind)
         self._show(found)  # what others let take effect, they counted
-        chosen = compaction.ready(
+        chosen = compaction.ready_slices(
             self._path(found.through), found.slices, self._limits.tail, self._limits.start
         )
         if not chosen:

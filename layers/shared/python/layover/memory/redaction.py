@@ -84,7 +84,7 @@ _NO_PASSWORD = lazy_pattern(
     re.IGNORECASE,
 )
 """Beside the word password, and none: a version, an algorithm, a length, whose it is."""
-_TOLD = lazy_pattern(r"[a-z]{3,}(?:ed|ing|able|ible|ly|less|n't)", re.IGNORECASE)
+_DESCRIPTIVE = lazy_pattern(r"[a-z]{3,}(?:ed|ing|able|ible|ly|less|n't)", re.IGNORECASE)
 """Endings of words that describe a password: `expired`, `missing`, `unreadable`."""
 
 
@@ -139,7 +139,7 @@ def _value_of(name: re.Match[str], text: str) -> re.Match[str] | None:
                 return value
             bare = value[0].strip(_WRAPPING)
             if link is _SPOKEN:
-                secret = _is_said(name[0], separator["word"].casefold(), bare)
+                secret = _is_stated(name[0], separator["word"].casefold(), bare)
             else:
                 secret = _is_beside(name[0], bare)
             return value if secret else None
@@ -156,14 +156,14 @@ def _is_beside(name: str, bare: str) -> bool:
     return _RANDOM.fullmatch(bare) is not None
 
 
-def _is_said(name: str, word: str, bare: str) -> bool:
+def _is_stated(name: str, word: str, bare: str) -> bool:
     """After `is`: what has a digit or a sign in it, and, of a password, any word that tells nothing of
     it: "the password is wrong" is no secret, "my password is swordfish" is one."""
     if _MARKED.match(bare):
         return True
     if not bare or not _PASSWORD.search(name) or word.split()[0] not in ("is", "was", "has"):
         return False
-    return not _TOLD.fullmatch(bare) and bare.casefold() not in _telling_words()
+    return not _DESCRIPTIVE.fullmatch(bare) and bare.casefold() not in _descriptive_words()
 
 
 def _without_value(match: re.Match[str]) -> str:
@@ -174,7 +174,7 @@ def _without_value(match: re.Match[str]) -> str:
 
 
 @cache
-def _telling_words() -> frozenset[str]:
+def _descriptive_words() -> frozenset[str]:
     text = files("layover.memory").joinpath("password_words.txt").read_text("utf-8")
     return frozenset(
         w for line in text.splitlines() if not line.startswith("#") for w in line.split()

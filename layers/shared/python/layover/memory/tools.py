@@ -32,19 +32,19 @@ def built_in_tools(
     memory: MemoryStore,
     meta: RunMeta,
     clock: Clock,
-    seen: Note | None = None,
+    prompt_note: Note | None = None,
     embedder: Embedder | None = None,
 ) -> list[AnyTool]:
     """Returns the tools of `agent.memory`; empty where it names none of its parts.
 
-    `seen`: the working memory that the run's prompt shows (`PromptSnapshot.notes`), None where it shows
-    none; a text that another run wrote after that is not overwritten unseen. `embedder`: the one of
-    episodic memory; without it entries are found by words."""
+    `prompt_note`: the working memory that the run's prompt shows (`PromptSnapshot.notes`), None where it
+    shows none; a text that another run wrote after that is not overwritten unseen. `embedder`: the one
+    of episodic memory; without it entries are found by words."""
     tools: list[AnyTool] = []
     working = agent.memory.working_memory
     key = working_key(agent, meta.thread_id)
     if working is not None and key is not None:
-        notes = _Notes(memory, meta, clock, seen or Note(key=key))
+        notes = _Notes(memory, meta, clock, prompt_note or Note(key=key))
         tools.append(
             _text_tool(notes) if working.schema is None else _fields_tool(notes, working.schema)
         )
@@ -111,8 +111,8 @@ class _Notes:
             f"{_as_text(present.value)}\nCall update_working_memory again with all that is to be kept."
         )
 
-    def _require_thread(self, stored: bool) -> None:
-        if not stored:
+    def _require_thread(self, is_stored: bool) -> None:
+        if not is_stored:
             raise NotFound("the thread is gone", thread_id=self._meta.thread_id)
 
 
@@ -135,8 +135,8 @@ def _fields_tool(notes: _Notes, schema: Any) -> AnyTool:
     async def update_working_memory(**fields: Any) -> dict[str, bool]:
         change = {name: jsonable(v) for name, v in fields.items() if v is not None}
         present = await notes.value()
-        stored = present if isinstance(present, dict) else {}
-        _check_fields(schema, {**stored, **change})
+        old_fields = present if isinstance(present, dict) else {}
+        _check_fields(schema, {**old_fields, **change})
         if change:
             await notes.merge(change)
         return _DONE

@@ -25,7 +25,7 @@ async def check_branches(runtime: Runtime, run: RunMeta) -> datetime | None:
     return min(filter(None, [await _tend(runtime, run, call) for call in calls]), default=None)
 
 
-async def busy(runtime: Runtime, run: RunMeta) -> bool:
+async def is_busy(runtime: Runtime, run: RunMeta) -> bool:
     """True if one of the run's calls is being made, or the operator lets nothing run."""
     snapshot = await runtime.journal.snapshot(run.owner, run.id)
     at_work = snapshot is not None and snapshot.at_work

@@ -12,7 +12,7 @@ from layover.engine.loop import failed
 from layover.engine.state import RunState
 from layover.errors import LayoverError, RetryableError, RunFailed
 from layover.ports import Runtime, Watched
-from layover.recovery.stalled_branches import busy, check_branches
+from layover.recovery.stalled_branches import check_branches, is_busy
 from layover.retention.erase import erase
 from layover.retention.expire import expire
 from layover.retention.set_ttl import keep_records, set_ttl
@@ -80,7 +80,11 @@ async def _look(runtime: Runtime, due: Watched, swept_at: datetime, end: float) 
     await keep_records(runtime, run)
     abandoned_at = await check_branches(runtime, run)
     if run.execution is not None and await runtime.callbacks.alive(run.execution):
-        if abandoned_at is not None and abandoned_at <= swept_at and not await busy(runtime, run):
+        if (
+            abandoned_at is not None
+            and abandoned_at <= swept_at
+            and not await is_busy(runtime, run)
+        ):
             # Its other branches may wait for a year: what runs next finds all calls as they are.
             await runtime.callbacks.stop(run.execution, "a branch left its call")
             return await start_successor(runtime, run)
@@ -96,7 +100,7 @@ async def _look(runtime: Runtime, due: Watched, swept_at: datetime, end: float) 
 
 async def _shorten(runtime: Runtime, run: RunMeta, swept_at: datetime) -> str:
     """A run whose execution's history is long goes on in a new one, once no call is being made."""
-    if run.execution is None or await busy(runtime, run):
+    if run.execution is None or await is_busy(runtime, run):
         await _later(runtime, run, swept_at)
         return "driven"
     await runtime.callbacks.stop(run.execution, "its history is long")

@@ -132,7 +132,7 @@ class DeliveryQueue:
         self._tasks: dict[Subscription, asyncio.Task[None]] = {}
         self._again: set[Subscription] = set()
         self._remaining: set[Subscription] = set()
-        self._stopping = False
+        self._is_stopping = False
 
     def told(self, owner: str, run_id: str, connections: Iterable[str]) -> None:
         """Send to each subscription, in one task for each."""
@@ -148,9 +148,9 @@ class DeliveryQueue:
         if self._tasks:
             await asyncio.wait(self._tasks.values(), timeout=self._finish_s)
         if self._tasks:
-            self._stopping = True
+            self._is_stopping = True
             await asyncio.wait(self._tasks.values(), timeout=LAST_POST_S)
-            self._stopping = False
+            self._is_stopping = False
         remaining, self._remaining = self._remaining, set()
         await asyncio.gather(*(self._delivery.later(subscription) for subscription in remaining))
 
@@ -158,7 +158,7 @@ class DeliveryQueue:
         try:
             while True:
                 self._again.discard(subscription)
-                if not await self._delivery.deliver(subscription, lambda: not self._stopping):
+                if not await self._delivery.deliver(subscription, lambda: not self._is_stopping):
                     self._remaining.add(subscription)
                     return
                 if subscription not in self._again:

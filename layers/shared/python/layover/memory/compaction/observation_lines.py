@@ -200,13 +200,13 @@ class _Reader:
         parent = self._top if detail else None
         one = self._observation(line, parent)
         same = (one.parent_id, one.at, one.marker, one.text)
-        existing = self._by_content.get(same)
-        if existing is None and one.text:
+        previous = self._by_content.get(same)
+        if previous is None and one.text:
             self._by_content[same] = one.model_copy(update={"id": self._new_id()})
-            existing = self._by_content[same]
-            self.observations.append(existing)
+            previous = self._by_content[same]
+            self.observations.append(previous)
         if not detail:
-            self._top = existing
+            self._top = previous
 
     def _observation(self, line: _Line, parent: Observation | None) -> Observation:
         before = parent or (self.observations[-1] if self.observations else None)

@@ -49,13 +49,13 @@ async def condense(job: CompactionJob, *, waits: bool) -> str:
     current = await job.read_compacted()
     path = await job.messages(current.through)
     current = await _await_slices(job, current, path, waits=waits)
-    changed = await _observe_rest(job, current, path, waits=waits)
+    has_changed = await _observe_rest(job, current, path, waits=waits)
     if waits or compaction.total(path) >= job.limits.start:
         current = await job.read_compacted()
         path = await job.messages(current.through)
-        changed = await _take_up(job, current, path) or changed
+        has_changed = await _take_up(job, current, path) or has_changed
     current = await job.read_compacted()
-    return "compacted" if await _reflect(job, current) or changed else "nothing"
+    return "compacted" if await _reflect(job, current) or has_changed else "nothing"
 
 
 async def _await_slices(
@@ -63,12 +63,12 @@ async def _await_slices(
 ) -> Compacted:
     """Returns the slices after waiting a little for those that are being observed already: a run that
     waits takes what is enough for it."""
-    if waits and not compaction.leaving(path, job.limits.tail, job.limits.start):
+    if waits and not compaction.count_leaving(path, job.limits.tail, job.limits.start):
         return current
     clock = job.runtime.clock
     until = clock.now() + (WAIT if waits else WAIT_AFTER_RUN)
     while job.is_under_way(path[_place(path, current.slices) :]):
-        ready = compaction.ready(path, current.slices, job.limits.tail, job.limits.start)
+        ready = compaction.ready_slices(path, current.slices, job.limits.tail, job.limits.start)
         enough = compaction.total(path[_place(path, ready) :]) < job.limits.start
         if (waits and ready and enough) or clock.now() > until:
             break
@@ -85,19 +85,19 @@ async def _observe_rest(
     limits = job.limits
     start = _place(path, current.slices)
     if waits:
-        end = compaction.leaving(path, limits.tail, limits.start)
+        end = compaction.count_leaving(path, limits.tail, limits.start)
         pieces = list(_whole(path[start:end], limits.ahead or limits.start))
     else:
         pieces = list(compaction.slices(path[start:], limits.ahead or limits.start))
-    after, known, changed = _end(current), current, False
+    after, latest, has_changed = _end(current), current, False
     for first, last in pieces:
         piece = path[start + first : start + last]
-        generation = await _observe(job, piece, after, known)
+        generation = await _observe(job, piece, after, latest)
         if generation is None:
             break
-        after, changed = piece[-1].id, True
-        known = known.model_copy(update={"slices": (*known.slices, generation)})
-    return changed
+        after, has_changed = piece[-1].id, True
+        latest = latest.model_copy(update={"slices": (*latest.slices, generation)})
+    return has_changed
 
 
 def _whole(messages: Sequence[Message], tokens: int) -> list[tuple[int, int]]:
@@ -108,10 +108,10 @@ def _whole(messages: Sequence[Message], tokens: int) -> list[tuple[int, int]]:
 
 
 async def _observe(
-    job: CompactionJob, messages: Sequence[Message], after: str | None, known: Compacted
+    job: CompactionJob, messages: Sequence[Message], after: str | None, current: Compacted
 ) -> Generation | None:
     """Observe a piece and keep it as a slice; None where the model failed or the branch moved on."""
-    before = (*known.observations, *(o for g in known.slices for o in g.observations))
+    before = (*current.observations, *(o for g in current.slices for o in g.observations))
     answer = await job.ask(
         observer.request(job.model, messages, before, job.names),
         lambda text: observer.parse(text, messages, job.new_id),
@@ -139,7 +139,7 @@ async def _observe(
 
 async def _take_up(job: CompactionJob, current: Compacted, path: Sequence[Message]) -> bool:
     """Let slices take effect, if no other job changed the branch meanwhile."""
-    ready = compaction.ready(path, current.slices, job.limits.tail, job.limits.start)
+    ready = compaction.ready_slices(path, current.slices, job.limits.tail, job.limits.start)
     if not ready:
         return False
     numbers = [g.number for g in ready]

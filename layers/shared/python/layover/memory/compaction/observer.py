@@ -18,12 +18,12 @@ MAX_KNOWN_CHARACTERS = 20_000
 def request(
     model: str,
     messages: Sequence[Message],
-    known: Sequence[Observation],
+    earlier: Sequence[Observation],
     names: Mapping[str, str] | None = None,
 ) -> Prompt:
-    """The request for observations of these messages (at least one, oldest first); `known`: those of
+    """The request for observations of these messages (at least one, oldest first); `earlier`: those of
     the branch so far, as context; `names`: of the speakers, by role."""
-    blocks = [block("known_observations", lines(_newest(known)))] if known else []
+    blocks = [block("known_observations", lines(_newest(earlier)))] if earlier else []
     blocks.append(block("transcript", transcript(messages, names)))
     return prompt("observer", model, "\n\n".join(blocks), messages[-1].created_at)
 
@@ -42,10 +42,10 @@ def render(observations: Sequence[Observation]) -> str:
     return block("observations", lines(observations)) if observations else ""
 
 
-def _newest(known: Sequence[Observation]) -> Sequence[Observation]:
+def _newest(observations: Sequence[Observation]) -> Sequence[Observation]:
     room = MAX_KNOWN_CHARACTERS
-    for index in range(len(known) - 1, -1, -1):
-        room -= len(known[index].text) + len("* IMPORTANT (00:00) ")
+    for index in range(len(observations) - 1, -1, -1):
+        room -= len(observations[index].text) + len("* IMPORTANT (00:00) ")
         if room < 0:
-            return known[index + 1 :]
-    return known
+            return observations[index + 1 :]
+    return observations

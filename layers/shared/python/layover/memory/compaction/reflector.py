@@ -121,18 +121,18 @@ def _assign_merges(
     """The merges that say something, each with the ids that no earlier one has and that may go."""
     usable = [(item, _names(item.get("ids")), tidy(text_of(item, "text"))) for item in proposals]
     usable = [(item, ids, text) for item, ids, text in usable if any(c.isalnum() for c in text)]
-    leaving = to_drop.union(*(ids for _, ids, _ in usable))
-    assigned: set[str] = set()
+    leaving_ids = to_drop.union(*(ids for _, ids, _ in usable))
+    used_ids: set[str] = set()
     merges: list[_Merge] = []
     for item, ids, text in usable:
         target = text_of(item, "parent_id").strip(" []") or None
         own = [
             id
             for id in log.by_id
-            if id in ids - assigned
-            and (log.is_top(id) or log.parent[id] in leaving or log.parent[id] == target)
+            if id in ids - used_ids
+            and (log.is_top(id) or log.parent[id] in leaving_ids or log.parent[id] == target)
         ]
-        assigned.update(own)
+        used_ids.update(own)
         if own:
             merges.append(_Merge(tuple(own), text, read_marker(text_of(item, "marker")), target))
     return merges

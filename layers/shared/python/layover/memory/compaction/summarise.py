@@ -11,10 +11,10 @@ async def condense(job: CompactionJob, *, waits: bool) -> str:
     """Summarise what is older than the tail, together with the summary before, where the branch has
     reached its limit (or a run waits for it): in several steps where it is more than the memory model can
     read. Raises RetryableError."""
-    changed = False
-    while (step := await _step(job, due=waits or changed)) == "compacted":
-        changed = True
-    return "compacted" if changed else step
+    has_changed = False
+    while (step := await _step(job, due=waits or has_changed)) == "compacted":
+        has_changed = True
+    return "compacted" if has_changed else step
 
 
 async def _step(job: CompactionJob, *, due: bool) -> str:
@@ -22,10 +22,10 @@ async def _step(job: CompactionJob, *, due: bool) -> str:
     path = await job.messages(current.through)
     if not due and compaction.total(path) < job.limits.start:
         return "nothing"
-    old = path[: compaction.leaving(path, job.limits.tail, job.limits.start)]
+    old = path[: compaction.count_leaving(path, job.limits.tail, job.limits.start)]
     if compaction.total(old) < compaction.MIN_NEW:
         return "nothing"
-    old = old[: compaction.within(old, job.readable)]
+    old = old[: compaction.count_within(old, job.readable)]
     request = summary.request(job.model, old, current.summary, job.names)
     answer = await job.ask(request, summary.parse, "no summary")
     if answer is None:

@@ -30,7 +30,7 @@ MAX_CORRECTION = 2_000
 """Characters of an entry that its owner corrects."""
 _LIST = "entries"
 _SEARCH = "found-entries"
-_warned: set[str] = set()
+_warned_agents: set[str] = set()
 logger = logging.getLogger("layover")
 
 
@@ -60,8 +60,8 @@ def episodic_embedder(runtime: Runtime, agent: Agent) -> Embedder | None:
     embedder: Embedder | None = settings.embedder or runtime.embedder
     if settings.embedder is None and settings.embedding_model and runtime.embedder_named:
         embedder = runtime.embedder_named(settings.embedding_model)
-    if embedder is None and agent.name not in _warned:
-        _warned.add(agent.name)
+    if embedder is None and agent.name not in _warned_agents:
+        _warned_agents.add(agent.name)
         logger.warning(
             "episodic memory works by words alone: no embedder is set (LAYOVER_EMBEDDER_MODEL)",
             extra={"agent": agent.name},
@@ -74,15 +74,16 @@ async def turn_entries(
     agent: Agent,
     meta: RunMeta,
     as_of: datetime,
-    recalled: RecallQuery | None = None,
+    recall_query: RecallQuery | None = None,
 ) -> tuple[EntryQuery | None, tuple[StepUsage, ...]]:
     """Returns the search for the run's input (None where nothing is injected) and the cost of its vector.
-    `recalled`: semantic recall's query; the vector of the same embedder is used for both."""
+    `recall_query`: semantic recall's query; the vector of the same embedder is used for both."""
     settings, text = agent.memory.episodic, meta.input.text.strip()
     if settings is None or not settings.inject or not text:
         return None, ()
     embedder = episodic_embedder(runtime, agent)
-    vector_source = recalled if embedder and recalled and recalled.model == embedder.model else None
+    is_same_model = embedder and recall_query and recall_query.model == embedder.model
+    vector_source = recall_query if is_same_model else None
     query = entry_search.entry_query(
         agent.name,
         settings,

@@ -98,16 +98,16 @@ class EpisodicExtraction:
 
     async def learn(self) -> None:
         """Ask, and check what was answered."""
-        known = await self._find_known()
-        answer, self._extractor = await self._ask([e.content for e in known])
+        similar = await self._find_similar_entries()
+        answer, self._extractor = await self._ask([e.content for e in similar])
         trusted = trusts_tools(self._agent, self._snapshot)
         check = entries.check_entries(answer, self._dialogue, self._settings, trusted=trusted)
         self._refusals = Counter(check.refusals)
-        known_hashes = {entries.hash_of(e.content): e for e in known}
+        entries_by_hash = {entries.hash_of(e.content): e for e in similar}
 
         def is_news(candidate: Candidate) -> bool:
             """True if it is not stored yet, or stored unverified and verified now."""
-            same = known_hashes.get(candidate.hash)
+            same = entries_by_hash.get(candidate.hash)
             return same is None or (candidate.verified and not same.verified)
 
         self._candidates = new = [c for c in check.candidates if is_news(c)]
@@ -119,9 +119,9 @@ class EpisodicExtraction:
         RetryableError."""
         least = self._settings.dedupe_similarity
         near = await self._similar(entries.SIMILAR if least is None else least)
-        stored = near.items if near else ()
+        similar = near.items if near else ()
         said_at = self._meta.input.created_at
-        selections = entries.select(self._candidates, self._vectors, stored, least, said_at)
+        selections = entries.select(self._candidates, self._vectors, similar, least, said_at)
         refusals = self._refusals + Counter(
             {Refusal.SIMILAR: len(self._candidates) - len(selections)}
         )
@@ -131,7 +131,7 @@ class EpisodicExtraction:
             refusals=refusals,
         )
 
-    async def _find_known(self) -> Sequence[FoundEntry]:
+    async def _find_similar_entries(self) -> Sequence[FoundEntry]:
         """Returns the stored entries that are like the user's words."""
         text = "\n".join(m.text.strip() for m in self._dialogue if m.role is Role.USER)
         query = entry_search.entry_query(
@@ -145,12 +145,12 @@ class EpisodicExtraction:
         self._spend("extractor/known", search.embedding)
         return (await self._runtime.memory.find_entries(self._meta.owner, search.query)).items
 
-    async def _ask(self, known: Sequence[str]) -> tuple[str, str]:
+    async def _ask(self, similar: Sequence[str]) -> tuple[str, str]:
         """The model's answer, "" where it failed, and the model's name."""
         runtime, settings = self._runtime, self._settings
         model = runtime.settings.extractor_model or runtime.settings.model
         profile = await self._profile()
-        prompt = entries.request(model, self._dialogue, profile, known, settings.instructions)
+        prompt = entries.request(model, self._dialogue, profile, similar, settings.instructions)
         try:
             reply = await runtime.model.complete(prompt)
         except LayoverError as error:

@@ -136,15 +136,15 @@ def request(
     model: str,
     dialogue: Sequence[Message],
     profile: Any,
-    known: Sequence[str],
+    similar: Sequence[str],
     instructions: str | None,
 ) -> Prompt:
-    """The request for entries; `dialogue`: at least one message, `known`: similar entries."""
+    """The request for entries; `dialogue`: at least one message, `similar`: stored ones like it."""
     turn = [
         {"role": m.role.value, "text": plain(m.text.strip(), _MAX_READ)}
         for m in _readable(dialogue)
     ]
-    payload = redact_value({"profile": profile, "known": list(known), "turn": turn})
+    payload = redact_value({"profile": profile, "known": list(similar), "turn": turn})
     text = TextPart(text=json.dumps(payload, ensure_ascii=False))
     user_message = dialogue[0].model_copy(update={"content": (text,), "role": Role.USER})
     system = _prompt_file("extractor")
@@ -252,16 +252,16 @@ class Selection:
 def select(
     candidates: Sequence[Candidate],
     vectors: Sequence[tuple[float, ...] | None],
-    stored: Sequence[SimilarEntry],
+    similar: Sequence[SimilarEntry],
     least: float | None,
     said_at: datetime,
 ) -> list[Selection]:
     """The candidates that say something new. `least`: cosine at which two are the same; None: nothing
-    is dropped. `stored`: what is similar to them (`SimilarEntry.place`: of the candidate). `said_at`:
+    is dropped. `similar`: stored entries like them (`SimilarEntry.place`: of the candidate). `said_at`:
     when the candidates were said; what is stored may have been said later."""
     selections: list[Selection] = []
     for place, (candidate, vector) in enumerate(zip(candidates, vectors, strict=True)):
-        near = {s.id: _verdict(candidate, s, said_at) for s in stored if s.place == place}
+        near = {s.id: _verdict(candidate, s, said_at) for s in similar if s.place == place}
         if _Verdict.OUTDATED in near.values():
             continue
         same = _Verdict.SAME in near.values()
@@ -286,19 +286,19 @@ class _Verdict(Enum):
     """A stored entry contradicts it and was said later."""
 
 
-def _verdict(candidate: Candidate, stored: SimilarEntry, said_at: datetime) -> _Verdict:
+def _verdict(candidate: Candidate, entry: SimilarEntry, said_at: datetime) -> _Verdict:
     """The later one wins where they contradict each other, unless it is unverified and the other
     verified: then both hold, the doubtful one with its label."""
-    against = contradicts(candidate.content, stored.content, candidate.evidence)
-    if stored.created_at > said_at:
-        if contradicts(stored.content, candidate.content, stored.evidence):
-            doubtful = candidate.verified and not stored.verified
+    against = contradicts(candidate.content, entry.content, candidate.evidence)
+    if entry.created_at > said_at:
+        if contradicts(entry.content, candidate.content, entry.evidence):
+            doubtful = candidate.verified and not entry.verified
             return _Verdict.BESIDE if doubtful else _Verdict.OUTDATED
         return _Verdict.BESIDE if against else _Verdict.SAME
     if against:
-        doubtful = stored.verified and not candidate.verified
+        doubtful = entry.verified and not candidate.verified
         return _Verdict.BESIDE if doubtful else _Verdict.SUPERSEDES
-    return _Verdict.VOUCHES if candidate.verified and not stored.verified else _Verdict.SAME
+    return _Verdict.VOUCHES if candidate.verified and not entry.verified else _Verdict.SAME
 
 
 def _is_repeated(

@@ -62,20 +62,20 @@ def turn_of(messages: Sequence[Message]) -> Turn:
     return Turn(texts[Role.USER], texts[Role.ASSISTANT])
 
 
-def request(task: str, model: str, turn: Turn, known: Any, message: Message) -> Prompt:
+def request(task: str, model: str, turn: Turn, current: Any, message: Message) -> Prompt:
     """The request for facts; `task`: profile | session. `message` lends its ids and time."""
     lines = [{"role": "user", "text": plain(t, _MAX_READ)} for t in turn.user]
     lines += [{"role": "assistant", "text": plain(t, _MAX_READ)} for t in turn.assistant]
-    text = json.dumps({"known": known, "turn": lines}, ensure_ascii=False)
+    text = json.dumps({"known": current, "turn": lines}, ensure_ascii=False)
     user_message = message.model_copy(update={"content": (TextPart(text=text),), "role": Role.USER})
     system = files("layover.memory").joinpath(f"prompts/{task}.md").read_text("utf-8")
     return Prompt(model=model, system=system, messages=(user_message,), task=task)
 
 
-def profile_change(answer: str, turn: Turn, known: Any) -> dict[str, str | None]:
+def profile_change(answer: str, turn: Turn, profile: Any) -> dict[str, str | None]:
     """Fields of the profile to set, and those to take away (None). Empty for an answer of no use."""
     change: dict[str, str | None] = {}
-    present = known if isinstance(known, Mapping) else {}
+    present = profile if isinstance(profile, Mapping) else {}
     for item in _parse_facts(answer):
         field = _field_name(text_of(item, "key", "field"))
         if not field or is_secret_key(field) or not _has_user_evidence(item, turn):
@@ -110,12 +110,12 @@ def latest(
 ) -> list[Fact]:
     """Without facts of a turn that was said (at `said_at`) before another one that set the same text, or
     replaced the same line. `times`: when each field of the session was changed last."""
-    known: Mapping[str, Any] = session if isinstance(session, Mapping) else {}
+    fields: Mapping[str, Any] = session if isinstance(session, Mapping) else {}
 
     def holds(fact: Fact) -> bool:
         if fact.field not in times or times[fact.field] <= said_at:
             return True
-        return fact.field in _LISTS and (not fact.old or fact.old in (known.get(fact.field) or ()))
+        return fact.field in _LISTS and (not fact.old or fact.old in (fields.get(fact.field) or ()))
 
     return [fact for fact in facts if holds(fact)]
 

@@ -91,12 +91,12 @@ async def _ask(
     task: str,
     snapshot: RunSnapshot,
     turn: facts.Turn,
-    known: Any,
+    current: Any,
     usage: list[StepUsage],
 ) -> str:
     """The model's answer, "" where it failed; `usage` gets what it cost."""
     model = runtime.settings.extractor_model or runtime.settings.model
-    prompt = facts.request(task, model, turn, known, snapshot.meta.input)
+    prompt = facts.request(task, model, turn, current, snapshot.meta.input)
     try:
         reply = await runtime.model.complete(prompt)
     except LayoverError as error:

@@ -23,7 +23,7 @@ QUERY_TIMEOUT = timedelta(seconds=2)
 """For the vector of a query; then words alone are searched."""
 MAX_IN_PROMPT = 100
 """Matches that are asked for beyond those that are wanted, as they may be in the prompt already."""
-_warned: set[str] = set()
+_warned_agents: set[str] = set()
 logger = logging.getLogger("layover")
 
 
@@ -121,8 +121,8 @@ def _embedder(runtime: Runtime, agent: Agent) -> Embedder | None:
     one warning."""
     if agent.memory.semantic_recall is None:
         return None
-    if runtime.embedder is None and agent.name not in _warned:
-        _warned.add(agent.name)
+    if runtime.embedder is None and agent.name not in _warned_agents:
+        _warned_agents.add(agent.name)
         logger.warning(
             "semantic recall is off: no embedder is set (LAYOVER_EMBEDDER_MODEL)",
             extra={"agent": agent.name},
