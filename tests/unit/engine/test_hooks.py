@@ -472,6 +472,7 @@ async def test_an_output_that_the_end_changed_is_the_runs_in_process_too() -> No
 
     class Doubles(Hook):
         def at_end(self, ctx: Any, result: Result) -> Result:
+            assert result.output is not None
             return result.model_copy(update={"output": {"euros": 2 * result.output["euros"]}})
 
     agent = Agent("shop", output=Price, hooks=[Doubles()])
