@@ -44,7 +44,7 @@ class Front:
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(10)
+        self._thread.join(30)
 
     def answer(self, path: str, after: int) -> tuple[int, str, bytes]:
         """Status, content type and body."""
