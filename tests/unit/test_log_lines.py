@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from layover.local.functions.log_lines import LogWatch, shown
+from layover.local.functions.log_lines import LogWatch, format_entry
 
 
 def line(**entry: object) -> bytes:
@@ -12,7 +12,7 @@ def line(**entry: object) -> bytes:
 
 def test_only_warnings_of_ours_are_shown() -> None:
     for other in (line(level="INFO", message="x"), b"printed by a tool\n", b"[1]\n", b"\xff\n"):
-        assert shown("turn", other) is None
+        assert format_entry("turn", other) is None
 
 
 def test_a_warning_is_shown_with_where_it_came_from_and_nothing_else_of_it() -> None:
@@ -23,7 +23,7 @@ def test_a_warning_is_shown_with_where_it_came_from_and_nothing_else_of_it() -> 
         where=["a.py:3 pay"],
         exception="KeyError: 'secret'",
     )
-    assert shown("turn", told) == (
+    assert format_entry("turn", told) == (
         "warning turn: tool pay failed with KeyError run_id=run_1\n    a.py:3 pay"
     )
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from layover.local.agents_module import Loaded, load
+from layover.local.agents_module import LoadReport, load
 from layover.local.settings import Settings, child_variables
 
 
-async def loaded(folder: Path, text: str, **more: timedelta) -> Loaded:
+async def loaded(folder: Path, text: str, **more: timedelta) -> LoadReport:
     (folder / "shop_agents.py").write_text(text)
     settings = Settings(agents="shop_agents", functions=folder)
     return await load(child_variables(settings, os.environ, {}), **more)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from layover.local.agents_module import Loaded
-from layover.local.functions.log_lines import shown
+from layover.local.agents_module import LoadReport
+from layover.local.functions.log_lines import format_entry
 from layover.local.serve import variables_of
 from layover.local.terminal.lines import RunLines
 from layover.local.terminal.model_check import problem_of
@@ -70,9 +70,9 @@ def test_a_run_that_is_over_is_one_line_once(told: Told, packed: bool) -> None:
     text = json.dumps(OUTCOME)
     outcome = {"B": b64encode(zlib.compress(text.encode())).decode()} if packed else {"S": text}
     running, over = meta("running"), meta("success", outcome)
-    told.watch.item_changed(None, running)
-    told.watch.item_changed(running, over)
-    told.watch.item_changed(over, over)
+    told.watch.on_item(None, running)
+    told.watch.on_item(running, over)
+    told.watch.on_item(over, over)
     line = "shop success  thread_1 run_1  2 steps, 340 tokens, $0.0004, 3.2 s"
     assert told.lines == [(line, "green")]
 
@@ -82,7 +82,7 @@ def test_a_run_that_failed_says_why_and_an_unknown_price_is_said(told: Told) -> 
         "usage": {"total_tokens": 1, "cost_usd": None},
         "error": {"type": "E", "message": "no"},
     }
-    told.watch.item_changed(meta("running"), meta("failed", {"S": json.dumps(outcome)}))
+    told.watch.on_item(meta("running"), meta("failed", {"S": json.dumps(outcome)}))
     ((text, colour),) = told.lines
     assert text.endswith("1 tokens, cost unknown, 3.2 s\n    E: no")
     assert colour == "red"
@@ -90,13 +90,13 @@ def test_a_run_that_failed_says_why_and_an_unknown_price_is_said(told: Told) -> 
 
 def test_items_that_are_no_runs_are_not_spoken_of(told: Told) -> None:
     for item in ({"sk": {"S": "HEAD"}, "status": {"S": "success"}}, {"sk": {"S": "META"}}, None):
-        told.watch.item_changed(None, item)
+        told.watch.on_item(None, item)
     assert told.lines == []
 
 
 def test_a_call_that_waits_is_shown_with_the_line_that_decides_it(told: Told) -> None:
-    told.watch.item_changed(None, meta("running"))
-    told.watch.published(asked())
+    told.watch.on_item(None, meta("running"))
+    told.watch.on_event(asked())
     ((text, _),) = told.lines
     assert text == (
         'shop waits for a decision: refund {"amount": 60}\n'
@@ -106,8 +106,8 @@ def test_a_call_that_waits_is_shown_with_the_line_that_decides_it(told: Told) ->
 
 
 def test_the_line_speaks_for_a_member_of_the_groups_that_decide(told: Told) -> None:
-    told.watch.item_changed(None, meta("running", owner="o'hara"))
-    told.watch.published(asked(approval={"by": ["finance", "ops"]}))
+    told.watch.on_item(None, meta("running", owner="o'hara"))
+    told.watch.on_event(asked(approval={"by": ["finance", "ops"]}))
     assert "dev:o'\"'\"'hara;groups=finance,ops'" in told.lines[0][0]
 
 
@@ -121,7 +121,7 @@ def test_a_tool_error_is_shown_with_the_lines_of_its_source(tmp_path: Path) -> N
     file = tmp_path / "tools.py"
     file.write_text("def pay():\n    raise KeyError('x')\n")
     entry = {"level": "WARNING", "message": "tool pay failed", "where": [f"{file}:2 pay"]}
-    assert shown("turn", json.dumps(entry).encode()) == (
+    assert format_entry("turn", json.dumps(entry).encode()) == (
         f"warning turn: tool pay failed\n    {file}:2 pay\n        raise KeyError('x')"
     )
 
@@ -173,20 +173,23 @@ async def test_a_broken_save_keeps_the_last_good_one_and_the_next_good_one_repla
     sources = Sources("mine", [tmp_path], tmp_path / "copy")
     sources.keep()
     functions: Any = Functions()
-    answers = [Loaded(problem="mine.py:1: SyntaxError"), Loaded(agents=("agent shop: price",))]
+    answers = [
+        LoadReport(problem="mine.py:1: SyntaxError"),
+        LoadReport(agents=("agent shop: price",)),
+    ]
 
-    async def load() -> Loaded:
+    async def load() -> LoadReport:
         return answers.pop(0)
 
     reloader = Reloader(sources, load, functions, "/path", told.say)
-    assert not sources.changed()
+    assert not sources.has_changed()
     file.write_text("broken = (\n")
-    assert sources.changed()
+    assert sources.has_changed()
     await reloader.reload()
-    copy = sources.kept / file.relative_to(tmp_path)
+    copy = sources.copy_path / file.relative_to(tmp_path)
     assert await asyncio.to_thread(copy.read_text) == "good = 1\n"
     file.write_text("better = 2\n")
-    assert sources.changed()
+    assert sources.has_changed()
     await reloader.reload()
     assert await asyncio.to_thread(copy.read_text) == "better = 2\n"
     assert functions.changes == [(f"{tmp_path / 'copy'}:/path", False), ("/path", True)]

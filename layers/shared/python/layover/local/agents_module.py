@@ -23,7 +23,7 @@ _LIBRARIES = ("site-packages", "dist-packages", "<frozen", sys.base_prefix + os.
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadReport:
     """Lines about the agents and what they warn of, or what is wrong."""
 
     agents: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class Loaded:
     """Those that agents name, each once."""
 
 
-async def load(variables: Mapping[str, str], limit: timedelta = LOADING_LIMIT) -> Loaded:
+async def load(variables: Mapping[str, str], limit: timedelta = LOADING_LIMIT) -> LoadReport:
     """Import the module as a function with these variables would."""
     process = await asyncio.create_subprocess_exec(
         *[sys.executable, "-P", "-m", __name__, str(os.getpid())],
@@ -47,35 +47,37 @@ async def load(variables: Mapping[str, str], limit: timedelta = LOADING_LIMIT) -
         output, errors = await asyncio.wait_for(process.communicate(), limit.total_seconds())
     except TimeoutError:
         seconds = limit.total_seconds()
-        return Loaded(problem=f"the module takes longer than {seconds:g} s to be imported")
+        return LoadReport(problem=f"the module takes longer than {seconds:g} s to be imported")
     finally:
         with suppress(ProcessLookupError):
             process.kill()
     try:
-        found = json.loads(output.splitlines()[-1])
-        lists = {name: tuple(found[name]) for name in ("agents", "warnings", "models")}
-        return Loaded(**lists, problem=found["problem"])
+        report = json.loads(output.splitlines()[-1])
+        lists = {name: tuple(report[name]) for name in ("agents", "warnings", "models")}
+        return LoadReport(**lists, problem=report["problem"])
     except (ValueError, LookupError, TypeError):
-        said = errors.decode("utf-8", "replace").strip().splitlines()[-1:]
-        last = f": {said[0]}" if said else ""
-        return Loaded(problem=f"its process ended with status {process.returncode}{last}")
+        last_lines = errors.decode("utf-8", "replace").strip().splitlines()[-1:]
+        last = f": {last_lines[0]}" if last_lines else ""
+        return LoadReport(problem=f"its process ended with status {process.returncode}{last}")
 
 
-def found(module_name: str) -> Loaded:
+def import_agents(module_name: str) -> LoadReport:
     """Import the module, and return its agents or its error."""
     from layover.declare.registry import load_agents
 
-    kept = _Kept()
-    logging.getLogger("layover").addHandler(kept)
+    handler = _LineHandler()
+    logging.getLogger("layover").addHandler(handler)
     try:
         agents = load_agents(module_name)
     except BaseException as error:
-        return Loaded(warnings=tuple(kept.lines), problem=_problem(error))
+        return LoadReport(warnings=tuple(handler.lines), problem=_problem(error))
     models = dict.fromkeys(each.model for each in agents.values() if isinstance(each.model, str))
-    return Loaded(tuple(map(_line, agents.values())), tuple(kept.lines), models=tuple(models))
+    return LoadReport(
+        tuple(map(_line, agents.values())), tuple(handler.lines), models=tuple(models)
+    )
 
 
-class _Kept(logging.Handler):
+class _LineHandler(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.lines: list[str] = []
@@ -97,11 +99,11 @@ def _problem(error: BaseException) -> str:
     cause = error.__cause__ if isinstance(error, AgentsNotLoaded) else error
     if cause is None:
         return str(error)
-    told = f"{type(cause).__name__}: {cause}"
+    text = f"{type(cause).__name__}: {cause}"
     if isinstance(cause, SyntaxError) and cause.filename:
         return f"{cause.filename}:{cause.lineno}: {type(cause).__name__}: {cause.msg}"
     frames = [f for f in traceback.extract_tb(cause.__traceback__) if _is_authors(f.filename)]
-    return f"{frames[-1].filename}:{frames[-1].lineno}: {told}" if frames else told
+    return f"{frames[-1].filename}:{frames[-1].lineno}: {text}" if frames else text
 
 
 def _is_authors(file: str) -> bool:
@@ -115,7 +117,7 @@ def main(arguments: list[str]) -> None:
     die_with(int(arguments[0]))
     from layover import wiring
 
-    result = found(wiring.environment().agents)
+    result = import_agents(wiring.environment().agents)
     print(flush=True)
     print(json.dumps(asdict(result)), flush=True)
     # A thread that the module started keeps nobody waiting.

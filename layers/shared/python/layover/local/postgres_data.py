@@ -20,7 +20,7 @@ from typing import Any
 STOP_FAST = signal.SIGINT
 STOP_LIMIT_S = 5.0
 # The socket's full path; Linux takes 107 bytes, macOS 103.
-_LONGEST_SOCKET_PATH = 100
+_MAX_SOCKET_PATH = 100
 _SOCKET_NAME = ".s.PGSQL.5432"
 _SEARCH = stat.S_IXGRP | stat.S_IXOTH
 
@@ -74,12 +74,12 @@ def _initdb(data: Path) -> None:
     for each in data.parent.iterdir():
         if each.name.startswith(prefix):
             shutil.rmtree(each, ignore_errors=True)
-    made = Path(tempfile.mkdtemp(prefix=prefix, dir=data.parent))
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=data.parent))
     try:
-        wheels_server(made).ensure_pgdata_inited()
-        made.rename(data)
+        wheels_server(folder).ensure_pgdata_inited()
+        folder.rename(data)
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def wheels_server(data: Path, cleanup_mode: str | None = None) -> Any:
@@ -113,7 +113,7 @@ def socket_folder(data: Path) -> Path:
     digest = hashlib.sha256(str(data).encode()).hexdigest()[:12]
     name = f"layover-{os.getuid()}-{digest}"
     for folder in (data, Path(tempfile.gettempdir()) / name):
-        if len(os.fsencode(folder / _SOCKET_NAME)) <= _LONGEST_SOCKET_PATH:
+        if len(os.fsencode(folder / _SOCKET_NAME)) <= _MAX_SOCKET_PATH:
             return folder
     return Path("/tmp") / name
 
@@ -122,9 +122,9 @@ def _own(sockets: Path, user: str | None) -> None:
     """Make the folder, or take the one that is there if it is ours: who owns it could answer for the
     server, which trusts all who reach it."""
     sockets.mkdir(mode=0o700, exist_ok=True)
-    found = sockets.lstat()
+    status = sockets.lstat()
     ours = {os.geteuid()} if user is None else {os.geteuid(), pwd.getpwnam(user).pw_uid}
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid not in ours:
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid not in ours:
         raise PostgresFailed(
             f"{sockets} is somebody else's: remove it, or give a folder with a shorter path (--data)"
         )

@@ -251,15 +251,15 @@ class Runner:
         """Once, before anybody asks for them."""
         if not self.settings.has_agents():
             return
-        loaded = await agents_module.load(child_variables(self.settings, self._inherited, {}))
-        if loaded.problem is not None:
+        report = await agents_module.load(child_variables(self.settings, self._inherited, {}))
+        if report.problem is not None:
             module = self.settings.agents or "user_agents"
             raise RunnerFailed(
                 f"the agents in {module!r} cannot be loaded: mend this and start again\n"
-                f"  {loaded.problem}"
+                f"  {report.problem}"
             )
-        self.models = loaded.models
-        self.notices += [*loaded.agents, *(f"warning: {line}" for line in loaded.warnings)]
+        self.models = report.models
+        self.notices += [*report.agents, *(f"warning: {line}" for line in report.warnings)]
         logs = self._data / "logs"
         self.notices.append(
             f"logs: {logs}/FUNCTION.log; what tools print is in turn.log, resume.log"
@@ -353,7 +353,7 @@ def _lock(file: IO[str], data: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         file.seek(0)
-        who = f" ({said})" if (said := file.read(200).strip()) else ""
+        who = f" ({holder})" if (holder := file.read(200).strip()) else ""
         raise RunnerFailed(
             f'another runner{who} uses {data}: stop it, or give --data (make dev ARGS="--data DIR")'
         ) from error

@@ -28,13 +28,16 @@ def variables_of(folder: Path) -> Mapping[str, str]:
     """The process's variables, and those of `folder/.env` that it has not."""
     from dotenv import dotenv_values
 
-    kept = dotenv_values(folder / ".env", interpolate=False)
-    return {**{name: value for name, value in kept.items() if value is not None}, **os.environ}
+    file_variables = dotenv_values(folder / ".env", interpolate=False)
+    return {
+        **{name: value for name, value in file_variables.items() if value is not None},
+        **os.environ,
+    }
 
 
 async def serve(settings: Settings, *, opens: bool = False) -> int:
     """Run until SIGINT or SIGTERM; answers the exit code. `opens`: the console, in a browser."""
-    stopped = asyncio.Event()
+    is_stopping = asyncio.Event()
     inherited = variables_of(Path.cwd())
     watch = RunWatch(RunLines(lambda: runner.url, say))
     runner = Runner(settings, inherited, watch)
@@ -42,12 +45,12 @@ async def serve(settings: Settings, *, opens: bool = False) -> int:
 
     def stop() -> None:
         # Once: another cancel would cut short what the first one set going.
-        if stopped.is_set():
+        if is_stopping.is_set():
             return
         end = threading.Timer(_STOP_LIMIT_S, _end_at_once)
         end.daemon = True
         end.start()
-        stopped.set()
+        is_stopping.set()
         starting.cancel()
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -65,7 +68,7 @@ async def serve(settings: Settings, *, opens: bool = False) -> int:
     development.start()
     if opens:
         webbrowser.open(runner.url)
-    await stopped.wait()
+    await is_stopping.wait()
     print("stopping", flush=True)
     development.stop()
     await runner.__aexit__(None, None, None)

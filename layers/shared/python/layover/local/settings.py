@@ -63,7 +63,7 @@ def child_variables(
 
     `services` are the variables that say where the table, the bucket and the rest are.
     """
-    kept = {
+    passed_variables = {
         name: value
         for name, value in inherited.items()
         if name in _PASSED_ON or not name.startswith(_NOT_PASSED_ON)
@@ -85,7 +85,7 @@ def child_variables(
         "AWS_EC2_METADATA_DISABLED": "true",
     }
     agents = {"LAYOVER_AGENTS": settings.agents} if settings.agents else {}
-    return kept | ours | dict(services) | agents
+    return passed_variables | ours | dict(services) | agents
 
 
 def _no_proxy(inherited: Mapping[str, str]) -> str:

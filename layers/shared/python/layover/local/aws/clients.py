@@ -30,5 +30,5 @@ def make_client(service: Any, endpoint_url: str, read_timeout: float = 60.0) -> 
         max_pool_connections=64,
         parameter_validation=False,
     )
-    made: Any = session().client(service, endpoint_url=endpoint_url, config=config)
-    return made
+    client: Any = session().client(service, endpoint_url=endpoint_url, config=config)
+    return client

@@ -70,11 +70,11 @@ class _Answer:
 class Watch(Protocol):
     """An observer of the services."""
 
-    def item_changed(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
+    def on_item(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
         """DynamoDB has another item now."""
         ...
 
-    def published(self, event: Mapping[str, Any]) -> None:
+    def on_event(self, event: Mapping[str, Any]) -> None:
         """EventBridge took an event."""
         ...
 
@@ -91,8 +91,8 @@ class Services:
         watch: Watch | None = None,
     ) -> None:
         storage = storage or Storage()
-        self.events = Events(storage, watch.published if watch else None)
-        self.dynamodb = DynamoDB(storage, watch.item_changed if watch else None)
+        self.events = Events(storage, watch.on_event if watch else None)
+        self.dynamodb = DynamoDB(storage, watch.on_item if watch else None)
         self.states = StepFunctions(storage, Tasks(functions, self.dynamodb))
         self._objects = Objects(storage, BUCKET_NAME)
         self._sockets = sockets
@@ -158,8 +158,8 @@ def _connection(sockets: WebSocketFront, connection_id: str, environ: Environ) -
     """A WebSocket API's `@connections`."""
     method = environ["REQUEST_METHOD"]
     if method == "GET":
-        found = sockets.describe(connection_id)
-        return _json("200 OK", found) if found else _error(410, "GoneException", "Gone")
+        description = sockets.describe(connection_id)
+        return _json("200 OK", description) if description else _error(410, "GoneException", "Gone")
     if method == "DELETE":
         status = sockets.close(connection_id)
     else:
@@ -244,7 +244,7 @@ class AwsServer:
 
     def waiting_runs(self) -> dict[str, str]:
         """Runs of which a call waits for somebody: id -> owner."""
-        database, found = self._services.dynamodb, {}
+        database, owners = self._services.dynamodb, {}
         for partition in watch_partitions():
             query = {
                 "TableName": TABLE_NAME,
@@ -256,8 +256,8 @@ class AwsServer:
                 key = {name: place[name] for name in ("pk", "sk")}
                 item = database.call("GetItem", {"TableName": TABLE_NAME, "Key": key})["Item"]
                 if "waiting" in item and "id" in item:
-                    found[item["id"]["S"]] = item["owner"]["S"]
-        return found
+                    owners[item["id"]["S"]] = item["owner"]["S"]
+        return owners
 
     def resume_executions(self) -> None:
         """Let what an earlier runner left open go on where it was."""
@@ -275,14 +275,14 @@ class AwsServer:
 
     def _open_run(self, text: str) -> str | None:
         """The run's id, None where it is over; the execution's input where it drives none."""
-        given = json.loads(text)
-        if not isinstance(given, dict) or not {"owner", "run_id"} <= given.keys():
+        payload = json.loads(text)
+        if not isinstance(payload, dict) or not {"owner", "run_id"} <= payload.keys():
             return text
-        key = {"pk": {"S": Keys(given["owner"]).run(given["run_id"])}, "sk": {"S": META}}
+        key = {"pk": {"S": Keys(payload["owner"]).run(payload["run_id"])}, "sk": {"S": META}}
         request = {"TableName": TABLE_NAME, "Key": key}
         item = self._services.dynamodb.call("GetItem", request).get("Item")
         is_over = item is not None and Status(item["status"]["S"]).over
-        return None if is_over else str(given["run_id"])
+        return None if is_over else str(payload["run_id"])
 
     def stop(self) -> None:
         """Stop serving."""

@@ -14,15 +14,15 @@ MAX_EVENTS = 10_000
 _SCHEMA = "CREATE TABLE IF NOT EXISTS events (number INTEGER PRIMARY KEY, document TEXT NOT NULL)"
 
 
-Published = Callable[[dict[str, Any]], object]
+EventListener = Callable[[dict[str, Any]], object]
 
 
 class Events:
-    """PutEvents, and what it has taken. `published` hears of each."""
+    """PutEvents, and what it has taken. `on_event` hears of each."""
 
-    def __init__(self, storage: Storage, published: Published | None = None) -> None:
+    def __init__(self, storage: Storage, on_event: EventListener | None = None) -> None:
         self._storage = storage
-        self._published = published or (lambda _: None)
+        self._on_event = on_event or (lambda _: None)
         storage.create(_SCHEMA)
 
     def put(self, entries: list[dict[str, Any]], now: datetime) -> list[dict[str, str]]:
@@ -52,5 +52,5 @@ class Events:
             query = "INSERT INTO events (document) VALUES (?) RETURNING number"
             ((number,),) = connection.execute(query, (json.dumps(whole),)).fetchall()
             connection.execute("DELETE FROM events WHERE number <= ?", (number - MAX_EVENTS,))
-        self._published(whole)
+        self._on_event(whole)
         return {"EventId": event["id"]}

@@ -36,7 +36,7 @@ class Objects:
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
-        app = self._loaded()
+        app = self._load()
         if environ["REQUEST_METHOD"] not in _CHANGING or "HTTP_X_AMZ_TARGET" in environ:
             return app(environ, start_response)
         path = environ["PATH_INFO"].encode("latin-1").decode("utf-8", "replace")
@@ -46,7 +46,7 @@ class Objects:
             self._keep(bucket, key)
             return chunks
 
-    def _loaded(self) -> App:
+    def _load(self) -> App:
         with self._changes:
             if self._app is None:
                 from moto.core.base_backend import BackendDict
@@ -69,9 +69,11 @@ class Objects:
                 backend.create_bucket(name, REGION)
             query = "SELECT bucket, key, etag, modified, metadata, body FROM s3_objects"
             for bucket, key, etag, modified, metadata, body in connection.execute(query):
-                made = backend.put_object(bucket, key, body, etag=etag, disable_notification=True)
-                made.set_metadata(json.loads(metadata))
-                made.last_modified = datetime.fromisoformat(modified)
+                restored_object = backend.put_object(
+                    bucket, key, body, etag=etag, disable_notification=True
+                )
+                restored_object.set_metadata(json.loads(metadata))
+                restored_object.last_modified = datetime.fromisoformat(modified)
         if self._bucket not in backend.buckets:
             backend.create_bucket(self._bucket, REGION)
             self._keep(self._bucket, "")
@@ -79,27 +81,29 @@ class Objects:
     def _keep(self, bucket: str, key: str) -> None:
         """The store as moto is now: this object, or without a key what is still in the bucket."""
         backend = _backend()
-        known = backend.buckets.get(bucket)
+        moto_bucket = backend.buckets.get(bucket)
         with self._storage.transaction() as connection:
             of_bucket = "DELETE FROM s3_objects WHERE bucket = ?"
-            if known is None:
+            if moto_bucket is None:
                 connection.execute("DELETE FROM s3_buckets WHERE name = ?", (bucket,))
                 connection.execute(of_bucket, (bucket,))
                 return
             connection.execute("INSERT OR IGNORE INTO s3_buckets VALUES (?)", (bucket,))
             if not key:
                 query = "SELECT key FROM s3_objects WHERE bucket = ?"
-                stored = {row[0] for row in connection.execute(query, (bucket,))}
-                for gone in stored - known.keys.keys():
-                    connection.execute(f"{of_bucket} AND key = ?", (bucket, gone))
+                old_keys = {row[0] for row in connection.execute(query, (bucket,))}
+                for old_key in old_keys - moto_bucket.keys.keys():
+                    connection.execute(f"{of_bucket} AND key = ?", (bucket, old_key))
                 return
-            found = known.keys.get(key)
-            if found is None or not hasattr(found, "value"):
+            moto_object = moto_bucket.keys.get(key)
+            if moto_object is None or not hasattr(moto_object, "value"):
                 connection.execute(f"{of_bucket} AND key = ?", (bucket, key))
                 return
-            row = (bucket, key, found.etag.strip('"'), found.last_modified.isoformat())
+            row = (bucket, key, moto_object.etag.strip('"'), moto_object.last_modified.isoformat())
             query = "INSERT OR REPLACE INTO s3_objects VALUES (?, ?, ?, ?, ?, ?)"
-            connection.execute(query, (*row, json.dumps(dict(found.metadata)), found.value))
+            connection.execute(
+                query, (*row, json.dumps(dict(moto_object.metadata)), moto_object.value)
+            )
 
 
 def _backend() -> Any:

@@ -13,9 +13,9 @@ _KEY = "local"
 def is_as_signed(environ: dict[str, Any]) -> bool:
     """False for a PUT that is presigned by a function and comes with other headers."""
     query = environ.get("QUERY_STRING", "")
-    given = {name: values[0] for name, values in parse_qs(query).items()}
-    signature = given.get("X-Amz-Signature")
-    is_ours = given.get("X-Amz-Credential", "").startswith(f"{_KEY}/")
+    parameters = {name: values[0] for name, values in parse_qs(query).items()}
+    signature = parameters.get("X-Amz-Signature")
+    is_ours = parameters.get("X-Amz-Credential", "").startswith(f"{_KEY}/")
     if environ["REQUEST_METHOD"] != "PUT" or signature is None or not is_ours:
         return True
     from botocore.auth import S3SigV4QueryAuth
@@ -23,17 +23,19 @@ def is_as_signed(environ: dict[str, Any]) -> bool:
     from botocore.credentials import Credentials
 
     path = quote(environ["PATH_INFO"].encode("latin-1", "replace"), safe="/-_.~")
-    kept = "&".join(p for p in query.split("&") if not p.startswith("X-Amz-Signature="))
-    signed = given.get("X-Amz-SignedHeaders", "").split(";")
+    unsigned_query = "&".join(p for p in query.split("&") if not p.startswith("X-Amz-Signature="))
+    header_names = parameters.get("X-Amz-SignedHeaders", "").split(";")
     request = AWSRequest(
         method="PUT",
-        url=f"http://{environ.get('HTTP_HOST', '')}{path}?{kept}",
-        headers={name: _header(environ, name) for name in signed},
+        url=f"http://{environ.get('HTTP_HOST', '')}{path}?{unsigned_query}",
+        headers={name: _header(environ, name) for name in header_names},
     )
-    request.context["timestamp"] = given.get("X-Amz-Date", "")
+    request.context["timestamp"] = parameters.get("X-Amz-Date", "")
     auth = S3SigV4QueryAuth(Credentials(_KEY, _KEY), "s3", REGION)
-    wanted = auth.signature(auth.string_to_sign(request, auth.canonical_request(request)), request)
-    return hmac.compare_digest(wanted, signature)
+    expected_signature = auth.signature(
+        auth.string_to_sign(request, auth.canonical_request(request)), request
+    )
+    return hmac.compare_digest(expected_signature, signature)
 
 
 def _header(environ: dict[str, Any], name: str) -> str:

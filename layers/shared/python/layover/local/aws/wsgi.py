@@ -94,12 +94,12 @@ class WsgiServer:
 
 
 def _call(app: App, request: Request) -> Reply:
-    started: list[tuple[str, list[tuple[str, str]]]] = []
+    responses: list[tuple[str, list[tuple[str, str]]]] = []
 
     def start_response(
         status: str, headers: list[tuple[str, str]], exc_info: object = None
     ) -> Callable[[bytes], None]:
-        started[:] = [(status, headers)]
+        responses[:] = [(status, headers)]
         return lambda data: None
 
     chunks = app(_environ(request), start_response)
@@ -109,15 +109,15 @@ def _call(app: App, request: Request) -> Reply:
         close = getattr(chunks, "close", None)
         if close is not None:
             close()
-    ((status, headers),) = started
+    ((status, headers),) = responses
     code = HTTPStatus(int(status.split(" ", 1)[0]))
-    kept = tuple(
+    passed_headers = tuple(
         (name, value)
         for name, value in headers
         if name.lower() not in ("connection", "transfer-encoding")
     )
     bare = request.method == "HEAD" or code in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
-    return Reply(code, body, kept, bare)
+    return Reply(code, body, passed_headers, bare)
 
 
 def _environ(request: Request) -> Environ:

@@ -76,7 +76,7 @@ class Queue(Protocol):
     def init_failed(self, environment: "ExecutionEnvironment", error: InvokeResult) -> None:
         """The handler could not be loaded."""
 
-    def ended(self, environment: "ExecutionEnvironment", reason: str) -> None:
+    def forget(self, environment: "ExecutionEnvironment", reason: str) -> None:
         """The process is gone."""
 
 
@@ -264,7 +264,7 @@ class ExecutionEnvironment:
             if self.state is not State.GONE:
                 logger.warning("%s: %s, see %s", self.spec.name, reason, self.spec.log)
             self._release(self._invocation.crashed(reason))
-        self._queue.ended(self, reason)
+        self._queue.forget(self, reason)
         self.kill()  # The process is gone; what a tool started from it may not be.
 
 

@@ -65,11 +65,11 @@ class ResponseStream:
 
     def __init__(self) -> None:
         self._pieces: asyncio.Queue[bytes | None] = asyncio.Queue()
-        self._left = asyncio.Event()
+        self._has_left = asyncio.Event()
 
     async def take(self, pieces: AsyncIterator[bytes]) -> None:
         """Hand all of these on as they come. Raises ReaderLeft, and what they raise."""
-        leaving = asyncio.create_task(self._left.wait())
+        leaving = asyncio.create_task(self._has_left.wait())
         handing = asyncio.create_task(self._hand_on(pieces))
         try:
             await asyncio.wait({leaving, handing}, return_when=asyncio.FIRST_COMPLETED)
@@ -90,7 +90,7 @@ class ResponseStream:
 
     def leave(self) -> None:
         """Read no more of it."""
-        self._left.set()
+        self._has_left.set()
 
     async def piece(self) -> bytes | None:
         """The next piece; None at the end."""

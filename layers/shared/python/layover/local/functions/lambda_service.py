@@ -68,11 +68,11 @@ class FunctionPool:
         self._maximum = maximum
         self._waiting: deque[Invocation] = deque()
         self._lives: set[asyncio.Task[None]] = set()
-        self._closed = False
+        self._is_closed = False
 
     async def invoke(self, invocation: Invocation) -> InvokeResult:
         """The function's answer, however long the queue is."""
-        if self._closed:
+        if self._is_closed:
             return failure("Runtime.ExitError", "the runner is stopping")
         if environment := self._warmest():
             environment.assign(invocation)
@@ -83,7 +83,7 @@ class FunctionPool:
 
     def prewarm(self) -> None:
         """Start one environment if there is none."""
-        if not self.environments and not self._closed:
+        if not self.environments and not self._is_closed:
             self._start()
 
     def reap(self, idle_limit: timedelta) -> None:
@@ -102,7 +102,7 @@ class FunctionPool:
 
     async def stop(self) -> None:
         """Kill everything; whoever waits gets an error."""
-        self._closed = True
+        self._is_closed = True
         while self._waiting:
             invocation = self._waiting.popleft()
             invocation.resolve(invocation.crashed("the runner is stopping"))
@@ -127,7 +127,7 @@ class FunctionPool:
         if self._waiting:
             self._waiting.popleft().resolve(error)
 
-    def ended(self, environment: ExecutionEnvironment, reason: str) -> None:
+    def forget(self, environment: ExecutionEnvironment, reason: str) -> None:
         """Forget an environment whose process is gone."""
         self.environments.remove(environment)
         if environment.state is State.STARTING:
@@ -148,7 +148,7 @@ class FunctionPool:
         while True:
             starting = len(self._in_state(State.STARTING))
             living = sum(each.state is not State.GONE for each in self.environments)
-            if self._closed or len(self._waiting) <= starting + returning:
+            if self._is_closed or len(self._waiting) <= starting + returning:
                 return
             if starting >= _STARTING_AT_ONCE or living >= self._maximum:
                 return
@@ -173,7 +173,7 @@ class LambdaService:
         self._pools: dict[str, FunctionPool] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._stopped = False
+        self._is_stopped = False
 
     def add(self, spec: FunctionSpec, concurrency: int | None = None) -> None:
         """Make a function known, with so many environments at most."""
@@ -186,7 +186,7 @@ class LambdaService:
 
     async def stop(self) -> None:
         """End every process; answers of events under way are `Runtime.ExitError`."""
-        self._stopped = True
+        self._is_stopped = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*(pool.stop() for pool in self._pools.values()))
@@ -229,12 +229,12 @@ class LambdaService:
         """Invoke without waiting (Event): up to three attempts, as Lambda makes them. For a thread that is
         not the event loop's. Raises LambdaError."""
 
-        async def taken() -> None:
+        async def begin() -> None:
             self.check(name, payload)
             self._spawn(self._attempts(self._pools[name], payload))
 
         self.check(name, payload)
-        result_in(self.loop, taken())
+        result_in(self.loop, begin())
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -258,7 +258,7 @@ class LambdaService:
 
     def check(self, name: str, payload: bytes) -> None:
         """Raises LambdaError where Lambda would refuse the event, and after a stop."""
-        if self._stopped:
+        if self._is_stopped:
             raise LambdaError("the runner is stopping")
         if name not in self._pools:
             raise FunctionNotFound(f"Function not found: {name}")

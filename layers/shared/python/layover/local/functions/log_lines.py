@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 LOOK_EVERY = timedelta(milliseconds=250)
-_MOST = 1_000_000
+_MAX_BYTES = 1_000_000
 """Bytes read at one look: of a function that logs more, the rest comes at the next."""
-_SHOWN = frozenset({"WARNING", "ERROR", "CRITICAL"})
-_NAMED = ("error", "says", "cause", "run_id", "request_id")
+_LEVELS = frozenset({"WARNING", "ERROR", "CRITICAL"})
+_FIELDS = ("error", "says", "cause", "run_id", "request_id")
 
 
 class LogWatch:
@@ -33,33 +33,33 @@ class LogWatch:
         """Say what was logged since the last look."""
         for log in self._read:
             for line in self._new(log):
-                if told := shown(log.stem, line):
-                    self._say(told)
+                if text := format_entry(log.stem, line):
+                    self._say(text)
 
     def _new(self, log: Path) -> list[bytes]:
         try:
             with log.open("rb") as file:
                 file.seek(self._read[log])
-                data = file.read(_MOST)
+                data = file.read(_MAX_BYTES)
         except OSError:
             return []
         # A line that is still being written comes whole at the next look.
-        whole = len(data) if len(data) == _MOST else data.rfind(b"\n") + 1
+        whole = len(data) if len(data) == _MAX_BYTES else data.rfind(b"\n") + 1
         self._read[log] += whole
         return data[:whole].splitlines()
 
 
-def shown(function: str, line: bytes) -> str | None:
+def format_entry(function: str, line: bytes) -> str | None:
     """The lines for the terminal; None where the line is no warning of ours."""
     try:
         entry: Any = json.loads(line)
     except ValueError:
         return None
-    if not isinstance(entry, dict) or entry.get("level") not in _SHOWN:
+    if not isinstance(entry, dict) or entry.get("level") not in _LEVELS:
         return None
-    named = [f"{name}={entry[name]}" for name in _NAMED if entry.get(name)]
+    fields = [f"{name}={entry[name]}" for name in _FIELDS if entry.get(name)]
     first = (
-        f"{entry['level'].lower()} {function}: {entry.get('message')} {' '.join(named)}".rstrip()
+        f"{entry['level'].lower()} {function}: {entry.get('message')} {' '.join(fields)}".rstrip()
     )
     where = entry.get("where")
     return "\n".join([first, *map(_frame, where)] if isinstance(where, list) else [first])

@@ -18,8 +18,8 @@ _JSON = re.compile(r"^application/json[ \t]*(;|$)", re.IGNORECASE)
 def is_loopback(hosts: Iterable[str]) -> bool:
     """True if a request's `Host` headers name this machine, with any port. A page under another name that
     leads here (DNS rebinding) does not, nor does a request without the header or with two."""
-    named = list(hosts)
-    match = _HOST.match(named[0].strip()) if len(named) == 1 else None
+    headers = list(hosts)
+    match = _HOST.match(headers[0].strip()) if len(headers) == 1 else None
     return match is not None and (match["six"] or match["name"]).lower() in LOOPBACK
 
 

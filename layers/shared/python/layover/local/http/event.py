@@ -33,7 +33,7 @@ class HttpAnswer:
         """An RFC 9457 problem document."""
         document = {"type": slug, "title": status.phrase, "status": status, "detail": detail}
         pairs = {"content-type": "application/problem+json"} | dict(headers or {})
-        return cls(status, _encoded(pairs.items()), json.dumps(document).encode())
+        return cls(status, _encode(pairs.items()), json.dumps(document).encode())
 
     @classmethod
     def json(cls, document: object, status: HTTPStatus = HTTPStatus.OK) -> "HttpAnswer":
@@ -44,7 +44,7 @@ class HttpAnswer:
 
 def http_event(scope: Mapping[str, Any], body: bytes, claims: Mapping[str, str] | None) -> Any:
     """The event of one request. `claims` are those of a verified token, None on open routes."""
-    headers = _joined(scope["headers"])
+    headers = _join(scope["headers"])
     cookies = headers.pop("cookie", None)
     query = scope["query_string"].decode("latin-1")
     text, is_base64 = _body_text(body, headers.get("content-type", ""))
@@ -60,7 +60,7 @@ def http_event(scope: Mapping[str, Any], body: bytes, claims: Mapping[str, str] 
     }
     if cookies:
         event["cookies"] = [cookie.strip() for cookie in cookies.split(";")]
-    if parameters := _joined_query(query):
+    if parameters := _join_query(query):
         event["queryStringParameters"] = parameters
     if body:
         event["body"] = text
@@ -82,7 +82,7 @@ def http_answer(payload: bytes) -> HttpAnswer:
     pairs += [("set-cookie", cookie) for cookie in result.get("cookies") or []]
     if not any(name.lower() == "content-type" for name, _ in pairs):
         pairs.append(("content-type", "application/json"))
-    return HttpAnswer(status, _encoded(pairs), content)
+    return HttpAnswer(status, _encode(pairs), content)
 
 
 def _context(
@@ -113,20 +113,20 @@ def _context(
     return context
 
 
-def _joined(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    joined: dict[str, str] = {}
+def _join(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    values: dict[str, str] = {}
     for raw_name, raw_value in headers:
         name, value = raw_name.decode("latin-1").lower(), _text(raw_value)
         separator = ";" if name == "cookie" else ","
-        joined[name] = f"{joined[name]}{separator}{value}" if name in joined else value
-    return joined
+        values[name] = f"{values[name]}{separator}{value}" if name in values else value
+    return values
 
 
-def _joined_query(query: str) -> dict[str, str]:
-    joined: dict[str, str] = {}
+def _join_query(query: str) -> dict[str, str]:
+    values: dict[str, str] = {}
     for name, value in parse_qsl(query, keep_blank_values=True, errors="replace"):
-        joined[name] = f"{joined[name]},{value}" if name in joined else value
-    return joined
+        values[name] = f"{values[name]},{value}" if name in values else value
+    return values
 
 
 def _text(raw: bytes) -> str:
@@ -145,7 +145,7 @@ def _body_text(body: bytes, content_type: str) -> tuple[str, bool]:
     return base64.b64encode(body).decode("ascii"), True
 
 
-def _encoded(pairs: Iterable[tuple[str, str]]) -> HeaderBytes:
+def _encode(pairs: Iterable[tuple[str, str]]) -> HeaderBytes:
     """Header bytes; lengths and connection handling are the server's own business."""
     ours = {"content-length", "connection", "transfer-encoding", "keep-alive"}
     return [

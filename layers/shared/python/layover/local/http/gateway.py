@@ -136,7 +136,7 @@ class Front:
         try:
             invocation = await streaming.stream("streams", json.dumps(event).encode())
         except LambdaError as error:
-            return _refused(error)
+            return _refusal(error)
         answer = await streamed_answer(invocation)
         if answer is not None:
             return answer
@@ -146,7 +146,7 @@ class Front:
         try:
             result = await self._functions.invoke("api", json.dumps(event).encode())
         except LambdaError as error:
-            return _refused(error)
+            return _refusal(error)
         return self._answer_of(result)
 
     def _answer_of(self, result: InvokeResult) -> HttpAnswer:
@@ -168,9 +168,9 @@ async def refuse(send: Send, status: int) -> None:
     await send({"type": "websocket.http.response.body", "body": b""})
 
 
-def _values(scope: Scope, wanted: bytes) -> list[str]:
-    """Of a header, as often as it is there. `wanted` in lower case."""
-    return [v.decode("latin-1").strip() for name, v in scope["headers"] if name.lower() == wanted]
+def _values(scope: Scope, header: bytes) -> list[str]:
+    """Of a header, as often as it is there. `header` in lower case."""
+    return [v.decode("latin-1").strip() for name, v in scope["headers"] if name.lower() == header]
 
 
 async def _read(receive: Receive) -> bytes | None:
@@ -210,20 +210,22 @@ def _claims(scope: Scope) -> dict[str, str] | None:
     if match is None:
         return None
     name, *more = (part.strip() for part in match[2].decode("utf-8", "replace").split(";"))
-    given = {key.strip(): _listed(value) for key, _, value in (m.partition("=") for m in more)}
-    if not name or not given.keys() <= {"groups", "scopes"} or len(given) < len(more):
+    options = {
+        key.strip(): _split_list(value) for key, _, value in (m.partition("=") for m in more)
+    }
+    if not name or not options.keys() <= {"groups", "scopes"} or len(options) < len(more):
         return None
     access = Access()
     scopes = [access.scope, *([access.act_as_scope] if match[1] else [])]
-    scopes += [f"layover/{each}" for each in given.get("scopes", [])]
+    scopes += [f"layover/{each}" for each in options.get("scopes", [])]
     claims = {"sub": name, "scope": " ".join(dict.fromkeys(scopes))}
-    if groups := given.get("groups"):
+    if groups := options.get("groups"):
         # As the JWT authorizer of an HTTP API passes a list on.
         claims[access.groups_claim] = f"[{' '.join(groups)}]"
     return claims
 
 
-def _listed(text: str) -> list[str]:
+def _split_list(text: str) -> list[str]:
     return [each.strip() for each in text.split(",") if each.strip()]
 
 
@@ -243,7 +245,7 @@ def _too_large() -> HttpAnswer:
     return HttpAnswer.problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", detail)
 
 
-def _refused(error: LambdaError) -> HttpAnswer:
+def _refusal(error: LambdaError) -> HttpAnswer:
     """Return the answer to an event that Lambda refused."""
     if isinstance(error, RequestTooLarge):
         return _too_large()

@@ -50,10 +50,10 @@ class _Socket:
         self.id = secrets.token_urlsafe(11) + "="
         # For others to read. The limits go by a clock that nobody sets.
         self.connected_at = self.active_at = time.time()
-        self._opened = self._heard = time.monotonic()
+        self._start = self._last_activity = time.monotonic()
         self.closed = asyncio.Event()
         self.code = NORMAL
-        self.left = False
+        self.is_client_gone = False
         """The client closed, or is gone."""
         self.send = send
         self._limits = limits
@@ -77,7 +77,7 @@ class _Socket:
     def touch(self) -> None:
         """Something was said, by whichever side."""
         self.active_at = time.time()
-        self._heard = time.monotonic()
+        self._last_activity = time.monotonic()
 
     def close(self, code: int) -> None:
         """No message goes out after this."""
@@ -97,8 +97,8 @@ class _Socket:
     async def expire(self) -> None:
         """Close when the connection is too old, or nothing was said for too long."""
         idle, life = self._limits.idle.total_seconds(), self._limits.life.total_seconds()
-        while (left := min(self._heard + idle, self._opened + life) - time.monotonic()) > 0:
-            await asyncio.sleep(left)
+        while (rest := min(self._last_activity + idle, self._start + life) - time.monotonic()) > 0:
+            await asyncio.sleep(rest)
         self.close(GOING_AWAY)
 
 
@@ -135,7 +135,7 @@ class WebSocketFront:
         if len(data) > MESSAGE_LIMIT:
             return HTTPStatus.REQUEST_ENTITY_TOO_LARGE
         socket = self._sockets.get(connection_id)
-        if socket is None or not self._in_loop(_posted(socket, data.decode("utf-8", "replace"))):
+        if socket is None or not self._in_loop(_post(socket, data.decode("utf-8", "replace"))):
             return HTTPStatus.GONE
         return HTTPStatus.OK
 
@@ -194,7 +194,7 @@ class WebSocketFront:
         for result in results:
             if isinstance(result, Exception) and not isinstance(result, OSError):
                 logger.warning("a socket failed: %s", type(result).__name__)
-        if not socket.left:
+        if not socket.is_client_gone:
             # The client may be gone, in one of many ways, or not read.
             with suppress(Exception):
                 closing = socket.send({"type": "websocket.close", "code": socket.code})
@@ -214,7 +214,7 @@ class WebSocketFront:
                 event |= {"body": body, "isBase64Encoded": is_base64}
                 task = messages.create_task(self._message(socket, event))
                 task.add_done_callback(lambda _: room.release())
-            socket.left = True
+            socket.is_client_gone = True
             socket.closed.set()
         return None
 
@@ -224,8 +224,8 @@ class WebSocketFront:
         if result is not None and result.function_error is None:
             return
         context = event["requestContext"]
-        told = {"message": "Internal server error", "connectionId": socket.id}
-        socket.post(json.dumps({**told, "requestId": context["requestId"]}))
+        problem = {"message": "Internal server error", "connectionId": socket.id}
+        socket.post(json.dumps({**problem, "requestId": context["requestId"]}))
 
     async def _invoke(self, event: Mapping[str, Any]) -> InvokeResult | None:
         try:
@@ -234,7 +234,7 @@ class WebSocketFront:
             return None
 
 
-async def _posted(socket: _Socket, text: str) -> bool:
+async def _post(socket: _Socket, text: str) -> bool:
     return socket.post(text)
 
 

@@ -56,13 +56,13 @@ async def streamed_answer(invocation: Invocation) -> StreamedAnswer | None:
     """The answer, once its prelude is there. None: it ended before, and the invocation's result says why."""
     stream = invocation.stream
     assert stream is not None
-    begun = b""
-    while PRELUDE_ENDS not in begun:
+    data = b""
+    while PRELUDE_ENDS not in data:
         piece = await stream.piece()
         if piece is None:
             return None
-        begun += piece
-    prelude, _, body = begun.partition(PRELUDE_ENDS)
+        data += piece
+    prelude, _, body = data.partition(PRELUDE_ENDS)
     head = http_answer(json.dumps({**json.loads(prelude), "body": ""}).encode())
     return StreamedAnswer(HttpAnswer(head.status, head.headers, body), stream, invocation)
 
@@ -72,7 +72,7 @@ async def send_stream(answer: StreamedAnswer, receive: Receive, send: Send) -> N
     client, too: it would take a regular end for the whole."""
     head = {"type": "http.response.start", "status": answer.head.status}
     await send({**head, "headers": answer.head.headers})
-    leaving = asyncio.create_task(_left(receive))
+    leaving = asyncio.create_task(_wait_for_disconnect(receive))
     sending = asyncio.create_task(_send_pieces(answer, send))
     try:
         await asyncio.wait({leaving, sending}, return_when=asyncio.FIRST_COMPLETED)
@@ -96,6 +96,6 @@ async def _send_pieces(answer: StreamedAnswer, send: Send) -> None:
         await send({"type": "http.response.body", "body": b""})
 
 
-async def _left(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

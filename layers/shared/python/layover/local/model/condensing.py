@@ -7,8 +7,8 @@ from typing import Any
 _LINE = re.compile(
     r"^\[(\d{4}-\d\d-\d\d) (\d\d:\d\d)\] (user|assistant|tool)\b([^:\n]*): (.+)$", re.MULTILINE
 )
-_MOST_CHARACTERS = 160
-_MOST_LINES = 12
+_MAX_CHARACTERS = 160
+_MAX_LINES = 12
 _MARKERS = {"user": "IMPORTANT"}
 
 
@@ -19,17 +19,17 @@ def observations(messages: Sequence[Mapping[str, Any]]) -> str:
         if f"Date: {day}" not in answer:
             answer.append(f"Date: {day}")
         marker = _MARKERS.get(speaker, "INFO")
-        answer.append(f"* {marker} ({time}) {speaker}{what}: {_cut(text)}")
+        answer.append(f"* {marker} ({time}) {speaker}{what}: {_shorten(text)}")
     return "\n".join(answer)
 
 
 def summary(messages: Sequence[Mapping[str, Any]]) -> str:
     """The answer to a request for a summary: what the user asked first and last."""
-    asked = [_cut(text) for _, _, speaker, _, text in _lines(messages) if speaker == "user"]
-    if not asked:
+    questions = [_shorten(text) for _, _, speaker, _, text in _lines(messages) if speaker == "user"]
+    if not questions:
         return ""
-    facts = "\n".join(f"- {text}" for text in asked[-_MOST_LINES:])
-    return f"## Goal\n{asked[0]}\n## Facts and decisions\n{facts}\n## Current state\n{asked[-1]}"
+    facts = "\n".join(f"- {text}" for text in questions[-_MAX_LINES:])
+    return f"## Goal\n{questions[0]}\n## Facts and decisions\n{facts}\n## Current state\n{questions[-1]}"
 
 
 def _lines(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
@@ -39,5 +39,5 @@ def _lines(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     return [match.groups() for match in _LINE.finditer(str(content or ""))]
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]} …"
+def _shorten(text: str) -> str:
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]} …"

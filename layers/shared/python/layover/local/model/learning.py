@@ -13,17 +13,17 @@ _FAULT = re.compile(
     r"|does(?: not|n['\u2019]t)|won['\u2019]t|can(?:not|['\u2019]t))\b",
     re.IGNORECASE,
 )
-_LEAST_WORDS = 6
-_MOST = 3
+_MIN_WORDS = 6
+_MAX_ENTRIES = 3
 
 
 def entries(messages: Sequence[Mapping[str, Any]]) -> str:
     """The answer to an extractor's request (`memory.entries.request`), as JSON."""
-    asked = _read(messages)
-    said = [t.get("text", "") for t in asked.get("turn", []) if t.get("role") == "user"]
-    known = set(asked.get("known", []))
-    found = [s for text in said for s in _faults(text) if s not in known][:_MOST]
-    proposed = [{"content": s, "source": "user_assertion", "evidence": s} for s in found]
+    request = _read(messages)
+    texts = [t.get("text", "") for t in request.get("turn", []) if t.get("role") == "user"]
+    known_entries = set(request.get("known", []))
+    symptoms = [s for text in texts for s in _faults(text) if s not in known_entries][:_MAX_ENTRIES]
+    proposed = [{"content": s, "source": "user_assertion", "evidence": s} for s in symptoms]
     return json.dumps({"entries": proposed}, ensure_ascii=False)
 
 
@@ -41,6 +41,6 @@ def _read(messages: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 def _faults(text: str) -> Iterator[str]:
     for match in _SENTENCE.finditer(text):
         sentence = match[0].strip()
-        tells = not sentence.endswith("?") and len(sentence.split()) >= _LEAST_WORDS
+        tells = not sentence.endswith("?") and len(sentence.split()) >= _MIN_WORDS
         if tells and _FAULT.search(sentence):
             yield sentence

@@ -60,7 +60,7 @@ class _Choice:
     tool: Json
     score: float
     at: int
-    described: int
+    description_hits: int
 
 
 def think(body: Json, task: str, today: date) -> Thought:
@@ -77,13 +77,13 @@ def think(body: Json, task: str, today: date) -> Thought:
     if task != "turn":
         return Thought(BACKGROUND.get(task, ""))
     scene = _Scene(messages, [t.get("function") or {} for t in body.get("tools") or []])
-    called = scene.next_call(today)
-    if called is not None and called.tool:
-        return called
-    wanted = (body.get("response_format") or {}).get("json_schema") or {}
-    if wanted.get("schema"):
-        return Thought(json.dumps(arguments(wanted["schema"], scene.words(), today).args))
-    text = scene.words() if called is None else called.text
+    action = scene.next_call(today)
+    if action is not None and action.tool:
+        return action
+    response_format = (body.get("response_format") or {}).get("json_schema") or {}
+    if response_format.get("schema"):
+        return Thought(json.dumps(arguments(response_format["schema"], scene.words(), today).args))
+    text = scene.words() if action is None else action.text
     return Thought(text if scene.introduced else f"{text}\n\n({WHO})")
 
 
@@ -91,17 +91,19 @@ class _Scene:
     """A conversation as it stands: what the user wants, and what was done about it."""
 
     def __init__(self, messages: Sequence[Json], tools: Sequence[Json]) -> None:
-        asked = max((at for at, m in enumerate(messages) if m.get("role") == "user"), default=-1)
+        question_at = max(
+            (at for at, m in enumerate(messages) if m.get("role") == "user"), default=-1
+        )
         self._messages = messages
-        self._before = messages[: max(asked, 0)]
-        self._since = messages[asked + 1 :]
-        self._raw = _text(messages[asked]) if asked >= 0 else ""
+        self._before = messages[: max(question_at, 0)]
+        self._since = messages[question_at + 1 :]
+        self._raw = _text(messages[question_at]) if question_at >= 0 else ""
         self._tools = [t for t in tools if t.get("name") not in _OWN_TOOLS]
         self._names = {c["id"]: c["function"]["name"] for c in _calls(messages)}
         self._done = {c["function"]["name"] for c in _calls(self._since)}
-        said = [_text(m) for m in self._before if m.get("role") == "assistant"]
-        self.introduced = any(said)
-        self._was_asking = bool(said) and said[-1].startswith(_ASKING)
+        answers = [_text(m) for m in self._before if m.get("role") == "assistant"]
+        self.introduced = any(answers)
+        self._was_asking = bool(answers) and answers[-1].startswith(_ASKING)
 
     @property
     def _wish(self) -> str:
@@ -117,12 +119,12 @@ class _Scene:
         if _is_about_memory(self._wish):
             return None
         for choice in self._choices():
-            found = arguments(choice.tool.get("parameters") or {}, self._told, today)
-            if not found.missing:
-                args = json.dumps(found.args, ensure_ascii=False)
+            fit = arguments(choice.tool.get("parameters") or {}, self._wish_in_context, today)
+            if not fit.missing:
+                args = json.dumps(fit.args, ensure_ascii=False)
                 return Thought(tool=str(choice.tool["name"]), args=args)
             if not self._done:
-                return Thought(_asking(choice.tool, found.missing))
+                return Thought(_asking(choice.tool, fit.missing))
         return None
 
     def words(self) -> str:
@@ -130,14 +132,14 @@ class _Scene:
         results = [m for m in self._since if m.get("role") == "tool"]
         if results:
             return " ".join(
-                _stated(self._names.get(m.get("tool_call_id"), "it"), m) for m in results
+                _state(self._names.get(m.get("tool_call_id"), "it"), m) for m in results
             )
         if _is_about_memory(self._wish):
-            return self._remembered()
+            return self._recall()
         return self._help()
 
     @property
-    def _told(self) -> str:
+    def _wish_in_context(self) -> str:
         """The wish, and for what "it" may mean the user's earlier words after it."""
         earlier = [_bare(_text(m)) for m in self._before if m.get("role") == "user"]
         is_about_it = re.search(r"\b(it|that|this|them|same)\b", self._wish, re.I)
@@ -146,19 +148,19 @@ class _Scene:
     def _choices(self) -> list[_Choice]:
         """Tools that fit, the best first; after the first call only those that are named in full."""
         least = 1.0 if self._done else 0.5
-        scored = [_scored(t, self._wish) for t in self._tools if t.get("name") not in self._done]
-        fitting = [c for c in scored if c.score >= least]
-        return sorted(fitting, key=lambda c: (-c.score, c.at, -c.described))
+        choices = [_score(t, self._wish) for t in self._tools if t.get("name") not in self._done]
+        fitting = [c for c in choices if c.score >= least]
+        return sorted(fitting, key=lambda c: (-c.score, c.at, -c.description_hits))
 
-    def _remembered(self) -> str:
+    def _recall(self) -> str:
         if _KEEP.search(self._wish):
             fact = _KEEP.sub("", self._wish).strip(" :,.!")
             return f"I will keep that in mind: {fact.removeprefix('that ')}."
         facts = [f for f in self._facts() if f and f != self._wish]
         if not facts:
             return "I find nothing about that in what I can see of our conversations."
-        wanted = _stems(self._wish)
-        facts.sort(key=lambda fact: -len(wanted & _stems(fact)))
+        stems = _stems(self._wish)
+        facts.sort(key=lambda fact: -len(stems & _stems(fact)))
         return "You told me: " + " ".join(f"“{fact}”" for fact in facts[:3])
 
     def _facts(self) -> list[str]:
@@ -171,10 +173,10 @@ class _Scene:
         names = [str(t.get("name")) for t in self._tools]
         if not names:
             return "This agent has no tools, and a stand-in cannot chat about everything."
-        tried = ", ".join(f"`{name}`" for name in names[:4])
+        examples = ", ".join(f"`{name}`" for name in names[:4])
         return (
             "I follow a few plain rules and found no tool that fits that. "
-            f'Name what you want from {tried}, for example: "{_example(names)}".'
+            f'Name what you want from {examples}, for example: "{_example(names)}".'
         )
 
 
@@ -211,37 +213,37 @@ def _stems(text: str) -> set[str]:
     return {w[:5] for w in re.findall(r"\w+", text.lower())} - _EMPTY_WORDS
 
 
-def _scored(tool: Json, wish: str) -> _Choice:
+def _score(tool: Json, wish: str) -> _Choice:
     """Scores the words of the tool's name that the user said, and their place; the first comes first."""
-    said = [m.group() for m in re.finditer(r"\w+", wish.lower())]
+    words = [m.group() for m in re.finditer(r"\w+", wish.lower())]
     names = [w for w in re.split(r"[_\W]+", str(tool.get("name")).lower()) if w]
     names = [w for w in names if w not in _EMPTY_WORDS] or names
-    hits = [at for name in names if (at := _first(name, said)) is not None]
-    described = _stems(str(tool.get("description") or "")) & _stems(wish)
-    at = min(hits, default=len(said))
-    return _Choice(tool, len(hits) / len(names), at, len(described))
+    hits = [at for name in names if (at := _first(name, words)) is not None]
+    shared_stems = _stems(str(tool.get("description") or "")) & _stems(wish)
+    at = min(hits, default=len(words))
+    return _Choice(tool, len(hits) / len(names), at, len(shared_stems))
 
 
-def _first(name: str, said: Sequence[str]) -> int | None:
-    words = {name, name + "s", *_SYNONYMS.get(name, "").split()}
-    return next((at for at, word in enumerate(said) if word in words), None)
+def _first(name: str, words: Sequence[str]) -> int | None:
+    variants = {name, name + "s", *_SYNONYMS.get(name, "").split()}
+    return next((at for at, word in enumerate(words) if word in variants), None)
 
 
 def _asking(tool: Json, missing: Sequence[str]) -> str:
-    wanted = " and the ".join(name.replace("_", " ") for name in missing)
-    return f"{_ASKING} `{tool['name']}`, please tell me the {wanted}."
+    parameters = " and the ".join(name.replace("_", " ") for name in missing)
+    return f"{_ASKING} `{tool['name']}`, please tell me the {parameters}."
 
 
 def _example(names: Sequence[str]) -> str:
-    known = {
+    examples = {
         "lookup_order": "Where is order A-1002?",
         "refund": "Refund 40 euros for A-1001",
         "book_table": "Book a table for 4 people tomorrow",
     }
-    return next((known[n] for n in names if n in known), names[0].replace("_", " "))
+    return next((examples[n] for n in names if n in examples), names[0].replace("_", " "))
 
 
-def _stated(tool: str, message: Json) -> str:
+def _state(tool: str, message: Json) -> str:
     """One sentence about a tool's result."""
     text = _text(message).strip()
     try:
@@ -249,14 +251,14 @@ def _stated(tool: str, message: Json) -> str:
     except ValueError:
         result = text
     if isinstance(result, Mapping):
-        return _declined(tool, result) if result.get("declined") else _described(tool, result)
+        return _declined(tool, result) if result.get("declined") else _describe(tool, result)
     if isinstance(result, str) and text.startswith("Interrupted:"):
         return f"`{tool}` was interrupted: it may or may not have taken effect, so please check."
     if isinstance(result, str) and _NAMED_ERROR.match(text):
         return f"`{tool}` did not work. {_sentence(text)}"
     if isinstance(result, str):
         return _sentence(text) if text else f"`{tool}` is done; it had nothing to say."
-    return _sentence(f"`{tool}` answered {_said(result)}")
+    return _sentence(f"`{tool}` answered {_say(result)}")
 
 
 def _declined(tool: str, result: Json) -> str:
@@ -266,25 +268,25 @@ def _declined(tool: str, result: Json) -> str:
     return f"`{tool}` was not approved{because}, so I left it undone."
 
 
-def _described(tool: str, result: Json) -> str:
-    named = next((k for k in result if k == "id" or str(k).endswith("_id")), None)
-    if named is None or "status" not in result:
-        return _sentence(f"`{tool}` is done: {_listed(result)}")
-    noun = str(named).removesuffix("id").strip("_") or tool.split("_")[-1]
-    rest = {k: v for k, v in result.items() if k not in (named, "status")}
-    more = f" ({_listed(rest)})" if rest else ""
-    return f"{noun.capitalize()} {result[named]} is {result['status']}{more}."
+def _describe(tool: str, result: Json) -> str:
+    id_name = next((k for k in result if k == "id" or str(k).endswith("_id")), None)
+    if id_name is None or "status" not in result:
+        return _sentence(f"`{tool}` is done: {_list_fields(result)}")
+    noun = str(id_name).removesuffix("id").strip("_") or tool.split("_")[-1]
+    rest = {k: v for k, v in result.items() if k not in (id_name, "status")}
+    more = f" ({_list_fields(rest)})" if rest else ""
+    return f"{noun.capitalize()} {result[id_name]} is {result['status']}{more}."
 
 
-def _listed(result: Json) -> str:
-    return ", ".join(f"{str(k).replace('_', ' ')} {_said(v)}" for k, v in result.items())
+def _list_fields(result: Json) -> str:
+    return ", ".join(f"{str(k).replace('_', ' ')} {_say(v)}" for k, v in result.items())
 
 
-def _said(value: object) -> str:
+def _say(value: object) -> str:
     if isinstance(value, Mapping):
-        return f"({_listed(value)})"
+        return f"({_list_fields(value)})"
     if isinstance(value, list):
-        return ", ".join(map(_said, value))
+        return ", ".join(map(_say, value))
     return str(value)
 
 

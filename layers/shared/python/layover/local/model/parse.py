@@ -25,31 +25,33 @@ _PEOPLE = re.compile(
 )
 _NUMBER = re.compile(r"(?<![\w.-])-?\d+(?:[.,]\d+)?(?![\w-])")
 _PLACE = re.compile(r"\b(?:in|at|for|of|to|from)\s+((?:[A-Z]\w+)(?:\s+[A-Z]\w+)*)")
-_QUOTED = re.compile(r"[\"“«']([^\"”»']{2,})[\"”»']")
+_QUOTATION = re.compile(r"[\"“«']([^\"”»']{2,})[\"”»']")
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_COUNTED = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-_NUMBER_WORDS = {word: str(n) for n, word in enumerate((*_COUNTED, "eleven", "twelve"), start=1)}
+_COUNT_WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_NUMBER_WORDS = {
+    word: str(n) for n, word in enumerate((*_COUNT_WORDS, "eleven", "twelve"), start=1)
+}
 _MONEY_NAMES = ("amount", "price", "total", "sum", "cost")
 _PEOPLE_NAMES = ("people", "persons", "guests", "party", "seats")
 _TEXT_NAMES = ("query", "input", "text", "question", "message", "request", "content", "prompt")
 
 
 @dataclass(frozen=True)
-class Found:
+class ParsedArguments:
     """Arguments, and the names of those that nobody should make up (ids, amounts of money)."""
 
     args: dict[str, Any]
     missing: tuple[str, ...]
 
 
-def arguments(schema: Schema, text: str, today: date) -> Found:
+def arguments(schema: Schema, text: str, today: date) -> ParsedArguments:
     """Arguments that fit the schema: what the text says, and harmless values for the rest."""
     parser = _Parser(schema, text, today)
     properties: Mapping[str, Any] = schema.get("properties") or {}
-    required = schema.get("required") or ()
-    wanted = {name: properties[name] for name in properties if name in required}
-    args = {name: parser.value(name, prop) for name, prop in wanted.items()}
-    return Found(args, tuple(parser.missing))
+    required_names = schema.get("required") or ()
+    chosen_properties = {name: properties[name] for name in properties if name in required_names}
+    args = {name: parser.value(name, prop) for name, prop in chosen_properties.items()}
+    return ParsedArguments(args, tuple(parser.missing))
 
 
 class _Parser:
@@ -69,15 +71,15 @@ class _Parser:
 
     def value(self, name: str, prop: Schema) -> Any:
         """A value of this property."""
-        prop, optional = self._resolved(prop)
+        prop, optional = self._resolve(prop)
         if "const" in prop:
             return prop["const"]
         if prop.get("enum"):
-            said = [v for v in prop["enum"] if str(v).lower() in self._text.lower()]
-            return (said or prop["enum"])[0]
-        return self._typed(name, prop, optional)
+            matches = [v for v in prop["enum"] if str(v).lower() in self._text.lower()]
+            return (matches or prop["enum"])[0]
+        return self._value_of_type(name, prop, optional)
 
-    def _typed(self, name: str, prop: Schema, optional: bool) -> Any:
+    def _value_of_type(self, name: str, prop: Schema, optional: bool) -> Any:
         kind = prop.get("type")
         if kind in ("integer", "number"):
             return self._number(name, prop, optional)
@@ -86,30 +88,30 @@ class _Parser:
         if kind == "array":
             return [self.value(name, prop["items"])] if prop.get("items") else []
         if kind == "object" or "properties" in prop:
-            properties, required = prop.get("properties") or {}, prop.get("required") or ()
-            return {n: self.value(n, p) for n, p in properties.items() if n in required}
+            properties, required_names = prop.get("properties") or {}, prop.get("required") or ()
+            return {n: self.value(n, p) for n, p in properties.items() if n in required_names}
         return self._string(name, prop, optional)
 
-    def _resolved(self, prop: Schema) -> tuple[Schema, bool]:
+    def _resolve(self, prop: Schema) -> tuple[Schema, bool]:
         """The property without references and unions, and whether it may be null."""
         if "$ref" in prop:
             name = str(prop["$ref"]).rsplit("/", 1)[-1]
-            return self._resolved((self._root.get("$defs") or {}).get(name) or {})
+            return self._resolve((self._root.get("$defs") or {}).get(name) or {})
         choices = prop.get("anyOf") or prop.get("oneOf")
         if not choices:
             return prop, False
         real = [c for c in choices if c.get("type") != "null"]
-        return self._resolved(real[0] if real else {})[0], len(real) < len(choices)
+        return self._resolve(real[0] if real else {})[0], len(real) < len(choices)
 
     def _number(self, name: str, prop: Schema, optional: bool) -> int | float | None:
-        said = next(self._numbers_for(name), None)
-        if said is None:
+        text = next(self._numbers_for(name), None)
+        if text is None:
             if optional:
                 return None
             if _is(name, _MONEY_NAMES):
                 self.missing.append(name)
             return int(prop.get("minimum") or prop.get("default") or 1)
-        number = float(said.replace(",", "."))
+        number = float(text.replace(",", "."))
         return int(number) if prop.get("type") == "integer" or number.is_integer() else number
 
     def _numbers_for(self, name: str) -> Iterator[str]:
@@ -130,27 +132,29 @@ class _Parser:
             return self._id(name, optional)
         if _is(name, _TEXT_NAMES):
             return self._text
-        said = next(_groups(_QUOTED, self._text), None) or next(_groups(_PLACE, self._text), None)
-        return said or (None if optional else self._text)
+        place = next(_groups(_QUOTATION, self._text), None) or next(
+            _groups(_PLACE, self._text), None
+        )
+        return place or (None if optional else self._text)
 
     def _id(self, name: str, optional: bool) -> str | None:
-        said = next(_groups(_ID, self._text), None)
-        if said is None:
-            said = next((m.group() for m in re.finditer(r"\b\d{3,}\b", self._text)), None)
-        if said is None and not optional:
+        match = next(_groups(_ID, self._text), None)
+        if match is None:
+            match = next((m.group() for m in re.finditer(r"\b\d{3,}\b", self._text)), None)
+        if match is None and not optional:
             self.missing.append(name)
             return "unknown"
-        return said
+        return match
 
     def _day(self) -> date:
-        said = next(_groups(_DAY, self._text), "tomorrow").lower()
-        if said in _WEEKDAYS:
-            ahead = (_WEEKDAYS.index(said) - self._today.weekday()) % 7
+        word = next(_groups(_DAY, self._text), "tomorrow").lower()
+        if word in _WEEKDAYS:
+            ahead = (_WEEKDAYS.index(word) - self._today.weekday()) % 7
             return self._today + timedelta(days=ahead or 7)
-        if said in ("today", "tonight"):
+        if word in ("today", "tonight"):
             return self._today
         try:
-            return date.fromisoformat(said)
+            return date.fromisoformat(word)
         except ValueError:
             return self._today + timedelta(days=1)
 

@@ -79,9 +79,9 @@ def completion(body: Json, thought: Thought) -> dict[str, Any]:
 def embeddings(body: Json) -> dict[str, Any]:
     """The answer to an embeddings request; floats, or base64 where it asks for that."""
     texts = [body["input"]] if isinstance(body["input"], str) else [str(t) for t in body["input"]]
-    packed = body.get("encoding_format") == "base64"
+    is_base64 = body.get("encoding_format") == "base64"
     data = [
-        {"object": "embedding", "index": at, "embedding": _packed(v) if packed else v}
+        {"object": "embedding", "index": at, "embedding": _pack(v) if is_base64 else v}
         for at, v in enumerate(map(embed_text, texts))
     ]
     tokens = sum(map(_tokens, texts))
@@ -133,8 +133,8 @@ def _deltas(body: Json, thought: Thought) -> Iterator[dict[str, Any]]:
 
 def _tool_call(body: Json, thought: Thought) -> dict[str, Any]:
     """Its id depends on the conversation alone: the same question makes the same call."""
-    seen = json.dumps([body.get("messages"), thought.tool, thought.args], default=str)
-    call_id = "call_" + hashlib.sha256(seen.encode()).hexdigest()[:20]
+    seed = json.dumps([body.get("messages"), thought.tool, thought.args], default=str)
+    call_id = "call_" + hashlib.sha256(seed.encode()).hexdigest()[:20]
     function = {"name": thought.tool, "arguments": thought.args}
     return {"id": call_id, "type": "function", "function": function}
 
@@ -148,12 +148,12 @@ def _finish(thought: Thought) -> str:
 
 
 def _usage(body: Json, thought: Thought) -> dict[str, Any]:
-    asked = _tokens(json.dumps(body.get("messages"), ensure_ascii=False))
-    said = _tokens(thought.text + thought.tool + thought.args)
+    input_tokens = _tokens(json.dumps(body.get("messages"), ensure_ascii=False))
+    output_tokens = _tokens(thought.text + thought.tool + thought.args)
     return {
-        "prompt_tokens": asked,
-        "completion_tokens": said,
-        "total_tokens": asked + said,
+        "prompt_tokens": input_tokens,
+        "completion_tokens": output_tokens,
+        "total_tokens": input_tokens + output_tokens,
         "prompt_tokens_details": {"cached_tokens": 0},
     }
 
@@ -162,7 +162,7 @@ def _tokens(text: str) -> int:
     return math.ceil(len(text) / 4)
 
 
-def _packed(vector: list[float]) -> str:
+def _pack(vector: list[float]) -> str:
     return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
 
 

@@ -39,11 +39,11 @@ class Development:
             task.cancel()
 
     async def _check_model(self) -> None:
-        given = self._inherited
-        if not (given.get("OPENAI_API_KEY") or given.get("OPENAI_BASE_URL")):
+        variables = self._inherited
+        if not (variables.get("OPENAI_API_KEY") or variables.get("OPENAI_BASE_URL")):
             return
-        models = [*self._runner.models, given.get("LAYOVER_MODEL") or STANDARD_MODEL]
-        problem = await problem_of(given, models)
+        models = [*self._runner.models, variables.get("LAYOVER_MODEL") or STANDARD_MODEL]
+        problem = await problem_of(variables, models)
         if problem is not None:
             say(f"warning: {problem}", "yellow")
 

@@ -27,7 +27,7 @@ class RunLines:
         self._url = url
         self._say = say
 
-    def item_changed(self, old: Item | None, new: Item | None) -> None:
+    def on_item(self, old: Item | None, new: Item | None) -> None:
         """An item of the journal was written."""
         if new is None or new.get("sk") != {"S": META} or "status" not in new:
             return
@@ -35,7 +35,7 @@ class RunLines:
         if status in ("success", "failed", "cancelled") and _text(old or {}, "status") != status:
             self._say(over(new), _COLOURS[status])
 
-    def published(self, event: Mapping[str, Any], owner: str | None) -> None:
+    def on_event(self, event: Mapping[str, Any], owner: str | None) -> None:
         """EventBridge took an event; `owner`: of its run."""
         if event.get("detail_type") == "ApprovalRequested" and owner is not None:
             self._say(waiting(self._url(), owner, event["detail"]), _COLOURS["suspended"])
@@ -47,22 +47,22 @@ def over(item: Item) -> str:
     usage = outcome.get("usage") or {}
     seconds = (_time(item, "updated_at") - _time(item, "created_at")).total_seconds()
     steps = int(item.get("step_ended", {}).get("N", "0"))
-    told = [f"{steps} step{'' if steps == 1 else 's'}"]
+    figures = [f"{steps} step{'' if steps == 1 else 's'}"]
     if usage:
-        told.append(f"{usage['total_tokens']} tokens")
+        figures.append(f"{usage['total_tokens']} tokens")
         cost = usage.get("cost_usd")
-        told.append("cost unknown" if cost is None else f"${float(cost):.4f}")
-    told.append(f"{seconds:.1f} s")
+        figures.append("cost unknown" if cost is None else f"${float(cost):.4f}")
+    figures.append(f"{seconds:.1f} s")
     error = outcome.get("error")
     why = f"\n    {error['type']}: {error['message']}" if error else ""
     names = f"{_text(item, 'thread_id')} {_text(item, 'id')}"
-    return f"{_text(item, 'agent')} {_text(item, 'status')}  {names}  {', '.join(told)}{why}"
+    return f"{_text(item, 'agent')} {_text(item, 'status')}  {names}  {', '.join(figures)}{why}"
 
 
 def waiting(url: str, owner: str, detail: Mapping[str, Any]) -> str:
     """Return the waiting call, and the shell command that decides it."""
     args = json.dumps(detail.get("args"), ensure_ascii=False)
-    shown = args if len(args) <= _MAX_ARGS else args[: _MAX_ARGS - 1] + "…"
+    arguments = args if len(args) <= _MAX_ARGS else args[: _MAX_ARGS - 1] + "…"
     approval = detail.get("approval")
     kind, body = ("resume", '{"data": {}}') if approval is None else ("approve", "{}")
     groups = (approval or {}).get("by") or ()
@@ -71,7 +71,7 @@ def waiting(url: str, owner: str, detail: Mapping[str, Any]) -> str:
     token = shlex.quote(f"Authorization: Bearer dev:{who}")
     return (
         f"{detail['agent']} waits for {'a decision' if kind == 'approve' else 'input'}: "
-        f"{detail['tool_name']} {shown}\n    curl -s {call} -H {token} -d {shlex.quote(body)}"
+        f"{detail['tool_name']} {arguments}\n    curl -s {call} -H {token} -d {shlex.quote(body)}"
     )
 
 
@@ -88,8 +88,8 @@ def _outcome(item: Item) -> dict[str, Any]:
     match item.get("outcome"):
         case {"S": text}:
             outcome = json.loads(text)
-        case {"B": packed}:
-            outcome = json.loads(zlib.decompress(b64decode(packed)))
+        case {"B": data}:
+            outcome = json.loads(zlib.decompress(b64decode(data)))
         case _:
             outcome = {}
     return dict(outcome)

@@ -5,7 +5,7 @@ from typing import Any
 
 _LIMIT_S = 5.0
 _STANDARD_URL = "https://api.openai.com/v1"
-_REFUSED = (401, 403)
+_KEY_ERRORS = (401, 403)
 
 
 async def problem_of(variables: Mapping[str, str], models: Sequence[str]) -> str | None:
@@ -20,20 +20,20 @@ async def problem_of(variables: Mapping[str, str], models: Sequence[str]) -> str
             answer = await http.get(f"{url}/models", headers=headers)
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         return f"no model answers at {url} ({type(error).__name__}): check OPENAI_BASE_URL"
-    if answer.status_code in _REFUSED:
+    if answer.status_code in _KEY_ERRORS:
         return f"{url} refuses the key ({answer.status_code}): check OPENAI_API_KEY"
-    known = _listed(answer)
+    models_served = _model_names(answer)
     missing = sorted(
-        {name for model in models if (name := model.removeprefix("openai/")) not in known}
+        {name for model in models if (name := model.removeprefix("openai/")) not in models_served}
     )
-    if known and missing:
+    if models_served and missing:
         return (
             f"{url} does not list {', '.join(missing)}: check LAYOVER_MODEL and the agents' models"
         )
     return None
 
 
-def _listed(answer: Any) -> frozenset[str]:
+def _model_names(answer: Any) -> frozenset[str]:
     try:
         document = answer.json() if answer.status_code == 200 else {}
         return frozenset(str(each["id"]) for each in document.get("data", ()))

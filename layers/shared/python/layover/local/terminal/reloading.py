@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
-from layover.local.agents_module import Loaded
+from layover.local.agents_module import LoadReport
 from layover.local.functions.lambda_service import LambdaService
 from layover.local.terminal.sources import Sources
 
@@ -21,7 +21,7 @@ class Reloader:
     def __init__(
         self,
         sources: Sources,
-        load: Callable[[], Awaitable[Loaded]],
+        load: Callable[[], Awaitable[LoadReport]],
         functions: LambdaService,
         path: str,
         say: Callable[[str, str], object],
@@ -37,25 +37,25 @@ class Reloader:
         while True:
             await asyncio.sleep(LOOK_EVERY.total_seconds())
             try:
-                if await asyncio.to_thread(self._sources.changed):
+                if await asyncio.to_thread(self._sources.has_changed):
                     await self.reload()
             except Exception:
                 logger.exception("the agents' files could not be looked at; the next look comes")
 
     async def reload(self) -> None:
         """Take what was saved, if it can be loaded; else stay with what could be loaded last."""
-        loaded = await self._load()
-        if loaded.problem is not None:
+        report = await self._load()
+        if report.problem is not None:
             # Environments that start meanwhile import the copy: it comes first on their path.
-            path = f"{self._sources.kept}:{self._path}"
+            path = f"{self._sources.copy_path}:{self._path}"
             self._functions.change({"PYTHONPATH": path}, renew=False)
-            text = f"the agents were not reloaded, the last ones go on answering:\n    {loaded.problem}"
+            text = f"the agents were not reloaded, the last ones go on answering:\n    {report.problem}"
             self._say(text, "red")
             return
         await asyncio.to_thread(self._sources.keep)
         self._functions.change({"PYTHONPATH": self._path}, renew=True)
         self._functions.prewarm(*_PREWARMED)
-        names = "; ".join(each.removeprefix("agent ") for each in loaded.agents)
+        names = "; ".join(each.removeprefix("agent ") for each in report.agents)
         self._say(f"reloaded {names}", "green")
-        for warning in loaded.warnings:
+        for warning in report.warnings:
             self._say(f"warning: {warning}", "yellow")

@@ -34,23 +34,23 @@ class RunWatch:
     def resume(self, owners: Mapping[str, str], events: Iterable[Mapping[str, Any]]) -> None:
         """Say what waits since before the start: runs (id -> owner), and all that was published."""
         self._owners |= owners
-        asked = {}
+        requests = {}
         for event in events:
             detail = event.get("detail")
             if isinstance(detail, dict) and detail.get("run_id") in owners:
-                asked[detail["run_id"], detail.get("tool_call_id")] = event
-        for event in asked.values():
-            self.published(event)
+                requests[detail["run_id"], detail.get("tool_call_id")] = event
+        for event in requests.values():
+            self.on_event(event)
 
-    def item_changed(self, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> None:
+    def on_item(self, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> None:
         """DynamoDB has another item now."""
         if new is not None and "owner" in new and "thread_id" in new and "id" in new:
             self._owners[new["id"]["S"]] = new["owner"]["S"]
             if new.get("status", {}).get("S") in ("success", "failed", "cancelled"):
                 self._owners.pop(new["id"]["S"])
-        self._lines.item_changed(old, new)
+        self._lines.on_item(old, new)
 
-    def published(self, event: Mapping[str, Any]) -> None:
+    def on_event(self, event: Mapping[str, Any]) -> None:
         """EventBridge took an event."""
         run_id = str((event.get("detail") or {}).get("run_id", ""))
-        self._lines.published(event, self._owners.get(run_id))
+        self._lines.on_event(event, self._owners.get(run_id))

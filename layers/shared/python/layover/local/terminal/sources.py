@@ -18,11 +18,11 @@ class Sources:
 
     def __init__(self, module: str, paths: list[Path], copy: Path) -> None:
         self._name = module.partition(".")[0]
-        self._found = _place(self._name, paths)
+        self._source = _place(self._name, paths)
         self._copy = copy
         self._state = self._look()
 
-    def changed(self) -> bool:
+    def has_changed(self) -> bool:
         """Say whether a file was written, made or removed since the last look."""
         now = self._look()
         before, self._state = self._state, now
@@ -32,42 +32,42 @@ class Sources:
         """Copy what is there now: it could be loaded."""
         shutil.rmtree(self._copy, ignore_errors=True)
         self._copy.mkdir(parents=True)
-        if self._found is None or len(self._state) > _MAX_FILES:
+        if self._source is None or len(self._state) > _MAX_FILES:
             return
-        target = self._copy / self._found.name
-        if self._found.is_dir():
-            shutil.copytree(self._found, target, ignore=shutil.ignore_patterns(*_IGNORED))
+        target = self._copy / self._source.name
+        if self._source.is_dir():
+            shutil.copytree(self._source, target, ignore=shutil.ignore_patterns(*_IGNORED))
         else:
-            shutil.copy2(self._found, target)
+            shutil.copy2(self._source, target)
 
     @property
-    def kept(self) -> Path:
+    def copy_path(self) -> Path:
         """The folder to import the copy from."""
         return self._copy
 
     def _look(self) -> State:
-        found = {}
+        state = {}
         for file in self._files():
             try:
-                told = file.stat()
+                status = file.stat()
             except OSError:  # Editors replace files: it is there at the next look.
                 continue
-            found[file] = (told.st_mtime_ns, told.st_size)
-        return found
+            state[file] = (status.st_mtime_ns, status.st_size)
+        return state
 
     def _files(self) -> Iterator[Path]:
-        if self._found is None:
+        if self._source is None:
             return
-        if not self._found.is_dir():
-            yield self._found
+        if not self._source.is_dir():
+            yield self._source
             return
-        seen = 0
-        for folder, folders, names in os.walk(self._found):
+        count = 0
+        for folder, folders, names in os.walk(self._source):
             folders[:] = [name for name in folders if name not in _IGNORED]
             for name in names:
-                seen += 1
+                count += 1
                 yield Path(folder, name)
-                if seen > _MAX_FILES:
+                if count > _MAX_FILES:
                     return
 
 

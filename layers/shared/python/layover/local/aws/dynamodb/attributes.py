@@ -51,32 +51,32 @@ def read_value(document: Any, depth: int = 0) -> Value:
 def number(value: Any) -> Decimal:
     """A number of at most 38 digits. Raises ValidationError."""
     try:
-        found = _CONTEXT.create_decimal(value) if isinstance(value, str) else None
+        parsed_number = _CONTEXT.create_decimal(value) if isinstance(value, str) else None
     except (Inexact, Rounded):
         text = "Attempting to store more than 38 significant digits in a Number"
         raise ValidationError(text) from None
     except DecimalException:
-        found = None
-    if found is None or not found.is_finite():
+        parsed_number = None
+    if parsed_number is None or not parsed_number.is_finite():
         raise ValidationError(f"The parameter cannot be converted to a numeric value: {value}")
-    if found and not _SMALLEST <= abs(found) <= _LARGEST:
+    if parsed_number and not _SMALLEST <= abs(parsed_number) <= _LARGEST:
         raise ValidationError("Number overflow. Attempting to store a number out of range")
-    return found
+    return parsed_number
 
 
-def text_of(found: Decimal) -> str:
+def text_of(value: Decimal) -> str:
     """A number as DynamoDB gives it back."""
-    return format(found.normalize(_CONTEXT), "f") if found else "0"
+    return format(value.normalize(_CONTEXT), "f") if value else "0"
 
 
-def ordered(value: Value) -> Any:
+def sort_key(value: Value) -> Any:
     """Return the sort key among values of one kind; None where this kind has no order."""
-    ((kind, held),) = value.items()
+    ((kind, content),) = value.items()
     if kind == "N":
-        return Decimal(held)
+        return Decimal(content)
     if kind == "B":
-        return base64.b64decode(held)
-    return held if kind == "S" else None
+        return base64.b64decode(content)
+    return content if kind == "S" else None
 
 
 def size_of(item: Mapping[str, Value]) -> int:
@@ -86,8 +86,8 @@ def size_of(item: Mapping[str, Value]) -> int:
 
 def value_size(value: Value) -> int:
     """Bytes of one value."""
-    ((kind, held),) = value.items()
-    return _SIZES[kind](held)
+    ((kind, content),) = value.items()
+    return _SIZES[kind](content)
 
 
 def _string(value: Any, _: int = 0) -> str:
@@ -162,30 +162,32 @@ _READERS: dict[str, Callable[[Any, int], Any]] = {
 }
 
 
-def _number_size(held: str) -> int:
+def _number_size(digits: str) -> int:
     return (
-        math.ceil(len(held.strip("-").replace(".", "").strip("0")) / 2) + 1 + held.startswith("-")
+        math.ceil(len(digits.strip("-").replace(".", "").strip("0")) / 2)
+        + 1
+        + digits.startswith("-")
     )
 
 
-def _binary_size(held: str) -> int:
-    return len(held) * 3 // 4 - held.count("=")
+def _binary_size(text: str) -> int:
+    return len(text) * 3 // 4 - text.count("=")
 
 
 _SIZES: dict[str, Callable[[Any], int]] = {
-    "S": lambda held: len(held.encode()),
+    "S": lambda body: len(body.encode()),
     "N": _number_size,
     "B": _binary_size,
     "BOOL": lambda _: 1,
     "NULL": lambda _: 1,
-    "SS": lambda held: sum(len(each.encode()) for each in held),
-    "NS": lambda held: sum(map(_number_size, held)),
-    "BS": lambda held: sum(map(_binary_size, held)),
-    "L": lambda held: 3 + sum(1 + value_size(each) for each in held),
-    "M": lambda held: 3 + len(held) + size_of(held),
+    "SS": lambda body: sum(len(each.encode()) for each in body),
+    "NS": lambda body: sum(map(_number_size, body)),
+    "BS": lambda body: sum(map(_binary_size, body)),
+    "L": lambda body: 3 + sum(1 + value_size(each) for each in body),
+    "M": lambda body: 3 + len(body) + size_of(body),
 }
 
 
-def dumped(item: Item) -> str:
+def dump(item: Item) -> str:
     """As it is stored."""
     return json.dumps(item, ensure_ascii=False, separators=(",", ":"))

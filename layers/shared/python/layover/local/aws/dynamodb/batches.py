@@ -10,7 +10,7 @@ from layover.local.aws.dynamodb.errors import ValidationError
 from layover.local.aws.dynamodb.evaluation import Names, project
 from layover.local.aws.dynamodb.parser import parse_projection
 from layover.local.aws.dynamodb.tables import Table, Tables
-from layover.local.aws.dynamodb.writes import Write, consumed, refuse_legacy
+from layover.local.aws.dynamodb.writes import Write, consumed_capacity, refuse_legacy
 
 MAX_GETS, MAX_WRITES = 100, 25
 MAX_BYTES = 16 * 1024 * 1024
@@ -24,13 +24,13 @@ def get(connection: sqlite3.Connection, table: Table, request: Mapping[str, Any]
     names = Names.of(request)
     paths = projection(names, request)
     names.refuse_unused()
-    found = items.read(connection, table, key)
+    item = items.read(connection, table, key)
     answer: dict[str, Any] = {}
-    if found is not None:
-        answer["Item"] = found if paths is None else project(found, paths)
+    if item is not None:
+        answer["Item"] = item if paths is None else project(item, paths)
     if request.get("ReturnConsumedCapacity") in ("TOTAL", "INDEXES"):
-        size = 0 if found is None else size_of(found)
-        answer["ConsumedCapacity"] = consumed(table, read_units(size, request))
+        size = 0 if item is None else size_of(item)
+        answer["ConsumedCapacity"] = consumed_capacity(table, read_units(size, request))
     return answer
 
 
@@ -51,13 +51,13 @@ def get_all(
     connection: sqlite3.Connection, tables: Tables, request: Mapping[str, Any]
 ) -> dict[str, Any]:
     """BatchGetItem."""
-    wanted = request["RequestItems"]
-    if not 1 <= sum(len(each["Keys"]) for each in wanted.values()) <= MAX_GETS:
+    keys_by_table = request["RequestItems"]
+    if not 1 <= sum(len(each["Keys"]) for each in keys_by_table.values()) <= MAX_GETS:
         raise ValidationError("Too many items requested for the BatchGetItem call")
     responses: dict[str, list[Any]] = {}
-    left: dict[str, Any] = {}
+    unprocessed: dict[str, Any] = {}
     size = 0
-    for name, each in wanted.items():
+    for name, each in keys_by_table.items():
         table = tables.get(connection, name)
         responses[name] = []
         if len({items.key_of(table, read_item(key), whole=True) for key in each["Keys"]}) < len(
@@ -66,25 +66,25 @@ def get_all(
             raise ValidationError("Provided list of item keys contains duplicates")
         for key in each["Keys"]:
             if size >= MAX_BYTES:
-                left.setdefault(name, {**each, "Keys": []})["Keys"].append(key)
+                unprocessed.setdefault(name, {**each, "Keys": []})["Keys"].append(key)
                 continue
-            found = get(connection, table, {**each, "Key": key}).get("Item")
-            if found is not None:
-                size += size_of(found)
-                responses[name].append(found)
-    return {"Responses": responses, "UnprocessedKeys": left}
+            item = get(connection, table, {**each, "Key": key}).get("Item")
+            if item is not None:
+                size += size_of(item)
+                responses[name].append(item)
+    return {"Responses": responses, "UnprocessedKeys": unprocessed}
 
 
 def write_all(
     connection: sqlite3.Connection, tables: Tables, request: Mapping[str, Any]
 ) -> dict[str, Any]:
     """BatchWriteItem. All is written: nothing here throttles."""
-    wanted = request["RequestItems"]
-    number = sum(map(len, wanted.values()))
+    actions_by_table = request["RequestItems"]
+    number = sum(map(len, actions_by_table.values()))
     if not 1 <= number <= MAX_WRITES:
         raise ValidationError("Too many items requested for the BatchWriteItem call")
     writes = []
-    for name, actions in wanted.items():
+    for name, actions in actions_by_table.items():
         table = tables.get(connection, name)
         for action in actions:
             ((kind, body),) = action.items()

@@ -9,13 +9,13 @@ from layover.local.aws.dynamodb.attributes import (
     Item,
     Value,
     number,
-    ordered,
     read_value,
+    sort_key,
     text_of,
     value_size,
 )
 from layover.local.aws.dynamodb.errors import ValidationError
-from layover.local.aws.dynamodb.parser import Parsed, Tree
+from layover.local.aws.dynamodb.parser import Expression, Tree
 
 _SETS = ("SS", "NS", "BS")
 _ELEMENT = {"SS": "S", "NS": "N", "BS": "B"}
@@ -28,7 +28,7 @@ class Names:
 
     names: Mapping[str, str]
     values: Mapping[str, Value]
-    used: set[str] = field(default_factory=set)
+    uses: set[str] = field(default_factory=set)
 
     @classmethod
     def of(cls, request: Mapping[str, Any]) -> "Names":
@@ -37,25 +37,25 @@ class Names:
         read = {name: read_value(value) for name, value in values.items()}
         return cls(request.get("ExpressionAttributeNames") or {}, read)
 
-    def use(self, parsed: Parsed, kind: str) -> Any:
+    def use(self, expression: Expression, kind: str) -> Any:
         """The tree, once all that it names is there."""
-        for name in sorted(parsed.names - self.names.keys()):
+        for name in sorted(expression.names - self.names.keys()):
             raise ValidationError(
                 f"Invalid {kind}: An expression attribute name used in the document path is not "
                 f"defined; attribute name: {name}"
             )
-        for name in sorted(parsed.values - self.values.keys()):
+        for name in sorted(expression.values - self.values.keys()):
             raise ValidationError(
                 f"Invalid {kind}: An expression attribute value used in expression is not defined; "
                 f"attribute value: {name}"
             )
-        self.used |= parsed.names | parsed.values
-        return parsed.tree
+        self.uses |= expression.names | expression.values
+        return expression.tree
 
     def refuse_unused(self) -> None:
         """DynamoDB takes no name or value that no expression uses."""
-        for kind, given in (("Names", self.names), ("Values", self.values)):
-            if unused := given.keys() - self.used:
+        for kind, placeholders in (("Names", self.names), ("Values", self.values)):
+            if unused := placeholders.keys() - self.uses:
                 keys = ", ".join(sorted(unused))
                 raise ValidationError(
                     f"Value provided in ExpressionAttribute{kind} unused in expressions: keys: {{{keys}}}"
@@ -73,17 +73,17 @@ def find(item: Mapping[str, Value] | None, path: tuple[str | int, ...]) -> Value
     """The value at a path, None where there is none."""
     if item is None:
         return None
-    found: Any = {"M": item}
+    current: Any = {"M": item}
     for part in path:
         if isinstance(part, str):
-            found = found.get("M", {}).get(part)
+            current = current.get("M", {}).get(part)
         else:
-            elements = found.get("L", ())
-            found = elements[part] if part < len(elements) else None
-        if found is None:
+            elements = current.get("L", ())
+            current = elements[part] if part < len(elements) else None
+        if current is None:
             return None
-    value: Value = found
-    return value
+    result: Value = current
+    return result
 
 
 def holds(tree: Tree, item: Item | None, names: Names) -> bool:
@@ -123,10 +123,10 @@ def _operand(tree: Tree, item: Item | None, names: Names) -> Value | None:
 def _size(value: Value | None) -> Value | None:
     if value is None:
         return None
-    ((kind, held),) = value.items()
+    ((kind, content),) = value.items()
     if kind in ("S", "B"):
         return {"N": str(value_size(value))}
-    return {"N": str(len(held))} if kind in (*_SETS, "L", "M") else None
+    return {"N": str(len(content))} if kind in (*_SETS, "L", "M") else None
 
 
 def _compare(sign: str, left: Value | None, right: Value | None) -> bool:
@@ -139,7 +139,7 @@ def _compare(sign: str, left: Value | None, right: Value | None) -> bool:
         return left == right
     if left.keys() != right.keys():
         return False
-    a, b = ordered(left), ordered(right)
+    a, b = sort_key(left), sort_key(right)
     if a is None or b is None:
         return False
     return bool({"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[sign])
@@ -164,34 +164,36 @@ def _call(name: str, arguments: list[Value | None]) -> bool:
 
 
 def _begins(value: Value, prefix: Value) -> bool:
-    a, b = ordered(value), ordered(prefix)
+    a, b = sort_key(value), sort_key(prefix)
     return isinstance(a, str | bytes) and bool(a.startswith(b))
 
 
 def _contains(value: Value, other: Value) -> bool:
-    ((kind, held),) = value.items()
+    ((kind, content),) = value.items()
     if kind == "L":
-        return other in held
+        return other in content
     if kind in _SETS:
-        return _ELEMENT[kind] in other and other[_ELEMENT[kind]] in held
-    return value.keys() == other.keys() and kind in ("S", "B") and ordered(other) in ordered(value)
+        return _ELEMENT[kind] in other and other[_ELEMENT[kind]] in content
+    return (
+        value.keys() == other.keys() and kind in ("S", "B") and sort_key(other) in sort_key(value)
+    )
 
 
 def project(item: Item, paths: list[tuple[str | int, ...]]) -> Item:
     """The parts of an item at these paths. Elements of a list close ranks."""
-    found: dict[Any, Any] = {}
+    parts: dict[Any, Any] = {}
     for path in paths:
         if (value := find(item, path)) is not None:
-            _place(found, path, value)
-    return {name: _closed_ranks(value) for name, value in found.items()}
+            _place(parts, path, value)
+    return {name: _closed_ranks(value) for name, value in parts.items()}
 
 
 class _Part(dict[Any, Any]):
     """A map or list of which some parts are taken."""
 
 
-def _place(found: dict[Any, Any], path: tuple[str | int, ...], value: Value) -> None:
-    here = found
+def _place(document: dict[Any, Any], path: tuple[str | int, ...], value: Value) -> None:
+    here = document
     for part, following in itertools.pairwise(path):
         if not isinstance(here.get(part), _Part):
             here[part] = _Part()
@@ -210,7 +212,7 @@ def _closed_ranks(value: Any) -> Value:
     return {"L": [_closed_ranks(value[index]) for index in sorted(value)]}
 
 
-def added(left: Value | None, right: Value, sign: int = 1) -> Value:
+def add_numbers(left: Value | None, right: Value, sign: int = 1) -> Value:
     """A sum of numbers. Raises ValidationError for anything else."""
     if left is None or "N" not in left or "N" not in right:
         raise ValidationError(

@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from layover.local.aws.dynamodb.attributes import MAX_ITEM, Item, dumped, size_of
+from layover.local.aws.dynamodb.attributes import MAX_ITEM, Item, dump, size_of
 from layover.local.aws.dynamodb.errors import ValidationError
 from layover.local.aws.dynamodb.tables import Keys, Table
 
@@ -37,21 +37,23 @@ class Range:
 def key_of(table: Table, item: Item, *, whole: bool = False) -> Key:
     """Of an item, or of a `Key` (`whole`: nothing but the key). Raises ValidationError."""
     names = table.keys.names
-    found = None if whole and len(item) != len(names) else table.key_of(item)
-    if found is None:
+    columns = None if whole and len(item) != len(names) else table.key_of(item)
+    if columns is None:
         if whole or all(name in item for name in names):
             raise ValidationError("The provided key element does not match the schema")
         missing = next(name for name in names if name not in item)
         raise ValidationError(
             f"One or more parameter values were invalid: Missing the key {missing} in the item"
         )
-    if len(found[0]) > MAX_HASH or len(found[1]) > MAX_RANGE:
-        kind, most = ("hashkey", MAX_HASH) if len(found[0]) > MAX_HASH else ("rangekey", MAX_RANGE)
+    if len(columns[0]) > MAX_HASH or len(columns[1]) > MAX_RANGE:
+        kind, most = (
+            ("hashkey", MAX_HASH) if len(columns[0]) > MAX_HASH else ("rangekey", MAX_RANGE)
+        )
         raise ValidationError(
             "One or more parameter values were invalid: Size of "
             f"{kind} has exceeded the maximum size limit of {most} bytes"
         )
-    return Key(*found)
+    return Key(*columns)
 
 
 def read(connection: sqlite3.Connection, table: Table, key: Key) -> Item | None:
@@ -77,7 +79,7 @@ def write(connection: sqlite3.Connection, table: Table, key: Key, item: Item | N
         "size = excluded.size, expires = excluded.expires, body = excluded.body"
     )
     expires = _expiry(table, item)
-    row = (table.name, key.hash, key.range, size, expires, dumped(item))
+    row = (table.name, key.hash, key.range, size, expires, dump(item))
     connection.execute(query, row)
     _place(connection, table, key, item)
     return size
@@ -85,8 +87,8 @@ def write(connection: sqlite3.Connection, table: Table, key: Key, item: Item | N
 
 def _refuse_wrong_keys(table: Table, item: Item) -> None:
     """An index takes no item whose key is of another type."""
-    for index, described in table.indexes.items():
-        for name in described.keys.names:
+    for index, definition in table.indexes.items():
+        for name in definition.keys.names:
             if name in item and table.types[name] not in item[name]:
                 ((kind, _),) = item[name].items()
                 raise ValidationError(
@@ -96,29 +98,29 @@ def _refuse_wrong_keys(table: Table, item: Item) -> None:
 
 
 def _expiry(table: Table, item: Item) -> float | None:
-    told = item.get(table.expiry or "", {}).get("N")
-    return None if told is None else float(told)
+    seconds = item.get(table.expiry or "", {}).get("N")
+    return None if seconds is None else float(seconds)
 
 
 def _place(connection: sqlite3.Connection, table: Table, key: Key, item: Item) -> None:
     """Keep the indexes' rows as the item is now; most writes leave them as they are."""
     if not table.indexes:
         return
-    wanted = {
-        (name, *found)
+    places = {
+        (name, *place)
         for name, index in table.indexes.items()
-        if (found := table.key_of(item, index.keys)) is not None
+        if (place := table.key_of(item, index.keys)) is not None
     }
     of = (table.name, key.hash, key.range)
     query = "SELECT idx, place_hash, place_range FROM ddb_places WHERE name = ? AND hash = ? AND range = ?"
     present = set(connection.execute(query, of))
-    for name, place_hash, place_range in present - wanted:
+    for name, place_hash, place_range in present - places:
         connection.execute(
             "DELETE FROM ddb_places WHERE name = ? AND idx = ? AND place_hash = ? AND place_range = ? "
             "AND hash = ? AND range = ?",
             (table.name, name, place_hash, place_range, key.hash, key.range),
         )
-    for name, place_hash, place_range in wanted - present:
+    for name, place_hash, place_range in places - present:
         row = (table.name, name, place_hash, place_range, key.hash, key.range)
         connection.execute("INSERT INTO ddb_places VALUES (?, ?, ?, ?, ?, ?)", row)
 
@@ -128,7 +130,7 @@ def partition(
     table: Table,
     index: str | None,
     partition_key: bytes,
-    wanted: Range,
+    key_range: Range,
     *,
     after: Place | None,
     forward: bool,
@@ -137,21 +139,21 @@ def partition(
     if index is None:
         source = "FROM ddb_items i WHERE i.name = ? AND i.hash = ?"
         order: tuple[str, ...] = ("i.range",)
-        bound = "i.range"
+        range_column = "i.range"
         parameters: list[object] = [table.name, partition_key]
     else:
         source = (
             "FROM ddb_places p JOIN ddb_items i ON i.name = p.name AND i.hash = p.hash "
             "AND i.range = p.range WHERE p.name = ? AND p.idx = ? AND p.place_hash = ?"
         )
-        order, bound = ("p.place_range", "p.hash", "p.range"), "p.place_range"
+        order, range_column = ("p.place_range", "p.hash", "p.range"), "p.place_range"
         parameters = [table.name, index, partition_key]
-    if wanted.low is not None:
-        source += f" AND {bound} {'>' if wanted.low_open else '>='} ?"
-        parameters.append(wanted.low)
-    if wanted.high is not None:
-        source += f" AND {bound} {'<' if wanted.high_open else '<='} ?"
-        parameters.append(wanted.high)
+    if key_range.low is not None:
+        source += f" AND {range_column} {'>' if key_range.low_open else '>='} ?"
+        parameters.append(key_range.low)
+    if key_range.high is not None:
+        source += f" AND {range_column} {'<' if key_range.high_open else '<='} ?"
+        parameters.append(key_range.high)
     yield from _pages(connection, source, parameters, order, after, forward)
 
 

@@ -32,7 +32,7 @@ _CLAUSES = ("SET", "REMOVE", "ADD", "DELETE")
 
 
 @dataclass(frozen=True)
-class Parsed:
+class Expression:
     """A tree, and the placeholders that it uses."""
 
     tree: Any
@@ -41,24 +41,24 @@ class Parsed:
 
 
 @lru_cache(maxsize=1024)
-def parse_condition(text: str, kind: str = "ConditionExpression") -> Parsed:
+def parse_condition(text: str, kind: str = "ConditionExpression") -> Expression:
     """Of `("and"|"or"|"not"|"compare"|"between"|"in"|"call", ...)`. Raises ValidationError."""
     parser = _Parser(text, kind)
     return parser.whole(parser.condition)
 
 
 @lru_cache(maxsize=1024)
-def parse_update(text: str) -> Parsed:
+def parse_update(text: str) -> Expression:
     """A dict: clause -> its actions, `(path, operand)` or, of REMOVE, `(path,)`."""
     parser = _Parser(text, "UpdateExpression")
     return parser.whole(parser.update)
 
 
 @lru_cache(maxsize=256)
-def parse_projection(text: str) -> Parsed:
+def parse_projection(text: str) -> Expression:
     """Paths."""
     parser = _Parser(text, "ProjectionExpression")
-    return parser.whole(lambda: parser.listed(parser.path))
+    return parser.whole(lambda: parser.read_list(parser.path))
 
 
 class _Parser:
@@ -73,23 +73,23 @@ class _Parser:
         self._names: set[str] = set()
         self._values: set[str] = set()
 
-    def whole(self, read: Callable[[], Any]) -> Parsed:
+    def whole(self, read: Callable[[], Any]) -> Expression:
         """Return the result of `read` over all tokens."""
         tree = read()
         if self._at < len(self._tokens):
             raise self._unexpected()
-        return Parsed(tree, frozenset(self._names), frozenset(self._values))
+        return Expression(tree, frozenset(self._names), frozenset(self._values))
 
     def condition(self) -> Tree:
         """OR binds least."""
         return self._chain("or", lambda: self._chain("and", self._negation))
 
-    def listed(self, read: Callable[[], Any]) -> list[Any]:
+    def read_list(self, read: Callable[[], Any]) -> list[Any]:
         """One or more, with commas between them."""
-        found = [read()]
+        elements = [read()]
         while self._accept(","):
-            found.append(read())
-        return found
+            elements.append(read())
+        return elements
 
     def path(self) -> Tree:
         """`("path", (name | index, ...))`."""
@@ -115,7 +115,7 @@ class _Parser:
                 raise self._invalid(
                     f'The "{word}" section can only be used once in an update expression;'
                 )
-            clauses[word] = self.listed(partial(self._action, word))
+            clauses[word] = self.read_list(partial(self._action, word))
         return clauses
 
     def _action(self, word: str) -> Tree:
@@ -135,13 +135,13 @@ class _Parser:
         if self._peek_call("if_not_exists"):
             path = self.path()
             self._expect(",")
-            return self._closed(("if_not_exists", path, self._set_operand()))
+            return self._close(("if_not_exists", path, self._set_operand()))
         if self._peek_call("list_append"):
             left = self._set_operand()
             self._expect(",")
-            return self._closed(("list_append", left, self._set_operand()))
+            return self._close(("list_append", left, self._set_operand()))
         if self._accept("("):
-            return self._closed(self._set_operand())
+            return self._close(self._set_operand())
         return self._operand()
 
     def _chain(self, word: str, read: Callable[[], Tree]) -> Tree:
@@ -154,16 +154,16 @@ class _Parser:
         if self._accept("not", is_word=True):
             return ("not", self._negation())
         if self._accept("("):
-            return self._closed(self.condition())
+            return self._close(self.condition())
         for name, arity in _FUNCTIONS.items():
             if self._peek_call(name):
-                arguments = self.listed(self._operand)
+                arguments = self.read_list(self._operand)
                 if len(arguments) != arity:
                     raise self._invalid(
                         f"Incorrect number of operands for operator or function; operator or function: "
                         f"{name}, number of operands: {len(arguments)}"
                     )
-                return self._closed(("call", name, *arguments))
+                return self._close(("call", name, *arguments))
         return self._comparison(self._operand())
 
     def _comparison(self, left: Tree) -> Tree:
@@ -177,12 +177,12 @@ class _Parser:
             return ("between", left, low, self._operand())
         if self._accept("in", is_word=True):
             self._expect("(")
-            return self._closed(("in", left, tuple(self.listed(self._operand))))
+            return self._close(("in", left, tuple(self.read_list(self._operand))))
         raise self._unexpected()
 
     def _operand(self) -> Tree:
         if self._peek_call("size"):
-            return self._closed(("size", self.path()))
+            return self._close(("size", self.path()))
         if self._peek().startswith(":"):
             return self._value()
         return self.path()
@@ -208,16 +208,16 @@ class _Parser:
         return word
 
     def _split(self, text: str) -> list[str]:
-        found, at = [], 0
+        tokens, at = [], 0
         while at < len(text):
             match = _TOKEN.match(text, at)
             if match is None:
                 if not text[at:].strip():
                     break
                 raise self._invalid(f'Syntax error; token: "{text[at:].strip()[0]}"')
-            found.append(match[0].strip())
+            tokens.append(match[0].strip())
             at = match.end()
-        return found
+        return tokens
 
     def _peek(self) -> str:
         return self._tokens[self._at] if self._at < len(self._tokens) else ""
@@ -236,8 +236,8 @@ class _Parser:
         return True
 
     def _accept(self, token: str, *, is_word: bool = False) -> bool:
-        found = self._peek()
-        if (found.lower() if is_word else found) != token:
+        following = self._peek()
+        if (following.lower() if is_word else following) != token:
             return False
         self._at += 1
         return True
@@ -246,7 +246,7 @@ class _Parser:
         if not self._accept(token):
             raise self._unexpected()
 
-    def _closed(self, tree: Tree) -> Tree:
+    def _close(self, tree: Tree) -> Tree:
         self._expect(")")
         return tree
 
@@ -261,8 +261,8 @@ class _Parser:
 @cache
 def _reserved() -> frozenset[str]:
     """DynamoDB's reserved words, in upper case, as moto lists them; moto itself is not imported."""
-    found = find_spec("moto")
-    folders = (found.submodule_search_locations if found else None) or []
+    spec = find_spec("moto")
+    folders = (spec.submodule_search_locations if spec else None) or []
     for folder in folders:
         words = Path(folder) / "dynamodb" / "parsing" / "reserved_keywords.txt"
         return frozenset(words.read_text().upper().split())

@@ -11,7 +11,7 @@ from layover.local.aws.dynamodb.errors import ValidationError
 from layover.local.aws.dynamodb.evaluation import Names, holds, project
 from layover.local.aws.dynamodb.parser import Tree, parse_condition
 from layover.local.aws.dynamodb.tables import Index, Keys, Table, column
-from layover.local.aws.dynamodb.writes import consumed, refuse_legacy
+from layover.local.aws.dynamodb.writes import consumed_capacity, refuse_legacy
 
 PAGE_BYTES = 1024 * 1024
 """Of items that one page reads, before they are filtered."""
@@ -30,10 +30,10 @@ def query(
         parse_condition(request["KeyConditionExpression"], "KeyConditionExpression"),
         "KeyConditionExpression",
     )
-    partition, wanted = _wanted(table, keys, tree, names)
+    partition, key_range = _read_key_condition(table, keys, tree, names)
     start = _start(table, index, request, scan=False)
     rows = items.partition(
-        *(connection, table, request.get("IndexName"), partition, wanted),
+        *(connection, table, request.get("IndexName"), partition, key_range),
         after=start,
         forward=request.get("ScanIndexForward") is not False,
     )
@@ -86,22 +86,22 @@ def _page(
     limit = request.get("Limit")
     if limit is not None and (not isinstance(limit, int) or limit < 1):
         raise ValidationError("Limit must be greater than or equal to 1")
-    items_read, size, last, seen = [], 0, None, 0
+    items_read, size, last, rows_read = [], 0, None, 0
     for weight, item in rows:
-        seen, size = seen + 1, size + weight
-        shown = _projected(item, index)
-        if condition is None or holds(condition, shown, names):
-            items_read.append(shown if paths is None else project(shown, paths))
-        if seen == limit or size >= PAGE_BYTES:
+        rows_read, size = rows_read + 1, size + weight
+        visible = _projected(item, index)
+        if condition is None or holds(condition, visible, names):
+            items_read.append(visible if paths is None else project(visible, paths))
+        if rows_read == limit or size >= PAGE_BYTES:
             last = item
             break
-    answer: dict[str, Any] = {"Count": len(items_read), "ScannedCount": seen}
+    answer: dict[str, Any] = {"Count": len(items_read), "ScannedCount": rows_read}
     if request.get("Select") != "COUNT":
         answer["Items"] = items_read
     if last is not None:
         answer["LastEvaluatedKey"] = _key(table, index, last)
     if request.get("ReturnConsumedCapacity") in ("TOTAL", "INDEXES"):
-        answer["ConsumedCapacity"] = consumed(table, read_units(size, request))
+        answer["ConsumedCapacity"] = consumed_capacity(table, read_units(size, request))
     return answer
 
 
@@ -114,9 +114,9 @@ def _filter(names: Names, request: Mapping[str, Any]) -> Tree | None:
 
 
 def _projected(item: Item, index: Index | None) -> Item:
-    if index is None or index.kept is None:
+    if index is None or index.attributes is None:
         return item
-    return {name: value for name, value in item.items() if name in index.kept}
+    return {name: value for name, value in item.items() if name in index.attributes}
 
 
 def _key(table: Table, index: Index | None, item: Item) -> Item:
@@ -124,11 +124,13 @@ def _key(table: Table, index: Index | None, item: Item) -> Item:
     return {name: item[name] for name in names}
 
 
-def _wanted(table: Table, keys: Keys, tree: Tree, names: Names) -> tuple[bytes, items.Range]:
+def _read_key_condition(
+    table: Table, keys: Keys, tree: Tree, names: Names
+) -> tuple[bytes, items.Range]:
     """The partition, and the sort keys in it, of `hash = :h [AND a condition of range]`."""
     parts = tree[1] if tree[0] == "and" else (tree,)
     partition: bytes | None = None
-    wanted = items.Range()
+    key_range = items.Range()
     for part in parts:
         name, conditions = _key_condition(part, names)
         if name not in keys.names:
@@ -144,7 +146,7 @@ def _wanted(table: Table, keys: Keys, tree: Tree, names: Names) -> tuple[bytes, 
                 raise ValidationError(_NOT_SUPPORTED)
             partition = column(conditions[1][0])
         else:
-            wanted = _range(*conditions)
+            key_range = _range(*conditions)
     if partition is None:
         raise ValidationError(f"Query condition missed key schema element: {keys.hash}")
     if len(parts) > len(keys.names):
@@ -154,24 +156,24 @@ def _wanted(table: Table, keys: Keys, tree: Tree, names: Names) -> tuple[bytes, 
             "One or more parameter values are not valid. The AttributeValue for a key attribute "
             f"cannot contain an empty string value. Key: {keys.hash}"
         )
-    return partition, wanted
+    return partition, key_range
 
 
 def _key_condition(tree: Tree, names: Names) -> tuple[str, tuple[str, list[Value]]]:
     """Attribute, comparator and its values."""
     match tree:
         case ("compare", sign, ("path", _) as path, ("value", value)) if sign != "<>":
-            found = (sign, [names.values[value]])
+            condition = (sign, [names.values[value]])
         case ("between", ("path", _) as path, ("value", low), ("value", high)):
-            found = ("between", [names.values[low], names.values[high]])
+            condition = ("between", [names.values[low], names.values[high]])
         case ("call", "begins_with", ("path", _) as path, ("value", value)):
-            found = ("begins_with", [names.values[value]])
+            condition = ("begins_with", [names.values[value]])
         case _:
             raise ValidationError(f"Invalid KeyConditionExpression: {_NOT_SUPPORTED}")
     parts = names.path(path)
     if len(parts) != 1 or not isinstance(parts[0], str):
         raise ValidationError(f"Invalid KeyConditionExpression: {_NOT_SUPPORTED}")
-    return parts[0], found
+    return parts[0], condition
 
 
 def _range(sign: str, values: list[Value]) -> items.Range:

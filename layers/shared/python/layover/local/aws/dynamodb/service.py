@@ -16,25 +16,25 @@ from layover.local.aws.dynamodb.errors import (
     ValidationError,
 )
 from layover.local.aws.dynamodb.tables import SCHEMA, Table, Tables
-from layover.local.aws.dynamodb.writes import Done, Write, returned
+from layover.local.aws.dynamodb.writes import Done, Write, answer_of
 from layover.local.aws.storage import Storage
 from layover.local.functions.invocation import ACCOUNT, REGION
 
 logger = logging.getLogger(__name__)
 
 Document = dict[str, Any]
-Changed = Callable[[Item | None, Item | None], object]
+ItemListener = Callable[[Item | None, Item | None], object]
 TARGET = "DynamoDB_20120810."
 """Prefix of every operation's `X-Amz-Target`."""
 
 
 class DynamoDB:
-    """All tables. Every operation is one transaction; threads may share it. `changed` hears of each item
+    """All tables. Every operation is one transaction; threads may share it. `on_change` hears of each item
     that was written, once it is in the store: as it was, and as it is."""
 
-    def __init__(self, storage: Storage, changed: Changed | None = None) -> None:
+    def __init__(self, storage: Storage, on_change: ItemListener | None = None) -> None:
         self._storage = storage
-        self._changed = changed
+        self._on_change = on_change
         self._tables = Tables()
         storage.create(SCHEMA)
         self._operations: dict[str, Callable[[Document], Document]] = {
@@ -77,9 +77,9 @@ class DynamoDB:
                 raise SerializationError(f"The body is no JSON: {error}") from error
             if not isinstance(request, dict):
                 raise SerializationError("Start of structure or map found where not expected")
-            return 200, _encoded(self.call(operation, request))
+            return 200, _encode(self.call(operation, request))
         except DynamoDBError as error:
-            return error.status, _encoded(error.document())
+            return error.status, _encode(error.document())
 
     def expire_items(self, name: str, now: datetime) -> int:
         """Delete what has outlived its time to live, as AWS does within some days; how many items."""
@@ -97,7 +97,7 @@ class DynamoDB:
             write = Write.read(table, kind, request)
             done = write.apply(connection)
         self._tell([done])
-        return returned(write, done, request)
+        return answer_of(write, done, request)
 
     def _query(self, request: Document) -> Document:
         with self._storage.reading() as connection:
@@ -124,11 +124,11 @@ class DynamoDB:
         return answer
 
     def _tell(self, done: list[Done]) -> None:
-        if self._changed is None:
+        if self._on_change is None:
             return
         for each in done:
             try:
-                self._changed(each.old, each.new)
+                self._on_change(each.old, each.new)
             except Exception:  # What was written is written, whatever the listener makes of it.
                 logger.exception("a change of an item could not be shown")
 
@@ -149,9 +149,9 @@ class DynamoDB:
     def _delete_table(self, request: Document) -> Document:
         with self._storage.transaction() as connection:
             table = self._tables.get(connection, request["TableName"])
-            described = table.description(connection)
+            description = table.description(connection)
             self._tables.delete(connection, table)
-            return {"TableDescription": {**described, "TableStatus": "DELETING"}}
+            return {"TableDescription": {**description, "TableStatus": "DELETING"}}
 
     def _list_tables(self, request: Document) -> Document:
         with self._storage.reading() as connection:
@@ -160,25 +160,25 @@ class DynamoDB:
     def _update_time_to_live(self, request: Document) -> Document:
         with self._storage.transaction() as connection:
             table = self._tables.get(connection, request["TableName"])
-            told = request["TimeToLiveSpecification"]
-            changed = Table({**table.document, "TimeToLive": told})
-            self._tables.save(connection, changed)
-        return {"TimeToLiveSpecification": told}
+            specification = request["TimeToLiveSpecification"]
+            new_table = Table({**table.document, "TimeToLive": specification})
+            self._tables.save(connection, new_table)
+        return {"TimeToLiveSpecification": specification}
 
     def _describe_time_to_live(self, request: Document) -> Document:
         with self._storage.reading() as connection:
             expiry = self._tables.get(connection, request["TableName"]).expiry
         if expiry is None:
             return {"TimeToLiveDescription": {"TimeToLiveStatus": "DISABLED"}}
-        told = {"TimeToLiveStatus": "ENABLED", "AttributeName": expiry}
-        return {"TimeToLiveDescription": told}
+        description = {"TimeToLiveStatus": "ENABLED", "AttributeName": expiry}
+        return {"TimeToLiveDescription": description}
 
     def _describe_endpoints(self, _: Mapping[str, Any]) -> Document:
         address = f"dynamodb.{REGION}.amazonaws.com/{ACCOUNT}"
         return {"Endpoints": [{"Address": address, "CachePeriodInMinutes": 1440}]}
 
 
-def _encoded(document: Document) -> bytes:
+def _encode(document: Document) -> bytes:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode(
         "utf-8", "surrogatepass"
     )

@@ -49,10 +49,10 @@ class Keys:
 
 @dataclass(frozen=True)
 class Index:
-    """A global or local secondary index; `kept`: attributes that it projects, None for all."""
+    """A global or local secondary index; `attributes`: attributes that it projects, None for all."""
 
     keys: Keys
-    kept: frozenset[str] | None
+    attributes: frozenset[str] | None
 
 
 @dataclass(frozen=True)
@@ -81,17 +81,17 @@ class Table:
     @cached_property
     def indexes(self) -> dict[str, Index]:
         """By name."""
-        listed = [
+        documents = [
             *(self.document.get("GlobalSecondaryIndexes") or ()),
             *(self.document.get("LocalSecondaryIndexes") or ()),
         ]
-        return {each["IndexName"]: self._index(each) for each in listed}
+        return {each["IndexName"]: self._index(each) for each in documents}
 
     @property
     def expiry(self) -> str | None:
         """The attribute of the time to live, while it is on."""
-        told = self.document.get("TimeToLive") or {}
-        return told.get("AttributeName") if told.get("Enabled") else None
+        specification = self.document.get("TimeToLive") or {}
+        return specification.get("AttributeName") if specification.get("Enabled") else None
 
     def _index(self, document: Mapping[str, Any]) -> Index:
         keys, projection = _keys(document["KeySchema"]), document.get("Projection") or {}
@@ -123,8 +123,8 @@ class Table:
         query = "SELECT count(*), coalesce(sum(size), 0) FROM ddb_items WHERE name = ?"
         count, size = connection.execute(query, (self.name,)).fetchone()
         capacity = {"ReadCapacityUnits": 0, "WriteCapacityUnits": 0, "NumberOfDecreasesToday": 0}
-        kept = ("AttributeDefinitions", "TableName", "KeySchema")
-        described = {name: self.document[name] for name in kept} | {
+        copied_fields = ("AttributeDefinitions", "TableName", "KeySchema")
+        document = {name: self.document[name] for name in copied_fields} | {
             "TableStatus": "ACTIVE",
             "TableArn": arn,
             "TableId": self.document["TableId"],
@@ -136,13 +136,13 @@ class Table:
             "DeletionProtectionEnabled": False,
         }
         for kind in ("GlobalSecondaryIndexes", "LocalSecondaryIndexes"):
-            if listed := self.document.get(kind):
+            if indexes := self.document.get(kind):
                 more = {"IndexStatus": "ACTIVE", "ProvisionedThroughput": capacity}
-                described[kind] = [
+                document[kind] = [
                     {**each, **more, "IndexArn": f"{arn}/index/{each['IndexName']}"}
-                    for each in listed
+                    for each in indexes
                 ]
-        return described
+        return document
 
 
 def _keys(schema: list[dict[str, str]]) -> Keys:
@@ -152,47 +152,47 @@ def _keys(schema: list[dict[str, str]]) -> Keys:
 
 def column(value: Value) -> bytes:
     """A key as bytes in DynamoDB's order: of UTF-8, of numbers, of bytes."""
-    ((kind, held),) = value.items()
+    ((kind, content),) = value.items()
     if kind == "S":
         try:
-            return str(held).encode()
+            return str(content).encode()
         except UnicodeEncodeError:
             raise ValidationError("A key is not valid UTF-8") from None
     if kind == "B":
         import base64
 
-        return base64.b64decode(held)
-    return _sortable(str(held))
+        return base64.b64decode(content)
+    return _sortable(str(content))
 
 
-def _sortable(held: str) -> bytes:
+def _sortable(text: str) -> bytes:
     """A number as bytes that sort as numbers: sign, exponent, digits; of negative ones, upside down."""
-    found = number(held)
-    if not found:
+    value = number(text)
+    if not value:
         return b"1"
-    digits = "".join(map(str, found.as_tuple().digits)).rstrip("0")
-    text = f"{found.adjusted() + 500:03d}{digits}"
-    if found > 0:
-        return f"2{text}".encode()
-    return b"0" + bytes(ord("0") + ord("9") - ord(each) for each in text) + b"~"
+    digits = "".join(map(str, value.as_tuple().digits)).rstrip("0")
+    digits_text = f"{value.adjusted() + 500:03d}{digits}"
+    if value > 0:
+        return f"2{digits_text}".encode()
+    return b"0" + bytes(ord("0") + ord("9") - ord(each) for each in digits_text) + b"~"
 
 
 class Tables:
     """The tables that exist. Callers hold a transaction, or a reading."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Table] = {}
+        self._cache: dict[str, Table] = {}
 
     def get(self, connection: sqlite3.Connection, name: Any) -> Table:
         """By its name or ARN. Raises ResourceNotFound."""
         name = str(name).rsplit("table/", 1)[-1]
-        if name not in self._known:
+        if name not in self._cache:
             query = "SELECT document FROM ddb_tables WHERE name = ?"
             row = connection.execute(query, (name,)).fetchone()
             if row is None:
                 raise ResourceNotFound
-            self._known[name] = Table(json.loads(row[0]))
-        return self._known[name]
+            self._cache[name] = Table(json.loads(row[0]))
+        return self._cache[name]
 
     def names(self, connection: sqlite3.Connection) -> list[str]:
         """All, in order."""
@@ -203,10 +203,13 @@ class Tables:
         name = request["TableName"]
         if name in self.names(connection):
             raise ResourceInUse(f"Table already exists: {name}")
-        made = {"TableId": str(uuid.uuid4()), "CreationDateTime": time.time()}
-        table = Table({**request, **made})
-        needed = {*table.keys.names, *(n for i in table.indexes.values() for n in i.keys.names)}
-        if needed != table.types.keys():
+        facts = {"TableId": str(uuid.uuid4()), "CreationDateTime": time.time()}
+        table = Table({**request, **facts})
+        key_attributes = {
+            *table.keys.names,
+            *(n for i in table.indexes.values() for n in i.keys.names),
+        }
+        if key_attributes != table.types.keys():
             raise ValidationError(
                 "One or more parameter values were invalid: Some AttributeDefinitions are not used or "
                 "some index key attributes are not defined in AttributeDefinitions"
@@ -218,10 +221,10 @@ class Tables:
         """As it is now."""
         query = "INSERT OR REPLACE INTO ddb_tables VALUES (?, ?)"
         connection.execute(query, (table.name, json.dumps(table.document)))
-        self._known[table.name] = table
+        self._cache[table.name] = table
 
     def delete(self, connection: sqlite3.Connection, table: Table) -> None:
         """With all that is in it."""
         for each in ("ddb_tables", "ddb_items", "ddb_places"):
             connection.execute(f"DELETE FROM {each} WHERE name = ?", (table.name,))
-        self._known.pop(table.name, None)
+        self._cache.pop(table.name, None)

@@ -15,14 +15,14 @@ from layover.local.aws.dynamodb.errors import (
     ValidationError,
 )
 from layover.local.aws.dynamodb.tables import Tables
-from layover.local.aws.dynamodb.writes import Done, Write, consumed, units
+from layover.local.aws.dynamodb.writes import Done, Write, consumed_capacity, units
 
 MAX_ACTIONS = 100
 MAX_BYTES = 4 * 1024 * 1024
 """Of all items together, as they are afterwards."""
 TOKEN_LIFE_S = 600.0
 _KINDS = frozenset({"ConditionCheck", "Put", "Delete", "Update"})
-_PASSED = {"Code": "None"}
+_NO_REASON = {"Code": "None"}
 
 
 def write(
@@ -51,7 +51,9 @@ def write(
         name = each.table.name
         capacity[name] = capacity.get(name, 0.0) + units(result, 2)
     by_name = {each.table.name: each.table for each in writes}
-    return {"ConsumedCapacity": [consumed(by_name[n], c) for n, c in capacity.items()]}, done
+    return {
+        "ConsumedCapacity": [consumed_capacity(by_name[n], c) for n, c in capacity.items()]
+    }, done
 
 
 def get(
@@ -64,8 +66,8 @@ def get(
     responses = []
     for action in actions:
         table = tables.get(connection, action["Get"]["TableName"])
-        found = batches.get(connection, table, action["Get"])
-        responses.append(found)
+        response = batches.get(connection, table, action["Get"])
+        responses.append(response)
     return {"Responses": responses}
 
 
@@ -89,10 +91,10 @@ def _writes(
 
 
 def _too_many(number: int) -> ValidationError:
-    bound = f"less than or equal to {MAX_ACTIONS}" if number else "greater than or equal to 1"
+    limits = f"less than or equal to {MAX_ACTIONS}" if number else "greater than or equal to 1"
     return ValidationError(
         "1 validation error detected: Value at 'transactItems' failed to satisfy constraint: "
-        f"Member must have length {bound}"
+        f"Member must have length {limits}"
     )
 
 
@@ -102,7 +104,7 @@ def _check_all(connection: sqlite3.Connection, writes: list[Write]) -> list[Item
     for each in writes:
         try:
             olds.append(each.check(connection))
-            reasons.append(_PASSED)
+            reasons.append(_NO_REASON)
         except ConditionalCheckFailed as error:
             failed = {"Code": "ConditionalCheckFailed", "Message": str(error)}
             reasons.append({**failed, **error.fields})

@@ -6,7 +6,7 @@ from typing import Any
 
 from layover.local.aws.dynamodb.attributes import SET_ORDER, Item, Value
 from layover.local.aws.dynamodb.errors import ValidationError
-from layover.local.aws.dynamodb.evaluation import Names, added, find
+from layover.local.aws.dynamodb.evaluation import Names, add_numbers, find
 from layover.local.aws.dynamodb.parser import Tree
 
 Path = tuple[str | int, ...]
@@ -60,8 +60,8 @@ def _operand(tree: Tree, item: Item, names: Names) -> Value:
         case ("value", name):
             return names.values[name]
         case ("if_not_exists", path, other):
-            found = find(item, names.path(path))
-            return _operand(other, item, names) if found is None else found
+            current = find(item, names.path(path))
+            return _operand(other, item, names) if current is None else current
         case ("list_append", left, right):
             a, b = _operand(left, item, names), _operand(right, item, names)
             if "L" not in a or "L" not in b:
@@ -69,7 +69,7 @@ def _operand(tree: Tree, item: Item, names: Names) -> Value:
             return {"L": [*a["L"], *b["L"]]}
         case ("+" | "-", left, right):
             sign = 1 if tree[0] == "+" else -1
-            return added(_operand(left, item, names), _operand(right, item, names), sign)
+            return add_numbers(_operand(left, item, names), _operand(right, item, names), sign)
         case ("path", _):
             value = find(item, names.path(tree))
             if value is not None:
@@ -115,13 +115,13 @@ def _remove(item: Item, path: Path) -> None:
 
 def _add(item: Item, path: Path, value: Value) -> None:
     current = find(item, path)
-    ((kind, held),) = value.items()
+    ((kind, content),) = value.items()
     if kind == "N":
-        _set(item, path, added({"N": "0"} if current is None else current, value))
+        _set(item, path, add_numbers({"N": "0"} if current is None else current, value))
     elif kind in SET_ORDER:
         if current is not None and kind not in current:
             raise ValidationError(_WRONG_TYPE)
-        whole = {*(current or {kind: ()})[kind], *held}
+        whole = {*(current or {kind: ()})[kind], *content}
         _set(item, path, {kind: sorted(whole, key=SET_ORDER[kind])})
     else:
         raise ValidationError(
@@ -131,7 +131,7 @@ def _add(item: Item, path: Path, value: Value) -> None:
 
 
 def _take_out(item: Item, path: Path, value: Value) -> None:
-    ((kind, held),) = value.items()
+    ((kind, content),) = value.items()
     if kind not in SET_ORDER:
         raise ValidationError(
             "Invalid UpdateExpression: Incorrect operand type for operator or function; operator: "
@@ -142,7 +142,7 @@ def _take_out(item: Item, path: Path, value: Value) -> None:
         return
     if kind not in current:
         raise ValidationError(_WRONG_TYPE)
-    if rest := set(current[kind]) - set(held):
+    if rest := set(current[kind]) - set(content):
         _set(item, path, {kind: sorted(rest, key=SET_ORDER[kind])})
     else:
         _remove(item, path)

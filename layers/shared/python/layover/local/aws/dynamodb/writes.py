@@ -95,23 +95,23 @@ class Write:
 
 def refuse_legacy(request: Mapping[str, Any]) -> None:
     """Conditions without expressions, of before 2014: nothing here sends them."""
-    if used := sorted(_LEGACY & request.keys()):
-        raise ValidationError(f"{used[0]} is not served on one machine: use an expression")
+    if legacy := sorted(_LEGACY & request.keys()):
+        raise ValidationError(f"{legacy[0]} is not served on one machine: use an expression")
 
 
-def returned(write: Write, done: Done, request: Mapping[str, Any]) -> dict[str, Any]:
+def answer_of(write: Write, done: Done, request: Mapping[str, Any]) -> dict[str, Any]:
     """The answer of a write on its own."""
-    wanted = request.get("ReturnValues") or "NONE"
-    if wanted not in _RETURNS[write.kind]:
+    return_values = request.get("ReturnValues") or "NONE"
+    if return_values not in _RETURNS[write.kind]:
         raise ValidationError("Return values set to invalid value")
-    item = done.new if wanted.endswith("NEW") else done.old
+    item = done.new if return_values.endswith("NEW") else done.old
     answer: dict[str, Any] = {}
-    if wanted.startswith("UPDATED") and item is not None:
+    if return_values.startswith("UPDATED") and item is not None:
         item = project(item, [path for path in done.paths if find(item, path) is not None])
-    if wanted != "NONE" and item:
+    if return_values != "NONE" and item:
         answer["Attributes"] = item
     if request.get("ReturnConsumedCapacity") in ("TOTAL", "INDEXES"):
-        answer["ConsumedCapacity"] = consumed(write.table, units(done))
+        answer["ConsumedCapacity"] = consumed_capacity(write.table, units(done))
     return answer
 
 
@@ -121,6 +121,6 @@ def units(done: Done, times: int = 1) -> float:
     return float(times * max(1, -(-max(sizes, default=0) // 1024)))
 
 
-def consumed(table: Table, capacity: float) -> dict[str, Any]:
+def consumed_capacity(table: Table, capacity: float) -> dict[str, Any]:
     """`ConsumedCapacity` of the table alone, without its indexes' part."""
     return {"TableName": table.name, "CapacityUnits": capacity}

@@ -25,10 +25,10 @@ def holds(rule: Rule, data: Any, context: Any) -> bool:
     value = read_path(rule["Variable"], data, context)
     if word in _TESTS:
         return _TESTS[word](value) is rule[word]
-    wanted = rule[word]
+    operand = rule[word]
     if word.endswith("Path"):
-        word, wanted = word.removesuffix("Path"), read_path(wanted, data, context)
-    return _compare(word, value, wanted)
+        word, operand = word.removesuffix("Path"), read_path(operand, data, context)
+    return _compare(word, value, operand)
 
 
 def _is_present(path: str, data: Any, context: Any) -> bool:
@@ -72,16 +72,16 @@ _SIGNS: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-def _compare(word: str, value: Any, wanted: Any) -> bool:
+def _compare(word: str, value: Any, operand: Any) -> bool:
     """Values of another type than the comparator's make it false."""
     if word == "StringMatches":
-        pattern = str(wanted).replace("[", "[[]")
+        pattern = str(operand).replace("[", "[[]")
         return isinstance(value, str) and fnmatch.fnmatchcase(value, pattern)
     for kind, is_kind in _KINDS.items():
         if word.startswith(kind):
-            if not is_kind(value) or not is_kind(wanted):
+            if not is_kind(value) or not is_kind(operand):
                 return False
             if kind == "Timestamp":
-                value, wanted = datetime.fromisoformat(value), datetime.fromisoformat(wanted)
-            return _SIGNS[word.removeprefix(kind)](value, wanted)
+                value, operand = datetime.fromisoformat(value), datetime.fromisoformat(operand)
+            return _SIGNS[word.removeprefix(kind)](value, operand)
     raise StateFailed("States.Runtime", f"{word} is no comparator that is understood here")

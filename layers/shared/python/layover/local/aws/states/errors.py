@@ -22,8 +22,8 @@ class StateFailed(Exception):
 
     def output(self) -> dict[str, Any]:
         """Return the output for a Catch."""
-        told: dict[str, Any] = {"Error": self.error}
-        return told if self.cause is None else {**told, "Cause": self.cause}
+        output_document: dict[str, Any] = {"Error": self.error}
+        return output_document if self.cause is None else {**output_document, "Cause": self.cause}
 
     def is_named(self, names: list[str]) -> bool:
         """Say whether an `ErrorEquals` names it. States.ALL leaves out the machine's own errors."""

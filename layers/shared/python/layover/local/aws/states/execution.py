@@ -11,7 +11,7 @@ from typing import Any
 
 from layover.local.aws.states.choices import holds
 from layover.local.aws.states.errors import StateFailed
-from layover.local.aws.states.paths import evaluated, filled, placed, read_path
+from layover.local.aws.states.paths import evaluate, fill_template, place_result, read_path
 from layover.local.aws.states.records import Frame, Record, Records
 
 State = Mapping[str, Any]
@@ -58,34 +58,36 @@ class Execution:
             self._answers[token].set()
 
     def _close(self, status: str, kind: str, outcome: Mapping[str, Any]) -> None:
-        known = {name: value for name, value in outcome.items() if value is not None}
+        fields = {name: value for name, value in outcome.items() if value is not None}
         details = f"{kind[0].lower()}{kind[1:]}EventDetails"
-        self._records.close(self.record.arn, status, [{"type": kind, details: known}], **known)
+        self._records.close(self.record.arn, status, [{"type": kind, details: fields}], **fields)
 
     async def _walk(self, program: Program, path: str, data: Any, item: Mapping[str, Any]) -> Any:
         """The output of a program or a branch. `item`: what a Map tells it of its item."""
         frame = self._frames.get(path)
         if frame is None:
             frame = Frame(path, program["StartAt"], data, entered=time.time())
-            begun = [{"type": "ExecutionStarted"}] if path == "" else []
-            self._save(frame, [*begun, _entered(program, frame)], moved=True)
+            first_events = [{"type": "ExecutionStarted"}] if path == "" else []
+            self._save(frame, [*first_events, _enter_event(program, frame)], is_transition=True)
         while not frame.is_over:
             state = program["States"][frame.state]
             following, output = await self._carry_out(frame, state, item)
-            left = [_exited(state, frame, output)]
+            events = [_exited(state, frame, output)]
             frame = Frame(path, following or frame.state, output, entered=time.time())
             frame.is_over = following is None
             self._save(
-                frame, left if frame.is_over else [*left, _entered(program, frame)], moved=True
+                frame,
+                events if frame.is_over else [*events, _enter_event(program, frame)],
+                is_transition=True,
             )
         return frame.data
 
-    def _save(self, frame: Frame, events: list[dict[str, Any]], *, moved: bool) -> None:
+    def _save(self, frame: Frame, events: list[dict[str, Any]], *, is_transition: bool) -> None:
         self._frames[frame.path] = frame
-        if moved:
+        if is_transition:
             for path in [each for each in self._frames if each.startswith(f"{frame.path}/")]:
                 del self._frames[path]
-        self._records.save(self.record.arn, frame, events, moved=moved)
+        self._records.save(self.record.arn, frame, events, is_transition=is_transition)
 
     async def _carry_out(
         self, frame: Frame, state: State, item: Mapping[str, Any]
@@ -106,24 +108,24 @@ class Execution:
                 for catcher in state.get("Catch", ()):
                     if error.is_named(catcher["ErrorEquals"]):
                         path = catcher.get("ResultPath", "$")
-                        return catcher["Next"], placed(path, frame.data, error.output())
+                        return catcher["Next"], place_result(path, frame.data, error.output())
                 raise
 
     async def _is_retried(self, frame: Frame, state: State, error: StateFailed) -> bool:
         for index, retrier in enumerate(state.get("Retry", ())):
             if not error.is_named(retrier["ErrorEquals"]):
                 continue
-            used = frame.attempts.get(str(index), 0)
-            if used >= retrier.get("MaxAttempts", 3):
+            retries = frame.attempts.get(str(index), 0)
+            if retries >= retrier.get("MaxAttempts", 3):
                 return False
-            delay = retrier.get("IntervalSeconds", 1) * retrier.get("BackoffRate", 2.0) ** used
+            delay = retrier.get("IntervalSeconds", 1) * retrier.get("BackoffRate", 2.0) ** retries
             delay = min(delay, retrier.get("MaxDelaySeconds", delay))
             if retrier.get("JitterStrategy") == "FULL":
                 delay = random.uniform(0, delay)
-            attempts = {**frame.attempts, str(index): used + 1}
+            attempts = {**frame.attempts, str(index): retries + 1}
             again = Frame(frame.path, frame.state, frame.data, attempts, frame.entered)
             vars(frame).update(vars(again))
-            self._save(frame, [], moved=True)
+            self._save(frame, [], is_transition=True)
             await asyncio.sleep(delay)
             return True
         return False
@@ -139,14 +141,14 @@ class Execution:
             case "Fail":
                 raise StateFailed(state.get("Error"), state.get("Cause"))
             case "Choice":
-                return _chosen(state, data, context), data
+                return _choose(state, data, context), data
             case "Succeed":
                 return None, data
             case "Wait":
                 await self._wait(frame, state, data, context)
                 return following, data
             case "Pass":
-                parameters = filled(state.get("Parameters", data), data, context)
+                parameters = fill_template(state.get("Parameters", data), data, context)
                 result = state.get("Result", parameters)
             case "Task":
                 result = await self._run_task(frame, state, data, context)
@@ -157,8 +159,8 @@ class Execution:
             case _:
                 raise StateFailed("States.Runtime", f"States of the type {kind} are not run here")
         if "ResultSelector" in state:
-            result = filled(state["ResultSelector"], result, context)
-        output = placed(state.get("ResultPath", "$"), data, result)
+            result = fill_template(state["ResultSelector"], result, context)
+        output = place_result(state.get("ResultPath", "$"), data, result)
         path = state.get("OutputPath", "$")
         return following, {} if path is None else read_path(path, output, context)
 
@@ -188,14 +190,14 @@ class Execution:
                 frame.deadline = datetime.fromisoformat(at).timestamp()
             else:
                 frame.deadline = time.time() + _seconds(state, "Seconds", data, context, 0)
-            self._save(frame, [], moved=False)
+            self._save(frame, [], is_transition=False)
         await asyncio.sleep(max(0.0, frame.deadline - time.time()))
 
     async def _run_task(self, frame: Frame, state: State, data: Any, context: Any) -> Any:
         resource = str(state["Resource"])
         limit = _seconds(state, "TimeoutSeconds", data, context, None)
         if not resource.endswith(_WAITS):
-            parameters = filled(state.get("Parameters", data), data, context)
+            parameters = fill_template(state.get("Parameters", data), data, context)
             try:
                 async with asyncio.timeout(limit):
                     return await self._task(resource, parameters)
@@ -204,15 +206,15 @@ class Execution:
         if frame.token is None:
             frame.token = str(uuid.uuid4())
             frame.deadline = None if limit is None else time.time() + limit
-            self._save(frame, [], moved=False)
+            self._save(frame, [], is_transition=False)
         context["Task"] = {"Token": frame.token}
         try:
             async with asyncio.timeout(frame.deadline and frame.deadline - time.time()):
                 if not frame.is_delivered:
-                    parameters = filled(state.get("Parameters", data), data, context)
+                    parameters = fill_template(state.get("Parameters", data), data, context)
                     await self._task(resource.removesuffix(_WAITS), parameters)
                     frame.is_delivered = True
-                    self._save(frame, [], moved=False)
+                    self._save(frame, [], is_transition=False)
                 return await self._answer(frame.token)
         except TimeoutError:
             self._records.retire(frame.token)
@@ -247,19 +249,23 @@ class Execution:
 
         async def branch(index: int, value: Any) -> Any:
             item = {"Index": index, "Value": value}
-            told = {**context, "Map": {"Item": item}}
-            given = value if selector is None else filled(selector, data, told)
+            branch_context = {**context, "Map": {"Item": item}}
+            branch_input = (
+                value if selector is None else fill_template(selector, data, branch_context)
+            )
             async with gate:
-                return await self._walk(program, f"{frame.path}/{index}", given, item)
+                return await self._walk(program, f"{frame.path}/{index}", branch_input, item)
 
         return await _together([branch(index, value) for index, value in enumerate(items)])
 
     async def _run_branches(self, frame: Frame, state: State, data: Any, context: Any) -> list[Any]:
-        given = filled(state["Parameters"], data, context) if "Parameters" in state else data
+        branch_input = (
+            fill_template(state["Parameters"], data, context) if "Parameters" in state else data
+        )
         item = context.get("Map", {}).get("Item", {})
         return await _together(
             [
-                self._walk(program, f"{frame.path}/{index}", given, item)
+                self._walk(program, f"{frame.path}/{index}", branch_input, item)
                 for index, program in enumerate(state["Branches"])
             ]
         )
@@ -276,7 +282,7 @@ async def _together(branches: list[Any]) -> list[Any]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _chosen(state: State, data: Any, context: Any) -> str:
+def _choose(state: State, data: Any, context: Any) -> str:
     for rule in state["Choices"]:
         if holds(rule, data, context):
             return str(rule["Next"])
@@ -287,7 +293,7 @@ def _chosen(state: State, data: Any, context: Any) -> str:
 
 def _seconds(state: State, name: str, data: Any, context: Any, default: float | None) -> Any:
     if f"{name}Path" in state:
-        return evaluated(state[f"{name}Path"], data, context)
+        return evaluate(state[f"{name}Path"], data, context)
     return state.get(name, default)
 
 
@@ -295,7 +301,7 @@ def _time(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _entered(program: Program, frame: Frame) -> dict[str, Any]:
+def _enter_event(program: Program, frame: Frame) -> dict[str, Any]:
     kind = program["States"][frame.state]["Type"]
     details = {"name": frame.state, "input": json.dumps(frame.data)}
     return {"type": f"{kind}StateEntered", "stateEnteredEventDetails": details}

@@ -22,17 +22,17 @@ _PATH = re.compile(r"\s*(\$\$?[^,()]*)")
 def read_path(path: str, data: Any, context: Any) -> Any:
     """Return the value at `$...`, or at `$$...` of the context. Raises StateFailed."""
     root, steps = (context, path[2:]) if path.startswith("$$") else (data, path[1:])
-    found, at, many = [root], 0, False
+    values, at, many = [root], 0, False
     while at < len(steps):
         match = _STEP.match(steps, at)
         if match is None:
             raise StateFailed("States.Runtime", f"'{path}' is no path that is understood here")
         at = match.end()
         many = many or match["every"] is not None
-        found = [each for value in found for each in _step(match, value)]
-        if not found and not many:
+        values = [each for value in values for each in _step(match, value)]
+        if not values and not many:
             raise StateFailed("States.ParameterPathFailure", f"The path '{path}' leads nowhere")
-    return found if many else found[0]
+    return values if many else values[0]
 
 
 def _step(match: re.Match[str], value: Any) -> list[Any]:
@@ -47,31 +47,31 @@ def _step(match: re.Match[str], value: Any) -> list[Any]:
     return [value[name]] if isinstance(value, dict) and name in value else []
 
 
-def evaluated(expression: str, data: Any, context: Any) -> Any:
+def evaluate(expression: str, data: Any, context: Any) -> Any:
     """A path, or an intrinsic function. Raises StateFailed."""
     if not expression.startswith("States."):
         return read_path(expression, data, context)
-    value, end = _called(expression, 0, data, context)
+    value, end = _call_function(expression, 0, data, context)
     if expression[end:].strip():
         raise StateFailed("States.IntrinsicFailure", f"{expression} is not understood")
     return value
 
 
-def filled(template: Any, data: Any, context: Any) -> Any:
+def fill_template(template: Any, data: Any, context: Any) -> Any:
     """A payload template with each `"name.$"` replaced by what its path leads to."""
     if isinstance(template, list):
-        return [filled(each, data, context) for each in template]
+        return [fill_template(each, data, context) for each in template]
     if not isinstance(template, dict):
         return template
     return {
-        name.removesuffix(".$"): evaluated(value, data, context)
+        name.removesuffix(".$"): evaluate(value, data, context)
         if name.endswith(".$")
-        else filled(value, data, context)
+        else fill_template(value, data, context)
         for name, value in template.items()
     }
 
 
-def placed(path: str | None, data: Any, result: Any) -> Any:
+def place_result(path: str | None, data: Any, result: Any) -> Any:
     """The input with a result at its ResultPath. None leaves the result out."""
     if path is None:
         return data
@@ -88,7 +88,7 @@ def placed(path: str | None, data: Any, result: Any) -> Any:
     return whole
 
 
-def _called(text: str, at: int, data: Any, context: Any) -> tuple[Any, int]:
+def _call_function(text: str, at: int, data: Any, context: Any) -> tuple[Any, int]:
     """The value of a function's call at `at`, and where it ends."""
     match = _CALL.match(text, at)
     if match is None or match[1] not in _FUNCTIONS:
@@ -110,11 +110,11 @@ def _called(text: str, at: int, data: Any, context: Any) -> tuple[Any, int]:
 
 def _argument(text: str, at: int, data: Any, context: Any) -> tuple[Any, int]:
     if _CALL.match(text, at):
-        return _called(text, at, data, context)
+        return _call_function(text, at, data, context)
     if match := _ARGUMENT.match(text, at):
-        quoted, number, word = match.groups()
-        if quoted is not None:
-            return re.sub(r"\\(.)", r"\1", quoted), match.end()
+        string, number, word = match.groups()
+        if string is not None:
+            return re.sub(r"\\(.)", r"\1", string), match.end()
         return json.loads(number or word), match.end()
     if match := _PATH.match(text, at):
         return read_path(match[1].strip(), data, context), match.end()

@@ -104,8 +104,8 @@ class Records:
         )
         with self._storage.transaction() as connection:
             row = (arn, name, definition, role, time.time())
-            ((created,),) = connection.execute(query, row).fetchall()
-            return float(created)
+            ((created_at,),) = connection.execute(query, row).fetchall()
+            return float(created_at)
 
     def delete_machine(self, arn: str) -> None:
         """Its executions stay."""
@@ -117,12 +117,12 @@ class Records:
         with self._storage.transaction() as connection:
             query = f"SELECT {_COLUMNS} FROM sfn_executions WHERE arn = ?"
             if row := connection.execute(query, (arn,)).fetchone():
-                found = Record(*row)
-                if (found.status, found.input) != (RUNNING, text):
+                execution = Record(*row)
+                if (execution.status, execution.input) != (RUNNING, text):
                     raise StatesError(
                         "ExecutionAlreadyExists", f"Execution Already Exists: '{arn}'"
                     )
-                return found, False
+                return execution, False
             identifier = str(uuid.uuid5(uuid.NAMESPACE_OID, machine["definition"]))
             connection.execute(
                 "INSERT OR IGNORE INTO sfn_definitions VALUES (?, ?)",
@@ -153,7 +153,7 @@ class Records:
             raise StatesError("ExecutionDoesNotExist", f"Execution Does Not Exist: '{arn}'")
         return Record(*row)
 
-    def listed(self, machine: str | None, status: str | None) -> list[Record]:
+    def list_executions(self, machine: str | None, status: str | None) -> list[Record]:
         """Those of a machine, or of all, the newest first."""
         query = (
             f"SELECT {_COLUMNS} FROM sfn_executions WHERE (? IS NULL OR machine = ?) "
@@ -187,10 +187,13 @@ class Records:
         frames = (Frame(**json.loads(document)) for (document,) in rows)
         return {frame.path: frame for frame in frames}
 
-    def save(self, arn: str, frame: Frame, events: list[dict[str, Any]], *, moved: bool) -> None:
-        """Save a branch's position. `moved`: it has left a state, with the branches and tokens of that."""
+    def save(
+        self, arn: str, frame: Frame, events: list[dict[str, Any]], *, is_transition: bool
+    ) -> None:
+        """Save a branch's position. `is_transition`: it left a state, which ends that state's branches
+        and tokens."""
         with self._storage.transaction() as connection:
-            if moved:
+            if is_transition:
                 below = (arn, f"{frame.path}/%")
                 connection.execute(
                     "DELETE FROM sfn_frames WHERE execution = ? AND path LIKE ?", below

@@ -38,7 +38,7 @@ class StepFunctions:
             "ListStateMachines": self._list_state_machines,
             "StartExecution": self._start_execution,
             "StopExecution": self._stop_execution,
-            "DescribeExecution": lambda request: _described(
+            "DescribeExecution": lambda request: _describe(
                 self._records.get(request["executionArn"])
             ),
             "ListExecutions": self._list_executions,
@@ -59,7 +59,7 @@ class StepFunctions:
 
     def resume(self) -> None:
         """Let every open execution of an earlier process go on where it was."""
-        for record in self._records.listed(None, RUNNING):
+        for record in self._records.list_executions(None, RUNNING):
             self._run(record)
 
     async def suspend(self) -> list[str]:
@@ -70,14 +70,14 @@ class StepFunctions:
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
-        return [record.input for record in self._records.listed(None, RUNNING)]
+        return [record.input for record in self._records.list_executions(None, RUNNING)]
 
     def _run(self, record: Record) -> None:
         execution = Execution(record, self._records, self._task)
-        task = asyncio.ensure_future(self._guarded(execution))
+        task = asyncio.ensure_future(self._execute(execution))
         self._running[record.arn] = execution, task
 
-    async def _guarded(self, execution: Execution) -> None:
+    async def _execute(self, execution: Execution) -> None:
         arn = execution.record.arn
         try:
             await execution.run()
@@ -95,8 +95,10 @@ class StepFunctions:
         name = request["name"]
         _check_definition(request["definition"])
         arn = _MACHINES + name
-        created = self._records.save_machine(arn, name, request["definition"], request["roleArn"])
-        return {"stateMachineArn": arn, "creationDate": created}
+        created_at = self._records.save_machine(
+            arn, name, request["definition"], request["roleArn"]
+        )
+        return {"stateMachineArn": arn, "creationDate": created_at}
 
     def _update_state_machine(self, request: Document) -> Document:
         machine = self._machine(request["stateMachineArn"])
@@ -123,7 +125,7 @@ class StepFunctions:
         return {}
 
     def _list_state_machines(self, _: Document) -> Document:
-        listed = [
+        machines = [
             {
                 "stateMachineArn": each["arn"],
                 "name": each["name"],
@@ -132,7 +134,7 @@ class StepFunctions:
             }
             for each in self._records.machines()
         ]
-        return {"stateMachines": listed}
+        return {"stateMachines": machines}
 
     def _machine(self, arn: str) -> Document:
         for each in self._records.machines():
@@ -168,12 +170,12 @@ class StepFunctions:
 
     def _list_executions(self, request: Document) -> Document:
         machine = self._machine(request["stateMachineArn"])
-        found = self._records.listed(machine["arn"], request.get("statusFilter"))
-        listed = [
-            {name: value for name, value in _described(each).items() if name in _LISTED}
-            for each in found
+        records = self._records.list_executions(machine["arn"], request.get("statusFilter"))
+        summaries = [
+            {name: value for name, value in _describe(each).items() if name in _SUMMARY_FIELDS}
+            for each in records
         ]
-        return _page("executions", listed, request)
+        return _page("executions", summaries, request)
 
     def _get_execution_history(self, request: Document) -> Document:
         events = self._records.history(self._records.get(request["executionArn"]).arn)
@@ -200,11 +202,11 @@ class StepFunctions:
         return {}
 
 
-_LISTED = ("executionArn", "stateMachineArn", "name", "status", "startDate", "stopDate")
+_SUMMARY_FIELDS = ("executionArn", "stateMachineArn", "name", "status", "startDate", "stopDate")
 
 
-def _described(record: Record) -> Document:
-    described = {
+def _describe(record: Record) -> Document:
+    document = {
         "executionArn": record.arn,
         "stateMachineArn": record.machine,
         "name": record.name,
@@ -217,7 +219,7 @@ def _described(record: Record) -> Document:
         "error": record.error,
         "cause": record.cause,
     }
-    return {name: value for name, value in described.items() if value is not None}
+    return {name: value for name, value in document.items() if value is not None}
 
 
 def _check_definition(definition: str) -> None:
@@ -232,9 +234,9 @@ def _check_definition(definition: str) -> None:
         ) from error
 
 
-def _page(name: str, listed: list[Any], request: Document) -> Document:
+def _page(name: str, items: list[Any], request: Document) -> Document:
     start, most = int(request.get("nextToken") or 0), int(request.get("maxResults") or _PAGE)
-    answer: Document = {name: listed[start : start + most]}
-    if start + most < len(listed):
+    answer: Document = {name: items[start : start + most]}
+    if start + most < len(items):
         answer["nextToken"] = str(start + most)
     return answer
