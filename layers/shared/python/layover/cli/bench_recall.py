@@ -54,10 +54,10 @@ class Figures:
 
     def add(self, evidence: Sequence[str], ranked: Sequence[str]) -> None:
         """A question's evidence, and the messages that were found, best first."""
-        wanted = set(evidence)
-        places = [n for n, id in enumerate(ranked) if id in wanted]
+        evidence_ids = set(evidence)
+        places = [n for n, id in enumerate(ranked) if id in evidence_ids]
         for depth, values in self.recall.items():
-            values.append(sum(n < depth for n in places) / len(wanted))
+            values.append(sum(n < depth for n in places) / len(evidence_ids))
         self.hit.append(float(any(n < 5 for n in places)))
         self.reciprocal.append(1 / (1 + places[0]) if places else 0.0)
 
@@ -100,13 +100,13 @@ def main(file: Path) -> list[str]:
 def _conversations(file: Path) -> list[dict[str, Any]]:
     try:
         conversations = json.loads(file.read_text("utf-8"))["conversations"]
-        wanted = [
+        fields = [
             (c["id"], c["turns"], [q["evidence"] for q in c["questions"]]) for c in conversations
         ]
     except (OSError, ValueError, TypeError, LookupError) as error:
         what = f"{type(error).__name__}: {error}"
         raise BenchFailed(f"{file} holds no conversations with questions ({what})") from error
-    if not any(any(asked) for _, _, asked in wanted):
+    if not any(any(evidence) for _, _, evidence in fields):
         raise BenchFailed(f"{file} has no question with evidence")
     return list(conversations)
 
@@ -129,17 +129,19 @@ async def _stores() -> AsyncIterator[tuple[PostgresThreads, PostgresMemory]]:
 class _Conversation:
     def __init__(
         self,
-        given: Mapping[str, Any],
+        conversation: Mapping[str, Any],
         threads: PostgresThreads,
         memory: PostgresMemory,
         embedder: Embedder,
     ) -> None:
-        self.questions: list[Mapping[str, Any]] = [q for q in given["questions"] if q["evidence"]]
+        self.questions: list[Mapping[str, Any]] = [
+            q for q in conversation["questions"] if q["evidence"]
+        ]
         self._threads = threads
         self._memory = memory
         self._embedder = embedder
-        self._messages = list(_messages(given))
-        self._id = str(given["id"])
+        self._messages = list(_messages(conversation))
+        self._id = str(conversation["id"])
         self._now = max(m.created_at for m in self._messages)
 
     async def load(self) -> None:
@@ -147,14 +149,14 @@ class _Conversation:
         for start in range(0, len(self._messages), _BATCH):
             batch = self._messages[start : start + _BATCH]
             await self._threads.save_turn(self._record(batch))
-            spoken = [recall.text_to_embed(m.text) for m in batch]
-            vectors = (await self._embedder.embed(spoken)).vectors
+            texts = [recall.text_to_embed(m.text) for m in batch]
+            vectors = (await self._embedder.embed(texts)).vectors
             rows = (recall.row_of(m, AGENT) for m in batch)
-            found = {"model": self._embedder.model}
+            model_field = {"model": self._embedder.model}
             await self._memory.index_messages(
                 _OWNER,
                 [
-                    row.model_copy(update={**found, "vector": recall.usable(vector)})
+                    row.model_copy(update={**model_field, "vector": recall.usable(vector)})
                     for row, vector in zip(rows, vectors, strict=True)
                     if row is not None
                 ],
@@ -163,7 +165,7 @@ class _Conversation:
     async def ask(self, question: Mapping[str, Any], figures: Figures) -> None:
         """Ask as a turn does."""
         text = str(question["q"])
-        begun = time.perf_counter()
+        start = time.perf_counter()
         words = recall.query_words(text)
         common = await self._memory.common_words(_OWNER, AGENT, self._id, words)
         (vector,) = (await self._embedder.embed([recall.vector_text(text, common)])).vectors
@@ -179,12 +181,12 @@ class _Conversation:
             thread_id=self._id,
             now=self._now,
         )
-        found = await self._memory.recall(_OWNER, query)
-        figures.embedding_s.append(embedded - begun)
+        matches = await self._memory.recall(_OWNER, query)
+        figures.embedding_s.append(embedded - start)
         figures.search_s.append(time.perf_counter() - embedded)
         figures.add(
             [f"{self._id}/{id}" for id in question["evidence"]],
-            [r.message.id for r in sorted(found, key=_score, reverse=True)],
+            [r.message.id for r in sorted(matches, key=_score, reverse=True)],
         )
 
     def _record(self, batch: Sequence[Message]) -> TurnRecord:
@@ -203,19 +205,19 @@ class _Conversation:
         return TurnRecord(head=head, run=run, input=batch[0], response=tuple(batch[1:]))
 
 
-def _messages(given: Mapping[str, Any]) -> Iterator[Message]:
+def _messages(conversation: Mapping[str, Any]) -> Iterator[Message]:
     """Each turn as a message that names its speaker, a minute after the one before; the first speaker
     is the user."""
     before: Message | None = None
-    turns = given["turns"]
+    turns = conversation["turns"]
     for turn in turns:
         at = datetime.fromisoformat(turn["date"]).replace(tzinfo=UTC)
         if before is not None:
             at = max(at, before.created_at + timedelta(minutes=1))
         is_user = turn["speaker"] == turns[0]["speaker"]
         before = Message(
-            id=f"{given['id']}/{turn['id']}",
-            thread_id=str(given["id"]),
+            id=f"{conversation['id']}/{turn['id']}",
+            thread_id=str(conversation["id"]),
             parent_id=before.id if before else None,
             role=Role.USER if is_user else Role.ASSISTANT,
             content=(TextPart(text=f"{turn['speaker']}: {turn['text']}"),),
@@ -224,10 +226,14 @@ def _messages(given: Mapping[str, Any]) -> Iterator[Message]:
         yield before
 
 
-def _score(found: Recalled) -> float:
-    return found.score or 0.0
+def _score(match: Recalled) -> float:
+    return match.score or 0.0
 
 
 def _percentile(values: Sequence[float], percent: int) -> float:
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)] if ordered else 0.0
+    sorted_values = sorted(values)
+    return (
+        sorted_values[min(len(sorted_values) - 1, len(sorted_values) * percent // 100)]
+        if sorted_values
+        else 0.0
+    )

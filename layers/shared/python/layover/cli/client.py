@@ -123,7 +123,7 @@ class Api:
             yield
         except urllib.error.HTTPError as error:
             with error:
-                raise ApiError(_said(error), _exit_code(error.code), error.code) from error
+                raise ApiError(_problem_text(error), _exit_code(error.code), error.code) from error
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", error)
             raise ApiError(f"no answer from {self._url}: {reason}", NO_ANSWER) from error
@@ -144,15 +144,15 @@ def _exit_code(status: int) -> int:
     return NO_ANSWER if status >= 500 or status == 429 else REFUSED
 
 
-def _said(error: urllib.error.HTTPError) -> str:
+def _problem_text(error: urllib.error.HTTPError) -> str:
     """The problem's detail (RFC 9457) with the fields that are wrong, or at least the status."""
     try:
         problem = json.load(error)
-        said = str(problem.get("detail") or problem["title"])
-        said = "; ".join([said, *map(_wrong_field, problem.get("errors", ()))])
+        text = str(problem.get("detail") or problem["title"])
+        text = "; ".join([text, *map(_wrong_field, problem.get("errors", ()))])
     except (ValueError, KeyError, TypeError, AttributeError, OSError):
-        said = str(error.reason)
-    return f"{' '.join(said.split())} ({error.code})"
+        text = str(error.reason)
+    return f"{' '.join(text.split())} ({error.code})"
 
 
 def _wrong_field(error: dict[str, Any]) -> str:

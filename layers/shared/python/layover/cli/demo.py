@@ -52,18 +52,18 @@ def main() -> int:
 async def _demo(console: Console) -> int:
     task = asyncio.current_task()
     assert task is not None
-    left = threading.Event()
+    is_over = threading.Event()
 
     def interrupt() -> None:
         """Once, and not what follows the talk: a cleanup that is cut short leaves processes behind."""
-        if not (left.is_set() or task.cancelling()):
+        if not (is_over.is_set() or task.cancelling()):
             task.cancel()
 
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, interrupt)
     data = Path(tempfile.mkdtemp(prefix="layover-demo-"))
     try:
-        await _conversation(console, data, left)
+        await _conversation(console, data, is_over)
     except asyncio.CancelledError:
         console.print("interrupted")
         code = 1
@@ -77,7 +77,7 @@ async def _demo(console: Console) -> int:
     return code
 
 
-async def _conversation(console: Console, data: Path, left: threading.Event) -> None:
+async def _conversation(console: Console, data: Path, is_over: threading.Event) -> None:
     console.print("Starting a system of its own ...", style="dim")
     # The examples, whatever the environment serves: the conversation is about them.
     async with Runner(Settings(port=0, agents="user_agents", data=data)) as runner:
@@ -85,17 +85,17 @@ async def _conversation(console: Console, data: Path, left: threading.Event) -> 
             console.print(notice, style="dim", markup=False, soft_wrap=True)
         console.print(f"ready {runner.url}", style="dim", markup=False, soft_wrap=True)
         try:
-            failed = await asyncio.to_thread(_talk, runner.url, console, left)
+            failed = await asyncio.to_thread(_talk, runner.url, console, is_over)
         finally:
-            left.set()
+            is_over.set()
     if failed:
         raise StepFailed(failed)
 
 
-def _talk(url: str, console: Console, left: threading.Event) -> str:
+def _talk(url: str, console: Console, is_over: threading.Event) -> str:
     """Return the problem, or "". It is not raised, because after an interrupt no caller listens."""
     try:
-        Conversation(url, console, left).hold()
+        Conversation(url, console, is_over).hold()
     except (StepFailed, ApiError) as error:
         return str(error)
     except Exception as error:
@@ -104,14 +104,14 @@ def _talk(url: str, console: Console, left: threading.Event) -> str:
 
 
 class Conversation:
-    """The steps of the demo, in order. `left` is set when nobody waits for them any more."""
+    """The steps of the demo, in order. `is_over` is set when the demo stops waiting for them."""
 
-    def __init__(self, url: str, console: Console, left: threading.Event) -> None:
+    def __init__(self, url: str, console: Console, is_over: threading.Event) -> None:
         self._api = Api(url, "dev:ada", _PATIENCE_S)
         self._console = console
-        self._left = left
+        self._is_over = is_over
         self._services: Json = self._api.get("/_local/services")
-        self._seen: dict[str, int] = {}
+        self._last_seqs: dict[str, int] = {}
 
     def hold(self) -> None:
         """Raises StepFailed at the first step that does not hold."""
@@ -122,7 +122,7 @@ class Conversation:
         self._heading("A booking, decided at Step Functions with the task token of an event")
         self._token(first)
         self._heading("A fault that is told in passing, and what is learned of it")
-        self._learned(first)
+        self._check_learning(first)
         second = self._new_thread("A second thread, which recalls the first")
         self._second_thread(first, second)
         self._heading("Threads")
@@ -132,15 +132,15 @@ class Conversation:
         run = self._ask(thread, "Where is my order A-1002?")
         over = self._follow(run)
         _check(over["status"] == "success", f"the run ended as {over['status']}")
-        used = [part["tool_name"] for part in _parts(over, "tool_call")]
-        _check("lookup_order" in used, f"the model called {used or 'no tool'}")
+        tools = [part["tool_name"] for part in _parts(over, "tool_call")]
+        _check("lookup_order" in tools, f"the model called {tools or 'no tool'}")
         _check(bool(over["text"]), "the run has no answer")
 
     def _approval(self, thread: str) -> None:
         run = self._ask(thread, "Please refund 60 euros for order A-1003.")
         waiting = self._suspended(run, "refund")
-        listed = self._api.get("/approvals", thread_id=thread)["items"]
-        _check([p["run_id"] for p in listed] == [run], "the request is not in GET /approvals")
+        approvals = self._api.get("/approvals", thread_id=thread)["items"]
+        _check([p["run_id"] for p in approvals] == [run], "the request is not in GET /approvals")
         approve = f"/runs/{run}/tool-calls/{waiting['tool_call_id']}/approve"
         self._note(f"POST {approve}")
         self._api.post(approve, reason="the customer is right")
@@ -165,7 +165,7 @@ class Conversation:
         booked = [r["result"] for r in _parts(over, "tool_result") if not r["is_error"]]
         _check([b["slot"] for b in booked] == [slot], f"booked was {booked}")
 
-    def _learned(self, thread: str) -> None:
+    def _check_learning(self, thread: str) -> None:
         over = self._follow(self._ask(thread, _FAULT))
         _check(over["status"] == "success", f"the run ended as {over['status']}")
         entries = self._eventually(self._entries, "an entry of episodic memory")
@@ -174,8 +174,8 @@ class Conversation:
             _check(entry["thread_id"] == thread, "an entry is of another thread")
 
     def _entries(self) -> list[Json]:
-        listed: list[Json] = self._api.get("/memory/entries", agent="support")["items"]
-        return [entry for entry in listed if _SYMPTOM in entry["content"].lower()]
+        entries: list[Json] = self._api.get("/memory/entries", agent="support")["items"]
+        return [entry for entry in entries if _SYMPTOM in entry["content"].lower()]
 
     def _second_thread(self, first: str, thread: str) -> None:
         over = self._follow(self._ask(thread, "What did I tell you about my lamp?"))
@@ -186,13 +186,20 @@ class Conversation:
         _check(runs == {over["id"]}, "the second thread shows messages of another")
 
     def _titles(self, *threads: str) -> None:
-        def named() -> list[Json]:
-            listed: list[Json] = self._api.get("/threads")["items"]
-            return listed if all(thread["title"] for thread in listed) else []
+        def threads_once_titled() -> list[Json]:
+            threads_with_titles: list[Json] = self._api.get("/threads")["items"]
+            return (
+                threads_with_titles
+                if all(thread["title"] for thread in threads_with_titles)
+                else []
+            )
 
-        listed = self._eventually(named, "titles of all threads")
-        _check({t["id"] for t in listed} == set(threads), "GET /threads lists other threads")
-        for thread in listed:
+        threads_with_titles = self._eventually(threads_once_titled, "titles of all threads")
+        _check(
+            {t["id"] for t in threads_with_titles} == set(threads),
+            "GET /threads lists other threads",
+        )
+        for thread in threads_with_titles:
             self._say("", f"{thread['id']}  {thread['title']}")
 
     def _new_thread(self, heading: str) -> str:
@@ -215,18 +222,18 @@ class Conversation:
         """Print the run's events until it is over or waits; answers the run."""
         deadline = time.monotonic() + _PATIENCE_S
         while time.monotonic() < deadline:
-            after = self._seen.get(run, 0)
+            after = self._last_seqs.get(run, 0)
             page = self._api.get(f"/runs/{run}/events", after=after, wait=_LONG_POLL_S)
-            self._seen[run] = page["last_seq"]
+            self._last_seqs[run] = page["last_seq"]
             for event in page["items"]:
                 for line in _lines(event):
                     self._note(line)
             waits = page["items"] and page["items"][-1]["type"] == "tool-call-suspended"
             if page["done"] or waits:
-                return self._ended(run)
+                return self._end_of(run)
         raise StepFailed(f"run {run} neither ended nor suspended in {_PATIENCE_S:.0f} s")
 
-    def _ended(self, run: str) -> Json:
+    def _end_of(self, run: str) -> Json:
         state: Json = self._api.get(f"/runs/{run}")
         if state["status"] == "success":
             self._say("support", state["text"])
@@ -247,15 +254,17 @@ class Conversation:
         client = self._step_functions()
         machine = self._services["state_machine_arn"]
 
-        def ended() -> str:
-            found = client.list_executions(stateMachineArn=machine)["executions"]
-            done = (e for e in found if e["status"] == "SUCCEEDED" and e["name"].startswith(run))
+        def execution_arn() -> str:
+            executions = client.list_executions(stateMachineArn=machine)["executions"]
+            done = (
+                e for e in executions if e["status"] == "SUCCEEDED" and e["name"].startswith(run)
+            )
             return next((e["executionArn"] for e in done), "")
 
-        arn = self._eventually(ended, "the end of the run's execution")
+        arn = self._eventually(execution_arn, "the end of the run's execution")
         events = client.get_execution_history(executionArn=arn, maxResults=1000)["events"]
-        entered = (event.get("stateEnteredEventDetails") for event in events)
-        names = [details["name"] for details in entered if details]
+        entries = (event.get("stateEnteredEventDetails") for event in events)
+        names = [details["name"] for details in entries if details]
         self._note("execution: " + " > ".join(names))
         _check(_in_order(_APPROVED_RUN, names), f"the execution's states were {names}")
 
@@ -266,9 +275,9 @@ class Conversation:
         """Return the result of `look` as soon as it has one. Raises StepFailed."""
         deadline = time.monotonic() + _PATIENCE_S
         while time.monotonic() < deadline:
-            if found := look():
-                return found
-            if self._left.wait(_GLANCE_S):
+            if result := look():
+                return result
+            if self._is_over.wait(_GLANCE_S):
                 raise StepFailed(f"interrupted before {what} came")
         raise StepFailed(f"{what} did not come in {_PATIENCE_S:.0f} s")
 
@@ -276,8 +285,8 @@ class Conversation:
         self._print(Text(f"\n{text}", "bold"))
 
     def _say(self, who: str, text: str) -> None:
-        said = text.replace("\n\n", "\n").replace("\n", "\n    ")
-        self._print(Text.assemble("  ", (f"{who}: " if who else "", "bold cyan"), said))
+        indented = text.replace("\n\n", "\n").replace("\n", "\n    ")
+        self._print(Text.assemble("  ", (f"{who}: " if who else "", "bold cyan"), indented))
 
     def _note(self, text: str) -> None:
         self._print(Text(f"    {text}", "dim"))
@@ -290,22 +299,22 @@ def _lines(event: Json) -> Iterator[str]:
     """Return the lines about an event."""
     kind = event["type"]
     if kind == "tool-execution-start":
-        yield f"tool call: {event['tool_name']}({_shown(event['args'])})"
+        yield f"tool call: {event['tool_name']}({_show_value(event['args'])})"
     elif kind == "tool-execution-end":
-        yield f"result: {_shown(event['result'])}"
+        yield f"result: {_show_value(event['result'])}"
     elif kind == "tool-call-suspended":
         yield f"suspended: {event['tool_name']} waits for {event['kind']}"
-        yield f"request: {_shown(event['payload'])}"
+        yield f"request: {_show_value(event['payload'])}"
     elif kind == "tool-call-decided":
         yield f"{event['decision']} by {event['decided_by']}: the run resumes"
 
 
-def _shown(value: Any) -> str:
+def _show_value(value: Any) -> str:
     if isinstance(value, str):
         return value
     if not isinstance(value, dict):
         return json.dumps(value, ensure_ascii=False)
-    inner = ((name, _shown(v), isinstance(v, dict)) for name, v in value.items())
+    inner = ((name, _show_value(v), isinstance(v, dict)) for name, v in value.items())
     return ", ".join(f"{name}=({v})" if nested else f"{name}={v}" for name, v, nested in inner)
 
 
@@ -314,9 +323,9 @@ def _parts(run: Json, kind: str) -> list[Json]:
     return [part for part in parts if part["type"] == kind]
 
 
-def _in_order(wanted: tuple[str, ...], names: list[str]) -> bool:
+def _in_order(expected_names: tuple[str, ...], names: list[str]) -> bool:
     rest = iter(names)
-    return all(name in rest for name in wanted)
+    return all(name in rest for name in expected_names)
 
 
 def _check(holds: bool, otherwise: str) -> None:

@@ -33,15 +33,15 @@ def ping(url: str) -> None:
     try:
         with connect(url, open_timeout=SOCKET_S, close_timeout=1, proxy=proxy) as socket:
             socket.send('{"action": "ping"}')
-            heard = json.loads(socket.recv(timeout=SOCKET_S))
+            answer = json.loads(socket.recv(timeout=SOCKET_S))
     except InvalidStatus as error:
-        refused = f"the socket was refused ({error.response.status_code}): see the log of `sockets`"
-        raise ApiError(refused, 1) from error
+        problem = f"the socket was refused ({error.response.status_code}): see the log of `sockets`"
+        raise ApiError(problem, 1) from error
     except TimeoutError as error:
         raise ApiError(f"no pong within {SOCKET_S:.0f} s: see the log of `sockets`", 3) from error
     except (OSError, WebSocketException, ValueError, ImportError) as error:  # SOCKS is an extra
         raise ApiError(f"the socket broke: {type(error).__name__}", 3) from error
-    if heard != {"action": "pong"}:
+    if answer != {"action": "pong"}:
         raise ApiError("the socket answered a ping with something else than pong", 1)
 
 
@@ -91,18 +91,18 @@ class Doctor:
 
     def _database(self) -> str:
         agent = next(iter(self._names()), "none")
-        begun = self.now()
+        start = self.now()
         while True:
             try:
                 self.api.get("/memory/profile", agent=agent)
             except ApiError as error:
-                waited = self.now() - begun
-                if error.status == 503 and waited < WAKING_S:
+                waiting_s = self.now() - start
+                if error.status == 503 and waiting_s < WAKING_S:
                     self.pause(_AGAIN_S)
                     continue
                 if error.status != 404:
                     raise
-            return f"answers after {self.now() - begun:.0f} s"
+            return f"answers after {self.now() - start:.0f} s"
 
     def _sockets(self) -> str:
         try:
@@ -119,21 +119,21 @@ class Doctor:
         names = self._names()
         if not names:
             raise ApiError("no agent can be asked", 1)
-        chosen = agent or names[0]
-        thread = self.api.post("/threads", agent=chosen, title="layover doctor")["id"]
+        agent_name = agent or names[0]
+        thread = self.api.post("/threads", agent=agent_name, title="layover doctor")["id"]
         try:
-            return f"{chosen} {self._outcome(thread)}"
+            return f"{agent_name} {self._outcome(thread)}"
         finally:
             self.api.delete(f"/threads/{quote(thread, safe='')}")
 
     def _outcome(self, thread: str) -> str:
-        begun = self.now()
+        start = self.now()
         run = self.api.post(f"/threads/{quote(thread, safe='')}/runs", input=QUESTION)
-        while run["status"] in ("queued", "running") and self.now() - begun < RUN_S:
+        while run["status"] in ("queued", "running") and self.now() - start < RUN_S:
             run = self.api.get(f"/runs/{quote(run['id'], safe='')}", wait=20)
-        took = f"after {self.now() - begun:.0f} s"
+        took = f"after {self.now() - start:.0f} s"
         if run["status"] in ("success", "suspended"):
-            return f"{_spent(run['usage'])} {took}"
+            return f"{_usage_line(run['usage'])} {took}"
         why = (run.get("error") or {}).get("message", "no error is named")
         raise ApiError(f"{run['id']} is {run['status']} {took}: {why}", 1)
 
@@ -141,7 +141,7 @@ class Doctor:
         return [str(a["name"]) for a in self.api.get("/agents")["items"]]
 
 
-def _spent(usage: dict[str, Any]) -> str:
+def _usage_line(usage: dict[str, Any]) -> str:
     cost = usage.get("cost_usd")
     price = "price unknown" if cost is None else f"{cost:.6f} US dollars"
     return f"answered with {usage['total_tokens']} tokens ({price})"

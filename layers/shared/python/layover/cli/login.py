@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from layover.cli.client import REFUSED, USAGE, Api, ApiError
 from layover.cli.oidc import Provider, SignInAttempt, over_tls
-from layover.cli.tokens import TokenFile, Tokens, made
+from layover.cli.tokens import TokenFile, Tokens, tokens_of
 from layover.values.deployment.access import DISCOVERY
 
 PORT = 8976
@@ -61,7 +61,7 @@ def sign_in(
         print(f"sign in with a browser of this machine:\n  {page}", flush=True)
         browse(page)
         code = callback.code(attempt.state, patience_s)
-    return made(attempt.redeem(provider, code), issuer, client_id)
+    return tokens_of(attempt.redeem(provider, code), issuer, client_id)
 
 
 class Callback:
@@ -83,10 +83,10 @@ class Callback:
     def code(self, state: str, patience_s: float) -> str:
         """The code of the answer with this state; other requests are nobody's. Raises ApiError."""
         until = time.monotonic() + patience_s
-        while (left := until - time.monotonic()) > 0:
-            self._server.timeout = left
+        while (rest := until - time.monotonic()) > 0:
+            self._server.timeout = rest
             self._server.handle_request()
-            for answer in self._server.taken():
+            for answer in self._server.take_answers():
                 if not hmac.compare_digest(answer.get("state", ""), state):
                     continue
                 if "code" in answer:
@@ -108,7 +108,7 @@ class _Server(HTTPServer):
         """One answer of the provider's."""
         self._came.append({name: values[0] for name, values in parse_qs(query).items()})
 
-    def taken(self) -> list[dict[str, str]]:
+    def take_answers(self) -> list[dict[str, str]]:
         """Returns the lines since the last call."""
         came, self._came = self._came, []
         return came
@@ -123,10 +123,10 @@ class _Page(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """The browser's way back, or its question for an icon."""
         parts = urlsplit(self.path)
-        found = parts.path == "/callback"
-        if found:
+        is_callback = parts.path == "/callback"
+        if is_callback:
             self.server.keep(parts.query)
-        self.send_response(200 if found else 404)
+        self.send_response(200 if is_callback else 404)
         self.send_header("Content-Type", "text/html; charset=utf-8")
         self.send_header("Content-Length", str(len(_PAGE)))
         self.end_headers()

@@ -30,8 +30,8 @@ bench = typer.Typer(help="Measure what was built.", no_args_is_help=True)
 app.add_typer(bench, name="bench")
 
 
-def _say_version(asked: bool) -> None:
-    if asked:
+def _say_version(wants_version: bool) -> None:
+    if wants_version:
         print(f"layover {version('layover')}")
         raise typer.Exit
 
@@ -78,16 +78,16 @@ def dev(
 ) -> None:
     """Run the whole system on this machine until it is interrupted."""
     timeouts = dict(parse_timeout(text) for text in timeout or [])
-    serving, settings = _load("local.serve"), _load("local.settings")
+    serving, settings_module = _load("local.serve"), _load("local.settings")
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     origins = tuple(each.rstrip("/") for each in origin or ())
-    chosen = settings.Settings(
+    settings = settings_module.Settings(
         port=port, agents=agents, data=data, timeouts=timeouts, origins=origins
     )
-    unknown = timeouts.keys() - set(chosen.function_names())
+    unknown = timeouts.keys() - set(settings.function_names())
     if unknown:
         raise typer.BadParameter(f"no such function: {', '.join(sorted(unknown))}")
-    raise typer.Exit(asyncio.run(serving.serve(chosen, opens=open_)))
+    raise typer.Exit(asyncio.run(serving.serve(settings, opens=open_)))
 
 
 @app.command()

@@ -27,10 +27,12 @@ class Provider:
     def of(cls, issuer: str) -> "Provider":
         """As the issuer says itself (OpenID Connect Discovery). Raises ApiError."""
         issuer = issuer.rstrip("/")
-        found = _asked(f"{issuer}/.well-known/openid-configuration")
-        if str(found.get("issuer", "")).rstrip("/") != issuer:
+        document = _request(f"{issuer}/.well-known/openid-configuration")
+        if str(document.get("issuer", "")).rstrip("/") != issuer:
             raise ApiError(f"{issuer} says that it is another issuer", REFUSED)
-        return cls(over_tls(found["authorization_endpoint"]), over_tls(found["token_endpoint"]))
+        return cls(
+            over_tls(document["authorization_endpoint"]), over_tls(document["token_endpoint"])
+        )
 
 
 @dataclass(frozen=True)
@@ -72,14 +74,14 @@ class SignInAttempt:
         )
 
 
-def refreshed(provider: Provider, client_id: str, refresh: str) -> dict[str, Any]:
+def refresh_tokens(provider: Provider, client_id: str, refresh: str) -> dict[str, Any]:
     """New tokens for a refresh token. Raises ApiError."""
     form = {"grant_type": "refresh_token", "client_id": client_id, "refresh_token": refresh}
     return _tokens(provider, form)
 
 
 def _tokens(provider: Provider, form: dict[str, str]) -> dict[str, Any]:
-    answer = _asked(provider.token, urlencode(form).encode())
+    answer = _request(provider.token, urlencode(form).encode())
     if not answer.get("access_token"):
         raise ApiError("the provider gave no access token", REFUSED)
     return answer
@@ -93,13 +95,13 @@ def over_tls(url: object) -> str:
     return str(url)
 
 
-def _asked(url: str, form: bytes | None = None) -> dict[str, Any]:
+def _request(url: str, form: bytes | None = None) -> dict[str, Any]:
     """A JSON object; nothing that was sent is in an error."""
     here = urlsplit(over_tls(url)).hostname in LOOPBACK
     opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if here else []))
     try:
         with opener.open(urllib.request.Request(url, form), timeout=_TIMEOUT_S) as answer:
-            found = json.load(answer)
+            document = json.load(answer)
     except urllib.error.HTTPError as error:
         with error:
             raise ApiError(f"the provider refused: {_reason(error)}", REFUSED) from error
@@ -109,15 +111,15 @@ def _asked(url: str, form: bytes | None = None) -> dict[str, Any]:
         raise ApiError(
             f"{urlsplit(url).netloc} does not answer as a provider", NO_ANSWER
         ) from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise ApiError(f"{urlsplit(url).netloc} does not answer as a provider", NO_ANSWER)
-    return found
+    return document
 
 
 def _reason(error: urllib.error.HTTPError) -> str:
     """`error` of RFC 6749, or the status."""
     try:
-        said = str(json.load(error)["error"])
+        text = str(json.load(error)["error"])
     except (ValueError, KeyError, TypeError, OSError):
-        said = str(error.code)
-    return said[:100]
+        text = str(error.code)
+    return text[:100]

@@ -48,18 +48,18 @@ def add_factor(cognito: Any, access: str, ask: Callable[[str], str]) -> None:
         secret = cognito.associate_software_token(AccessToken=access)["SecretCode"]
         print("add this to an authenticator app, as a link or by its secret:")
         print(f"  otpauth://totp/Layover?secret={quote(secret)}&issuer=Layover\n  {secret}")
-        _verified(cognito, access, ask)
+        _verify(cognito, access, ask)
         cognito.set_user_mfa_preference(
             AccessToken=access, SoftwareTokenMfaSettings={"Enabled": True, "PreferredMfa": True}
         )
     except ClientError as error:
-        said = error.response.get("Error", {}).get("Message", "no reason given")
-        raise ApiError(f"the user pool refused: {said}", REFUSED) from error
+        message = error.response.get("Error", {}).get("Message", "no reason given")
+        raise ApiError(f"the user pool refused: {message}", REFUSED) from error
     except BotoCoreError as error:
         raise ApiError(f"the user pool was not asked: {error}", REFUSED) from error
 
 
-def _verified(cognito: Any, access: str, ask: Callable[[str], str]) -> None:
+def _verify(cognito: Any, access: str, ask: Callable[[str], str]) -> None:
     for _ in range(ATTEMPTS):
         code = ask("the code that the app shows: ").strip()
         try:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from layover.cli.client import USAGE, ApiError
-from layover.cli.oidc import Provider, refreshed
+from layover.cli.oidc import Provider, refresh_tokens
 
 EARLY_S = 60.0
 """An access token that ends sooner is renewed first."""
@@ -41,46 +41,46 @@ class TokenFile:
 
     def save(self, url: str, tokens: Tokens) -> None:
         """Keep the tokens of a deployment, which becomes the one that is meant where none is named."""
-        stored = self._read()
-        stored["last"] = _plain(url)
-        stored.setdefault("tokens", {})[_plain(url)] = asdict(tokens)
-        self._write(stored)
+        document = self._read()
+        document["last"] = _plain(url)
+        document.setdefault("tokens", {})[_plain(url)] = asdict(tokens)
+        self._write(document)
 
     def last(self) -> str | None:
         """The deployment of the newest sign-in."""
-        found: str | None = self._read().get("last")
-        return found
+        url: str | None = self._read().get("last")
+        return url
 
     def access(self, url: str) -> str:
         """A token for this deployment, renewed if it has to be. Raises ApiError."""
-        stored = self._read().get("tokens", {}).get(_plain(url))
-        if stored is None:
+        fields = self._read().get("tokens", {}).get(_plain(url))
+        if fields is None:
             raise ApiError(f"sign in first: layover login --url {url}", USAGE)
-        tokens = Tokens(**stored)
+        tokens = Tokens(**fields)
         if tokens.expires_at - EARLY_S > time.time():
             return tokens.access
         if tokens.refresh is None:
             raise ApiError(f"sign in again: layover login --url {url}", USAGE)
-        renewed = refreshed(Provider.of(tokens.issuer), tokens.client_id, tokens.refresh)
-        self.save(url, made(renewed, tokens.issuer, tokens.client_id, tokens.refresh))
-        return str(renewed["access_token"])
+        answer = refresh_tokens(Provider.of(tokens.issuer), tokens.client_id, tokens.refresh)
+        self.save(url, tokens_of(answer, tokens.issuer, tokens.client_id, tokens.refresh))
+        return str(answer["access_token"])
 
     def _read(self) -> dict[str, Any]:
         try:
-            stored: dict[str, Any] = json.loads(self.path.read_text())
+            document: dict[str, Any] = json.loads(self.path.read_text())
         except FileNotFoundError:
             return {}
         except ValueError as error:
             raise ApiError(f"{self.path} is damaged: delete it and sign in again", USAGE) from error
-        return stored
+        return document
 
-    def _write(self, stored: dict[str, Any]) -> None:
+    def _write(self, document: dict[str, Any]) -> None:
         """Whole or not at all, and never readable by others, not even for a moment."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         fresh = self.path.with_name(f"{FILE}.{os.getpid()}")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         with os.fdopen(os.open(fresh, flags, 0o600), "w") as file:
-            json.dump(stored, file)
+            json.dump(document, file)
         fresh.replace(self.path)
 
 
@@ -93,7 +93,9 @@ def caller(url: str, user: str, token: str, tokens: TokenFile) -> tuple[str, str
     return where, token or (f"dev:{user}" if user else tokens.access(where))
 
 
-def made(answer: dict[str, Any], issuer: str, client_id: str, refresh: str | None = None) -> Tokens:
+def tokens_of(
+    answer: dict[str, Any], issuer: str, client_id: str, refresh: str | None = None
+) -> Tokens:
     """The tokens of a token endpoint's answer; one that gives no new refresh token leaves the old."""
     return Tokens(
         access=str(answer["access_token"]),

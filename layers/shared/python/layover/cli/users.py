@@ -24,8 +24,8 @@ def add(email: str, stage: str, client: Client | None = None) -> int:
         print(f"layover: {error}", file=sys.stderr)
         return 1
     except ClientError as error:
-        said = error.response.get("Error", {}).get("Message", "AWS refused")
-        print(f"layover: {said}", file=sys.stderr)
+        message = error.response.get("Error", {}).get("Message", "AWS refused")
+        print(f"layover: {message}", file=sys.stderr)
         return 1
     print(f"{email} gets a mail with a first password, and signs in with: layover login --url URL")
     return 0
@@ -54,10 +54,10 @@ def _pool(stage: str, cloudformation: Any) -> tuple[str, str]:
     name = f"layover-{stage}"
     (stack,) = cloudformation.describe_stacks(StackName=name)["Stacks"]
     outputs = {o["OutputKey"]: o["OutputValue"] for o in stack.get("Outputs", ())}
-    found = POOL.fullmatch(outputs.get("Issuer", ""))
-    if found is None:
+    match = POOL.fullmatch(outputs.get("Issuer", ""))
+    if match is None:
         raise NotDone(f"{name} has no user pool: its users are those of {outputs.get('Issuer')}")
-    return found[1], found[2]
+    return match[1], match[2]
 
 
 def _boto3() -> Client:

@@ -74,10 +74,10 @@ class Answer:
     def _tool_execution_end(self, event: Json) -> None:
         failed = bool(event.get("is_error"))
         mark, style = ("failed", "red") if failed else ("<-", "dim")
-        self._terminal.note(f"{_path(event)}{mark} {_shown(event.get('result'))}", style)
+        self._terminal.note(f"{_path(event)}{mark} {_preview(event.get('result'))}", style)
 
     def _data(self, event: Json) -> None:
-        self._terminal.note(f"{_path(event)}.. {_shown(event.get('data'))}")
+        self._terminal.note(f"{_path(event)}.. {_preview(event.get('data'))}")
 
     def _handoff(self, event: Json) -> None:
         self._terminal.note(f"{event['from']} hands over to {event['to']}")
@@ -110,19 +110,19 @@ class Answer:
         if self.status != "success" or event.get("finish_reason") not in ("stop", None):
             self._terminal.note(f"{self.status}: {event.get('finish_reason')}", "yellow")
         if self.usage is not None:
-            self._terminal.note(spent(self.usage))
+            self._terminal.note(usage_line(self.usage))
 
 
 def signature(call: Mapping[str, Any]) -> str:
     """A call as it reads in code: `refund(order_id="A-1003", amount=60)`."""
     args = call.get("args")
     if not isinstance(args, dict):
-        return f"{call['tool_name']}({_shown(args)})"
-    inner = ", ".join(f"{name}={_shown(value)}" for name, value in args.items())
+        return f"{call['tool_name']}({_preview(args)})"
+    inner = ", ".join(f"{name}={_preview(value)}" for name, value in args.items())
     return f"{call['tool_name']}({inner})"
 
 
-def spent(usage: Mapping[str, Any]) -> str:
+def usage_line(usage: Mapping[str, Any]) -> str:
     """Tokens, and what they cost where the price is known."""
     cost = usage.get("cost_usd")
     price = "price unknown" if cost is None else f"${float(cost):.6f}"
@@ -138,6 +138,6 @@ def _path(event: Json) -> str:
     return "".join(f"{name} > " for name in (event.get("agent_path") or ())[1:])
 
 
-def _shown(value: object) -> str:
+def _preview(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]} ..."

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
 
-from layover.cli.chat.answer import spent
+from layover.cli.chat.answer import usage_line
 from layover.cli.chat.terminal import Terminal
 
 Json = dict[str, Any]
@@ -18,7 +18,7 @@ HELP = """\
 /files               files of this thread; `/files PATH` sends one with the next message
 /usage               tokens and cost since the start
 /exit                ends, as does the end of input; Ctrl-C cancels an answer"""
-_SHOWN = 10
+_MAX_THREADS = 10
 
 
 class Client(Protocol):
@@ -66,11 +66,11 @@ class Talk:
 
     def count(self, usage: Json) -> None:
         """A run that is over. A price that is unknown makes the sum's unknown."""
-        cost, known = usage.get("cost_usd"), self.usage["cost_usd"]
+        cost, total = usage.get("cost_usd"), self.usage["cost_usd"]
         self.runs += 1
         self.usage = {
             "total_tokens": self.usage["total_tokens"] + usage["total_tokens"],
-            "cost_usd": None if cost is None or known is None else known + float(cost),
+            "cost_usd": None if cost is None or total is None else total + float(cost),
         }
 
 
@@ -85,7 +85,7 @@ class Commands:
     def do(self, line: str) -> None:
         """One command; an unknown one lists them."""
         name, _, rest = line.removeprefix("/").partition(" ")
-        known = {
+        commands = {
             "thread": self._thread,
             "threads": self._threads,
             "agent": self._agent,
@@ -93,7 +93,7 @@ class Commands:
             "files": self._files,
             "usage": self._usage,
         }
-        known.get(name, self._help)(rest.strip())
+        commands.get(name, self._help)(rest.strip())
 
     def _help(self, _: str) -> None:
         self._terminal.note(HELP)
@@ -110,7 +110,7 @@ class Commands:
             self._terminal.note(_line(self._api.get(self._path())))
 
     def _threads(self, _: str) -> None:
-        for thread in self._api.get("/threads", limit=_SHOWN)["items"]:
+        for thread in self._api.get("/threads", limit=_MAX_THREADS)["items"]:
             self._terminal.note(_line(thread))
 
     def _agent(self, rest: str) -> None:
@@ -134,15 +134,15 @@ class Commands:
         if rest:
             self._attach(Path(rest).expanduser())
             return
-        named = [f"{part['name']} (with your next message)" for part in self._talk.files]
+        lines = [f"{part['name']} (with your next message)" for part in self._talk.files]
         if self._talk.thread_id is not None:
             for message in self._api.get(f"{self._path()}/messages", limit=100)["items"]:
-                named += [
+                lines += [
                     f"{part.get('name')}, {part.get('mime_type')} ({part.get('file_id', 'a link')})"
                     for part in message["content"]
                     if part["type"] == "file"
                 ]
-        self._say_all(named)
+        self._say_all(lines)
 
     def _attach(self, path: Path) -> None:
         try:
@@ -158,7 +158,7 @@ class Commands:
         self._terminal.note(f"{path.name} goes with your next message")
 
     def _usage(self, _: str) -> None:
-        self._terminal.note(f"{self._talk.runs} answers, {spent(self._talk.usage)}")
+        self._terminal.note(f"{self._talk.runs} answers, {usage_line(self._talk.usage)}")
 
     def _say_all(self, lines: list[str]) -> None:
         for line in lines or ["nothing yet"]:

@@ -54,10 +54,10 @@ def _ask_approval(terminal: Terminal, pending: Json) -> tuple[str, Json] | None:
         terminal.note(f"decided by: {', '.join(rule['by'])}; {rule['quorum']} of them")
     needs_reason = bool(rule.get("reason_required"))
     while True:
-        typed = terminal.read(f"approve {signature(pending)}? [y/N/edit] ")
-        if typed is None:
+        line = terminal.read(f"approve {signature(pending)}? [y/N/edit] ")
+        if line is None:
             return None
-        word, _, reason = typed.strip().partition(" ")
+        word, _, reason = line.strip().partition(" ")
         if word.lower() == "edit":
             args = _ask_args(terminal, pending)
             if args is None:
@@ -73,13 +73,13 @@ def _ask_approval(terminal: Terminal, pending: Json) -> tuple[str, Json] | None:
 def _ask_args(terminal: Terminal, pending: Json) -> Json | None:
     """The arguments as a person wants them; an empty line leaves them as they are."""
     while True:
-        typed = terminal.read("args> ", json.dumps(pending["args"], ensure_ascii=False))
-        if typed is None:
+        line = terminal.read("args> ", json.dumps(pending["args"], ensure_ascii=False))
+        if line is None:
             return None
-        if not typed.strip():
+        if not line.strip():
             return dict(pending["args"])
         try:
-            args = json.loads(typed)
+            args = json.loads(line)
         except ValueError as error:
             terminal.note(f"no JSON: {error}", "yellow")
             continue
@@ -88,8 +88,8 @@ def _ask_args(terminal: Terminal, pending: Json) -> Json | None:
         terminal.note("write a JSON object", "yellow")
 
 
-def _reason(terminal: Terminal, reason: str, needed: bool) -> Json:
-    if needed and not reason.strip():
+def _reason(terminal: Terminal, reason: str, is_required: bool) -> Json:
+    if is_required and not reason.strip():
         reason = terminal.read("reason> ") or ""
     return {"reason": reason.strip()} if reason.strip() else {}
 
@@ -104,11 +104,11 @@ def _ask_form(terminal: Terminal, pending: Json) -> tuple[str, Json] | None:
     if schema.get("type") == "object" and schema.get("properties"):
         data = _ask_fields(terminal, schema)
     else:
-        data = _ask_value(terminal, "answer", schema, needed=True)
-    return None if data is _ENDED else ("resume", {"data": data})
+        data = _ask_value(terminal, "answer", schema, is_required=True)
+    return None if data is _END_OF_INPUT else ("resume", {"data": data})
 
 
-_ENDED = object()
+_END_OF_INPUT = object()
 """The input is over."""
 _LEFT_OUT = object()
 """A field that has a default."""
@@ -117,28 +117,30 @@ _LEFT_OUT = object()
 def _ask_fields(terminal: Terminal, schema: Json) -> Any:
     data: Json = {}
     for name, field in schema["properties"].items():
-        resolved = _resolve(field, schema)
-        value = _ask_value(terminal, name, resolved, needed=name in schema.get("required", ()))
-        if value is _ENDED:
-            return _ENDED
+        field_schema = _resolve(field, schema)
+        value = _ask_value(
+            terminal, name, field_schema, is_required=name in schema.get("required", ())
+        )
+        if value is _END_OF_INPUT:
+            return _END_OF_INPUT
         if value is not _LEFT_OUT:
             data[name] = value
     return data
 
 
-def _ask_value(terminal: Terminal, name: str, schema: Json, *, needed: bool) -> Any:
+def _ask_value(terminal: Terminal, name: str, schema: Json, *, is_required: bool) -> Any:
     about = " | ".join(map(str, schema["enum"])) if "enum" in schema else schema.get("type", "JSON")
-    hint = f" ({about}{'' if needed else ', optional'})"
+    hint = f" ({about}{'' if is_required else ', optional'})"
     if schema.get("description"):
         terminal.note(f"  {name}: {schema['description']}")
     while True:
-        typed = terminal.read(f"{name}{hint}: ")
-        if typed is None:
-            return _ENDED
-        if not typed.strip() and not needed:
+        line = terminal.read(f"{name}{hint}: ")
+        if line is None:
+            return _END_OF_INPUT
+        if not line.strip() and not is_required:
             return _LEFT_OUT
         try:
-            return _parse(typed.strip(), schema)
+            return _parse(line.strip(), schema)
         except ValueError:
             terminal.note(f"write {about}", "yellow")
 

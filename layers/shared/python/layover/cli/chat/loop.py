@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from layover.cli.chat.answer import Answer, spent
+from layover.cli.chat.answer import Answer, usage_line
 from layover.cli.chat.commands import Client, Commands, Talk
 from layover.cli.chat.decisions import decide
 from layover.cli.chat.terminal import Terminal
@@ -96,7 +96,7 @@ class Chat:
 
     def _follow(self, run_id: str) -> bool:
         answer = Answer(self._terminal)
-        left: set[tuple[str, int]] = set()
+        others_calls: set[tuple[str, int]] = set()
         """Calls and attempts that are others' to decide."""
         cancelled = False
         pages = self._pages(run_id)
@@ -106,7 +106,7 @@ class Chat:
                     break
                 for event in page:
                     answer.show(event)
-                if not self._decide_waiting(answer, left):
+                if not self._decide_waiting(answer, others_calls):
                     return self._leave(run_id)
             except KeyboardInterrupt:
                 if cancelled:
@@ -119,13 +119,13 @@ class Chat:
             self._talk.count(answer.usage)
         return True
 
-    def _decide_waiting(self, answer: Answer, left: set[tuple[str, int]]) -> bool:
+    def _decide_waiting(self, answer: Answer, others_calls: set[tuple[str, int]]) -> bool:
         """Ask about what waits. False: there is nobody to ask."""
         for pending in list(answer.waiting.values()):
             key = (pending["tool_call_id"], pending["attempt"])
-            if key in left:
+            if key in others_calls:
                 continue
-            left.add(key)
+            others_calls.add(key)
             if not decide(self._api, self._terminal, pending):
                 if not self._terminal.interactive:
                     return False
@@ -164,7 +164,7 @@ class Pages(Iterator[list[Json]]):
         self._wait = wait
         self._done = False
         self._open: Iterator[Json] = iter(())
-        self._ended = False
+        self._is_stream_over = False
         """The stream before came to its end: whether anything can follow is asked for without one."""
         self.after = after
 
@@ -179,7 +179,7 @@ class Pages(Iterator[list[Json]]):
                 break
             except ApiError as error:
                 tries += 1
-                self._open, self._ended = iter(()), False
+                self._open, self._is_stream_over = iter(()), False
                 self._wait(error, tries)
         self.after, self._done = max(self.after, page["last_seq"]), page["done"]
         items: list[Json] = page["items"]
@@ -188,13 +188,13 @@ class Pages(Iterator[list[Json]]):
     def _next_page(self) -> Json:
         """Of the stream that is open, of a new one, or of the log where a stream has ended."""
         page = next(self._open, None)
-        if page is None and self._ended:
-            self._ended = False
+        if page is None and self._is_stream_over:
+            self._is_stream_over = False
             return dict(self._api.get(self._path, after=self.after))
         if page is None:
             self._open = self._api.follow(self._path, after=self.after, wait=LONG_POLL_S)
             page = next(self._open, None)
-        self._ended = True
+        self._is_stream_over = True
         return page or {"items": [], "last_seq": self.after, "done": False}
 
 
@@ -228,5 +228,5 @@ def main(api: Client, terminal: Terminal, agent: str | None, thread_id: str | No
         print(f"layover: {error}", file=sys.stderr)
         return error.exit_code
     if talk.runs > 1:
-        terminal.note(f"in all {spent(talk.usage)}")
+        terminal.note(f"in all {usage_line(talk.usage)}")
     return REFUSED if chat.ended_badly else 0

@@ -55,7 +55,7 @@ class ScreenTerminal:
         """As `Terminal.read`; a line that comes from a pipe is shown where a prompt asked for it."""
         self.end()
         if self.interactive:
-            return self._typed(prompt, text)
+            return self._read_line(prompt, text)
         line = self._source.readline()
         if prompt.strip() != ">":
             self._print(f"{prompt}{line.rstrip()}")
@@ -104,7 +104,7 @@ class ScreenTerminal:
             self._live.stop()
             self._live = None
 
-    def _typed(self, prompt: str, text: str) -> str | None:
+    def _read_line(self, prompt: str, text: str) -> str | None:
         with contextlib.suppress(ImportError):  # not on Windows
             import readline
 
