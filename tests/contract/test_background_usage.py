@@ -37,7 +37,7 @@ def world(request: pytest.FixtureRequest) -> tuple[Stores, Spent]:
 def in_memory(threads: InMemoryThreads, owner: str) -> dict[str, tuple[str, int, Decimal | None]]:
     return {
         step: (kind, row.usage.input_tokens, row.usage.cost_usd)
-        for (of, run_id, step), (kind, row) in threads.spent.items()
+        for (of, run_id, step), (kind, row) in threads.usage_rows.items()
         if (of, run_id) == (owner, "run")
     }
 

@@ -108,7 +108,7 @@ async def _spent(
     thread_stores: Stores, branches: Branches, request: pytest.FixtureRequest
 ) -> list[tuple[str, str, int]]:
     if isinstance(thread_stores.threads, InMemoryThreads):
-        rows = thread_stores.threads.spent.items()
+        rows = thread_stores.threads.usage_rows.items()
         return [(step, kind, u.usage.input_tokens) for (_, _, step), (kind, u) in rows]
     import psycopg
 

@@ -84,7 +84,7 @@ def test_adapters_find_their_libraries_in_the_layer(built: Target) -> None:
         "from psycopg import pq; assert pq.__impl__ == 'binary'\n"
         "httpx2.AsyncClient()\n"
         "from layover.adapters import prices\n"
-        "from layover.adapters.store.postgres.migrate import shipped; assert shipped()\n"
+        "from layover.adapters.store.postgres.migrate import shipped_migrations as m; assert m()\n"
         "print(boto3.__file__)"
     )
     code = "import os; os.environ['AWS_DEFAULT_REGION'] = 'eu-west-1'\n" + code

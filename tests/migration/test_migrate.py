@@ -11,7 +11,7 @@ from layover.adapters.store.postgres.migrate import (
     Migration,
     PostgresMigrations,
     pending,
-    shipped,
+    shipped_migrations,
 )
 from layover.errors import DatabaseWaking, DefinitionError, RetryableError
 from support.postgres.server import TestPostgres
@@ -41,18 +41,18 @@ async def test_an_edited_migration_is_refused(cluster: TestPostgres) -> None:
     before = _schema(database)
     edit = "update layover_meta.migrations set checksum = %s where name = %s"
     with psycopg.connect(database.admin) as connection:
-        connection.execute(edit, ("another", shipped()[0].name))
+        connection.execute(edit, ("another", shipped_migrations()[0].name))
     with pytest.raises(DefinitionError):
         await migrations.apply()
     with psycopg.connect(database.admin) as connection:
-        connection.execute(edit, (shipped()[0].checksum, shipped()[0].name))
+        connection.execute(edit, (shipped_migrations()[0].checksum, shipped_migrations()[0].name))
     assert _schema(database) == before
 
 
 async def test_migrating_twice_is_migrating_once(cluster: TestPostgres) -> None:
     database = cluster.new_database("twice")
     migrations = PostgresMigrations(database.admin)
-    assert await migrations.apply() == tuple(m.name for m in shipped())
+    assert await migrations.apply() == tuple(m.name for m in shipped_migrations())
     once = _schema(database)
     assert await migrations.apply() == ()
     assert _schema(database) == once
@@ -61,7 +61,7 @@ async def test_migrating_twice_is_migrating_once(cluster: TestPostgres) -> None:
 async def test_two_who_migrate_at_once_take_turns(cluster: TestPostgres) -> None:
     database = cluster.new_database("together")
     applied = await asyncio.gather(*(PostgresMigrations(database.admin).apply() for _ in range(4)))
-    names = tuple(m.name for m in shipped())
+    names = tuple(m.name for m in shipped_migrations())
     assert sorted(applied) == sorted([names, (), (), ()])
 
 
@@ -114,6 +114,6 @@ def test_only_what_is_missing_is_pending_in_order() -> None:
 
 
 def test_migrations_are_numbered_without_gaps_and_say_when_they_run() -> None:
-    names = [m.name for m in shipped()]
+    names = [m.name for m in shipped_migrations()]
     assert all(re.fullmatch(r"\d{4}_(pre|post)_[a-z0-9_]+\.sql", n) for n in names)
     assert [int(n[:4]) for n in names] == list(range(1, len(names) + 1))

@@ -100,17 +100,17 @@ def test_level_is_the_environments(level: str, said: list[str]) -> None:
 
 
 def test_what_a_line_says_itself_wins() -> None:
-    code = "with logs.bound(run_id='bound'): wiring._logging(); logger.info('x', extra={'run_id': 'own'})"
+    code = "with logs.bind_ids(run_id='bound'): wiring._logging(); logger.info('x', extra={'run_id': 'own'})"
     assert [line["run_id"] for line in lines(code)] == ["own"]
 
 
 def test_what_is_known_first_stays() -> None:
     """An agent that a tool asks in process is not what the invocation is about."""
-    with logs.bound(run_id="run_1"):
+    with logs.bind_ids(run_id="run_1"):
         logs.name(run_id="run_2", thread_id="thread_2")
-        assert logs.named() == {"run_id": "run_1", "thread_id": "thread_2"}
+        assert logs.bound_ids() == {"run_id": "run_1", "thread_id": "thread_2"}
     logs.name(run_id="run_3")
-    assert logs.named() == {}
+    assert logs.bound_ids() == {}
 
 
 @pytest.mark.parametrize("name", HANDLERS)
@@ -150,6 +150,6 @@ def test_request_to_the_api_that_fails_names_its_thread() -> None:
 async def test_a_turn_names_its_thread() -> None:
     bench = Ledger().bench(say("hello"))
     run_id = await bench.start()
-    with logs.bound(run_id=run_id):
+    with logs.bind_ids(run_id=run_id):
         await bench.turn(run_id)
-        assert logs.named() == {"run_id": run_id, "thread_id": "t1"}
+        assert logs.bound_ids() == {"run_id": run_id, "thread_id": "t1"}

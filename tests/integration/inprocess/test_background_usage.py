@@ -42,7 +42,7 @@ class CostBench(Bench):
         """Input tokens by task."""
         return {
             step: row.usage.input_tokens
-            for (owner, run, step), (kind, row) in self.threads.spent.items()
+            for (owner, run, step), (kind, row) in self.threads.usage_rows.items()
             if (owner, run, kind) == (ANN, run_id, "background")
         }
 
@@ -83,7 +83,7 @@ async def test_each_task_has_its_row() -> None:
 async def test_background_work_is_priced_and_no_part_of_the_runs_usage() -> None:
     world = CostBench()
     run_id = await world.learn()
-    _, title = world.threads.spent[ANN, run_id, "title"]
+    _, title = world.threads.usage_rows[ANN, run_id, "title"]
     assert (title.agent, title.usage.cost_usd) == ("helper", Decimal("0.11"))
     run = run_view(await snapshot_of(world.plain, ANN, run_id))
     assert run.usage.input_tokens == USAGE.input_tokens

@@ -241,7 +241,7 @@ def costing(text: str) -> Reply:
 
 def spent(stage: Bench, task: str) -> list[int]:
     """Input tokens of what background work of this name has cost."""
-    rows = stage.threads.spent.items()
+    rows = stage.threads.usage_rows.items()
     return [u.usage.input_tokens for (_, _, step), (_, u) in rows if step.startswith(task)]
 
 

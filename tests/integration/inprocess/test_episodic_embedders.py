@@ -113,7 +113,7 @@ async def test_what_learning_costs_is_background_usage() -> None:
     embedder.billed = True
     world = LearningBench(taught(IMPORT), embedder=embedder)
     await world.learn()
-    spent = {step: kind for (_, _, step), (kind, _) in world.threads.spent.items()}
+    spent = {step: kind for (_, _, step), (kind, _) in world.threads.usage_rows.items()}
     background = {step for step, kind in spent.items() if kind == "background"}
     assert background == {"memory", "extractor", "extractor/known", "extractor/embedding"}
 

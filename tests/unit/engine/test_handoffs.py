@@ -64,7 +64,7 @@ async def test_the_run_and_its_thread_are_the_other_agents_from_there_on() -> No
     first, second = bench.model.prompts[:2]
     assert (first.system, second.system) == ("front", "billing")
     assert second.messages[0].text == "hello"
-    rows = [row.agent for _, row in bench.threads.spent.values()]
+    rows = [row.agent for _, row in bench.threads.usage_rows.values()]
     assert rows == ["front", "billing", "billing"]
 
 

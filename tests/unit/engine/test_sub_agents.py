@@ -255,7 +255,7 @@ async def test_usage_counts_in_the_run_and_is_itemised_at_every_depth() -> None:
     assert (low["agent"], low["total_tokens"], low["sub_agents"]) == ("low", 30, [])
     finish = next(e for e in await bench.events(run.id) if e.type == "finish")
     assert finish.usage == run.usage
-    rows = [row for _, row in bench.threads.spent.values()]
+    rows = [row for _, row in bench.threads.usage_rows.values()]
     assert sorted(r.agent for r in rows) == ["low", "low", "mid", "mid", "top", "top"]
 
 

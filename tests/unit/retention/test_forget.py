@@ -65,7 +65,7 @@ async def left(made: Bench) -> list[Any]:
     items = [key for key in made._table._items if f"#{hash}" in key[0]]
     objects = await made.plain.blobs.keys(f"u/{hash}/")
     rows = [key for key in made.threads._threads if key[0] == ANN]
-    spent = [key for key in made.threads.spent if key[0] == ANN]
+    spent = [key for key in made.threads.usage_rows if key[0] == ANN]
     kept = made.threads.shelf.notes_of(ANN)
     return [*items, *objects, *rows, *spent, *kept]
 

@@ -35,9 +35,9 @@ _MAX_NAMES = 20
 
 def shown_names(names: Iterable[str]) -> str:
     """`a, b and 3 more`."""
-    known = list(names)
-    more = [f"and {len(known) - _MAX_NAMES} more"] if len(known) > _MAX_NAMES else []
-    return " ".join([", ".join(known[:_MAX_NAMES]), *more])
+    all_names = list(names)
+    more = [f"and {len(all_names) - _MAX_NAMES} more"] if len(all_names) > _MAX_NAMES else []
+    return " ".join([", ".join(all_names[:_MAX_NAMES]), *more])
 
 
 class LayoverError(Exception):
@@ -160,11 +160,11 @@ class NewerFormat(RetryableError):
     the newer release runs again."""
 
 
-def check_version(what: str, version: object, known: int) -> None:
+def check_version(what: str, version: object, newest: int) -> None:
     """Raises NewerFormat where what is stored has a version above the one that this release knows."""
-    if not isinstance(version, int) or version > known:
+    if not isinstance(version, int) or version > newest:
         raise NewerFormat(
-            f"{what} have version {version!r}, and this release reads up to version {known}: deploy the "
+            f"{what} have version {version!r}, and this release reads up to version {newest}: deploy the "
             "release that wrote it"
         )
 

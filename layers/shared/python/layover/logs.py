@@ -32,13 +32,13 @@ def where(error: BaseException) -> list[str]:
 
 
 @contextmanager
-def bound(**ids: str | None) -> Iterator[None]:
+def bind_ids(**ids: str | None) -> Iterator[None]:
     """Name these ids in every line that is logged inside, beside those that are named outside."""
-    told = _ids.set({**(_ids.get() or {}), **{k: v for k, v in ids.items() if v}})
+    token = _ids.set({**(_ids.get() or {}), **{k: v for k, v in ids.items() if v}})
     try:
         yield
     finally:
-        _ids.reset(told)
+        _ids.reset(token)
 
 
 def name(**ids: str) -> None:
@@ -48,7 +48,7 @@ def name(**ids: str) -> None:
         now.update({**ids, **now})
 
 
-def named() -> Mapping[str, str]:
+def bound_ids() -> Mapping[str, str]:
     """Return the fields of every line that is logged now."""
     return dict(_ids.get() or {})
 
@@ -56,29 +56,29 @@ def named() -> Mapping[str, str]:
 def ids_of(event: Any, context: Any) -> dict[str, str | None]:
     """Return an invocation's ids. `request_id`: API Gateway's, which its client is told, else Lambda's;
     `function_request_id`: always Lambda's."""
-    given = event if isinstance(event, Mapping) else {}
+    fields = event if isinstance(event, Mapping) else {}
     function_request_id = getattr(context, "aws_request_id", None)
-    gateway = given.get("requestContext")
-    asked = gateway.get("requestId") if isinstance(gateway, Mapping) else None
-    run_id = given.get("run_id")
+    gateway = fields.get("requestContext")
+    gateway_id = gateway.get("requestId") if isinstance(gateway, Mapping) else None
+    run_id = fields.get("run_id")
     return {
         "function_request_id": function_request_id,
-        "request_id": str(asked) if asked else function_request_id,
+        "request_id": str(gateway_id) if gateway_id else function_request_id,
         "run_id": run_id if isinstance(run_id, str) else None,
     }
 
 
-def logged(handler: H, begin: Callable[[], object]) -> H:
+def with_ids(handler: H, begin: Callable[[], object]) -> H:
     """A Lambda handler whose lines name what its invocation is about. `begin`: sets the lines up."""
 
     @wraps(handler)
-    def invoked(event: Any, context: Any) -> Any:
+    def invoke(event: Any, context: Any) -> Any:
         with suppress(ValueError):  # of the environment: what reads it next says what is wrong
             begin()
-        with bound(**ids_of(event, context)):
+        with bind_ids(**ids_of(event, context)):
             return handler(event, context)
 
-    return cast(H, invoked)
+    return cast(H, invoke)
 
 
 def write_json(service: str, level: str) -> None:
@@ -98,7 +98,7 @@ def write_json(service: str, level: str) -> None:
 
 def _name_ids(record: logging.LogRecord) -> bool:
     """The line's own `extra` wins."""
-    for key, value in named().items():
+    for key, value in bound_ids().items():
         if getattr(record, key, None) is None:
             setattr(record, key, value)
     return True

@@ -43,8 +43,8 @@ LEAVE_AFTER_S = 0.25
 def environment() -> Environment:
     """The process's environment, read once; an empty variable counts as not set."""
     names = {f.alias for f in Environment.model_fields.values() if f.alias}
-    given = {k: v for k, v in os.environ.items() if k in names and v}
-    return Environment.model_validate(given)
+    variables = {k: v for k, v in os.environ.items() if k in names and v}
+    return Environment.model_validate(variables)
 
 
 def unset(*names: str) -> list[str]:
@@ -98,8 +98,8 @@ def _journal() -> ports.Journal:
     from layover.adapters.journal.journal import TableJournal
 
     sink = lazy(_pusher) if environment().socket_endpoint else None
-    kept = timedelta(days=environment().audit_days)
-    return TableJournal(_table(), lazy(_blobs), SystemClock(), sink, audit_kept=kept)
+    audit_retention = timedelta(days=environment().audit_days)
+    return TableJournal(_table(), lazy(_blobs), SystemClock(), sink, audit_kept=audit_retention)
 
 
 @cache
@@ -107,8 +107,8 @@ def _allowance() -> ports.Allowance:
     from layover.adapters.journal.allowance import TableAllowance
 
     env = environment()
-    limited = env.daily_tokens is not None or env.daily_cost_usd is not None
-    return TableAllowance(_table(), SystemClock(), counts=limited)
+    has_limits = env.daily_tokens is not None or env.daily_cost_usd is not None
+    return TableAllowance(_table(), SystemClock(), counts=has_limits)
 
 
 @cache
@@ -360,7 +360,7 @@ def _leave_if_unclean() -> None:
 
 def logged(handler: H) -> H:
     """A function's handler whose log lines name the invocation: its request and its run."""
-    return logs.logged(handler, _logging)
+    return logs.with_ids(handler, _logging)
 
 
 @cache
@@ -376,7 +376,7 @@ def in_process(agent: "Agent") -> "InProcess":
     from layover.inprocess.driver import InProcess
 
     bell = asyncio.Event()
-    runtime = agent.runtime or in_memory_runtime(agent, changed=bell.set)
+    runtime = agent.runtime or in_memory_runtime(agent, on_change=bell.set)
     return InProcess(runtime, agent, bell)
 
 
@@ -386,7 +386,7 @@ def in_memory_runtime(
     embedder: ports.Embedder | None = None,
     clock: ports.Clock | None = None,
     ids: ports.Ids | None = None,
-    changed: Callable[[], None] | None = None,
+    on_change: Callable[[], None] | None = None,
     metrics: ports.Metrics | None = None,
 ) -> ports.Runtime:
     """A runtime whose stores forget when the process ends, of these agents and all that a conversation
@@ -400,9 +400,9 @@ def in_memory_runtime(
     from layover.declare.delegate import with_handoffs
 
     clock = clock or SystemClock()
-    blobs, threads, named = MemoryBlobs(clock), InMemoryThreads(), with_handoffs(agents)
+    blobs, threads, all_agents = MemoryBlobs(clock), InMemoryThreads(), with_handoffs(agents)
     return ports.Runtime(
-        journal=in_memory_journal(clock, blobs, changed),
+        journal=in_memory_journal(clock, blobs, on_change),
         threads=threads,
         memory=InMemoryMemory(threads),
         blobs=blobs,
@@ -411,7 +411,7 @@ def in_memory_runtime(
         clock=clock,
         ids=ids or RandomIds(),
         settings=environment().settings,
-        agents=lambda: named,
+        agents=lambda: all_agents,
         price=_price,
         window=_window,
         embedder=embedder or (lazy(_embedder) if _embeds() else None),

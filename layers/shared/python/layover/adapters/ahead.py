@@ -1,4 +1,4 @@
-"""What each invocation of a function uses, imported before the first (docs/performance.md#cold-starts)."""
+"""Modules that every invocation uses, imported before the first (docs/performance.md#cold-starts)."""
 
 import logging
 from collections.abc import Callable, Mapping

@@ -16,8 +16,8 @@ def secret_parameter(name: str, ssm: AwsClient) -> str:
 
     async def ask() -> str:
         try:
-            asked = {"Name": name, "WithDecryption": True}
-            answer = await ssm.call("AmazonSSM.GetParameter", asked, version="1.1")
+            request = {"Name": name, "WithDecryption": True}
+            answer = await ssm.call("AmazonSSM.GetParameter", request, version="1.1")
             return str(answer["Parameter"]["Value"])
         finally:
             await ssm.aclose()

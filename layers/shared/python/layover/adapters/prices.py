@@ -1,4 +1,4 @@
-"""What a model call cost and how much a model reads, by the catalogue of the package `genai-prices`
+"""Prices of model calls and sizes of models' windows, by the catalogue of the package `genai-prices`
 (offline, part of the layer)."""
 
 from collections.abc import Callable
@@ -41,31 +41,31 @@ def context_window(model: str) -> int | None:
 def first_known(
     look_up: Callable[[str], T | None], model: str, environment: Environment
 ) -> T | None:
-    """What is known of the model under the names that the catalogue may have for it: an id of Bedrock's
+    """The entry of the model under the names that the catalogue may have for it: an id of Bedrock's
     does not say that it is one, and a deployment's own name for a provider is in no catalogue."""
     provider, name = split_model(model, environment.providers)
     if provider is not None:
-        found = look_up(model)
-        return look_up(name) if found is None else found
+        result = look_up(model)
+        return look_up(name) if result is None else result
     of_bedrock = f"{BEDROCK_PREFIX}{model.removeprefix(BEDROCK_PREFIX)}"
     if environment.provider == "bedrock":
         return look_up(of_bedrock)
-    found = look_up(model)
-    return look_up(of_bedrock) if found is None else found
+    result = look_up(model)
+    return look_up(of_bedrock) if result is None else result
 
 
 def _window(model: str) -> int | None:
-    found = _find(model)
-    return found[1].context_window if found else None
+    entry = _find(model)
+    return entry[1].context_window if entry else None
 
 
 def _cost(model: str, usage: Usage) -> Decimal | None:
-    found = _find(model)
-    if found is None:
+    entry = _find(model)
+    if entry is None:
         return None
     from genai_prices import Usage as Counts
 
-    provider, info = found
+    provider, info = entry
     read = min(usage.cached_input_tokens, usage.input_tokens)
     counts = Counts(
         input_tokens=usage.input_tokens,

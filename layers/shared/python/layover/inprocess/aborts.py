@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 
 
 class AbortsHere:
-    """`ports.Aborts`. `heard`: returns once handlers, who may abort a run, know what is in the journal."""
+    """`ports.Aborts`. `catch_up`: returns once handlers, which may abort a run, have seen the journal."""
 
-    def __init__(self, heard: Callable[[str], Awaitable[None]]) -> None:
-        self._heard = heard
+    def __init__(self, catch_up: Callable[[str], Awaitable[None]]) -> None:
+        self._catch_up = catch_up
         self._aborted: set[str] = set()
         self._bells: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
@@ -32,9 +32,9 @@ class AbortsHere:
 
     async def asked(self, run_id: str) -> bool:
         """Say whether the run was aborted, also by a handler of events that are in the journal by now."""
-        await self._heard(run_id)
+        await self._catch_up(run_id)
         return self.stops(run_id)
 
     async def wait(self, run_id: str) -> None:
-        """Return once what runs is to stop."""
+        """Return once the run's work is to stop."""
         await self._bells[run_id].wait()

@@ -32,7 +32,7 @@ class BackgroundTasks:
             self._last[line] = task
         task.add_done_callback(partial(self._forget, line))
 
-    async def finished(self) -> None:
+    async def wait_until_done(self) -> None:
         """Wait for what this event loop has begun, and for what that begins."""
         while under_way := {t for t in self._tasks if _is_here(t)}:
             await asyncio.wait(under_way)

@@ -32,7 +32,7 @@ from layover.errors import (
 from layover.inprocess.aborts import AbortsHere
 from layover.inprocess.background_tasks import BackgroundTasks, InThisProcess, remember
 from layover.inprocess.deadlines import NoDeadline
-from layover.inprocess.decisions import approved, denied, resumed
+from layover.inprocess.decisions import approve_request, deny_request, resume_request
 from layover.inprocess.followers import Followers, Handler
 from layover.inprocess.results import result_of
 from layover.memory.compaction.compact import NOW, compact
@@ -60,7 +60,7 @@ from layover.values.thread import ThreadHead
 SOMEBODY = "local"
 """Owner of threads where no `resource_id` is given."""
 _EXPIRED = {"Error": "States.Timeout"}
-"""What the state machine's timer says of a call that waited too long."""
+"""The error of the state machine's timer for a call that waited too long."""
 _DELTAS = frozenset({"text-delta", "output-delta", "reasoning-delta", "tool-call-delta"})
 _PARTS: TypeAdapter[list[InputPart]] = TypeAdapter(list[InputPart], config={"defer_build": True})
 
@@ -77,7 +77,7 @@ class InProcess:
 
     def __init__(self, runtime: Runtime, agent: Agent, bell: asyncio.Event) -> None:
         self._followers = Followers(runtime.journal, bell)
-        self._aborts = AbortsHere(self._heard)
+        self._aborts = AbortsHere(self._catch_up)
         runtime = replace(runtime, aborts=self._aborts)
         if runtime.background is None:
             runtime = replace(runtime, background=InThisProcess(runtime))
@@ -85,7 +85,7 @@ class InProcess:
         self._agent = agent
         self._owners: dict[str, str] = {}
         self._driving: dict[str, asyncio.Task[None]] = {}
-        self._queued: dict[str, asyncio.Task[None]] = {}
+        self._next_drives: dict[str, asyncio.Task[None]] = {}
         """Drives that have not begun: they wait for the drive before them and for `_settling`."""
         self._settling: dict[str, set[asyncio.Task[Any]]] = defaultdict(set)
         self._aborting: set[asyncio.Task[Any]] = set()
@@ -116,36 +116,36 @@ class InProcess:
     ) -> RunStream[Any]:
         """The same as events, deltas included, until the end or a suspension."""
         run_id = self._runtime.ids.new("run")
-        given = (input, thread_id, resource_id, max_iterations, True, run_id)
-        return self._handle(run_id, self._stream(given))
+        request = (input, thread_id, resource_id, max_iterations, True, run_id)
+        return self._handle(run_id, self._stream(request))
 
     async def resume(self, run_id: str, tool_call_id: str, data: Any) -> Result:
         """Settle a programmatic suspension."""
-        return await self._decide(run_id, tool_call_id, resumed(data))
+        return await self._decide(run_id, tool_call_id, resume_request(data))
 
     async def approve(
         self, run_id: str, tool_call_id: str, args: dict[str, Any] | None, reason: str | None
     ) -> Result:
         """Let a call run."""
-        return await self._decide(run_id, tool_call_id, approved(args, reason))
+        return await self._decide(run_id, tool_call_id, approve_request(args, reason))
 
     async def deny(self, run_id: str, tool_call_id: str, reason: str | None) -> Result:
         """Do not let a call run."""
-        return await self._decide(run_id, tool_call_id, denied(reason))
+        return await self._decide(run_id, tool_call_id, deny_request(reason))
 
     def stream_resume(self, run_id: str, tool_call_id: str, data: Any) -> RunStream[Any]:
         """The events that follow `resume`."""
-        return self._stream_decision(run_id, tool_call_id, resumed(data))
+        return self._stream_decision(run_id, tool_call_id, resume_request(data))
 
     def stream_approve(
         self, run_id: str, tool_call_id: str, args: dict[str, Any] | None, reason: str | None
     ) -> RunStream[Any]:
         """The events that follow `approve`."""
-        return self._stream_decision(run_id, tool_call_id, approved(args, reason))
+        return self._stream_decision(run_id, tool_call_id, approve_request(args, reason))
 
     def stream_deny(self, run_id: str, tool_call_id: str, reason: str | None) -> RunStream[Any]:
         """The events that follow `deny`."""
-        return self._stream_decision(run_id, tool_call_id, denied(reason))
+        return self._stream_decision(run_id, tool_call_id, deny_request(reason))
 
     def on(self, event: str, handler: Handler) -> None:
         """Call `handler` with each event of this type."""
@@ -173,7 +173,7 @@ class InProcess:
 
     async def wait_for_memory(self) -> None:
         """Wait until memory has learned from the runs that are over."""
-        await self._remembering.finished()
+        await self._remembering.wait_until_done()
 
     async def _accept(
         self,
@@ -222,24 +222,24 @@ class InProcess:
     async def _decide(
         self, run_id: str, tool_call_id: str, request: approvals.DecisionRequest
     ) -> Result:
-        refused = await self._decided(run_id, tool_call_id, request)
+        refusal = await self._decide_call(run_id, tool_call_id, request)
         result = await self._go_on(run_id)
-        if refused is not None:
-            raise refused
+        if refusal is not None:
+            raise refusal
         return result
 
-    async def _decided(
+    async def _decide_call(
         self, run_id: str, tool_call_id: str, request: approvals.DecisionRequest
     ) -> DecisionAlreadyMade | None:
         try:
             owner = self._owner(run_id)
-            decided = partial(self._settle, owner, run_id, tool_call_id, request)
-            return await self._settled_first(run_id, decided)
+            settling = partial(self._settle, owner, run_id, tool_call_id, request)
+            return await self._settle_first(run_id, settling)
         except NotFound as error:
             raise _Unknown(error.message, run_id=run_id, tool_call_id=tool_call_id) from error
 
-    async def _settled_first(self, run_id: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """The result of what settles calls. Handlers are told what happens from here on."""
+    async def _settle_first(self, run_id: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Return the result of `work`, which settles calls. Handlers see what happens from here on."""
         await self._followers.begin(self._owner(run_id), run_id)
         # Registered before anything is decided: no turn may begin between a decision and its call.
         settling = asyncio.create_task(work())
@@ -280,7 +280,7 @@ class InProcess:
             logger.warning("a decided call is left to the turn", exc_info=True)
 
     async def _expire(self, owner: str, run_id: str) -> bool:
-        """Settle what waited too long; no timer does it here. Whether there was anything."""
+        """Settle calls that waited too long; no timer does it here. False: there were none."""
         snapshot = await snapshot_of(self._runtime, owner, run_id)
         now = self._runtime.clock.now()
         late = [c for c in snapshot.calls if is_expired(c, now)]
@@ -300,7 +300,7 @@ class InProcess:
             return
         if run_id in self._driving:
             return
-        if await self._settled_first(run_id, partial(self._expire, owner, run_id)):
+        if await self._settle_first(run_id, partial(self._expire, owner, run_id)):
             await self._go_on(run_id)
 
     async def _go_on(self, run_id: str) -> Result:
@@ -322,9 +322,9 @@ class InProcess:
             run_id, events, partial(self._result, run_id), partial(self._abort_one, run_id)
         )
 
-    async def _stream(self, given: tuple[Any, ...]) -> AsyncGenerator[Event, None]:
-        run_id = await self._accept(*given)
-        async for event in self._followed(run_id, 0):
+    async def _stream(self, request: tuple[Any, ...]) -> AsyncGenerator[Event, None]:
+        run_id = await self._accept(*request)
+        async for event in self._follow(run_id, 0):
             yield event
 
     def _stream_decision(
@@ -333,15 +333,15 @@ class InProcess:
         async def events() -> AsyncGenerator[Event, None]:
             owner = self._owners.get(run_id)
             after = await self._followers.last_seq(owner, run_id) if owner else 0
-            refused = await self._decided(run_id, tool_call_id, request)
-            async for event in self._followed(run_id, after):
+            refusal = await self._decide_call(run_id, tool_call_id, request)
+            async for event in self._follow(run_id, after):
                 yield event
-            if refused is not None:
-                raise refused
+            if refusal is not None:
+                raise refusal
 
         return self._handle(run_id, events())
 
-    async def _followed(self, run_id: str, after: int) -> AsyncGenerator[Event, None]:
+    async def _follow(self, run_id: str, after: int) -> AsyncGenerator[Event, None]:
         # A consumer that leaves early leaves the run alone: it goes on.
         driving = self._drive_in_background(run_id)
         async for event in self._followers.follow(self._owner(run_id), run_id, driving, after):
@@ -350,78 +350,78 @@ class InProcess:
 
     def _drive_in_background(self, run_id: str) -> asyncio.Task[None]:
         """The drive that does what there is to do now: one at a time for a run."""
-        queued = self._queued.get(run_id)
-        if queued is not None and not queued.done():
-            return queued
+        next_drive = self._next_drives.get(run_id)
+        if next_drive is not None and not next_drive.done():
+            return next_drive
         before = self._driving.get(run_id)
         task = asyncio.create_task(self._drive(self._owner(run_id), run_id, before))
-        self._driving[run_id] = self._queued[run_id] = task
-        task.add_done_callback(lambda done: self._rested(run_id, done))
+        self._driving[run_id] = self._next_drives[run_id] = task
+        task.add_done_callback(lambda done: self._end_drive(run_id, done))
         return task
 
-    def _rested(self, run_id: str, task: asyncio.Task[None]) -> None:
-        for tasks in (self._driving, self._queued):
+    def _end_drive(self, run_id: str, task: asyncio.Task[None]) -> None:
+        for tasks in (self._driving, self._next_drives):
             if tasks.get(run_id) is task:
                 del tasks[run_id]
         if run_id not in self._driving:
             self._aborts.forget(run_id)
         self._followers.ring()
 
-    async def _heard(self, run_id: str) -> None:
-        await self._followers.heard(self._owner(run_id), run_id)
+    async def _catch_up(self, run_id: str) -> None:
+        await self._followers.wait_for_handlers(self._owner(run_id), run_id)
 
     def _cancel_soon(self, run_id: str) -> None:
         self._aborts.abort(run_id)
         self._aborts.ring(run_id)
-        task = asyncio.get_running_loop().create_task(self._cancelled(run_id))
+        task = asyncio.get_running_loop().create_task(self._cancel(run_id))
         self._aborting.add(task)
         task.add_done_callback(self._aborting.discard)
 
-    async def _cancelled(self, run_id: str) -> None:
+    async def _cancel(self, run_id: str) -> None:
         await cancel(self._runtime, self._owners[run_id], run_id)
         await self._result(run_id)
 
     async def _drive(self, owner: str, run_id: str, before: asyncio.Task[None] | None) -> None:
-        """What the state machine does: Turn until the run is over or waits, then what memory does, which
-        nobody waits for."""
+        """Do what the state machine does: Turn until the run is over or waits. Memory then learns in the
+        background."""
         if before is not None and not before.done():
             await asyncio.wait({before})
         payload = RunPayload(owner=owner, run_id=run_id, execution=f"{run_id}-1")
         while True:
-            if not await self._wanted(run_id):
+            if not await self._has_work(run_id):
                 break
             try:
-                answered = await turn(self._runtime, payload, NoDeadline())
+                turn_result = await turn(self._runtime, payload, NoDeadline())
             except Exception as error:
-                if await self._settled(payload, error):
+                if await self._give_up(payload, error):
                     break
                 continue
-            answer = answered["status"]
-            if answer == "over" and answered["next"] != "done":
+            answer = turn_result["status"]
+            if answer == "over" and turn_result["next"] != "done":
                 # A user's runs in order: what the newest one taught is to stay.
                 self._remembering.begin(partial(remember, self._runtime, payload), owner)
             if answer == "compact":
-                asked = CompactPayload(**{**payload.model_dump(), "op": NOW})
-                await compact(self._runtime, asked)
+                request = CompactPayload(**{**payload.model_dump(), "op": NOW})
+                await compact(self._runtime, request)
             elif answer != "yielded":
                 break
         await self._result(run_id)
 
-    async def _wanted(self, run_id: str) -> bool:
-        """Whether a turn has anything to do, once no decided call is being settled."""
+    async def _has_work(self, run_id: str) -> bool:
+        """Say whether a turn has anything to do, once no decided call is being settled."""
         while True:
             while settling := self._settling[run_id]:
                 await asyncio.wait(set(settling))
             run = await self._runtime.journal.run(self._owner(run_id), run_id)
             if not self._settling[run_id]:
-                self._queued.pop(run_id, None)
+                self._next_drives.pop(run_id, None)
                 return run is None or not run.waiting or bool(run.decided)
 
-    async def _settled(self, payload: RunPayload, error: Exception) -> bool:
+    async def _give_up(self, payload: RunPayload, error: Exception) -> bool:
         cause = json.dumps({"errorMessage": str(error)})
         facts = {"Error": type(error).__name__, "Cause": cause}
-        failed = SettlePayload(**payload.model_dump(), error=facts)
-        return str((await give_up(self._runtime, failed))["status"]) != "again"
+        failure = SettlePayload(**payload.model_dump(), error=facts)
+        return str((await give_up(self._runtime, failure))["status"]) != "again"
 
     async def _result(self, run_id: str) -> Result:
         run = run_view(await snapshot_of(self._runtime, self._owner(run_id), run_id))

@@ -24,7 +24,7 @@ class Followers:
         self._bell = bell
         self._handlers: dict[str, list[Handler]] = defaultdict(list)
         self._following: Counter[str] = Counter()
-        self._told: dict[str, int] = {}
+        self._last_seqs: dict[str, int] = {}
         """The newest event of a run that handlers have seen."""
         self._reading: Counter[str] = Counter()
         """Followers of a run that go on by themselves, as no consumer of a stream does."""
@@ -42,7 +42,7 @@ class Followers:
     async def begin(self, owner: str, run_id: str) -> None:
         """Handlers are told what happens from here on, unless they follow the run already."""
         if not self._following[run_id]:
-            self._told[run_id] = await self.last_seq(owner, run_id)
+            self._last_seqs[run_id] = await self.last_seq(owner, run_id)
 
     async def last_seq(self, owner: str, run_id: str) -> int:
         """The number of the run's newest event."""
@@ -61,16 +61,16 @@ class Followers:
         """Tell handlers of all that happens until the drive is at rest."""
         self._reading[run_id] += 1
         try:
-            async for _ in self.follow(owner, run_id, driving, self._told.get(run_id, 0)):
+            async for _ in self.follow(owner, run_id, driving, self._last_seqs.get(run_id, 0)):
                 pass
         finally:
             self._reading[run_id] -= 1
 
-    async def heard(self, owner: str, run_id: str) -> None:
+    async def wait_for_handlers(self, owner: str, run_id: str) -> None:
         """Return once handlers were told what is in the journal. One that waits for something itself is
         not waited for: it may wait for the run."""
         while self._reading[run_id] and not self._handling[run_id]:
-            page = await self._journal.events(owner, run_id, self._told.get(run_id, 0), 1)
+            page = await self._journal.events(owner, run_id, self._last_seqs.get(run_id, 0), 1)
             if not page.items:
                 return
             self.ring()
@@ -108,18 +108,18 @@ class Followers:
 
     async def _tell(self, event: Event) -> None:
         """Call the handlers. Their errors are logged and end no run."""
-        if event.seq <= self._told.get(event.run_id, 0):
+        if event.seq <= self._last_seqs.get(event.run_id, 0):
             return
-        self._told[event.run_id] = event.seq
+        self._last_seqs[event.run_id] = event.seq
         for handler in self._handlers[event.type]:
             try:
                 answer = handler(event)
                 if asyncio.iscoroutine(answer):
-                    await self._handled(event.run_id, answer)
+                    await self._wait_for_handler(event.run_id, answer)
             except Exception:
                 logger.exception("a handler of %r failed", event.type)
 
-    async def _handled(self, run_id: str, answer: Any) -> None:
+    async def _wait_for_handler(self, run_id: str, answer: Any) -> None:
         self._handling[run_id] += 1
         try:
             await answer

@@ -19,13 +19,13 @@ class DayUse:
 
 @dataclass(frozen=True)
 class DayLimits:
-    """What a user may spend in a UTC day; None: no limit."""
+    """A user's limits of a UTC day; None: no limit."""
 
     tokens: int | None = None
     cost_usd: Decimal | None = None
 
     def reached(self, use: DayUse) -> bool:
-        """Whether the day is used up."""
+        """True if the day is used up."""
         tokens = self.tokens is not None and use.tokens >= self.tokens
         return tokens or (self.cost_usd is not None and use.cost_usd >= self.cost_usd)
 

@@ -90,7 +90,7 @@ class RunLog(Protocol):
 
     @property
     def snapshot(self) -> RunSnapshot:
-        """What was journaled when this writer took the run. Its own writes are not added."""
+        """The run as it was journaled when this writer took it. Its own writes are not added."""
         ...
 
     @property
@@ -107,7 +107,7 @@ class RunLog(Protocol):
         ...
 
     async def begun(self) -> bool:
-        """Whether the run has any event already (`agent-start` is never repeated)."""
+        """True if the run has any event already (`agent-start` is never repeated)."""
         ...
 
     async def put_step(
@@ -161,8 +161,7 @@ class RunLog(Protocol):
         ...
 
     async def cancel_requested(self) -> CancelAsked | None:
-        """What somebody asked for who wants this run cancelled. Raises `Fenced` where the epoch
-        moved."""
+        """A request to cancel this run; None without one. Raises `Fenced` where the epoch moved."""
         ...
 
     async def end(
@@ -215,7 +214,7 @@ class Journal(Dues, Protocol):
         ...
 
     async def knows_threads(self, owner: str) -> bool:
-        """Whether this journal has had the owner's threads since it was made."""
+        """True if this journal has had the owner's threads since it was made."""
         ...
 
     async def know_threads(self, owner: str, heads: Sequence[ThreadHead]) -> None:
@@ -306,8 +305,8 @@ class Journal(Dues, Protocol):
         ...
 
     async def owner_of(self, run_id: str) -> str | None:
-        """Who owns a run that has asked others than its owner; None for any other run. Whoever learns it
-        has to be one of these."""
+        """The owner of a run that has asked others than its owner; None for any other run. Only one of those
+        may learn it."""
         ...
 
     async def vote(
@@ -370,8 +369,8 @@ class Journal(Dues, Protocol):
         ...
 
     async def due(self, until: datetime, limit: int) -> list[Watched]:
-        """What the sweeper has to look at by then, of all owners; at most `limit` a partition of
-        the watch. For the sweeper alone."""
+        """Lists the runs, threads and connections that the sweeper has to look at by then, of all owners;
+        at most `limit` a partition of the watch. For the sweeper alone."""
         ...
 
     async def erase_runs(self, owner: str, thread_id: str) -> None:
@@ -408,7 +407,7 @@ class Journal(Dues, Protocol):
     async def reschedule_check(
         self, owner: str, run_id: str, seen: datetime, at: datetime, lost_at: datetime | None = None
     ) -> bool:
-        """When the sweeper looks next, and since when nothing drives the run. What others asked for
+        """Set when the sweeper looks next, and since when nothing drives the run. A look that others want
         since the sweeper saw what was due (`seen`) stands: a decision wants a look at once. False: so it
         was, or the run was retired."""
         ...

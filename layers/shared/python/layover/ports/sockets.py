@@ -49,7 +49,7 @@ class Connections(Protocol):
         ...
 
     async def stream_ticket(self, text: str, now: datetime) -> Ticket | None:
-        """What a ticket for a run's events stands for. None: there is none, or it has expired."""
+        """The ticket for a run's events with this text. None: there is none, or it has expired."""
         ...
 
     async def open(self, connection: Connection) -> None:

@@ -41,7 +41,7 @@ async def sweep(runtime: Runtime, erase_until: timedelta = ERASE_UNTIL) -> dict[
     # Deletions last: one may take all the time that is left, and no run waits for it.
     for due in sorted(await runtime.journal.due(swept_at, MAX_RUNS), key=_is_deletion):
         try:
-            with logs.bound(run_id=due.run_id, thread_id=due.thread_id):
+            with logs.bind_ids(run_id=due.run_id, thread_id=due.thread_id):
                 counts[await _look(runtime, due, swept_at, end)] += 1
         except LayoverError as error:
             counts["trouble"] += 1

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from zlib import crc32
 
-from layover.adapters.aws.connection import Answer, Broken, Target
+from layover.adapters.aws.connection import Answer, ConnectionBroken, Target
 from layover.adapters.aws.credentials import CredentialChain
 from layover.adapters.aws.pool import Pools
 from layover.adapters.aws.retries import NoAnswer, RetryRules, ServiceError
@@ -40,8 +40,8 @@ class AwsClient:
         host = url.hostname or ""
         port = url.port or _PORTS[url.scheme]
         self._pools = Pools(Target(host, port, url.scheme == "https"), max_connections)
-        shown = f"[{host}]" if ":" in host else host
-        self._host = shown if port == _PORTS[url.scheme] else f"{shown}:{port}"
+        host_name = f"[{host}]" if ":" in host else host
+        self._host = host_name if port == _PORTS[url.scheme] else f"{host_name}:{port}"
         self._path = url.path.rstrip("/")
         self._signer = signer
         self._credentials = credentials
@@ -60,10 +60,10 @@ class AwsClient:
         headers = {"content-type": kind, "x-amz-target": target}
         answer = await self.send("POST", "/", headers, _encode(document).encode())
         try:
-            found: dict[str, Any] = json.loads(answer.body or b"{}")
+            fields: dict[str, Any] = json.loads(answer.body or b"{}")
         except ValueError as error:
             raise NoAnswer("what came is no JSON") from error
-        return found
+        return fields
 
     async def send(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Answer:
         """Any request; `path`: below the endpoint's, encoded. Raises as `call` does."""
@@ -72,12 +72,16 @@ class AwsClient:
         attempt, renewed = 1, False
         while True:
             credentials = await self._credentials.get()
-            signed = self._signer.sign(credentials, (method, path), headers, body, self._now())
+            signed_headers = self._signer.sign(
+                credentials, (method, path), headers, body, self._now()
+            )
             try:
                 # Not signed: it is the attempt's own.
-                signed["amz-sdk-request"] = f"attempt={attempt}; max={self._retries.max_attempts}"
-                answer = await self._exchange(_encoded(method, path, signed, body))
-                self._retries.succeeded(attempt)
+                signed_headers["amz-sdk-request"] = (
+                    f"attempt={attempt}; max={self._retries.max_attempts}"
+                )
+                answer = await self._exchange(_encode_request(method, path, signed_headers, body))
+                self._retries.count_success(attempt)
                 return answer
             except ServiceError as error:
                 if error.code in _EXPIRED and not renewed:
@@ -100,17 +104,17 @@ class AwsClient:
     async def _exchange(self, request: bytes) -> Answer:
         try:
             answer = await self._pools.of_this_loop().exchange(request, self._timeout_s)
-        except (OSError, Broken) as error:  # TimeoutError is an OSError.
+        except (OSError, ConnectionBroken) as error:  # TimeoutError is an OSError.
             raise NoAnswer(type(error).__name__) from error
-        expected = answer.headers.get("x-amz-crc32")
-        if expected is not None and expected != str(crc32(answer.body)):
+        checksum = answer.headers.get("x-amz-crc32")
+        if checksum is not None and checksum != str(crc32(answer.body)):
             raise NoAnswer("the answer does not match its checksum")
         if answer.status >= 300:
             raise _error(answer)
         return answer
 
 
-def _encoded(method: str, path: str, headers: Mapping[str, str], body: bytes) -> bytes:
+def _encode_request(method: str, path: str, headers: Mapping[str, str], body: bytes) -> bytes:
     lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {headers[name]}" for name in headers)]
     lines += ["accept-encoding: identity", f"content-length: {len(body)}", "", ""]
     return "\r\n".join(lines).encode() + body
@@ -123,8 +127,10 @@ def _error(answer: Answer) -> ServiceError:
         document = {}
     if not isinstance(document, dict):
         document = {}
-    named = document.get("__type") or answer.headers.get("x-amzn-errortype") or document.get("code")
-    code = str(named or answer.status).rpartition("#")[2].partition(":")[0]
+    type_name = (
+        document.get("__type") or answer.headers.get("x-amzn-errortype") or document.get("code")
+    )
+    code = str(type_name or answer.status).rpartition("#")[2].partition(":")[0]
     return ServiceError(code, answer.status, document, _retry_after(answer))
 
 

@@ -12,7 +12,7 @@ MAX_HEAD = 65_536
 _END = b"\r\n"
 
 
-class Broken(Exception):
+class ConnectionBroken(Exception):
     """The connection ended before the answer did, or what came is no answer."""
 
 
@@ -41,13 +41,13 @@ class Connection(asyncio.Protocol):
         self._waiter: asyncio.Future[Answer] | None = None
         self._buffer = bytearray()
         self._head: tuple[int, dict[str, str]] | None = None
-        self._closed = False
+        self._is_closed = False
         self.idle_since = 0.0
 
     async def exchange(self, request: bytes, timeout_s: float) -> Answer:
-        """The answer to a request. Raises Broken, TimeoutError, OSError."""
-        if self._closed:
-            raise Broken("the connection was closed")
+        """The answer to a request. Raises ConnectionBroken, TimeoutError, OSError."""
+        if self._is_closed:
+            raise ConnectionBroken("the connection was closed")
         self._waiter = self._loop.create_future()
         timer = self._loop.call_later(timeout_s, self._time_out)
         try:
@@ -64,7 +64,7 @@ class Connection(asyncio.Protocol):
     def is_reusable(self) -> bool:
         """Say whether another request may be sent. Data that the loop did not see yet counts: a process that
         was frozen learns here that the other side has hung up."""
-        if self._closed or self._transport.is_closing():
+        if self._is_closed or self._transport.is_closing():
             return False
         socket = self._transport.get_extra_info("socket")
         poll = select.poll()
@@ -73,7 +73,7 @@ class Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close at once; a request that is under way fails."""
-        self._closed = True
+        self._is_closed = True
         self._transport.abort()
 
     # What the event loop calls
@@ -90,7 +90,7 @@ class Connection(asyncio.Protocol):
         try:
             answer = self._read()
         except (ValueError, IndexError, KeyError):
-            self._fail(Broken("what came is no HTTP"))
+            self._fail(ConnectionBroken("what came is no HTTP"))
             return
         if answer is not None:
             self._settle(answer)
@@ -99,19 +99,19 @@ class Connection(asyncio.Protocol):
         """The end of a body without a length; of anything else, too early."""
         if self._head is not None and self._is_open_ended(self._head[1]):
             self._settle(Answer(*self._head, bytes(self._buffer)))
-        self._closed = True
+        self._is_closed = True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._closed = True
-        self._fail(exc or Broken("the connection was closed"))
+        self._is_closed = True
+        self._fail(exc or ConnectionBroken("the connection was closed"))
 
     # Parts of an answer
 
     def _settle(self, answer: Answer) -> None:
         if self._buffer and not self._is_open_ended(answer.headers):
-            self._closed = True  # More than the answer: what is next would be wrong.
+            self._is_closed = True  # More than the answer: what is next would be wrong.
         if answer.headers.get("connection", "").lower() == "close":
-            self._closed = True
+            self._is_closed = True
         self._buffer.clear()
         self._head = None
         if self._waiter is not None and not self._waiter.done():

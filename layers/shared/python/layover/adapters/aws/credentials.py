@@ -49,19 +49,19 @@ class CredentialChain:
             return None
         return _frozen(provider)
 
-    async def renew(self, refused: Credentials) -> bool:
+    async def renew(self, expired: Credentials) -> bool:
         """Look again after AWS refused these as expired. False: they are still the same."""
         self._provider = None
-        return await self.get() != refused
+        return await self.get() != expired
 
 
 def _resolve() -> Any:
     from botocore.session import get_session
 
-    found = get_session().get_credentials()
-    if found is None:
+    credentials = get_session().get_credentials()
+    if credentials is None:
         raise ConfigurationError("there are no AWS credentials: set AWS_PROFILE or the access key")
-    return found
+    return credentials
 
 
 def _frozen(provider: Any) -> Credentials:

@@ -24,8 +24,8 @@ class Pools:
         loop = asyncio.get_running_loop()
         pool = self._of.get(loop)
         if pool is None:
-            for closed in [each for each in self._of if each.is_closed()]:
-                self._of.pop(closed, None)
+            for old_loop in [each for each in self._of if each.is_closed()]:
+                self._of.pop(old_loop, None)
             pool = self._of[loop] = Pool(self._target, self._size)
         return pool
 
@@ -46,7 +46,7 @@ class Pool:
         self._idle: list[Connection] = []
 
     async def exchange(self, request: bytes, timeout_s: float) -> Answer:
-        """The answer to a request. Raises Broken, TimeoutError, OSError."""
+        """The answer to a request. Raises ConnectionBroken, TimeoutError, OSError."""
         async with self._room:
             connection = self._reused() or await self._connect()
             answer = await connection.exchange(request, timeout_s)

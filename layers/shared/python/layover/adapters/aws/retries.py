@@ -61,24 +61,24 @@ class RetryRules:
         self._base_s = base_s
         self.max_attempts = max_attempts
         self._dice = dice or SystemRandom().random
-        self._left = CAPACITY
+        self._budget = CAPACITY
 
     def pause_s(self, attempt: int, fault: ServiceError | NoAnswer) -> float | None:
         """Seconds before attempt + 1, fully jittered; None: there is no further one."""
-        throttled = isinstance(fault, ServiceError) and fault.code in THROTTLES
-        cost = THROTTLED_COST if throttled else COST
-        if attempt >= self.max_attempts or not _passes(fault) or self._left < cost:
+        is_throttled = isinstance(fault, ServiceError) and fault.code in THROTTLES
+        cost = THROTTLED_COST if is_throttled else COST
+        if attempt >= self.max_attempts or not _passes(fault) or self._budget < cost:
             return None
-        self._left -= cost
-        base = THROTTLED_BASE_S if throttled else self._base_s
+        self._budget -= cost
+        base = THROTTLED_BASE_S if is_throttled else self._base_s
         pause = self._dice() * min(base * 2.0 ** (attempt - 1), MAX_PAUSE_S)
         wish = fault.retry_after_s if isinstance(fault, ServiceError) else None
         return pause if wish is None else max(pause, min(wish, pause + MAX_ADDED_S))
 
-    def succeeded(self, attempt: int) -> None:
+    def count_success(self, attempt: int) -> None:
         """Give back what the last repetition cost, a little for a request without one."""
-        if self._left < CAPACITY:
-            self._left = min(CAPACITY, self._left + (COST if attempt > 1 else 1))
+        if self._budget < CAPACITY:
+            self._budget = min(CAPACITY, self._budget + (COST if attempt > 1 else 1))
 
 
 def _passes(fault: ServiceError | NoAnswer) -> bool:

@@ -95,9 +95,9 @@ class AwsServices:
         """The URL of one of these, or of `bedrock-runtime`: AWS_ENDPOINT_URL_SERVICE, AWS_ENDPOINT_URL, else
         the region's. boto3 is asked where that is none of the ordinary ones."""
         get = self._variables.get
-        known = _SERVICES[service]
+        entry = _SERVICES[service]
         if get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "").lower() != "true":
-            own = get(f"AWS_ENDPOINT_URL_{known.variable}") or get("AWS_ENDPOINT_URL")
+            own = get(f"AWS_ENDPOINT_URL_{entry.variable}") or get("AWS_ENDPOINT_URL")
             if own:
                 return own
         region = self.region()
@@ -105,7 +105,7 @@ class AwsServices:
             return f"https://{service}.{region}.amazonaws.com"
         from layover.adapters.aws.sdk import session
 
-        url: str = session().client(known.boto3, region_name=region).meta.endpoint_url
+        url: str = session().client(entry.boto3, region_name=region).meta.endpoint_url
         return url
 
     async def aclose(self) -> None:

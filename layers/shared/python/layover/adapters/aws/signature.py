@@ -30,19 +30,25 @@ class Signer:
         method and path, encoded and without a query; `now`: seconds since 1970."""
         method, path = request
         stamp = _stamp(now)
-        signed = {**headers, "x-amz-date": stamp}
+        signed_headers = {**headers, "x-amz-date": stamp}
         if credentials.token:
-            signed["x-amz-security-token"] = credentials.token
-        names = sorted(signed)
+            signed_headers["x-amz-security-token"] = credentials.token
+        names = sorted(signed_headers)
         # A path is encoded once more for its signature, but for S3's.
-        lines = [method, quote(path, safe="/~"), "", *(f"{n}:{signed[n]}" for n in names), ""]
+        lines = [
+            method,
+            quote(path, safe="/~"),
+            "",
+            *(f"{n}:{signed_headers[n]}" for n in names),
+            "",
+        ]
         canonical = "\n".join([*lines, ";".join(names), sha256(body).hexdigest()])
         scope, signature = self._signature(credentials, stamp, canonical)
-        signed["authorization"] = (
+        signed_headers["authorization"] = (
             f"{_ALGORITHM} Credential={credentials.key_id}/{scope}, "
             f"SignedHeaders={';'.join(names)}, Signature={signature}"
         )
-        return signed
+        return signed_headers
 
     def presign(
         self,
@@ -64,10 +70,10 @@ class Signer:
         }
         if credentials.token:
             parts["X-Amz-Security-Token"] = credentials.token
-        asked = urlencode(sorted(parts.items()), quote_via=quote, safe="-_.~")
-        canonical = f"GET\n/\n{asked}\nhost:{host}\n\nhost\n{sha256(b'').hexdigest()}"
+        query_text = urlencode(sorted(parts.items()), quote_via=quote, safe="-_.~")
+        canonical = f"GET\n/\n{query_text}\nhost:{host}\n\nhost\n{sha256(b'').hexdigest()}"
         _, signature = self._signature(credentials, stamp, canonical)
-        return f"{host}/?{asked}&X-Amz-Signature={signature}"
+        return f"{host}/?{query_text}&X-Amz-Signature={signature}"
 
     def _scope(self, stamp: str) -> str:
         return f"{stamp[:8]}/{self._region}/{self._service}/aws4_request"

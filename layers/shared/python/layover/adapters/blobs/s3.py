@@ -26,8 +26,8 @@ class S3Blobs:
 
     async def get(self, key: str) -> bytes | None:
         """The bytes, or None."""
-        found = await self.get_tagged(key)
-        return None if found is None else found[0]
+        tagged = await self.get_tagged(key)
+        return None if tagged is None else tagged[0]
 
     async def put(self, key: str, data: bytes, content_type: str) -> None:
         """Write, replacing what is there."""
@@ -37,7 +37,7 @@ class S3Blobs:
                 Bucket=self._bucket, Key=key, Body=data, ContentType=content_type
             )
 
-        await asyncio.to_thread(_answered, write)
+        await asyncio.to_thread(_send, write)
 
     async def delete(self, key: str) -> None:
         """Delete this one; none is fine."""
@@ -45,7 +45,7 @@ class S3Blobs:
         def delete() -> Any:
             return self._client().delete_object(Bucket=self._bucket, Key=key)
 
-        await asyncio.to_thread(_answered, delete)
+        await asyncio.to_thread(_send, delete)
 
     async def put_file(self, key: str, file: IO[bytes], content_type: str) -> None:
         """Write what a file holds, in parts where it is large."""
@@ -61,7 +61,7 @@ class S3Blobs:
                 Config=TransferConfig(use_threads=False),
             )
 
-        await asyncio.to_thread(_answered, write)
+        await asyncio.to_thread(_send, write)
 
     async def delete_prefix(self, prefix: str, before: datetime | None = None) -> None:
         """Delete everything whose key begins with this (and was written before then), a page at a time."""
@@ -81,7 +81,7 @@ class S3Blobs:
                     if answer.get("Errors"):
                         raise RetryableError("S3 did not delete everything")
 
-        await asyncio.to_thread(_answered, delete)
+        await asyncio.to_thread(_send, delete)
 
     async def head(self, key: str) -> BlobFacts | None:
         """Returns its facts without reading it, or None."""
@@ -89,8 +89,8 @@ class S3Blobs:
         def ask() -> BlobFacts:
             return _facts(self._client().head_object(Bucket=self._bucket, Key=key))
 
-        found = await asyncio.to_thread(_answered, ask, ABSENT)
-        return found if isinstance(found, BlobFacts) else None
+        facts = await asyncio.to_thread(_send, ask, ABSENT)
+        return facts if isinstance(facts, BlobFacts) else None
 
     async def get_tagged(self, key: str) -> tuple[bytes, BlobFacts] | None:
         """The bytes with their tag, or None."""
@@ -99,8 +99,8 @@ class S3Blobs:
             answer = self._client().get_object(Bucket=self._bucket, Key=key)
             return answer["Body"].read(), _facts(answer)
 
-        found = await asyncio.to_thread(_answered, read, ABSENT)
-        return found if isinstance(found, tuple) else None
+        result = await asyncio.to_thread(_send, read, ABSENT)
+        return result if isinstance(result, tuple) else None
 
     async def put_if(self, key: str, data: bytes, content_type: str, tag: str | None) -> bool:
         """Write if what is there has this tag (None: if nothing is there)."""
@@ -113,7 +113,7 @@ class S3Blobs:
             return True
 
         # A condition on what was deleted meanwhile is answered with 404.
-        return await asyncio.to_thread(_answered, write, ABSENT | CHANGED) is True
+        return await asyncio.to_thread(_send, write, ABSENT | CHANGED) is True
 
     async def copy_if(self, source: str, target: str, tag: str) -> bool:
         """Copy what still has this tag."""
@@ -130,23 +130,23 @@ class S3Blobs:
             )
             return True
 
-        return await asyncio.to_thread(_answered, copy, ABSENT | CHANGED) is True
+        return await asyncio.to_thread(_send, copy, ABSENT | CHANGED) is True
 
     async def keys(self, prefix: str) -> list[str]:
         """All keys that begin with this, in order."""
 
         def read() -> list[str]:
             pages = self._client().get_paginator("list_objects_v2")
-            found = pages.paginate(Bucket=self._bucket, Prefix=prefix)
-            return [o["Key"] for page in found for o in page.get("Contents", [])]
+            result = pages.paginate(Bucket=self._bucket, Prefix=prefix)
+            return [o["Key"] for page in result for o in page.get("Contents", [])]
 
-        found: list[str] = await asyncio.to_thread(_answered, read)
-        return found
+        result: list[str] = await asyncio.to_thread(_send, read)
+        return result
 
     async def upload_url(self, key: str, content_type: str, size: int, lifetime: timedelta) -> str:
         """A presigned PUT: type and length are signed."""
         what = {"ContentType": content_type, "ContentLength": size}
-        return await self._presigned("put_object", key, what, lifetime)
+        return await self._presign("put_object", key, what, lifetime)
 
     async def download_url(
         self, key: str, name: str, content_type: str, lifetime: timedelta
@@ -157,9 +157,9 @@ class S3Blobs:
             "ResponseContentType": content_type,
             "ResponseCacheControl": "private, no-store",
         }
-        return await self._presigned("get_object", key, what, lifetime)
+        return await self._presign("get_object", key, what, lifetime)
 
-    async def _presigned(
+    async def _presign(
         self, operation: str, key: str, what: dict[str, Any], lifetime: timedelta
     ) -> str:
         """Made locally; the credentials may have to be fetched."""
@@ -171,7 +171,7 @@ class S3Blobs:
                 ExpiresIn=int(lifetime.total_seconds()),
             )
 
-        url: str = await asyncio.to_thread(_answered, sign)
+        url: str = await asyncio.to_thread(_send, sign)
         return url
 
 
@@ -192,15 +192,15 @@ def _attachment(name: str) -> str:
     return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
 
 
-def _answered(request: Callable[[], Any], known: frozenset[str] = frozenset()) -> Any:
-    """Returns S3's answer; None for the errors that are `known`."""
+def _send(request: Callable[[], Any], ignored: frozenset[str] = frozenset()) -> Any:
+    """Returns S3's answer; None for the errors that are `ignored`."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
         return request()
     except ClientError as error:
         code = error.response.get("Error", {}).get("Code", "")
-        if code in known:
+        if code in ignored:
             return None
         raise RetryableError(f"S3 answered {code}") from error
     except BotoCoreError as error:

@@ -12,7 +12,7 @@ SOURCE = "layover"
 DETAIL_TYPE = "ApprovalRequested"
 MAX_ENTRY = 250_000
 """Bytes; EventBridge takes 256 KB an entry, envelope included."""
-_CLOSED = {"TaskTimedOut", "InvalidToken", "TaskDoesNotExist"}
+_NOT_WAITING = {"TaskTimedOut", "InvalidToken", "TaskDoesNotExist"}
 """The branch is not waiting (any more): the call's record decides, not the token."""
 
 
@@ -41,19 +41,19 @@ class StepFunctions:
         )
 
     async def alive(self, execution: str) -> bool:
-        """Whether it runs; DescribeExecution is eventually consistent, so look twice."""
-        found = await self._ask(
+        """True while it runs. DescribeExecution is eventually consistent, so look twice."""
+        description = await self._ask(
             "DescribeExecution",
             {"executionArn": self._execution_arn(execution)},
             ignore={"ExecutionDoesNotExist"},
         )
-        return bool(found and found["status"] in ("RUNNING", "PENDING_REDRIVE"))
+        return bool(description and description["status"] in ("RUNNING", "PENDING_REDRIVE"))
 
     async def wake(self, token: str) -> bool:
         """Tell a waiting branch to look at its call's record. False: none waits."""
         output = json.dumps({"layover": "decided"})
         answer = await self._ask(
-            "SendTaskSuccess", {"taskToken": token, "output": output}, ignore=_CLOSED
+            "SendTaskSuccess", {"taskToken": token, "output": output}, ignore=_NOT_WAITING
         )
         return answer is not None
 
@@ -78,7 +78,7 @@ class StepFunctions:
             "EventBusName": self._bus,
         }
         put = self._events.call("AWSEvents.PutEvents", {"Entries": [entry]}, version="1.1")
-        answer = await _answered(put, set())
+        answer = await _await_answer(put, set())
         if answer and answer.get("FailedEntryCount"):
             raise RetryableError("EventBridge did not take the event")
 
@@ -88,10 +88,14 @@ class StepFunctions:
     async def _ask(
         self, operation: str, document: Mapping[str, Any], ignore: set[str]
     ) -> dict[str, Any] | None:
-        return await _answered(self._states.call(f"AWSStepFunctions.{operation}", document), ignore)
+        return await _await_answer(
+            self._states.call(f"AWSStepFunctions.{operation}", document), ignore
+        )
 
 
-async def _answered(request: Awaitable[dict[str, Any]], ignore: set[str]) -> dict[str, Any] | None:
+async def _await_answer(
+    request: Awaitable[dict[str, Any]], ignore: set[str]
+) -> dict[str, Any] | None:
     """The answer; None for the errors to ignore."""
     try:
         return await request

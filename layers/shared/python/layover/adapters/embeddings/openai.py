@@ -15,8 +15,8 @@ from layover.values.runs.usage import Usage, tokens_said
 
 PREFIX = "openai/"
 PATH = "/embeddings"
-MOST_TEXTS = 256
-MOST_CHARACTERS = 200_000
+MAX_TEXTS = 256
+MAX_CHARACTERS = 200_000
 """Of one request: OpenAI takes 2,048 texts and 300,000 tokens, others less."""
 TIMEOUT_S = 60.0
 
@@ -47,9 +47,9 @@ class OpenAIEmbedder:
         usages: list[Usage] = []
         try:
             for batch in _batches(texts):
-                asked = partial(self._asked, batch)
-                found, usage = await retrying(asked, self._sleep, _nobody)
-                vectors += found
+                request = partial(self._request, batch)
+                batch_vectors, usage = await retrying(request, self._sleep, _ignore)
+                vectors += batch_vectors
                 usages.append(usage)
         except ProviderFault as fault:
             fault.name_provider(self._endpoint.base_url, self.model)
@@ -60,15 +60,15 @@ class OpenAIEmbedder:
         """Close this event loop's connections; the next call opens new ones."""
         await self._endpoint.aclose()
 
-    async def _asked(self, texts: list[str]) -> tuple[list[list[float]], Usage]:
+    async def _request(self, texts: list[str]) -> tuple[list[list[float]], Usage]:
         body = {
             "model": self._sent_as,
             "input": texts,
             "encoding_format": "float",
         }
         # A lone surrogate has no bytes in UTF-8.
-        sent = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
-        response = await self._endpoint.post(PATH, sent, {}, TIMEOUT_S)
+        data = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+        response = await self._endpoint.post(PATH, data, {}, TIMEOUT_S)
         answer = json_or_text(response.text)
         return _vectors(answer, len(texts)), _usage(answer)
 
@@ -77,7 +77,7 @@ def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
     batch: list[str] = []
     size = 0
     for text in texts:
-        if batch and (len(batch) == MOST_TEXTS or size + len(text) > MOST_CHARACTERS):
+        if batch and (len(batch) == MAX_TEXTS or size + len(text) > MAX_CHARACTERS):
             yield batch
             batch, size = [], 0
         batch.append(text or " ")  # the provider refuses an empty text
@@ -89,18 +89,20 @@ def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
 def _vectors(answer: Any, number: int) -> list[list[float]]:
     """The vectors in the order of their texts, whatever the order of the answer."""
     try:
-        found = {int(row["index"]): [float(x) for x in row["embedding"]] for row in answer["data"]}
-        return [found[index] for index in range(number)]
+        vectors = {
+            int(row["index"]): [float(x) for x in row["embedding"]] for row in answer["data"]
+        }
+        return [vectors[index] for index in range(number)]
     except (KeyError, TypeError, ValueError) as error:
         raise invalid("The embedder's answer has not one vector for each text") from error
 
 
 def _usage(answer: Any) -> Usage:
-    """What the provider counted; some do not say it."""
-    said = answer.get("usage")
-    tokens = said.get("prompt_tokens") if isinstance(said, dict) else None
+    """The provider's count; some do not give one."""
+    usage = answer.get("usage")
+    tokens = usage.get("prompt_tokens") if isinstance(usage, dict) else None
     return Usage(input_tokens=tokens_said(tokens))
 
 
-async def _nobody(fault: ProviderFault) -> None:
-    """Nobody hears of a fault that passes."""
+async def _ignore(fault: ProviderFault) -> None:
+    """Ignore a fault that passes."""

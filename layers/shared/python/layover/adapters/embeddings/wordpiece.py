@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 
 UNKNOWN = "[UNK]"
-_LONGEST_WORD = 100
+_MAX_WORD = 100
 """Characters; a longer word is one unknown token, as in the model's training."""
 _CJK = (
     (0x3400, 0x4DBF),
@@ -21,7 +21,7 @@ class WordPiece:
 
     def __init__(self, vocabulary: Iterable[str]) -> None:
         self._numbers = {token: number for number, token in enumerate(vocabulary)}
-        self._known: dict[str, list[int]] = {}
+        self._cache: dict[str, list[int]] = {}
 
     def encode(self, text: str, most: int) -> list[int]:
         """The numbers of a text's tokens between [CLS] and [SEP], `most` at most with these."""
@@ -33,18 +33,18 @@ class WordPiece:
         return [*numbers[: most - 1], self._numbers["[SEP]"]]
 
     def _pieces(self, word: str) -> list[int]:
-        found = self._known.get(word)
-        if found is None:
-            found = self._split(word)
-            if len(self._known) < 50_000:
-                self._known[word] = found
-        return found
+        pieces = self._cache.get(word)
+        if pieces is None:
+            pieces = self._split(word)
+            if len(self._cache) < 50_000:
+                self._cache[word] = pieces
+        return pieces
 
     def _split(self, word: str) -> list[int]:
         """The longest piece that is known, then the longest of the rest, and so on."""
         pieces: list[int] = []
         start = 0
-        while start < len(word) <= _LONGEST_WORD:
+        while start < len(word) <= _MAX_WORD:
             prefix = "##" if start else ""
             for end in range(len(word), start, -1):
                 number = self._numbers.get(prefix + word[start:end])

@@ -9,7 +9,7 @@ from layover.ports import Blobs, Clock
 
 
 def in_memory_journal(
-    clock: Clock, blobs: Blobs | None = None, changed: Callable[[], None] | None = None
+    clock: Clock, blobs: Blobs | None = None, on_change: Callable[[], None] | None = None
 ) -> TableJournal:
-    """A journal that forgets when the process ends. `changed` is called after every write."""
-    return TableJournal(MemoryTable(changed), blobs or MemoryBlobs(), clock)
+    """A journal that forgets when the process ends. `on_change` is called after every write."""
+    return TableJournal(MemoryTable(on_change), blobs or MemoryBlobs(), clock)

@@ -113,7 +113,7 @@ class ScriptedModel(ChatModel):
         self._ids = SequentialIds()
         scripts = {"turn": script, **(background or {})}
         self._scripts = {task: _steps(steps) for task, steps in scripts.items()}
-        self._exhausted: str | None = None
+        self._problem: str | None = None
 
     @property
     def turns(self) -> list[Prompt]:
@@ -123,26 +123,26 @@ class ScriptedModel(ChatModel):
     @property
     def unused(self) -> list[Step | Reaction]:
         """Steps that nothing asked for: `assert not model.unused`. A script that is no list has none."""
-        listed = (s for s in self._scripts.values() if isinstance(s, _Listed))
-        return [step for script in listed for step in script.left]
+        lists = (s for s in self._scripts.values() if isinstance(s, _StepList))
+        return [step for script in lists for step in script.steps_left]
 
     def verify(self) -> None:
         """Raise ScriptExhausted where a script had a step too few."""
-        if self._exhausted is not None:
-            raise ScriptExhausted(self._exhausted)
+        if self._problem is not None:
+            raise ScriptExhausted(self._problem)
 
     async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
         """The script's next step. Raises its ModelError, or ScriptExhausted."""
         self.prompts.append(prompt)
-        told = on_delta if prompt.stream else None
+        listener = on_delta if prompt.stream else None
         step = await self._next(prompt)
         while isinstance(step, Broken):
-            await _tell(told, Delta(kind="text", text=step.text), Delta(kind="restart"))
+            await _tell(listener, Delta(kind="text", text=step.text), Delta(kind="restart"))
             step = await self._next(prompt)
         if isinstance(step, ModelError):
             raise step
         reply = self._complete(step, prompt)
-        await _tell(told, *_deltas(reply))
+        await _tell(listener, *_deltas(reply))
         return reply
 
     async def _next(self, prompt: Prompt) -> Step:
@@ -150,10 +150,10 @@ class ScriptedModel(ChatModel):
             return say(BACKGROUND.get(prompt.task, ""))
         step = next(self._scripts[prompt.task], None)
         if step is None:
-            asked = sum(p.task == prompt.task for p in self.prompts)
-            told = f"the script for {prompt.task!r} has no step {asked}. {shape(prompt)}"
-            self._exhausted = self._exhausted or told
-            raise ScriptExhausted(told)
+            number = sum(p.task == prompt.task for p in self.prompts)
+            problem = f"the script for {prompt.task!r} has no step {number}. {shape(prompt)}"
+            self._problem = self._problem or problem
+            raise ScriptExhausted(problem)
         if isinstance(step, Reply | ModelError | Broken):
             return step
         reaction = step(prompt)
@@ -162,31 +162,31 @@ class ScriptedModel(ChatModel):
         return await reaction
 
     def _complete(self, reply: Reply, prompt: Prompt) -> Reply:
-        named = tuple(
+        calls = tuple(
             c if c.id else c.model_copy(update={"id": self._ids.new("call")}) for c in reply.calls
         )
         model = reply.model or prompt.model.removeprefix("openai/")
-        return reply.model_copy(update={"calls": named, "model": model})
+        return reply.model_copy(update={"calls": calls, "model": model})
 
 
-class _Listed:
+class _StepList:
     """The steps of a list, and which of them are left."""
 
     def __init__(self, steps: Sequence[Step | Reaction]) -> None:
-        self.left = list(steps)
+        self.steps_left = list(steps)
 
     def __iter__(self) -> Iterator[Step | Reaction]:
         return self
 
     def __next__(self) -> Step | Reaction:
-        if not self.left:
+        if not self.steps_left:
             raise StopIteration
-        return self.left.pop(0)
+        return self.steps_left.pop(0)
 
 
 def _steps(script: Iterable[Step | Reaction] | Reaction) -> Iterator[Step | Reaction]:
     if isinstance(script, Sequence):
-        return _Listed(script)
+        return _StepList(script)
     return repeat(script) if callable(script) else iter(script)
 
 
@@ -207,8 +207,8 @@ def _content(part: Part, message: Message) -> str:
     if isinstance(part, ToolCallPart):
         return f"{part.tool_name}({json.dumps(part.args, ensure_ascii=False)})"
     if isinstance(part, ToolResultPart):
-        seen = message.model_output or json.dumps(part.result, ensure_ascii=False)
-        return f"{part.tool_name} -> {seen}"
+        output = message.model_output or json.dumps(part.result, ensure_ascii=False)
+        return f"{part.tool_name} -> {output}"
     return part.text if isinstance(part, TextPart | ReasoningPart) else f"a {part.type} part"
 
 
@@ -236,6 +236,6 @@ async def _tell(on_delta: OnDelta | None, *deltas: Delta) -> None:
     if on_delta is None:
         return
     for delta in deltas:
-        told = on_delta(delta)
-        if told is not None:
-            await told
+        awaitable = on_delta(delta)
+        if awaitable is not None:
+            await awaitable

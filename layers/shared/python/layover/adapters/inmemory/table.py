@@ -39,8 +39,8 @@ MAX_ITEM = 400 * 1024
 class MemoryTable:
     """`Table` as a dict. Single-threaded: every method runs without giving way to another task."""
 
-    def __init__(self, changed: Callable[[], None] | None = None) -> None:
-        self._changed = changed or (lambda: None)
+    def __init__(self, on_change: Callable[[], None] | None = None) -> None:
+        self._on_change = on_change or (lambda: None)
         self._items: dict[tuple[str, str], Item] = {}
         self._done: set[str] = set()
 
@@ -61,7 +61,7 @@ class MemoryTable:
         self, partition: str, prefix: str, *, limit: int, forward: bool, after: str | None
     ) -> list[Item]:
         """Items of the owner's index."""
-        found = sorted(
+        items = sorted(
             (
                 i
                 for i in self._items.values()
@@ -75,25 +75,25 @@ class MemoryTable:
         beyond: Callable[[Item], bool] = lambda i: (  # noqa: E731
             after is None or (i["gsi1sk"] > after if forward else i["gsi1sk"] < after)
         )
-        return copy.deepcopy([_projected(i) for i in found if beyond(i)][:limit])
+        return copy.deepcopy([_projected(i) for i in items if beyond(i)][:limit])
 
     async def due(self, partition: str, until: str, limit: int) -> list[tuple[str, str]]:
         """Keys in the watch index with a sort key <= `until`."""
-        found = sorted(
+        places = sorted(
             (str(i["gsi2sk"]), str(i["pk"]), str(i["sk"]))
             for i in self._items.values()
             if i.get("gsi2pk") == partition and "gsi2sk" in i and str(i["gsi2sk"]) <= until
         )
-        return [(pk, sk) for _, pk, sk in found[:limit]]
+        return [(pk, sk) for _, pk, sk in places[:limit]]
 
     async def behind(self, partition: str, after: str, limit: int) -> list[tuple[str, str, str]]:
         """Places in a partition of the watch index behind `after`."""
-        found = sorted(
+        places = sorted(
             (str(i["gsi2sk"]), str(i["pk"]), str(i["sk"]))
             for i in self._items.values()
             if i.get("gsi2pk") == partition and str(i["gsi2sk"]) > after
         )
-        return found[:limit]
+        return places[:limit]
 
     async def write(self, action: Write) -> Item | None:
         """One conditional write."""
@@ -103,7 +103,7 @@ class MemoryTable:
         new = _after(old, action)
         _refuse_too_large([new])
         self._store(action, new)
-        self._changed()
+        self._on_change()
         if isinstance(action, Put):
             return None
         return copy.deepcopy(old if isinstance(action, Delete) else new)
@@ -126,7 +126,7 @@ class MemoryTable:
         for action, item in zip(actions, new, strict=True):
             self._store(action, item)
         self._done.add(token)
-        self._changed()
+        self._on_change()
 
     def _store(self, action: Action, item: Item | None) -> None:
         if item is None:
@@ -149,13 +149,13 @@ def _after(old: Item | None, action: Action) -> Item | None:
         case Delete():
             return None
         case Put():
-            return key | {k: _stored(v) for k, v in action.item.items() if v is not None}
+            return key | {k: _copy(v) for k, v in action.item.items() if v is not None}
         case Update():
             _refuse_overlap(action)
-            return updated(key if old is None else old, action)
+            return apply_update(key if old is None else old, action)
 
 
-def _stored(value: Any) -> Any:
+def _copy(value: Any) -> Any:
     """A copy, as DynamoDB would give it back. Raises TypeError and ValueError for what it has not."""
     match value:
         case bool() | str() | int() | bytes():
@@ -165,7 +165,7 @@ def _stored(value: Any) -> Any:
                 raise ValueError("a set without elements cannot be stored")
             return set(value)
         case list() | tuple():
-            return [_stored(v) for v in value]
+            return [_copy(v) for v in value]
     raise TypeError(f"the journal does not store {type(value).__name__}")
 
 
@@ -197,20 +197,20 @@ def _size(value: Any) -> int:
     return len(str(value).encode())
 
 
-def updated(old: Item, action: Update) -> Item:
+def apply_update(old: Item, action: Update) -> Item:
     """The item after the update."""
     item = dict(old)
     for name, value in action.set.items():
         if value is None:
             item.pop(name, None)
         else:
-            item[name] = _stored(value)
+            item[name] = _copy(value)
     for name, number in action.add.items():
         item[name] = item.get(name, 0) + number
     for name, last in action.append.items():
         item[name] = [*item.get(name, ()), last]
-    for name, added in action.include.items():
-        item[name] = item.get(name, set()) | _stored(elements(added))
+    for name, elements_to_add in action.include.items():
+        item[name] = item.get(name, set()) | _copy(elements(elements_to_add))
     for name, element in action.exclude.items():
         rest = item.get(name, set()) - {element}
         item.pop(name, None)
@@ -231,13 +231,13 @@ def holds(condition: Condition, item: Item | None) -> bool:
             return value is None
         case Exists():
             return value is not None
-        case Equals(_, wanted):
-            return bool(value == wanted)
+        case Equals(_, expected):
+            return bool(value == expected)
         case Differs(_, unwanted):
             return bool(value != unwanted)
-        case Below(_, bound):
-            return value is not None and bool(value < bound)
-        case Above(_, bound):
-            return value is not None and bool(value > bound)
+        case Below(_, limit):
+            return value is not None and bool(value < limit)
+        case Above(_, limit):
+            return value is not None and bool(value > limit)
         case Shorter(_, size):
             return value is None or len(value) < size

@@ -8,11 +8,11 @@ from typing import Any
 from layover.values.metrics import NAMESPACE, Metric, Unit
 
 _HEAD = "_aws"
-_MOST = 99
+_MAX_METRICS = 99
 """Values of one document: at its hundredth the provider prints by itself."""
 
 _Dimensions = tuple[tuple[str, str], ...]
-_Counted = tuple[str, Unit, float]
+_Value = tuple[str, Unit, float]
 
 
 class EmfMetrics:
@@ -21,32 +21,30 @@ class EmfMetrics:
 
     def __init__(self, service: str = "layover") -> None:
         self._service = service
-        self._counted: dict[_Dimensions, list[_Counted]] = {}
+        self._values: dict[_Dimensions, list[_Value]] = {}
 
     def count(
         self, name: Metric, value: float = 1, unit: Unit = "Count", **dimensions: str
     ) -> None:
         """Note a value for the end of the invocation."""
         by = tuple(sorted(dimensions.items()))
-        self._counted.setdefault(by, []).append((name.value, unit, value))
+        self._values.setdefault(by, []).append((name.value, unit, value))
 
     def flush(self) -> None:
         """Write what was counted: one line, unless a name was counted by several dimensions."""
-        counted, self._counted = self._counted, {}
+        values_by_dimensions, self._values = self._values, {}
         documents = [
-            _document(self._service, dict(by), values[start : start + _MOST])
-            for by, values in counted.items()
-            for start in range(0, len(values), _MOST)
+            _document(self._service, dict(by), values[start : start + _MAX_METRICS])
+            for by, values in values_by_dimensions.items()
+            for start in range(0, len(values), _MAX_METRICS)
         ]
-        for document in _merged(documents):
+        for document in _merge(documents):
             # One write a line: what a tool's thread prints meanwhile does not tear it.
             sys.stdout.write(json.dumps(document, separators=(",", ":")) + "\n")
             sys.stdout.flush()
 
 
-def _document(
-    service: str, dimensions: dict[str, str], counted: Iterable[_Counted]
-) -> dict[str, Any]:
+def _document(service: str, dimensions: dict[str, str], values: Iterable[_Value]) -> dict[str, Any]:
     """Each metric in all, and by its dimensions."""
     from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import (
         AmazonCloudWatchEMFProvider,
@@ -57,12 +55,12 @@ def _document(
     )
     if dimensions:
         provider.add_dimensions(**dimensions)
-    for name, unit, value in counted:
+    for name, unit, value in values:
         provider.add_metric(name, unit, value)
     return dict(provider.serialize_metric_set())
 
 
-def _merged(documents: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def _merge(documents: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Documents in as few lines as can say them: a line has one value for each name."""
     lines: list[dict[str, Any]] = []
     for document in documents:

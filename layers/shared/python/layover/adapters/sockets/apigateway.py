@@ -17,7 +17,7 @@ from layover.values.socket import Subscription
 _AT_ONCE = 8
 """Posts under way in one process, on connections of their own: slow sockets never hold up the journal's."""
 _POST_TAKES_S = 3
-_GONE = {"GoneException"}
+_GONE_CODES = {"GoneException"}
 _ROOM_LATER = {"LimitExceededException", "ThrottlingException", "TooManyRequestsException"}
 
 
@@ -46,7 +46,7 @@ class ApiGatewaySockets:
         try:
             await self._client.send(method, path, {}, body)
         except ServiceError as error:
-            if error.code in _GONE or error.status == 410:
+            if error.code in _GONE_CODES or error.status == 410:
                 raise SocketGone from error
             if error.code in _ROOM_LATER or error.status == 429:
                 raise RetryableError(f"API Gateway answered {error.code}") from error

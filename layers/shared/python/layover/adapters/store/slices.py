@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from layover.values.memory.compaction import Generation
 
-MOST = 64
+MAX_SLICES = 64
 """Slices of one branch that are read at most: of each piece of a threshold there is one."""
 
 
@@ -13,8 +13,8 @@ def in_a_row(slices: Iterable[Generation], after_depth: int) -> tuple[Generation
     at one place (a branch left in the middle of one), the longest goes on."""
     longest: dict[int, Generation] = {}
     for slice in slices:
-        known = longest.get(slice.after_depth)
-        if known is None or slice.through_depth > known.through_depth:
+        longest_here = longest.get(slice.after_depth)
+        if longest_here is None or slice.through_depth > longest_here.through_depth:
             longest[slice.after_depth] = slice
     row: list[Generation] = []
     while (following := longest.get(after_depth)) is not None:

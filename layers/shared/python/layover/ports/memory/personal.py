@@ -34,7 +34,7 @@ class PersonalStore(Protocol):
         after: Sequence[str] | None,
         limit: int,
     ) -> Sequence[DayUsage]:
-        """What was spent on these UTC days (both included; None: no bound), the newest day first, then by
+        """Usage of these UTC days (both included; None: no bound), the newest day first, then by
         agent, model and kind. `after`: day, agent, model and kind of the row before the first."""
         ...
 

@@ -16,36 +16,38 @@ from layover.values.memory.context import StepUsage, TurnQuery
 from layover.values.message import Message
 
 
-def compacted_for(thread: StoredThread, query: TurnQuery, asked: CompactionQuery) -> Compacted:
+def compacted_for(thread: StoredThread, query: TurnQuery, compaction: CompactionQuery) -> Compacted:
     """Returns the prompt's view of a turn and the slices behind it: those of the input's path, and those
     that end with a later message of the run."""
     path = thread.path(query.input.id)
-    pinned = asked.pinned
-    shown = _deepest(thread, path, asked.kind) if pinned is None else thread.stages.get(pinned)
-    return _told(thread, shown, [*_slices(thread, path), *_own_slices(thread, query)])
+    pinned = compaction.pinned
+    active = (
+        _deepest(thread, path, compaction.kind) if pinned is None else thread.stages.get(pinned)
+    )
+    return _view(thread, active, [*_slices(thread, path), *_own_slices(thread, query)])
 
 
 class InMemoryCompaction:
     """`ports.CompactionStore`, over the threads that it writes to."""
 
     def __init__(self, threads: Tables) -> None:
-        self._compacted = threads
+        self._tables = threads
 
     async def compacted(
         self, owner: str, thread_id: str, leaf_id: str, kind: CompactionKind
     ) -> Compacted:
         """Returns the prompt's view of the path that ends in `leaf_id`, with the slices behind it."""
-        thread = self._compacted.find(owner, thread_id)
+        thread = self._tables.find(owner, thread_id)
         if thread is None or leaf_id not in thread.messages:
             return Compacted()
         path = thread.path(leaf_id)
-        return _told(thread, _deepest(thread, path, kind), _slices(thread, path))
+        return _view(thread, _deepest(thread, path, kind), _slices(thread, path))
 
     async def span(
         self, owner: str, thread_id: str, after_id: str | None, through_id: str
     ) -> Span | None:
         """The messages of the path to `through_id` that come after `after_id`."""
-        thread = self._compacted.find(owner, thread_id)
+        thread = self._tables.find(owner, thread_id)
         return None if thread is None else _span(thread, after_id, through_id)
 
     async def add_slice(
@@ -57,7 +59,7 @@ class InMemoryCompaction:
         usage: Sequence[StepUsage] = (),
     ) -> Generation | None:
         """Keep observations that were made ahead, not active."""
-        thread = self._compacted.find(owner, thread_id)
+        thread = self._tables.find(owner, thread_id)
         span = _span(thread, slice.after_message_id, slice.through_message_id) if thread else None
         if thread is None or span is None or not span.messages:
             return None
@@ -66,22 +68,22 @@ class InMemoryCompaction:
             return None
         if any(_same_start(s, span, path) for s in thread.stages.values()):
             return None
-        self._compacted.spend(owner, run_id, usage, "background")
-        return _stored(thread, slice, span, active=False).generation
+        self._tables.spend(owner, run_id, usage, "background")
+        return _store(thread, slice, span, active=False).generation
 
     async def activate(
         self, owner: str, thread_id: str, numbers: Sequence[int], expected: int | None
     ) -> bool:
         """Let these slices take effect behind `expected`, all or none."""
-        thread = self._compacted.find(owner, thread_id)
+        thread = self._tables.find(owner, thread_id)
         stages = [s for n in numbers if thread and (s := thread.stages.get(n)) and _is_slice(s)]
         if thread is None or not stages or len(stages) < len(numbers):
             return False
         path = thread.path(stages[-1].generation.through_message_id)
-        shown = _deepest(thread, path, "observations")
-        if _number(shown) != expected or not _linked(stages, _depth(shown), path):
+        active = _deepest(thread, path, "observations")
+        if _number(active) != expected or not _are_linked(stages, _depth(active), path):
             return False
-        chain = shown.chain if shown else ()
+        chain = active.chain if active else ()
         for stage in stages:
             chain = stage.chain = (*chain, stage.generation.number)
             stage.generation = stage.generation.model_copy(update={"active": True})
@@ -97,75 +99,73 @@ class InMemoryCompaction:
         usage: Sequence[StepUsage] = (),
     ) -> Generation | None:
         """Store a reflection or a summary in the place of `expected`."""
-        thread = self._compacted.find(owner, thread_id)
+        thread = self._tables.find(owner, thread_id)
         through = generation.through_message_id
         span = _span(thread, generation.after_message_id, through) if thread else None
         if thread is None or span is None or not span.messages:
             return None
-        shown = _deepest(thread, thread.path(through), _mode(generation.kind))
-        if _number(shown) != expected:
+        active = _deepest(thread, thread.path(through), _mode(generation.kind))
+        if _number(active) != expected:
             return None
         if generation.kind == "reflection":
-            fits = shown is not None and shown.generation.through_message_id == through
+            fits = active is not None and active.generation.through_message_id == through
         else:
-            fits = _depth(shown) < span.through_depth
+            fits = _depth(active) < span.through_depth
         if not fits:
             return None
-        self._compacted.spend(owner, run_id, usage, "background")
-        return _stored(thread, generation, span, active=True).generation
+        self._tables.spend(owner, run_id, usage, "background")
+        return _store(thread, generation, span, active=True).generation
 
     async def spend(
         self, owner: str, thread_id: str, run_id: str, usage: Sequence[StepUsage]
     ) -> None:
         """Keep what background work cost that stored nothing."""
-        if self._compacted.find(owner, thread_id) is not None:
-            self._compacted.spend(owner, run_id, usage, "background")
+        if self._tables.find(owner, thread_id) is not None:
+            self._tables.spend(owner, run_id, usage, "background")
 
     async def observations(
         self, owner: str, thread_id: str, leaf_id: str
     ) -> tuple[tuple[Generation, bool], ...]:
         """All generations of the path, oldest first, each with whether a prompt shows it."""
-        thread = self._compacted.find(owner, thread_id)
+        thread = self._tables.find(owner, thread_id)
         if thread is None or leaf_id not in thread.messages:
             return ()
         path = thread.path(leaf_id)
         modes: tuple[CompactionKind, ...] = ("observations", "summary")
         deepest = [_deepest(thread, path, mode) for mode in modes]
-        shown = {number for stage in deepest if stage for number in stage.chain}
-        listed = [s.generation for s in thread.stages.values() if s.ends_on(path)]
-        return tuple((g, g.number in shown) for g in listed)
+        active_numbers = {number for stage in deepest if stage for number in stage.chain}
+        generations = [s.generation for s in thread.stages.values() if s.ends_on(path)]
+        return tuple((g, g.number in active_numbers) for g in generations)
 
 
-def _stored(
-    thread: StoredThread, made: NewGeneration, span: Span, *, active: bool
-) -> GenerationRow:
+def _store(thread: StoredThread, new: NewGeneration, span: Span, *, active: bool) -> GenerationRow:
     number = max(thread.stages, default=0) + 1
     generation = Generation(
         number=number,
-        kind=made.kind,
+        kind=new.kind,
         after_depth=span.after_depth,
         through_depth=span.through_depth,
-        through_message_id=made.through_message_id,
+        through_message_id=new.through_message_id,
         active=active,
-        observations=made.observations,
-        summary=made.summary,
-        token_count=made.token_count,
-        prompt_version=made.prompt_version,
-        model=made.model,
-        created_at=made.at,
+        observations=new.observations,
+        summary=new.summary,
+        token_count=new.token_count,
+        prompt_version=new.prompt_version,
+        model=new.model,
+        created_at=new.at,
     )
     stage = thread.stages[number] = GenerationRow(generation, (number,) if active else ())
     return stage
 
 
-def _told(
-    thread: StoredThread, shown: GenerationRow | None, slices: Sequence[Generation]
+def _view(
+    thread: StoredThread, active: GenerationRow | None, slices: Sequence[Generation]
 ) -> Compacted:
-    chain = [thread.stages[n].generation for n in shown.chain] if shown else []
+    chain = [thread.stages[n].generation for n in active.chain] if active else []
     return Compacted(
-        generation=shown.generation if shown else None,
+        generation=active.generation if active else None,
         observations=tuple(o for g in chain for o in g.observations),
-        slices=in_a_row(slices, _depth(shown)),
+        slices=in_a_row(slices, _depth(active)),
     )
 
 
@@ -224,11 +224,11 @@ def _own_slices(thread: StoredThread, query: TurnQuery) -> list[Generation]:
 def _same_start(stage: GenerationRow, span: Span, path: Sequence[Message]) -> bool:
     """True if the path has a slice with this start already."""
     generation = stage.generation
-    begun = generation.kind == "observations" and generation.after_depth == span.after_depth
-    return begun and stage.ends_on(path)
+    starts_here = generation.kind == "observations" and generation.after_depth == span.after_depth
+    return starts_here and stage.ends_on(path)
 
 
-def _linked(stages: Sequence[GenerationRow], depth: int, path: Sequence[Message]) -> bool:
+def _are_linked(stages: Sequence[GenerationRow], depth: int, path: Sequence[Message]) -> bool:
     """True if these follow each other from this depth on, all on this path."""
     for stage in stages:
         if stage.generation.after_depth != depth or not stage.ends_on(path):

@@ -22,18 +22,18 @@ from layover.values.memory.entry import (
 )
 from layover.values.message import Message
 
-_COMPARED = {"id", "content", "evidence", "verified", "created_at"}
+_COMPARISON_FIELDS = {"id", "content", "evidence", "verified", "created_at"}
 
 
 class InMemoryEntries:
     """`ports.EntryStore`, over the threads that the entries come from."""
 
     def __init__(self, threads: Tables) -> None:
-        self._taught = threads
+        self._tables = threads
 
     async def find_entries(self, owner: str, query: EntryQuery) -> FoundEntries:
         """The best ones by words and by vector; one with neither signal is not there."""
-        return found_entries(self._taught, owner, query)
+        return found_entries(self._tables, owner, query)
 
     async def similar_entries(
         self,
@@ -44,57 +44,57 @@ class InMemoryEntries:
         least: float,
     ) -> SimilarEntries:
         """For each vector the stored entries with at least this cosine, nearest first."""
-        scope = _newest(self._taught, owner, agent)[: ranking.MAX_ROWS]
+        scope = _newest(self._tables, owner, agent)[: ranking.MAX_ROWS]
         near = [
-            SimilarEntry(**s.entry.model_dump(include=_COMPARED), place=place, cosine=cosine)
+            SimilarEntry(**s.entry.model_dump(include=_COMPARISON_FIELDS), place=place, cosine=cosine)
             for place, vector in enumerate(vectors)
             for s in scope
             if (cosine := _cosine(s, vector, model)) is not None and cosine >= least
         ]
         near.sort(key=lambda s: (s.place, -s.cosine, s.id))
-        version = self._taught.shelf.entries_version(owner, agent)
+        version = self._tables.shelf.entries_version(owner, agent)
         return SimilarEntries(items=tuple(near), version=version)
 
     async def list_entries(
         self, owner: str, agent: str, limit: int, after: EntryPlace | None
     ) -> tuple[FoundEntry, ...]:
         """Newest first, from behind that place."""
-        listed = [s.entry for s in _newest(self._taught, owner, agent)]
+        entries = [s.entry for s in _newest(self._tables, owner, agent)]
         if after is not None:
-            listed = [e for e in listed if (e.created_at, e.id) < (after.created_at, after.id)]
-        return tuple(_found(e) for e in listed[:limit])
+            entries = [e for e in entries if (e.created_at, e.id) < (after.created_at, after.id)]
+        return tuple(_found_entry(e) for e in entries[:limit])
 
     async def correct_entry(self, owner: str, correction: EntryCorrection) -> FoundEntry | None:
         """Give an entry that is retrieved other words, without a vector."""
-        for thread in self._taught.of(owner):
-            stored = thread.entries.get(correction.id)
-            if stored is None or stored.superseded_by is not None:
+        for thread in self._tables.of(owner):
+            old = thread.entries.get(correction.id)
+            if old is None or old.superseded_by is not None:
                 continue
-            said = {"content": correction.content, "evidence": correction.content}
+            words_and_evidence = {"content": correction.content, "evidence": correction.content}
             by = {"source": "user_assertion", "verified": True, "created_at": correction.at}
             unknown = dict.fromkeys(
                 ("message_id", "run_id", "extractor", "prompt_version", "vector", "model")
             )
-            entry = stored.entry.model_copy(
-                update={**said, **by, **unknown, "hash": correction.hash}
+            entry = old.entry.model_copy(
+                update={**words_and_evidence, **by, **unknown, "hash": correction.hash}
             )
-            same = _same(self._taught, owner, entry)
+            same = _same(self._tables, owner, entry)
             if same is not None and same[1].entry.id != entry.id:
                 raise Conflict("the same entry is remembered already")
             thread.entries[entry.id] = StoredEntry(entry, frozenset(words(entry.content)))
-            self._taught.shelf.count_entry(owner, entry.agent)
-            return _found(entry)
+            self._tables.shelf.count_entry(owner, entry.agent)
+            return _found_entry(entry)
         return None
 
     async def delete_entry(self, owner: str, id: str) -> bool:
         """Forget an entry, and those that it superseded."""
-        threads = self._taught.of(owner)
-        gone, found = {id}, any(id in t.entries for t in threads)
-        while more := {i for i, s in _all(threads) if s.superseded_by in gone} - gone:
-            gone |= more
+        threads = self._tables.of(owner)
+        ids, exists = {id}, any(id in t.entries for t in threads)
+        while more := {i for i, s in _all(threads) if s.superseded_by in ids} - ids:
+            ids |= more
         for thread in threads:
-            thread.entries = {i: s for i, s in thread.entries.items() if i not in gone}
-        return found
+            thread.entries = {i: s for i, s in thread.entries.items() if i not in ids}
+        return exists
 
     async def stale_entries(
         self,
@@ -108,7 +108,7 @@ class InMemoryEntries:
         """Entries of an agent without a vector of this model, by id."""
         stale = [
             StaleEntry(id=s.entry.id, content=s.entry.content)
-            for s in _newest(self._taught, owner, agent)
+            for s in _newest(self._tables, owner, agent)
             if s.entry.id > after_id and _is_stale(s.entry, model, dimensions)
         ]
         return tuple(sorted(stale, key=lambda e: e.id)[:limit])
@@ -117,11 +117,11 @@ class InMemoryEntries:
         self, owner: str, model: str, vectors: Sequence[tuple[str, tuple[float, ...]]]
     ) -> None:
         """Keep these vectors, each with an entry's id."""
-        made = dict(vectors)
-        for id, stored in _all(self._taught.of(owner)):
-            if id in made:
-                update = {"vector": made[id], "model": model}
-                stored.entry = stored.entry.model_copy(update=update)
+        vectors_by_id = dict(vectors)
+        for id, entry in _all(self._tables.of(owner)):
+            if id in vectors_by_id:
+                update = {"vector": vectors_by_id[id], "model": model}
+                entry.entry = entry.entry.model_copy(update=update)
 
     async def stale_messages(
         self,
@@ -135,11 +135,11 @@ class InMemoryEntries:
         """Messages that recall searches without a vector of this model, by id."""
         stale = [
             thread.messages[id]
-            for thread in self._taught.of(owner)
-            for id, kept in thread.texts.items()
-            if kept.text.agent == agent
+            for thread in self._tables.of(owner)
+            for id, row in thread.texts.items()
+            if row.text.agent == agent
             and id > after_id
-            and _is_stale(kept.text, model, dimensions)
+            and _is_stale(row.text, model, dimensions)
         ]
         return tuple(sorted(stale, key=lambda m: m.id)[:limit])
 
@@ -150,35 +150,35 @@ def store_entries(threads: Tables, owner: str, entries: Sequence[NewEntry]) -> N
     for entry in entries:
         same = _same(threads, owner, entry)
         if same is not None:
-            where, stored = same
-            if not _takes_over(threads, owner, entry, stored):
+            where, old = same
+            if not _takes_over(threads, owner, entry, old):
                 continue
-            del where.entries[stored.entry.id]
-            entry = entry.model_copy(update={"id": stored.entry.id})
+            del where.entries[old.entry.id]
+            entry = entry.model_copy(update={"id": old.entry.id})
         thread = threads.find(owner, entry.thread_id)
         if thread is None:
             continue
-        for _, old in _all(threads.of(owner)):
-            contradicted = old.entry.id in entry.supersedes and old.entry.agent == entry.agent
-            if contradicted and old.superseded_by is None:
-                old.superseded_by = entry.id
+        for _, other in _all(threads.of(owner)):
+            contradicted = other.entry.id in entry.supersedes and other.entry.agent == entry.agent
+            if contradicted and other.superseded_by is None:
+                other.superseded_by = entry.id
         text = f"{entry.content} {entry.evidence}"
         thread.entries[entry.id] = StoredEntry(entry, frozenset(words(text)))
         threads.shelf.count_entry(owner, entry.agent)
 
 
-def _takes_over(threads: Tables, owner: str, entry: NewEntry, stored: StoredEntry) -> bool:
-    if stored.superseded_by is None:
-        return entry.verified and not stored.entry.verified
-    over = dict(_all(threads.of(owner))).get(stored.superseded_by)
+def _takes_over(threads: Tables, owner: str, entry: NewEntry, old: StoredEntry) -> bool:
+    if old.superseded_by is None:
+        return entry.verified and not old.entry.verified
+    over = dict(_all(threads.of(owner))).get(old.superseded_by)
     return over is None or over.entry.created_at <= entry.created_at
 
 
-def free_superseded(threads: Tables, owner: str, gone: dict[str, StoredEntry]) -> None:
+def free_superseded(threads: Tables, owner: str, deleted_entries: dict[str, StoredEntry]) -> None:
     """Restores the entries that these superseded, or hands them to the entry that superseded these."""
-    for _, stored in _all(threads.of(owner)):
-        while stored.superseded_by in gone:
-            stored.superseded_by = gone[stored.superseded_by].superseded_by
+    for _, entry in _all(threads.of(owner)):
+        while entry.superseded_by in deleted_entries:
+            entry.superseded_by = deleted_entries[entry.superseded_by].superseded_by
 
 
 def found_entries(threads: Tables, owner: str, query: EntryQuery) -> FoundEntries:
@@ -192,7 +192,7 @@ def found_entries(threads: Tables, owner: str, query: EntryQuery) -> FoundEntrie
     candidates = [Candidate(s.words, c) for s, c in zip(scope, cosines, strict=True)]
     scores = ranking.fuse(entry_words(query.text), candidates)
     best = [
-        _scored(s.entry, score, cosine, query)
+        _score(s.entry, score, cosine, query)
         for s, score, cosine in zip(scope, scores, cosines, strict=True)
         if score.lexical > 0 or (cosine is not None and cosine >= query.least_cosine)
     ]
@@ -202,13 +202,13 @@ def found_entries(threads: Tables, owner: str, query: EntryQuery) -> FoundEntrie
 
 
 def _all(threads: Sequence[StoredThread]) -> Iterator[tuple[str, StoredEntry]]:
-    return ((id, stored) for thread in threads for id, stored in list(thread.entries.items()))
+    return ((id, entry) for thread in threads for id, entry in list(thread.entries.items()))
 
 
 def _newest(threads: Tables, owner: str, agent: str) -> list[StoredEntry]:
-    stored = [s for _, s in _all(threads.of(owner))]
-    held = [s for s in stored if s.entry.agent == agent and s.superseded_by is None]
-    return sorted(held, key=lambda s: (s.entry.created_at, s.entry.id), reverse=True)
+    entries = [s for _, s in _all(threads.of(owner))]
+    retrievable = [s for s in entries if s.entry.agent == agent and s.superseded_by is None]
+    return sorted(retrievable, key=lambda s: (s.entry.created_at, s.entry.id), reverse=True)
 
 
 def _same(threads: Tables, owner: str, entry: NewEntry) -> tuple[StoredThread, StoredEntry] | None:
@@ -223,23 +223,23 @@ def _same(threads: Tables, owner: str, entry: NewEntry) -> tuple[StoredThread, S
     )
 
 
-def _cosine(stored: StoredEntry, vector: Sequence[float] | None, model: str | None) -> float | None:
-    entry = stored.entry
+def _cosine(row: StoredEntry, vector: Sequence[float] | None, model: str | None) -> float | None:
+    entry = row.entry
     if vector is None or entry.vector is None or entry.model != model:
         return None
     return ranking.cosine(entry.vector, vector)
 
 
-def _is_stale(kept: NewEntry | IndexedText, model: str, dimensions: int | None) -> bool:
-    if kept.vector is None or kept.model != model:
+def _is_stale(row: NewEntry | IndexedText, model: str, dimensions: int | None) -> bool:
+    if row.vector is None or row.model != model:
         return True
-    return dimensions is not None and len(kept.vector) != dimensions
+    return dimensions is not None and len(row.vector) != dimensions
 
 
-def _scored(entry: NewEntry, score: Scores, cosine: float | None, query: EntryQuery) -> FoundEntry:
+def _score(entry: NewEntry, score: Scores, cosine: float | None, query: EntryQuery) -> FoundEntry:
     bonus = ranking.recency(query.now - entry.created_at, query.half_life)
-    return _found(entry, score=score.own + bonus, text_score=score.lexical, vector_score=cosine)
+    return _found_entry(entry, score=score.own + bonus, text_score=score.lexical, vector_score=cosine)
 
 
-def _found(entry: NewEntry, **scores: float | None) -> FoundEntry:
+def _found_entry(entry: NewEntry, **scores: float | None) -> FoundEntry:
     return FoundEntry.model_validate({**entry.model_dump(), **scores})

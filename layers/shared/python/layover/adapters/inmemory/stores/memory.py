@@ -23,22 +23,22 @@ class InMemoryMemory(
         InMemoryEntries.__init__(self, threads)
         InMemoryPersonal.__init__(self, threads)
         self._threads = threads
-        self._extracted: set[tuple[str, str]] = set()
+        self._done_runs: set[tuple[str, str]] = set()
 
     async def is_extracted(self, owner: str, run_id: str) -> bool:
         """True if the run's results are stored."""
-        return (owner, run_id) in self._extracted
+        return (owner, run_id) in self._done_runs
 
     async def record_extraction(self, owner: str, extraction: Extraction) -> bool:
         """Store a run's results once. False: it was done before, or the thread is gone. Raises
         StaleState."""
         thread = self._threads.find(owner, extraction.thread_id)
         key = (owner, extraction.run_id)
-        if thread is None or key in self._extracted:
+        if thread is None or key in self._done_runs:
             return False
         self._check_fresh(owner, extraction)
-        self._store_learned(owner, extraction)
-        self._extracted.add(key)
+        self._store_facts(owner, extraction)
+        self._done_runs.add(key)
         store_entries(self._threads, owner, extraction.entries)
         self._threads.spend(owner, extraction.run_id, extraction.usage, "background")
         if extraction.title is not None:
@@ -49,11 +49,11 @@ class InMemoryMemory(
                 thread.messages[message_id] = message.model_copy(update={"token_count": tokens})
         return True
 
-    def _store_learned(self, owner: str, extraction: Extraction) -> None:
+    def _store_facts(self, owner: str, extraction: Extraction) -> None:
         thread_id, at = extraction.thread_id, extraction.at
         if extraction.session:
-            session, said = extraction.session, extraction.session_said
-            self._shelf.write_state(owner, thread_id, session=session, session_said=said)
+            session, said_times = extraction.session, extraction.session_said
+            self._shelf.write_state(owner, thread_id, session=session, session_said=said_times)
         if extraction.profile and extraction.agent is not None and at is not None:
             key = NoteKey(kind=PROFILE, scope="resource", key=extraction.agent)
             who = {"at": at, "run_id": extraction.run_id}
@@ -63,9 +63,9 @@ class InMemoryMemory(
         version = self._shelf.state(owner, extraction.thread_id).version
         if extraction.session and version != extraction.state_version:
             raise StaleState
-        compared = extraction.entries_version
-        known = self._shelf.entries_version(owner, extraction.agent or "")
-        if compared is not None and compared != known:
+        expected_version = extraction.entries_version
+        current_version = self._shelf.entries_version(owner, extraction.agent or "")
+        if expected_version is not None and expected_version != current_version:
             raise StaleState
 
     def _alive(self, owner: str, thread_id: str) -> bool:

@@ -16,7 +16,7 @@ class NoteTable:
 
     def __init__(self) -> None:
         self._notes: dict[tuple[str, NoteKey], Note] = {}
-        self._said: dict[tuple[str, NoteKey], dict[str, datetime]] = {}
+        self._said_times: dict[tuple[str, NoteKey], dict[str, datetime]] = {}
         self._profiles_set: dict[tuple[str, NoteKey], datetime] = {}
         self._entries: Counter[tuple[str, str]] = Counter()
         self._states: dict[tuple[str, str], ThreadState] = {}
@@ -31,9 +31,9 @@ class NoteTable:
         later = at if note.updated_at is None else max(at, note.updated_at + MICROSECOND)
         times = {"created_at": note.created_at or at, "updated_at": later}
         update = {"value": value, "version": note.version + 1, "run_id": run_id, **times}
-        made = note.model_copy(update=update)
-        self._notes[owner, note.key] = made
-        return made
+        new_note = note.model_copy(update=update)
+        self._notes[owner, note.key] = new_note
+        return new_note
 
     def notes_of(self, owner: str) -> list[Note]:
         """All of an owner."""
@@ -42,7 +42,7 @@ class NoteTable:
     def forget(self, owner: str, key: NoteKey) -> None:
         """Delete a note."""
         self._notes.pop((owner, key), None)
-        self._said.pop((owner, key), None)
+        self._said_times.pop((owner, key), None)
 
     def set_profile(self, owner: str, key: NoteKey, at: datetime) -> None:
         """Marks the profile as set: messages older than this write cannot change it any more."""
@@ -55,10 +55,10 @@ class NoteTable:
         if self._profiles_set.get((owner, key), said_at) > said_at:
             return
         note = self.note(owner, key)
-        said = self._said.setdefault((owner, key), {})
-        news = {f: v for f, v in fields.items() if said.get(f, said_at) <= said_at}
+        said_times = self._said_times.setdefault((owner, key), {})
+        news = {f: v for f, v in fields.items() if said_times.get(f, said_at) <= said_at}
         if news:
-            said.update(dict.fromkeys(news, said_at))
+            said_times.update(dict.fromkeys(news, said_at))
             self.put(owner, note, merged_fields(note.value, news), **who)
 
     def entries_version(self, owner: str, agent: str) -> int:
@@ -85,9 +85,9 @@ class NoteTable:
     ) -> tuple[LoggedAttempt, ...]:
         """The newest, oldest first."""
         log = self._attempts.get((owner, thread_id), {}).values()
-        found = [a for a in log if task is None or a.task == task]
-        found.sort(key=lambda a: (a.created_at, a.task, a.attempt))
-        return tuple(found[-limit:])
+        log_of_task = [a for a in log if task is None or a.task == task]
+        log_of_task.sort(key=lambda a: (a.created_at, a.task, a.attempt))
+        return tuple(log_of_task[-limit:])
 
     def log(self, owner: str, thread_id: str, attempt: LoggedAttempt, id: str) -> int:
         """Append, unless the id is there already; the attempt's number."""
@@ -99,8 +99,8 @@ class NoteTable:
 
     def erase(self, owner: str, thread_id: str) -> None:
         """Everything that belongs to a thread."""
-        gone = [k for k in self._notes if k[0] == owner and _thread(k[1]) == thread_id]
-        for key in gone:
+        keys = [k for k in self._notes if k[0] == owner and _thread(k[1]) == thread_id]
+        for key in keys:
             del self._notes[key]
         self._states.pop((owner, thread_id), None)
         self._attempts.pop((owner, thread_id), None)
@@ -141,7 +141,7 @@ class InMemoryNotes:
     ) -> NoteWrite:
         """Set these fields; one that is None goes."""
         note = self._shelf.note(owner, key)
-        if self._gone(owner, key):
+        if self._is_gone(owner, key):
             return NoteWrite(note=note, stored=False)
         value = merged_fields(note.value, fields)
         return NoteWrite(note=self._shelf.put(owner, note, value, at, run_id), stored=True)
@@ -157,7 +157,7 @@ class InMemoryNotes:
     ) -> NoteWrite:
         """Put another value there if the note has this version (None: whatever it has)."""
         note = self._shelf.note(owner, key)
-        if self._gone(owner, key):
+        if self._is_gone(owner, key):
             return NoteWrite(note=note, stored=False)
         if expected_version is not None and note.version != expected_version:
             return NoteWrite(note=note, stored=note.version > 0 and note.value == value)
@@ -197,6 +197,6 @@ class InMemoryNotes:
         """The newest attempts (of one task), oldest first."""
         return self._shelf.attempts(owner, thread_id, task, limit)
 
-    def _gone(self, owner: str, key: NoteKey) -> bool:
+    def _is_gone(self, owner: str, key: NoteKey) -> bool:
         thread_id = _thread(key)
         return thread_id is not None and not self._alive(owner, thread_id)

@@ -54,7 +54,7 @@ class InMemoryPersonal:
     ) -> Sequence[DayUsage]:
         """Sums of these UTC days, behind the row that `after` names."""
         sums: dict[tuple[int, str, str, str], list[Usage]] = {}
-        for (whose, _, _), (kind, row) in self._all.spent.items():
+        for (whose, _, _), (kind, row) in self._all.usage_rows.items():
             day = row.at.astimezone(UTC).date()
             if whose == owner and (since or day) <= day <= (until or day):
                 key = (-day.toordinal(), row.agent, row.model, kind)
@@ -69,12 +69,14 @@ class InMemoryPersonal:
                 await self._all.erase(owner, thread.head.id)
         alive = {m.run_id for t in self._all.of(owner) for m in t.messages.values()}
         for note in self._all.shelf.notes_of(owner):
-            made = note.created_at or until
-            if made <= until or (made <= late and note.run_id and note.run_id not in alive):
+            created_at = note.created_at or until
+            if created_at <= until or (
+                created_at <= late and note.run_id and note.run_id not in alive
+            ):
                 self._all.shelf.forget(owner, note.key)
-        for key, (_, row) in list(self._all.spent.items()):
+        for key, (_, row) in list(self._all.usage_rows.items()):
             if key[0] == owner and row.at <= until:
-                del self._all.spent[key]
+                del self._all.usage_rows[key]
 
     async def drop(self, owner: str, until: datetime) -> bool:
         """Delete the tombstones."""
@@ -87,17 +89,17 @@ class InMemoryPersonal:
             old = {id: s for id, s in thread.entries.items() if s.entry.created_at < before}
             thread.entries = {i: s for i, s in thread.entries.items() if i not in old}
             free_superseded(self._all, owner, old)
-        left = [s.entry.created_at for t in self._all.of(owner) for s in t.entries.values()]
-        return min(left, default=None)
+        times = [s.entry.created_at for t in self._all.of(owner) for s in t.entries.values()]
+        return min(times, default=None)
 
     def _rows(
         self, owner: str, kind: StoredKind, thread_id: str | None
     ) -> Iterator[dict[str, Any]]:
         if kind == "entries":
-            stored = {i: s for t in self._all.of(owner) for i, s in t.entries.items()}
-            for _, entry in sorted(stored.items()):
-                shown = entry.entry.model_dump(mode="json", include=_ENTRY)
-                yield {**shown, "superseded_by": entry.superseded_by}
+            entries = {i: s for t in self._all.of(owner) for i, s in t.entries.items()}
+            for _, entry in sorted(entries.items()):
+                fields = entry.entry.model_dump(mode="json", include=_ENTRY)
+                yield {**fields, "superseded_by": entry.superseded_by}
         elif kind == "notes":
             notes = self._all.shelf.notes_of(owner)
             for note in sorted(notes, key=lambda n: (n.key.kind, n.key.scope, n.key.key)):
@@ -106,7 +108,7 @@ class InMemoryPersonal:
                     **note.model_dump(mode="json", include={"value", "created_at", "updated_at"}),
                 }
         elif kind == "usage":
-            for (whose, run_id, step), (of, row) in sorted(self._all.spent.items()):
+            for (whose, run_id, step), (of, row) in sorted(self._all.usage_rows.items()):
                 if whose == owner:
                     counts = row.usage.model_dump(include=_USAGE)
                     about = {"run_id": run_id, "step": step, "kind": of, "agent": row.agent}
@@ -124,9 +126,9 @@ class InMemoryPersonal:
                 yield thread.messages[id].model_dump(mode="json", include=_MESSAGE) | parent
         elif kind == "generations":
             for stage in thread.stages.values():
-                shown = stage.generation.model_dump(mode="json", include=_GENERATION)
+                fields = stage.generation.model_dump(mode="json", include=_GENERATION)
                 lines = [o.model_dump(mode="json") for o in stage.generation.observations]
-                yield {**shown, "observations": lines}
+                yield {**fields, "observations": lines}
         else:
             log = self._all.shelf.attempts(owner, thread.head.id, limit=10**9)
             for attempt in sorted(log, key=lambda a: (a.task, a.attempt)):

@@ -171,8 +171,8 @@ def _matches(scope: list[list[_Row]], rows: list[_Row], query: RecallQuery) -> l
     return found[: query.top_k]
 
 
-def _bonus(row: _Row, asked: list[str], query: RecallQuery) -> float:
-    named = ranking.SPEAKER_WEIGHT if row.kept.speaker & set(asked) else 0.0
+def _bonus(row: _Row, words: list[str], query: RecallQuery) -> float:
+    named = ranking.SPEAKER_WEIGHT if row.kept.speaker & set(words) else 0.0
     return named + ranking.recency(query.now - row.message.created_at)
 
 

@@ -85,8 +85,8 @@ class StoredThread:
             before = message.id
 
     def _branch_behind(self, parent: str | None) -> int:
-        taken = {self.branches[m] for m, p in self.parents.items() if p == parent}
-        if parent is None or self.branches[parent] in taken:
+        branches = {self.branches[m] for m, p in self.parents.items() if p == parent}
+        if parent is None or self.branches[parent] in branches:
             return max(self.branches.values(), default=-1) + 1
         return self.branches[parent]
 
@@ -94,8 +94,8 @@ class StoredThread:
         """Returns the start of this input's window; it moves in steps (docs/behaviour.md#prompt-window)."""
         path, branch = self.path(input_id)[:-1], self.branches[input_id]
         start = self.windows.get(branch, 0)
-        shown = len(path) - start
-        if shown > least + least // 2 or (start > 0 and shown < least):
+        length = len(path) - start
+        if length > least + least // 2 or (start > 0 and length < least):
             fitting = path[: max(0, len(path) - least + 1)]
             users = [i for i, m in enumerate(fitting) if m.role is Role.USER]
             start = self.windows[branch] = users[-1] if users else 0
@@ -103,8 +103,10 @@ class StoredThread:
 
     def place_window(self, input_id: str, compacted: Compacted) -> int:
         """The window before this input begins behind what is compacted."""
-        shown = compacted.generation
-        start = self.windows[self.branches[input_id]] = shown.through_depth + 1 if shown else 0
+        generation = compacted.generation
+        start = self.windows[self.branches[input_id]] = (
+            generation.through_depth + 1 if generation else 0
+        )
         return start
 
     def leaf(self) -> Message | None:
@@ -117,7 +119,7 @@ class Tables:
 
     def __init__(self) -> None:
         self._threads: dict[tuple[str, str], StoredThread] = {}
-        self.spent: dict[tuple[str, str, str], tuple[str, StepUsage]] = {}
+        self.usage_rows: dict[tuple[str, str, str], tuple[str, StepUsage]] = {}
         """(owner, run_id, step) -> kind (run | background) and usage."""
         self.shelf = NoteTable()
         """Notes and states, which `InMemoryMemory` writes."""
@@ -134,7 +136,7 @@ class Tables:
     def spend(self, owner: str, run_id: str, usage: Sequence[StepUsage], kind: str) -> None:
         """Keep what was spent, each row once."""
         for row in usage:
-            self.spent.setdefault((owner, run_id, row.step), (kind, row))
+            self.usage_rows.setdefault((owner, run_id, row.step), (kind, row))
 
     def set_title(self, owner: str, thread_id: str, title: str) -> None:
         """Name a thread that has no title yet."""

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from layover.adapters.inmemory.stores.compaction import compacted_for
 from layover.adapters.inmemory.stores.entries import found_entries, free_superseded
-from layover.adapters.inmemory.stores.recall import is_cut, recalled
+from layover.adapters.inmemory.stores.recall import is_cut, recall_in
 from layover.adapters.inmemory.stores.tables import StoredThread, Tables
 from layover.adapters.store.cursor import decode_cursor, encode_cursor
 from layover.values.memory.context import (
@@ -52,7 +52,7 @@ class InMemoryThreads(Tables):
             window_depth=start,
             notes=tuple(self.shelf.note(owner, key) for key in query.notes),
             state=state,
-            recalled=self._recalled(query, min(start, len(path))),
+            recalled=self._recall(query, min(start, len(path))),
             recall_cut=query.recall is not None and is_cut(self, owner, query.recall),
             entries=found_entries(self, owner, query.entries) if query.entries else FoundEntries(),
             compacted=compacted,
@@ -62,11 +62,11 @@ class InMemoryThreads(Tables):
     def _shows(self, owner: str, id: str) -> bool:
         return any(id in thread.messages or id in thread.entries for thread in self.of(owner))
 
-    def _recalled(self, query: TurnQuery, start: int) -> tuple[Recalled, ...]:
+    def _recall(self, query: TurnQuery, start: int) -> tuple[Recalled, ...]:
         if query.recall is None:
             return ()
         start = -1 if query.recall.whole_path else start
-        return recalled(self, query.head.owner, query.recall, query, start)
+        return recall_in(self, query.head.owner, query.recall, query, start)
 
     async def save_turn(self, record: TurnRecord) -> None:
         """Write input, response, usage and tree of a run. Nothing where the thread is gone."""
@@ -126,8 +126,8 @@ class InMemoryThreads(Tables):
 
     async def heads(self, owner: str) -> tuple[ThreadHead, ...]:
         """All heads of an owner, newest first."""
-        found = [await self.head(o, id) for o, id in list(self._threads) if o == owner]
-        heads = [h for h in found if h is not None and not h.deleted]
+        heads_or_none = [await self.head(o, id) for o, id in list(self._threads) if o == owner]
+        heads = [h for h in heads_or_none if h is not None and not h.deleted]
         return tuple(sorted(heads, key=lambda h: h.updated_at, reverse=True))
 
     async def erase(self, owner: str, thread_id: str) -> None:
@@ -147,7 +147,7 @@ class InMemoryThreads(Tables):
             return None
         thread = self._threads.get((head.owner, head.id))
         if thread is None:
-            thread = self._threads[head.owner, head.id] = StoredThread(_known(head))
+            thread = self._threads[head.owner, head.id] = StoredThread(_stored_fields(head))
         elif thread.head.deleted:
             return None
         elif head.updated_at >= thread.head.updated_at:
@@ -178,7 +178,7 @@ def _window(thread: StoredThread, query: TurnQuery, path: Sequence[Message]) -> 
     return min(max(start, len(path) - query.max_messages), *users[-1:], len(path))
 
 
-def _known(head: ThreadHead) -> ThreadHead:
+def _stored_fields(head: ThreadHead) -> ThreadHead:
     """Returns the part of a head that the store keeps: not its active run."""
     return ThreadHead(
         id=head.id,

@@ -11,7 +11,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from layover.adapters.store.postgres.faults import ConnectionLost, of_statement, refused
+from layover.adapters.store.postgres.faults import ConnectionLost, connection_error, of_statement
 from layover.adapters.store.postgres.queries import Statement, load
 from layover.errors import RetryableError
 
@@ -88,8 +88,8 @@ class Database:
         try:
             self._session = await self._connect()
             return await self._once(self._session, pipeline)
-        except ConnectionLost as lost:
-            raise RetryableError("the connection to the database was lost") from lost
+        except ConnectionLost as error:
+            raise RetryableError("the connection to the database was lost") from error
 
     async def _once(self, session: "_Session", pipeline: Sequence[Statement]) -> list[list[Row]]:
         try:
@@ -127,7 +127,7 @@ class Database:
         try:
             connection = await AsyncConnection.connect(self._dsn, autocommit=True, **options)
         except (OperationalError, OSError) as error:
-            raise refused(error) from error
+            raise connection_error(error) from error
         return _Session(connection)
 
 
@@ -138,7 +138,7 @@ class _Session:
         self._connection = connection
         self._pgconn: PGconn = connection.pgconn
         self._pgconn.enter_pipeline_mode()
-        self._prepared: set[str] = set()
+        self._statements: set[str] = set()
         self._idle = True
 
     @property
@@ -157,19 +157,21 @@ class _Session:
 
         self._idle = False
         try:
-            asked = self._send(pipeline)
+            expected_results = self._send(pipeline)
             await self._flush()
-            results = [await self._result() for _ in asked]
+            results = [await self._result() for _ in expected_results]
             await self._result()  # of the sync
         except OperationalError as error:
             raise ConnectionLost from error
         self._idle = True
-        failed = self._note(asked, results)
+        failed = self._note(expected_results, results)
         if failed is not None:
             await self._roll_back()
             raise failed
         return [
-            _tuples(r) for (_, preparing), r in zip(asked, results, strict=True) if not preparing
+            _tuples(r)
+            for (_, preparing), r in zip(expected_results, results, strict=True)
+            if not preparing
         ]
 
     async def _roll_back(self) -> None:
@@ -181,17 +183,17 @@ class _Session:
 
     def _send(self, pipeline: Sequence[Statement]) -> list[tuple[str, bool]]:
         """Queue all in libpq. Returns what each expected result answers: query, was it to prepare."""
-        asked: list[tuple[str, bool]] = []
+        expected_results: list[tuple[str, bool]] = []
         for statement in pipeline:
             query = statement.query
             name = query.name.encode()
-            if query.name not in self._prepared and (query.name, True) not in asked:
+            if query.name not in self._statements and (query.name, True) not in expected_results:
                 self._pgconn.send_prepare(name, query.sql)
-                asked.append((query.name, True))
+                expected_results.append((query.name, True))
             self._pgconn.send_query_prepared(name, statement.values)
-            asked.append((query.name, False))
+            expected_results.append((query.name, False))
         self._pgconn.pipeline_sync()
-        return asked
+        return expected_results
 
     async def _flush(self) -> None:
         while self._pgconn.flush():
@@ -215,16 +217,18 @@ class _Session:
             self._pgconn.consume_input()
         return self._pgconn.get_result()
 
-    def _note(self, asked: list[tuple[str, bool]], results: "list[PGresult]") -> Exception | None:
+    def _note(
+        self, expected_results: list[tuple[str, bool]], results: "list[PGresult]"
+    ) -> Exception | None:
         """Remember what is prepared now. Returns why a statement was refused, if one was."""
         from psycopg.errors import error_from_result
         from psycopg.pq import ExecStatus
 
-        for (query, preparing), result in zip(asked, results, strict=True):
+        for (query, preparing), result in zip(expected_results, results, strict=True):
             if result.status == ExecStatus.FATAL_ERROR:
                 return of_statement(error_from_result(result), query)
             if preparing:
-                self._prepared.add(query)
+                self._statements.add(query)
         return None
 
 

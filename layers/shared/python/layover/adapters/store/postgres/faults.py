@@ -41,7 +41,7 @@ _ASLEEP = (
     "No such file or directory",
 )
 # 25006: after a failover the connection is one to a reader.
-_LOST = ("08", "57P", "25006")
+_CONNECTION_STATES = ("08", "57P", "25006")
 _PASSING = ("40", "53", "55P03", "57014")
 
 
@@ -49,10 +49,10 @@ class ConnectionLost(Exception):
     """The connection was found dropped; a fresh one may do."""
 
 
-def refused(error: Exception) -> RetryableError:
+def connection_error(error: Exception) -> RetryableError:
     """Why no connection came about. One that nobody answers is how a paused database looks."""
-    said = str(error)
-    if isinstance(error, TimeoutError) or any(sign in said for sign in _ASLEEP):
+    text = str(error)
+    if isinstance(error, TimeoutError) or any(sign in text for sign in _ASLEEP):
         return DatabaseWaking("the database is waking up")
     return RetryableError("the database accepts no connection")
 
@@ -63,9 +63,9 @@ def of_statement(error: "Error", query: str) -> Exception:
     `ConnectionLost` where the server closes the connection, RetryableError for a passing fault,
     the domain's error for a known constraint; anything else is a defect and stays what it is."""
     state = error.sqlstate or ""
-    if state.startswith(_LOST):
+    if state.startswith(_CONNECTION_STATES):
         return ConnectionLost(query)
     if state.startswith(_PASSING):
         return RetryableError(f"the database could not run {query} now", sqlstate=state)
-    known = CONSTRAINTS.get(error.diag.constraint_name or "")
-    return known[0](known[1]) if known else error
+    constraint = CONSTRAINTS.get(error.diag.constraint_name or "")
+    return constraint[0](constraint[1]) if constraint else error

@@ -7,7 +7,7 @@ from datetime import timedelta
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from layover.adapters.store.postgres.faults import of_statement, refused
+from layover.adapters.store.postgres.faults import connection_error, of_statement
 from layover.errors import DefinitionError, RetryableError
 
 if TYPE_CHECKING:
@@ -40,11 +40,13 @@ class Migration:
         return hashlib.sha256(self.sql.encode()).hexdigest()
 
 
-def shipped() -> list[Migration]:
+def shipped_migrations() -> list[Migration]:
     """The migrations of this release, in order."""
     folder = files(__package__).joinpath("migrations")
-    found = [f for f in folder.iterdir() if f.name.endswith(".sql")]
-    return [Migration(f.name, f.read_text("utf-8")) for f in sorted(found, key=lambda f: f.name)]
+    sql_files = [f for f in folder.iterdir() if f.name.endswith(".sql")]
+    return [
+        Migration(f.name, f.read_text("utf-8")) for f in sorted(sql_files, key=lambda f: f.name)
+    ]
 
 
 class PostgresMigrations:
@@ -87,7 +89,7 @@ class PostgresMigrations:
         try:
             return await AsyncConnection.connect(self._dsn, autocommit=True, **options)
         except (OperationalError, OSError) as error:
-            raise refused(error) from error
+            raise connection_error(error) from error
 
     async def _apply(self, connection: "AsyncConnection[Any]") -> tuple[str, ...]:
         milliseconds = str(int(self._lock_timeout.total_seconds() * 1000))
@@ -96,7 +98,7 @@ class PostgresMigrations:
         await connection.execute("select pg_advisory_lock(%s)", (_LOCK,))
         await connection.execute(_LEDGER)
         rows = await connection.execute("select name, checksum from layover_meta.migrations")
-        missing = pending(shipped(), dict(await rows.fetchall()))
+        missing = pending(shipped_migrations(), dict(await rows.fetchall()))
         for migration in missing:
             await _apply_one(connection, migration)
         return tuple(m.name for m in missing)
@@ -127,7 +129,7 @@ def _passing(error: Exception) -> Exception:
 
     if not isinstance(error, Error):
         return error
-    known = of_statement(error, "migration")
-    if known is error and not isinstance(error, OperationalError):
+    domain_error = of_statement(error, "migration")
+    if domain_error is error and not isinstance(error, OperationalError):
         return error
     return RetryableError("the migration was interrupted", sqlstate=error.sqlstate)

@@ -17,7 +17,7 @@ _COMMENT = re.compile(r"\s*--[^\n]*")
 _PARAMETER = re.compile(r"%\((\w+)\)s")
 
 Value = str | int | bytes | None
-"""What a parameter may be; everything travels as text."""
+"""A parameter's value; everything travels as text."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Query:
 
     def __call__(self, **values: Value) -> "Statement":
         """The statement with its parameters' values."""
-        return Statement(self, [_encoded(values[p]) for p in self.parameters])
+        return Statement(self, [_encode(values[p]) for p in self.parameters])
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Statement:
     values: list[bytes | None]
 
 
-def _encoded(value: Value) -> bytes | None:
+def _encode(value: Value) -> bytes | None:
     if value is None or isinstance(value, bytes):
         return value
     # Postgres's text has no NUL, and UTF-8 no lone surrogates.

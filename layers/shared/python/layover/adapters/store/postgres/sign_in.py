@@ -38,7 +38,7 @@ def secret_password(secret: str, client: Callable[[], Any]) -> Callable[[], str]
         except (BotoCoreError, ClientError) as error:
             kind = type(error).__name__
             raise RetryableError(f"the database's secret was not read: {kind}") from error
-        found: str = json.loads(answer["SecretString"])["password"]
-        return found
+        text: str = json.loads(answer["SecretString"])["password"]
+        return text
 
     return password

@@ -15,7 +15,7 @@ from layover.adapters.store.postgres.database import Database, Row
 from layover.adapters.store.postgres.memory.compaction import (
     compacted,
     compacted_of,
-    gone,
+    find_gone,
     gone_of,
     place_window,
 )
@@ -44,11 +44,11 @@ class PostgresThreads:
             return TurnContext()
         statements = _open_turn(query)
         extra = _extra(query)
-        found = await self._database.run(
+        results = await self._database.run(
             query.head.owner, *statements, *(statement for _, statement, _ in extra)
         )
-        low, messages = found[len(statements) - 1][0]
-        answers = zip(extra, found[len(statements) :], strict=True)
+        low, messages = results[len(statements) - 1][0]
+        answers = zip(extra, results[len(statements) :], strict=True)
         more: dict[str, Any] = {}
         for (field, _, read), rows in answers:
             more[field] = read(rows)
@@ -120,8 +120,8 @@ class PostgresThreads:
         """All heads of an owner, newest first: what makes the journal's heads again after its loss."""
         (ids,) = await self._database.run(owner, _query("thread_ids")())
         head = _query("thread_head")
-        found = await self._database.run(owner, *(head(thread_id=id) for (id,) in ids))
-        heads = [ThreadHead.model_validate_json(rows[0][0] or b"{}") for rows in found if rows]
+        results = await self._database.run(owner, *(head(thread_id=id) for (id,) in ids))
+        heads = [ThreadHead.model_validate_json(rows[0][0] or b"{}") for rows in results if rows]
         return tuple(sorted(heads, key=lambda h: h.updated_at, reverse=True))
 
     async def erase(self, owner: str, thread_id: str) -> None:
@@ -145,7 +145,7 @@ def _extra(query: TurnQuery) -> list[tuple[str, Statement, Callable[[list[Row]],
     if query.compaction is not None:
         extra.append(("compacted", compacted(query), compacted_of))
     if query.pinned:
-        extra.append(("gone", gone(query.pinned), gone_of))
+        extra.append(("gone", find_gone(query.pinned), gone_of))
     return extra
 
 

@@ -11,7 +11,7 @@ from layover.adapters.store.postgres.database import Database, Row
 from layover.adapters.store.postgres.memory.notes import lock_thread
 from layover.adapters.store.postgres.queries import Query, Statement, Value, load
 from layover.adapters.store.postgres.usage import insert_usage
-from layover.adapters.store.slices import MOST, in_a_row
+from layover.adapters.store.slices import MAX_SLICES, in_a_row
 from layover.values.memory.compaction import (
     Compacted,
     CompactionKind,
@@ -32,12 +32,12 @@ _OBSERVATIONS: TypeAdapter[tuple[Observation, ...]] = TypeAdapter(
 
 def place_window(query: TurnQuery) -> Statement:
     """Let the turn's window begin behind what its prompt shows as compacted."""
-    return _query("place_window")(**_asked(query))
+    return _query("place_window")(**_place_values(query))
 
 
 def compacted(query: TurnQuery) -> Statement:
     """The statement whose answer `compacted_of` reads."""
-    return _query("compacted")(**_asked(query), run_id=query.run_id, most=MOST)
+    return _query("compacted")(**_place_values(query), run_id=query.run_id, most=MAX_SLICES)
 
 
 def compacted_of(rows: list[Row]) -> Compacted | None:
@@ -45,23 +45,23 @@ def compacted_of(rows: list[Row]) -> Compacted | None:
     if not rows:
         return None
     generation, observations, slices = rows[0]
-    shown = Generation.model_validate_json(generation) if generation else None
+    active = Generation.model_validate_json(generation) if generation else None
     return Compacted(
-        generation=shown,
+        generation=active,
         observations=_OBSERVATIONS.validate_json(observations or b"[]"),
         slices=in_a_row(
-            _GENERATIONS.validate_json(slices or b"[]"), shown.through_depth if shown else -1
+            _GENERATIONS.validate_json(slices or b"[]"), active.through_depth if active else -1
         ),
     )
 
 
-def gone(ids: Sequence[str]) -> Statement:
+def find_gone(ids: Sequence[str]) -> Statement:
     """The statement whose answer `gone_of` reads."""
     return _query("gone")(ids=dump_json(list(ids)))
 
 
 def gone_of(rows: list[Row]) -> tuple[str, ...]:
-    """The answer of `gone`."""
+    """The answer of `find_gone`."""
     return tuple(json.loads(rows[0][0] or b"[]"))
 
 
@@ -76,7 +76,12 @@ class PostgresCompaction:
     ) -> Compacted:
         """Returns the prompt's view of the path that ends in `leaf_id`, with the slices behind it."""
         query = _query("compacted")(
-            thread_id=thread_id, leaf_id=leaf_id, mode=kind, pinned=None, run_id=None, most=MOST
+            thread_id=thread_id,
+            leaf_id=leaf_id,
+            mode=kind,
+            pinned=None,
+            run_id=None,
+            most=MAX_SLICES,
         )
         (rows,) = await self._database.run(owner, query)
         return compacted_of(rows) or Compacted()
@@ -105,8 +110,8 @@ class PostgresCompaction:
         usage: Sequence[StepUsage] = (),
     ) -> Generation | None:
         """Keep observations that were made ahead, not active."""
-        given = _given(thread_id, slice, run_id, usage)
-        return await self._store(owner, _query("add_slice")(**given, mode="observations"), given)
+        values = _generation_values(thread_id, slice, run_id, usage)
+        return await self._store(owner, _query("add_slice")(**values, mode="observations"), values)
 
     async def activate(
         self, owner: str, thread_id: str, numbers: Sequence[int], expected: int | None
@@ -132,10 +137,10 @@ class PostgresCompaction:
         usage: Sequence[StepUsage] = (),
     ) -> Generation | None:
         """Store a reflection or a summary in the place of `expected`."""
-        given = _given(thread_id, generation, run_id, usage)
+        values = _generation_values(thread_id, generation, run_id, usage)
         mode: CompactionKind = "summary" if generation.kind == "summary" else "observations"
-        replace = _query("replace_generation")(**given, mode=mode, expected=expected)
-        return await self._store(owner, replace, given)
+        replace = _query("replace_generation")(**values, mode=mode, expected=expected)
+        return await self._store(owner, replace, values)
 
     async def spend(
         self, owner: str, thread_id: str, run_id: str, usage: Sequence[StepUsage]
@@ -150,43 +155,46 @@ class PostgresCompaction:
         """All generations of the path, oldest first, each with whether a prompt shows it."""
         query = _query("generations")(thread_id=thread_id, leaf_id=leaf_id)
         (rows,) = await self._database.run(owner, query)
-        return tuple((Generation.model_validate_json(told or b"{}"), s == b"t") for told, s in rows)
+        return tuple(
+            (Generation.model_validate_json(document or b"{}"), is_shown == b"t")
+            for document, is_shown in rows
+        )
 
     async def _store(
-        self, owner: str, write: Statement, given: dict[str, Value]
+        self, owner: str, write: Statement, values: dict[str, Value]
     ) -> Generation | None:
         """Write, and read what this call has written, in one transaction."""
-        thread_id = str(given["thread_id"])
-        made = _query("stored_generation")(thread_id=thread_id, id=given["id"])
-        *_, rows = await self._database.run(owner, lock_thread(thread_id), write, made)
+        thread_id = str(values["thread_id"])
+        read_back = _query("stored_generation")(thread_id=thread_id, id=values["id"])
+        *_, rows = await self._database.run(owner, lock_thread(thread_id), write, read_back)
         return Generation.model_validate_json(rows[0][0] or b"{}") if rows else None
 
 
-def _asked(query: TurnQuery) -> dict[str, Value]:
-    asked = query.compaction
+def _place_values(query: TurnQuery) -> dict[str, Value]:
+    compaction = query.compaction
     return {
         "thread_id": query.head.id,
         "leaf_id": query.input.id,
-        "mode": asked.kind if asked else None,
-        "pinned": asked.pinned if asked else None,
+        "mode": compaction.kind if compaction else None,
+        "pinned": compaction.pinned if compaction else None,
     }
 
 
-def _given(
-    thread_id: str, made: NewGeneration, run_id: str, usage: Sequence[StepUsage]
+def _generation_values(
+    thread_id: str, generation: NewGeneration, run_id: str, usage: Sequence[StepUsage]
 ) -> dict[str, Value]:
     return {
         "thread_id": thread_id,
         "id": uuid4().hex,
-        "kind": made.kind,
-        "after_id": made.after_message_id,
-        "through_id": made.through_message_id,
-        "observations": dump_json([o.model_dump() for o in made.observations]),
-        "summary": made.summary,
-        "token_count": made.token_count,
-        "prompt_version": made.prompt_version,
-        "model": made.model,
-        "at": made.at.isoformat(),
+        "kind": generation.kind,
+        "after_id": generation.after_message_id,
+        "through_id": generation.through_message_id,
+        "observations": dump_json([o.model_dump() for o in generation.observations]),
+        "summary": generation.summary,
+        "token_count": generation.token_count,
+        "prompt_version": generation.prompt_version,
+        "model": generation.model,
+        "at": generation.at.isoformat(),
         "usage": dump_usage(run_id, usage, "background"),
     }
 

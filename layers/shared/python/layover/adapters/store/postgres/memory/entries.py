@@ -21,7 +21,7 @@ from layover.values.memory.entry import (
     SimilarEntries,
 )
 
-_FOUND: TypeAdapter[tuple[FoundEntry, ...]] = TypeAdapter(
+_ENTRIES: TypeAdapter[tuple[FoundEntry, ...]] = TypeAdapter(
     tuple[FoundEntry, ...], config={"defer_build": True}
 )
 
@@ -79,7 +79,7 @@ class PostgresEntries:
         least: float,
     ) -> SimilarEntries:
         """For each vector the stored entries with at least this cosine, nearest first."""
-        asked = _query("similar_entries")(
+        query = _query("similar_entries")(
             agent=agent,
             vectors=dump_json(
                 [{"place": n, "embedding": halfvec(v)} for n, v in enumerate(vectors)]
@@ -89,32 +89,32 @@ class PostgresEntries:
             least=str(least),
             most_rows=ranking.MAX_ROWS,
         )
-        (rows,) = await self._database.run(owner, asked)
+        (rows,) = await self._database.run(owner, query)
         return SimilarEntries.model_validate_json(rows[0][0] or b"{}")
 
     async def list_entries(
         self, owner: str, agent: str, limit: int, after: EntryPlace | None
     ) -> tuple[FoundEntry, ...]:
         """Newest first, from behind that place."""
-        asked = _query("list_entries")(
+        query = _query("list_entries")(
             agent=agent,
             limit=limit,
             after_at=after.created_at.isoformat() if after else None,
             after_id=after.id if after else None,
         )
-        (rows,) = await self._database.run(owner, asked)
-        return _FOUND.validate_json(rows[0][0] or b"[]")
+        (rows,) = await self._database.run(owner, query)
+        return _ENTRIES.validate_json(rows[0][0] or b"[]")
 
     async def correct_entry(self, owner: str, correction: EntryCorrection) -> FoundEntry | None:
         """Give an entry that is retrieved other words, without a vector."""
-        asked = _query("correct_entry")(
+        query = _query("correct_entry")(
             id=correction.id,
             content=correction.content,
             hash=correction.hash,
             at=correction.at.isoformat(),
             words=dump_json(words(correction.content)),
         )
-        (rows,) = await self._database.run(owner, asked)
+        (rows,) = await self._database.run(owner, query)
         return FoundEntry.model_validate_json(rows[0][0] or b"{}") if rows else None
 
     async def delete_entry(self, owner: str, id: str) -> bool:

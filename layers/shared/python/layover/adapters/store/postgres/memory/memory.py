@@ -28,15 +28,15 @@ class PostgresMemory(
 
     async def is_extracted(self, owner: str, run_id: str) -> bool:
         """True if the run's results are stored."""
-        asked = load("memory.sql")["is_extracted"](run_id=run_id)
-        (rows,) = await self._database.run(owner, asked)
+        query = load("memory.sql")["is_extracted"](run_id=run_id)
+        (rows,) = await self._database.run(owner, query)
         return bool(rows)
 
     async def record_extraction(self, owner: str, extraction: Extraction) -> bool:
         """Store a run's results once, in one transaction. False: it was done before, or the thread
         is gone. Raises StaleState."""
         said_at = extraction.said_at or extraction.at
-        said = dict.fromkeys(extraction.profile or (), said_at and said_at.isoformat())
+        said_times = dict.fromkeys(extraction.profile or (), said_at and said_at.isoformat())
         session_said = {field: at.isoformat() for field, at in extraction.session_said.items()}
         learns = extraction.agent is not None and (extraction.profile or extraction.entries)
         *_, rows = await self._database.run(
@@ -50,7 +50,7 @@ class PostgresMemory(
                 token_counts=dump_json(extraction.token_counts),
                 agent=extraction.agent,
                 profile=dump_json(extraction.profile) if extraction.profile else None,
-                said=dump_json(said),
+                said=dump_json(said_times),
                 said_at=said_at.isoformat() if said_at else None,
                 session=dump_json(extraction.session) if extraction.session else None,
                 session_said=dump_json(session_said),

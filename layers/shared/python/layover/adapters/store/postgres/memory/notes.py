@@ -121,11 +121,11 @@ class PostgresNotes:
         self, owner: str, thread_id: str, attempt: LoggedAttempt, id: str
     ) -> int | None:
         """Append; the attempt's number within its task, None where the thread is gone."""
-        said = attempt.model_dump(mode="json", exclude={"attempt"})
+        fields = attempt.model_dump(mode="json", exclude={"attempt"})
         *_, rows = await self._database.run(
             owner,
             lock_thread(thread_id),
-            _query("log_attempt")(thread_id=thread_id, id=id, **said),
+            _query("log_attempt")(thread_id=thread_id, id=id, **fields),
             _query("attempt_of")(thread_id=thread_id, id=id),
         )
         return int(rows[0][0] or 0) if rows else None

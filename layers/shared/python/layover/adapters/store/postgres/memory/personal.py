@@ -20,7 +20,7 @@ _BEFORE: Mapping[StoredKind, str] = {
     "notes": '["", "", ""]',
     "usage": '["", ""]',
 }
-"""Where the first page begins: before every key."""
+"""The place at which the first page begins: before every key."""
 _TIMES = ("at", "created_at", "updated_at")
 _TEXTS = 5_000
 """Rows of recall deleted at once: a transaction that lasts holds others up."""
@@ -43,11 +43,11 @@ class PostgresPersonal:
         thread_id: str | None = None,
     ) -> Page[dict[str, Any]]:
         """A page of what is stored, in the order of its keys."""
-        asked: dict[str, Any] = {"after": cursor or _BEFORE[kind], "limit": limit}
+        values: dict[str, Any] = {"after": cursor or _BEFORE[kind], "limit": limit}
         query = _query(f"stored_{kind}")
         if "thread_id" in query.parameters:
-            asked["thread_id"] = thread_id
-        (rows,) = await self._database.run(owner, query(**asked))
+            values["thread_id"] = thread_id
+        (rows,) = await self._database.run(owner, query(**values))
         more = (rows[-1][0] or b"").decode() if len(rows) == limit else None
         items = tuple(_in_utc(json.loads(row[1] or b"{}")) for row in rows)
         return Page[dict[str, Any]](items=items, next_cursor=more)
@@ -75,12 +75,12 @@ class PostgresPersonal:
         times = {"until": until.isoformat(), "late": late.isoformat()}
         names = ("threads", "entries", "notes", "scopes", "usage")
         queries = [_query(f"forget_{name}") for name in names]
-        asked = [query(**{p: times[p] for p in query.parameters}) for query in queries]
-        await self._database.run(owner, *asked)
-        gone = _TEXTS
-        while gone == _TEXTS:
+        statements = [query(**{p: times[p] for p in query.parameters}) for query in queries]
+        await self._database.run(owner, *statements)
+        count = _TEXTS
+        while count == _TEXTS:
             (rows,) = await self._database.run(owner, _query("forget_texts")(limit=_TEXTS))
-            gone = len(rows)
+            count = len(rows)
 
     async def drop(self, owner: str, until: datetime) -> bool:
         """Delete some tombstones. False: none is left."""
@@ -91,12 +91,12 @@ class PostgresPersonal:
     async def expire_entries(self, owner: str, before: datetime) -> datetime | None:
         """Delete what is older. Answers the time of the oldest that is left."""
         query = _query("expire_entries")(before=before.isoformat(), limit=_ENTRIES)
-        gone = _ENTRIES
-        while gone == _ENTRIES:
+        count = _ENTRIES
+        while count == _ENTRIES:
             rows, oldest = await self._database.run(owner, query, _query("oldest_entry")())
-            gone = len(rows)
-        found = json.loads(oldest[0][0] or b"null")
-        return from_rfc3339(found) if found else None
+            count = len(rows)
+        created_at = json.loads(oldest[0][0] or b"null")
+        return from_rfc3339(created_at) if created_at else None
 
 
 def _in_utc(item: dict[str, Any]) -> dict[str, Any]:

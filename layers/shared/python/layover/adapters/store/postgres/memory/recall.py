@@ -20,7 +20,7 @@ from layover.values.memory.context import (
     TurnQuery,
 )
 
-_RECALLED: TypeAdapter[tuple[Recalled, ...]] = TypeAdapter(
+_MATCHES: TypeAdapter[tuple[Recalled, ...]] = TypeAdapter(
     tuple[Recalled, ...], config={"defer_build": True}
 )
 _BEHIND_ALL = 2**31 - 1
@@ -31,10 +31,10 @@ def index_messages(rows: Sequence[IndexedText]) -> Statement:
     return load("recall.sql")["index_messages"](rows=dump_json([_row(r) for r in rows]))
 
 
-def common_words(agent: str, scope_thread: str | None, wanted: Sequence[str]) -> Statement:
+def common_words(agent: str, scope_thread: str | None, candidates: Sequence[str]) -> Statement:
     """Returns those of these words that are common in the scope."""
     return load("recall.sql")["common_words"](
-        agent=agent, scope_thread=scope_thread, words=dump_json(list(wanted))
+        agent=agent, scope_thread=scope_thread, words=dump_json(list(candidates))
     )
 
 
@@ -76,7 +76,7 @@ def was_cut(rows: list[Row]) -> bool:
 
 def recalled_of(rows: list[Row]) -> tuple[Recalled, ...]:
     """The answer of `recall`."""
-    return _RECALLED.validate_json(rows[0][0] or b"[]")
+    return _MATCHES.validate_json(rows[0][0] or b"[]")
 
 
 class PostgresRecall:
@@ -94,8 +94,8 @@ class PostgresRecall:
     ) -> None:
         """Keep texts for recall, with their vectors where they have one, and what these cost."""
         if rows:
-            spent = insert_usage(rows[0].thread_id, run_id, usage, "background")
-            await self._database.run(owner, index_messages(rows), *spent)
+            usage_rows = insert_usage(rows[0].thread_id, run_id, usage, "background")
+            await self._database.run(owner, index_messages(rows), *usage_rows)
 
     async def common_words(
         self, owner: str, agent: str, thread_id: str | None, words: Sequence[str]

@@ -32,10 +32,10 @@ class PostgresReembedding:
         limit: int,
     ) -> tuple[StaleEntry, ...]:
         """Entries of an agent without a vector of this model, by id."""
-        asked = _query("stale_entries")(
+        query = _query("stale_entries")(
             agent=agent, model=model, dimensions=dimensions, after_id=after_id, limit=limit
         )
-        (rows,) = await self._database.run(owner, asked)
+        (rows,) = await self._database.run(owner, query)
         return _STALE.validate_json(rows[0][0] or b"[]")
 
     async def put_entry_vectors(
@@ -55,10 +55,10 @@ class PostgresReembedding:
         limit: int,
     ) -> tuple[Message, ...]:
         """Messages that recall searches without a vector of this model, by id."""
-        asked = _query("stale_messages")(
+        query = _query("stale_messages")(
             agent=agent, model=model, dimensions=dimensions, after_id=after_id, limit=limit
         )
-        (rows,) = await self._database.run(owner, asked)
+        (rows,) = await self._database.run(owner, query)
         return load_messages(rows[0][0])
 
 
