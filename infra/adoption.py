@@ -9,7 +9,7 @@ from layover.adapters.journal.items.schema import TABLE, TTL_ATTRIBUTE
 
 Client = Callable[..., Any]
 """As a boto3 Session's `client`."""
-GONE = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "REVIEW_IN_PROGRESS", "DELETE_COMPLETE")
+NEVER_WHOLE = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "REVIEW_IN_PROGRESS", "DELETE_COMPLETE")
 """States of a stack that was never whole: the CDK deletes it and begins again."""
 
 
@@ -32,15 +32,15 @@ def problems(settings: Settings, client: Client) -> Iterator[str]:
 
 def _table(name: str, dynamodb: Any) -> Iterator[str]:
     try:
-        found = dynamodb.describe_table(TableName=name)["Table"]
+        table = dynamodb.describe_table(TableName=name)["Table"]
     except dynamodb.exceptions.ResourceNotFoundException:
         yield f"adopt_table: there is no table {name} in this region"
         return
-    if found["KeySchema"] != TABLE["KeySchema"]:
+    if table["KeySchema"] != TABLE["KeySchema"]:
         yield f"adopt_table: {name} is no journal: its key is another one"
-    there = {each["IndexName"] for each in found.get("GlobalSecondaryIndexes", ())}
-    wanted = {each["IndexName"] for each in TABLE["GlobalSecondaryIndexes"]}
-    if missing := sorted(wanted - there):
+    there = {each["IndexName"] for each in table.get("GlobalSecondaryIndexes", ())}
+    expected_indexes = {each["IndexName"] for each in TABLE["GlobalSecondaryIndexes"]}
+    if missing := sorted(expected_indexes - there):
         yield f"adopt_table: {name} has no index {', '.join(missing)}"
     ttl = dynamodb.describe_time_to_live(TableName=name)["TimeToLiveDescription"]
     if ttl.get("AttributeName") != TTL_ATTRIBUTE:
@@ -78,7 +78,7 @@ def _stack(settings: Settings, client: Client) -> dict[str, Any] | None:
         if error.response["Error"]["Code"] != "ValidationError":
             raise
         return None
-    if stack["StackStatus"] in GONE:
+    if stack["StackStatus"] in NEVER_WHOLE:
         return None
     body = cloudformation.get_template(StackName=settings.prefix)["TemplateBody"]
     # JSON comes parsed, anything else as text.

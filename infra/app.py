@@ -22,14 +22,14 @@ def main() -> None:
 def define(app: App) -> App:
     """Put one stack of the stage that the context names into the app; every finding of the rules is an
     error. Ends the process where the settings are wrong."""
-    settings = _checked(app)
+    settings = _read_settings(app)
     stack = LayoverStack(app, settings)
     Tags.of(stack).add("layover:stage", stack.settings.stage)
     Validations.of(app).add_plugins(AwsSolutionsChecks(app), ServerlessChecks(app))
     return app
 
 
-def _checked(app: App) -> Settings:
+def _read_settings(app: App) -> Settings:
     """The settings; ends the process with what is wrong with them, or with where they are to go."""
     try:
         settings = Settings.from_context(app.node.try_get_context)

@@ -12,13 +12,13 @@ ID = re.compile(r"[a-z0-9][A-Za-z0-9.:_-]*")
 
 def ids(names: Iterable[str | None], *, every: bool) -> tuple[str, ...]:
     """Returns the ids, each once: of every name, or of those that begin with `bedrock/`."""
-    named = (name for name in names if name and (every or name.startswith(BEDROCK_PREFIX)))
-    return tuple(dict.fromkeys(name.removeprefix(BEDROCK_PREFIX) for name in named))
+    full_names = (name for name in names if name and (every or name.startswith(BEDROCK_PREFIX)))
+    return tuple(dict.fromkeys(name.removeprefix(BEDROCK_PREFIX) for name in full_names))
 
 
-def check(setting: str, found: Iterable[str]) -> None:
+def check(setting: str, names: Iterable[str]) -> None:
     """Raises ValueError for a name that is no id."""
-    for name in found:
+    for name in names:
         if not ID.fullmatch(name):
             raise ValueError(f"Bedrock wants {setting} by id, not {name!r}")
 

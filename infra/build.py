@@ -99,9 +99,9 @@ def _build_layer(target: Target, libraries: Path) -> None:
 
 def _build_functions(target: Target, in_layer: Path) -> None:
     _empty(target.functions)
-    wanted = FUNCTIONS / "user_agents" / "requirements.txt"
-    if wanted.exists():
-        own = _libraries(target, wanted, beside=in_layer)
+    requirements = FUNCTIONS / "user_agents" / "requirements.txt"
+    if requirements.exists():
+        own = _libraries(target, requirements, beside=in_layer)
         shutil.copytree(own, target.functions, dirs_exist_ok=True)
     ignored = shutil.ignore_patterns("__pycache__", "*.pyc", "test_*.py")
     shutil.copytree(FUNCTIONS, target.functions, ignore=ignored, dirs_exist_ok=True)
@@ -241,14 +241,14 @@ def _loaded_by_cold_starts() -> set[str]:
     return set(json.loads(run.stdout))
 
 
-def _compile(target: Target, folder: Path, wanted: set[str] | None) -> None:
-    """Bytecode beside the sources (`wanted`: of these modules, and of layover). None without a Python of
+def _compile(target: Target, folder: Path, modules: set[str] | None) -> None:
+    """Bytecode beside the sources (`modules`: of these modules, and of layover). None without a Python of
     the target's version: its format is another one."""
     python = interpreter(target.python)
     if python is None:
         print(f"no Python {target.python} here: no bytecode, and cold starts take a second longer")
         return
-    sources = sorted(p for p in folder.rglob("*.py") if wanted is None or _hot(folder, p, wanted))
+    sources = sorted(p for p in folder.rglob("*.py") if modules is None or _hot(folder, p, modules))
     # In one process and in one order: what is written depends on nothing else.
     code = (
         "import sys, py_compile as c\n"
@@ -260,10 +260,10 @@ def _compile(target: Target, folder: Path, wanted: set[str] | None) -> None:
     subprocess.run([python, "-c", code, str(folder)], input=names, text=True, check=True)
 
 
-def _hot(folder: Path, path: Path, wanted: set[str]) -> bool:
+def _hot(folder: Path, path: Path, modules: set[str]) -> bool:
     parts = path.relative_to(folder).with_suffix("").parts
     name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-    return name in wanted or parts[0] == "layover"
+    return name in modules or parts[0] == "layover"
 
 
 def interpreter(version: str) -> str | None:
@@ -307,8 +307,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m infra.build", description=__doc__)
     parser.add_argument("--architecture", choices=sorted(PLATFORMS), default="arm64")
     parser.add_argument("--folder", type=Path, default=BUILD)
-    given = parser.parse_args(arguments)
-    target = Target(given.architecture, folder=given.folder)
+    options = parser.parse_args(arguments)
+    target = Target(options.architecture, folder=options.folder)
     try:
         build(target)
     except BuildFailed as error:

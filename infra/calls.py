@@ -36,7 +36,7 @@ class Calls:
     @property
     def actions(self) -> frozenset[str]:
         """As IAM names them."""
-        named = {
+        calls_by_service = {
             "dynamodb": self.journal,
             # Listing makes an object that is not there a 404 and not a 403.
             "s3": (*self.blobs, "ListBucket") if self.blobs else (),
@@ -46,7 +46,7 @@ class Calls:
             "execute-api": ("ManageConnections",) if self.pushes else (),
         }
         return frozenset(
-            f"{service}:{action}" for service, all_ in named.items() for action in all_
+            f"{service}:{action}" for service, all_ in calls_by_service.items() for action in all_
         )
 
 

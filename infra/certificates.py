@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 ROOT = re.compile(r"Amazon RDS (\S+) Root CA")
 """The common name of a root; each region has roots of its own."""
-LEAST = timedelta(days=90)
+MIN_LIFETIME = timedelta(days=90)
 """A root has to live longer: a layer may run for months before the next deployment."""
 
 
@@ -23,7 +23,7 @@ def problem(bundle: str, now: datetime, region: str | None = None) -> str | None
     if region is not None and region not in ends:
         return f"has no roots of {region}"
     last = ends[region] if region is not None else max(ends.values())
-    if last < now + LEAST:
+    if last < now + MIN_LIFETIME:
         return f"is old: its roots end on {last:%Y-%m-%d}"
     return None
 
@@ -40,6 +40,6 @@ def _ends(bundle: str) -> dict[str, datetime] | None:
     ends: dict[str, datetime] = {}
     for certificate in context.get_ca_certs():
         end = datetime.fromtimestamp(ssl.cert_time_to_seconds(str(certificate["notAfter"])), UTC)
-        for found in ROOT.finditer(str(certificate["subject"])):
-            ends[found[1]] = max(end, ends.get(found[1], end))
+        for match in ROOT.finditer(str(certificate["subject"])):
+            ends[match[1]] = max(end, ends.get(match[1], end))
     return ends

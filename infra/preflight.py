@@ -10,14 +10,14 @@ from infra.regions import unfit
 from infra.settings import Settings
 
 NEW = "--new"
-LEFT = 100
+MIN_UNRESERVED = 100
 """Concurrency that Lambda wants unreserved, in an account of the ordinary size."""
 
 
 def context(arguments: Sequence[str]) -> dict[str, str]:
     """`-c name=value` and `--context name=value` of the CDK's command line."""
-    given = (value.split("=", 1) for value in _values(arguments, "-c", "--context"))
-    return {pair[0]: pair[1] for pair in given if len(pair) == 2}
+    pairs = (value.split("=", 1) for value in _values(arguments, "-c", "--context"))
+    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
 
 
 def account(arguments: Sequence[str]) -> dict[str, Any]:
@@ -38,20 +38,20 @@ def _values(arguments: Sequence[str], *flags: str) -> Iterator[str]:
 
 def too_much(settings: Settings, limit: int) -> str | None:
     """Why an account with this concurrency cannot set aside what the settings want; None: it can."""
-    wanted = settings.api_concurrency
-    if not wanted or limit - wanted >= LEFT:
+    reservation = settings.api_concurrency
+    if not reservation or limit - reservation >= MIN_UNRESERVED:
         return None
     return (
-        f"this account may run {limit} functions at once, too few to set aside {wanted} for the API: "
+        f"this account may run {limit} functions at once, too few to set aside {reservation} for the API: "
         "deploy with `-c api_concurrency=0`, or ask AWS for more"
     )
 
 
-def told(settings: Settings) -> str:
+def describe(settings: Settings) -> str:
     """Returns all settings that differ from the defaults, so that none is undone by being forgotten."""
-    chosen = settings.model_dump(mode="json", include=settings.model_fields_set - {"stage"})
-    said = " ".join(f"{name}={chosen[name]!r}" for name in sorted(chosen)) or "the defaults"
-    return f"stage {settings.stage}: {said}"
+    values = settings.model_dump(mode="json", include=settings.model_fields_set - {"stage"})
+    text = " ".join(f"{name}={values[name]!r}" for name in sorted(values)) or "the defaults"
+    return f"stage {settings.stage}: {text}"
 
 
 def concurrency(client: Any) -> int:
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str]) -> int:
         print(error, file=sys.stderr)
         return 1
     if NEW not in arguments:
-        print(told(settings))
+        print(describe(settings))
     try:
         session = boto3.Session(**account(arguments))
         if NEW in arguments:

@@ -9,9 +9,9 @@ from pydantic import AfterValidator, BeforeValidator
 from layover.values.deployment.providers import ProviderAddress, ProviderAddresses
 
 
-def _decoded(given: Any) -> Any:
+def _decode(value: Any) -> Any:
     """On the command line they are JSON."""
-    return json.loads(given) if isinstance(given, str) else given
+    return json.loads(value) if isinstance(value, str) else value
 
 
 def _no_key_in_sight(providers: Mapping[str, ProviderAddress]) -> Mapping[str, ProviderAddress]:
@@ -23,17 +23,17 @@ def _no_key_in_sight(providers: Mapping[str, ProviderAddress]) -> Mapping[str, P
 
 
 FurtherProviders = Annotated[
-    ProviderAddresses, BeforeValidator(_decoded), AfterValidator(_no_key_in_sight)
+    ProviderAddresses, BeforeValidator(_decode), AfterValidator(_no_key_in_sight)
 ]
 
 
 def keys_of(providers: Mapping[str, ProviderAddress]) -> tuple[str, ...]:
     """Returns the names of the SSM parameters with their keys, each once."""
-    named = (each.api_key_parameter for each in providers.values())
-    return tuple(dict.fromkeys(name for name in named if name))
+    parameters = (each.api_key_parameter for each in providers.values())
+    return tuple(dict.fromkeys(name for name in parameters if name))
 
 
 def as_variable(providers: Mapping[str, ProviderAddress]) -> str | None:
     """Returns `LAYOVER_PROVIDERS`; None where there are none."""
-    told = {name: each.model_dump(exclude_defaults=True) for name, each in providers.items()}
-    return json.dumps(told, sort_keys=True) if told else None
+    document = {name: each.model_dump(exclude_defaults=True) for name, each in providers.items()}
+    return json.dumps(document, sort_keys=True) if document else None

@@ -23,15 +23,15 @@ def unfit(region: str | None, settings: Settings) -> str | None:
         return f"{region} is no region of AWS"
     if partition != PARTITION:
         return f"{region} is in the partition {partition}: Layover works in the commercial regions alone"
-    for service, what in _wanted(settings).items():
+    for service, what in _required_services(settings).items():
         if region not in tables.get_available_regions(service, PARTITION):
             return f"{region} has no {what}: choose another region"
     return None
 
 
-def _wanted(settings: Settings) -> dict[str, str]:
+def _required_services(settings: Settings) -> dict[str, str]:
     """Services that not every region has had from its first day: botocore's name, and a person's."""
-    wanted = {"rds": "Aurora", "lambda": "Lambda", "apigateway": "API Gateway"}
+    services = {"rds": "Aurora", "lambda": "Lambda", "apigateway": "API Gateway"}
     if settings.issuer is None:
-        wanted["cognito-idp"] = "Cognito user pools"
-    return wanted
+        services["cognito-idp"] = "Cognito user pools"
+    return services

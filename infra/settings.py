@@ -420,21 +420,21 @@ class Settings(BaseModel):
 
         Raises ValueError (pydantic's ValidationError is one) for what makes no sense."""
         simple = set(cls.model_fields) - {"functions", "tool_env", "tool_secrets", "tool_policies"}
-        asked = {name: look_up(name) for name in sorted(simple)}
-        given = {k: v for k, v in asked.items() if v is not None and v != ""}
-        kept = _kept(Path(given.get("stages", STAGES)), given.get("stage", DEV))
-        return cls.model_validate({**kept, **given})
+        answers = {name: look_up(name) for name in sorted(simple)}
+        values = {k: v for k, v in answers.items() if v is not None and v != ""}
+        stage_values = _stage_file(Path(values.get("stages", STAGES)), values.get("stage", DEV))
+        return cls.model_validate({**stage_values, **values})
 
 
-def _kept(folder: Path, stage: str) -> dict[str, Any]:
+def _stage_file(folder: Path, stage: str) -> dict[str, Any]:
     """Returns the settings of the stage's file; none if there is none."""
     file = folder / f"{stage}.json"
     if not file.is_file():
         return {}
     try:
-        kept = json.loads(file.read_text())
+        values = json.loads(file.read_text())
     except ValueError as error:
         raise ValueError(f"{file} is no JSON: {error}") from error
-    if not isinstance(kept, dict) or kept.get("stage", stage) != stage:
+    if not isinstance(values, dict) or values.get("stage", stage) != stage:
         raise ValueError(f"{file} is to be an object of settings of the stage {stage}")
-    return {"stage": stage, **kept}
+    return {"stage": stage, **values}

@@ -88,13 +88,13 @@ class LayoverStack(Stack):
         )
 
     def _observe(self) -> None:
-        watched = WatchedFunction(
+        resources = WatchedFunction(
             functions=self.functions.by_name,
             machine=self.workflow.machine,
             table=self.journal.table,
             api=self.api.api,
         )
-        Observability(self, "Observability", self.settings, watched)
+        Observability(self, "Observability", self.settings, resources)
 
     def _migrate(self) -> None:
         """No function runs on a schema older than itself."""

@@ -28,15 +28,15 @@ from api import (
 )
 from api.auth import caller
 from api.call import Call, Host
-from api.problems import LOG, MethodNotAllowed, answer_error, expected, internal_error, wrong_fields
-from api.request import parse_json, prepared, takes_gzip
+from api.problems import LOG, MethodNotAllowed, answer_error, internal_error, is_known, wrong_fields
+from api.request import parse_json, prepare_event, takes_gzip
 from api.streaming import shared_with, ticketed
 from layover import logs
 from layover.errors import AgentsNotLoaded, LayoverError, NotFound, RetryableError
 from layover.values.deployment.access import Actor
 
 logger = logging.getLogger("layover")
-_NAMED = {
+_LOG_IDS = {
     "thread_id": re.compile(r"/threads/(thread_\w{1,64})(?:/|\Z)", re.ASCII),
     "run_id": re.compile(r"/runs/(run_\w{1,64})(?:/|\Z)", re.ASCII),
 }
@@ -59,17 +59,17 @@ def answer(
     """The answer to one API Gateway event (HTTP API, payload 2.0). Never raises. Where the function
     `streams`, the body may be an asynchronous iterator of bytes."""
     result = _answer(event, context, host, streams)
-    if streams and (allowed := shared_with(event, host)):
-        result["headers"] = {**result["headers"], **allowed}
+    if streams and (cors_headers := shared_with(event, host)):
+        result["headers"] = {**result["headers"], **cors_headers}
     return result
 
 
 def _answer(event: Mapping[str, Any], context: Any, host: Host, streams: bool) -> dict[str, Any]:
     app = resolver()
     try:
-        request = prepared(event)
+        request = prepare_event(event)
         path = APIGatewayProxyEventV2(request).path
-        logs.name(**{id: found[1] for id, of in _NAMED.items() if (found := of.search(path))})
+        logs.name(**{id: match[1] for id, of in _LOG_IDS.items() if (match := of.search(path))})
         settings = host.runtime().settings
         call = _call(request, path, host, streams)
         app.context.update(
@@ -80,7 +80,7 @@ def _answer(event: Mapping[str, Any], context: Any, host: Host, streams: bool) -
         result = app.resolve(request, context)
         return result if call.pieces is None else {**result, "body": call.pieces}
     except LayoverError as error:
-        return _result(_told(error, _request_id(event)))
+        return _result(_known_error(error, _request_id(event)))
     except Exception as error:
         return _result(_unforeseen(error, _request_id(event)))
 
@@ -119,16 +119,16 @@ def resolver() -> Resolver:
 
 def _map_errors(app: Resolver) -> None:
     def no_route(_: Exception) -> Response[str]:
-        allowed = _methods(app, app.current_event.path)
-        if allowed:
-            return answer_error(MethodNotAllowed(allowed))
+        methods = _methods(app, app.current_event.path)
+        if methods:
+            return answer_error(MethodNotAllowed(methods))
         return answer_error(NotFound("there is no such path"))
 
     def wrong(error: RequestValidationError) -> Response[str]:
         return answer_error(wrong_fields(error.errors(), _body(app.current_event.body)))
 
-    def told(error: LayoverError) -> Response[str]:
-        return _told(error, app.context["request_id"], app.context["log"])
+    def known_error(error: LayoverError) -> Response[str]:
+        return _known_error(error, app.context["request_id"], app.context["log"])
 
     def unforeseen(error: Exception) -> Response[str]:
         return _unforeseen(error, app.context["request_id"], app.context["log"])
@@ -137,7 +137,7 @@ def _map_errors(app: Resolver) -> None:
         {
             NotFoundError: no_route,
             RequestValidationError: wrong,
-            LayoverError: told,
+            LayoverError: known_error,
             Exception: unforeseen,
         }
     )
@@ -156,11 +156,11 @@ def _methods(app: Resolver, path: str) -> set[str]:
     return {route.method for route in routes if route.rule.match(path)}
 
 
-def _told(error: LayoverError, request_id: str, log: str = LOG) -> Response[str]:
+def _known_error(error: LayoverError, request_id: str, log: str = LOG) -> Response[str]:
     if type(error) is RetryableError and isinstance(error.__cause__, RetryableError):
         # For the state machine the environment calls every passing fault by one name.
         error = error.__cause__
-    if not expected(error):
+    if not is_known(error):
         return _unforeseen(error, request_id, log)
     if isinstance(error, AgentsNotLoaded):
         _log(error, request_id)

@@ -27,16 +27,16 @@ def caller(event: Mapping[str, Any], path: str, access: Access) -> Actor | None:
     sub = claims.get("sub")
     if not isinstance(sub, str) or not sub:
         raise Unauthenticated("send `Authorization: Bearer TOKEN`")
-    granted = _scopes(claims)
-    if access.scope not in granted:
+    scopes = _scopes(claims)
+    if access.scope not in scopes:
         raise Forbidden("the token lacks a scope; an ID token has none", access.scope)
     groups = _groups(event, claims, access.groups_claim)
-    named = _header(event, RESOURCE_HEADER)
-    if named is None:
-        return Actor(sub=sub, scopes=granted, groups=groups)
-    if access.act_as_scope not in granted:
+    resource = _header(event, RESOURCE_HEADER)
+    if resource is None:
+        return Actor(sub=sub, scopes=scopes, groups=groups)
+    if access.act_as_scope not in scopes:
         raise Forbidden(f"`{RESOURCE_HEADER}` is for backends", access.act_as_scope)
-    return Actor(sub=sub, on_behalf_of=_resource(named), scopes=granted, groups=groups)
+    return Actor(sub=sub, on_behalf_of=_resource(resource), scopes=scopes, groups=groups)
 
 
 def claims_of(event: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -48,8 +48,10 @@ def claims_of(event: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
     """Of `scope` (RFC 8693) and `scp`; the authorizer passes lists on as `[a b]`."""
-    given = [claims.get(name) for name in ("scope", "scp")]
-    return frozenset(s for each in given if isinstance(each, str) for s in each.strip("[]").split())
+    values = [claims.get(name) for name in ("scope", "scp")]
+    return frozenset(
+        s for each in values if isinstance(each, str) for s in each.strip("[]").split()
+    )
 
 
 def _groups(event: Mapping[str, Any], claims: Mapping[str, Any], claim: str) -> frozenset[str]:
@@ -66,10 +68,10 @@ def _split(text: str) -> list[Any]:
     text = text.strip()
     if text.startswith('["'):
         try:
-            found = json.loads(text)
+            groups = json.loads(text)
         except (ValueError, RecursionError):
             return []
-        return found if isinstance(found, list) else []
+        return groups if isinstance(groups, list) else []
     if text.startswith("[") and text.endswith("]"):
         text = text[1:-1]
     return [group for group in re.split(r"[,\s]+", text) if group]
@@ -81,13 +83,13 @@ def _payload(event: Mapping[str, Any], claims: Mapping[str, Any]) -> Mapping[str
     if token is None:
         return {}
     try:
-        found = json.loads(base64.urlsafe_b64decode(token[1] + "=" * (-len(token[1]) % 4)))
+        payload = json.loads(base64.urlsafe_b64decode(token[1] + "=" * (-len(token[1]) % 4)))
     except (ValueError, RecursionError):
         return {}
-    is_it = isinstance(found, dict) and all(
-        str(found.get(name)) == str(claims.get(name)) for name in ("sub", "jti")
+    is_it = isinstance(payload, dict) and all(
+        str(payload.get(name)) == str(claims.get(name)) for name in ("sub", "jti")
     )
-    return found if is_it else {}
+    return payload if is_it else {}
 
 
 def _header(event: Mapping[str, Any], name: str) -> str | None:
@@ -95,8 +97,8 @@ def _header(event: Mapping[str, Any], name: str) -> str | None:
     return next((str(v).strip() for k, v in headers.items() if k.lower() == name.lower()), None)
 
 
-def _resource(named: str) -> str:
-    if not _RESOURCE.fullmatch(named):
+def _resource(text: str) -> str:
+    if not _RESOURCE.fullmatch(text):
         wrong = {"loc": ["header", RESOURCE_HEADER], "msg": "is no user's id", "type": "resource"}
         raise InvalidRequest(f"`{RESOURCE_HEADER}` has to be one user's id", [wrong])
-    return named
+    return text

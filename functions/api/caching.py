@@ -21,15 +21,19 @@ def cached(
     """A text that is the same for everybody; nothing of it where the client has it already. `lifetime`: of
     `Cache-Control`."""
     tag = f'W/"{hashlib.sha256(text.encode()).hexdigest()[:16]}"'
-    sent: dict[str, Any] = {
+    response_headers: dict[str, Any] = {
         "ETag": tag,
         "Cache-Control": f"public, {lifetime}",
         "Vary": "Accept-Encoding",
         **(headers or {}),
     }
-    known = router.current_event.headers.get("if-none-match", "")
-    if tag.removeprefix("W/") in (one.strip().removeprefix("W/") for one in known.split(",")):
-        return Response(status_code=304, body="", headers=sent)
+    client_tags = router.current_event.headers.get("if-none-match", "")
+    if tag.removeprefix("W/") in (one.strip().removeprefix("W/") for one in client_tags.split(",")):
+        return Response(status_code=304, body="", headers=response_headers)
     return Response(
-        status_code=200, content_type=content_type, body=text, headers=sent, compress=True
+        status_code=200,
+        content_type=content_type,
+        body=text,
+        headers=response_headers,
+        compress=True,
     )

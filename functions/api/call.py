@@ -28,12 +28,12 @@ _ANSWERED_WITHIN_S = 27.0
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_SEALED = Field(
+_CURSOR_FIELD = Field(
     json_schema_extra={"minLength": 1, "maxLength": MAX_CURSOR, "pattern": "^[A-Za-z0-9_=-]+$"}
 )
 Limit = Annotated[int, Query(ge=1, le=100, description="How many items at most; 20 if absent.")]
 Cursor = Annotated[
-    Annotated[str, _SEALED] | None,
+    Annotated[str, _CURSOR_FIELD] | None,
     Query(description="`next_cursor` of the page before; another list's is refused."),
 ]
 Wait = Annotated[
@@ -178,16 +178,16 @@ class ResponseBudget:
     """The rest of an answer that takes one run after the other, the first one in any case."""
 
     def __init__(self) -> None:
-        self._left: int | None = None
+        self._room: int | None = None
 
     def takes(self, run: Run) -> bool:
         """Say whether the run still fits."""
         size = answer_size(run.model_dump_json())
-        if self._left is None:
-            self._left = MAX_ANSWER - _ENVELOPE - size
+        if self._room is None:
+            self._room = MAX_ANSWER - _ENVELOPE - size
             return True
-        self._left -= size
-        return self._left >= 0
+        self._room -= size
+        return self._room >= 0
 
 
 def _answer(

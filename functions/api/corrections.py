@@ -28,14 +28,16 @@ def correct(spec: Json) -> None:
     requests, answers = set[str](), set[str]()
     for operation in _operations(spec):
         _correct_request(operation)
-        requests |= _reached(operation.get("requestBody"), schemas)
-        answers |= _reached(operation["responses"], schemas)
+        requests |= _reachable(operation.get("requestBody"), schemas)
+        answers |= _reachable(operation["responses"], schemas)
     for name, schema in schemas.items():
         properties = schema.get("properties", {})
-        wanted = _needed(properties) if name in requests else _given(name, properties)
-        required = [p for p in properties if p in {*schema.get("required", ()), *wanted}]
-        if required:
-            schema["required"] = required
+        present = (
+            _discriminators(properties) if name in requests else _always_present(name, properties)
+        )
+        required_names = [p for p in properties if p in {*schema.get("required", ()), *present}]
+        if required_names:
+            schema["required"] = required_names
         for each in properties.values():
             each.pop("default", None)
 
@@ -64,32 +66,32 @@ def _without_null(schema: Json) -> Json:
     return {**{k: v for k, v in schema.items() if k != "anyOf"}, **kinds[0]}
 
 
-def _needed(properties: Json) -> set[str]:
+def _discriminators(properties: Json) -> set[str]:
     """Return the fields that a request needs beside the required ones: the `type` that tells parts apart."""
     return {name for name, schema in properties.items() if "const" in schema}
 
 
-def _given(name: str, properties: Json) -> set[str]:
+def _always_present(name: str, properties: Json) -> set[str]:
     # Events of a run's own have none; what waits always has.
     if {"seq", "agent_path"} <= properties.keys() and name != "ToolCallSuspended":
         properties = {n: p for n, p in properties.items() if n != "agent_path"}
     return properties.keys() - _SOMETIMES.get(name, set())
 
 
-def _reached(value: Any, schemas: Json, known: frozenset[str] = frozenset()) -> set[str]:
+def _reachable(value: Any, schemas: Json, visited: frozenset[str] = frozenset()) -> set[str]:
     """Names of the schemas that a part of the document refers to, and of those that they refer to."""
     names: set[str] = set()
-    for name in _named(value):
-        if name in schemas and name not in known | names:
-            names |= {name} | _reached(schemas[name], schemas, known | names | {name})
+    for name in _references(value):
+        if name in schemas and name not in visited | names:
+            names |= {name} | _reachable(schemas[name], schemas, visited | names | {name})
     return names
 
 
-def _named(value: Any) -> Iterator[str]:
+def _references(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         if isinstance(reference := value.get("$ref"), str):
             yield reference.rsplit("/", 1)[1]
         value = list(value.values())
     if isinstance(value, list):
         for each in value:
-            yield from _named(each)
+            yield from _references(each)

@@ -14,7 +14,7 @@ from layover.values.message import Message, ToolResultPart
 MAX_ANSWER = 5_500_000
 """Bytes of a body inside the function's answer that fit plain and compressed: what compresses badly
 grows by a tenth in base64."""
-_MOST = 6 * 1024 * 1024 - 16 * 1024
+_MAX_BODY = 6 * 1024 * 1024 - 16 * 1024
 """Bytes of a body in the form in which it is sent: Lambda's 6 MB, less status and headers."""
 _SURELY_FITS = MAX_ANSWER // 6
 """Characters: in the answer a character takes six bytes at most."""
@@ -22,10 +22,10 @@ _PIECE = 1_000_000
 """Characters that are compressed at once."""
 _OPEN = frozenset({"result", "args", "payload", "resume_schema", "data", "output"})
 """Fields that hold whatever JSON a tool, a model or a caller made."""
-_LONGEST = (200_000, 20_000, 2_000)
+_FIELD_LIMITS = (200_000, 20_000, 2_000)
 """Characters that such a field may have, tried in turn. A model sees no longer results than the first."""
-_LONGEST_TEXT = 20_000
-_SHOWN = 2_000
+_MAX_TEXT = 20_000
+_EXCERPT = 2_000
 """Characters of head and of tail, as a model sees them of a long result (docs/behaviour.md#long-results)."""
 
 _Wholes = Mapping[str, tuple[int, str]]
@@ -40,7 +40,7 @@ def fitting(value: BaseModel, takes_gzip: bool) -> tuple[str, bool]:
     size = answer_size(text)
     if size <= MAX_ANSWER or (takes_gzip and _fits_compressed(text)):
         return text, True
-    if size <= _MOST:
+    if size <= _MAX_BODY:
         return text, False
     return _bounded(json.loads(text), dict(_wholes(value))), True
 
@@ -67,9 +67,9 @@ def _fits_compressed(text: str) -> bool:
     size = 0
     for at in range(0, len(text), _PIECE):
         size += len(gzip.compress(text[at : at + _PIECE].encode()))
-        if size * 4 // 3 > _MOST:
+        if size * 4 // 3 > _MAX_BODY:
             return False
-    return (size + len(gzip.flush())) * 4 // 3 <= _MOST
+    return (size + len(gzip.flush())) * 4 // 3 <= _MAX_BODY
 
 
 def _bounded(data: dict[str, Any], wholes: _Wholes) -> str:
@@ -79,8 +79,8 @@ def _bounded(data: dict[str, Any], wholes: _Wholes) -> str:
     A page comes with the one item that does not fit alone."""
     items = data.get("items")
     whole: dict[str, Any] = {**(items[0] if items else data), "truncated": True}
-    for longest in _LONGEST:
-        one = _cut(whole, longest, wholes)
+    for longest in _FIELD_LIMITS:
+        one = _truncate_fields(whole, longest, wholes)
         if answer_size(text := _dumped(data, one)) <= MAX_ANSWER:
             return text
     if _size(data, one) > MAX_ANSWER and one.get("children"):
@@ -109,29 +109,29 @@ def _size(data: dict[str, Any], one: dict[str, Any]) -> int:
     return answer_size(_dumped(data, one))
 
 
-def _cut(value: Any, longest: int, wholes: _Wholes) -> Any:
+def _truncate_fields(value: Any, longest: int, wholes: _Wholes) -> Any:
     """The value with head and tail in the place of every open field that is longer."""
     if isinstance(value, list):
-        return [_cut(item, longest, wholes) for item in value]
+        return [_truncate_fields(item, longest, wholes) for item in value]
     if not isinstance(value, dict):
         return value
-    made = {}
-    for name, held in value.items():
+    result = {}
+    for name, content in value.items():
         if name not in _OPEN:
-            made[name] = _cut(held, longest, wholes)
+            result[name] = _truncate_fields(content, longest, wholes)
             continue
-        text = held if isinstance(held, str) else to_json(held).decode()
+        text = content if isinstance(content, str) else to_json(content).decode()
         is_long = len(text) > longest
-        made[name] = _told(text, longest, _path(value, text, wholes)) if is_long else held
-    return made
+        result[name] = _truncate(text, longest, _path(value, text, wholes)) if is_long else content
+    return result
 
 
-def _told(text: str, longest: int, url: str | None) -> dict[str, Any]:
-    shown = min(_SHOWN, longest // 4)
+def _truncate(text: str, longest: int, url: str | None) -> dict[str, Any]:
+    length = min(_EXCERPT, longest // 4)
     return {
         "_truncated": True,
-        "head": text[:shown],
-        "tail": text[-shown:],
+        "head": text[:length],
+        "tail": text[-length:],
         "original_chars": len(text),
         "url": url,
     }
@@ -154,11 +154,11 @@ def _wholes(value: BaseModel) -> Iterator[tuple[str, tuple[int, str]]]:
             continue
         url = f"/runs/{message.run_id}/tool-calls/{quote(part.tool_call_id, safe='')}/result"
         try:
-            told = json.loads(output)
+            excerpt = json.loads(output)
         except ValueError:  # a tool's own words
             continue
-        if told.get("url") == url:
-            yield part.tool_call_id, (told.get("original_chars", 0), url)
+        if excerpt.get("url") == url:
+            yield part.tool_call_id, (excerpt.get("original_chars", 0), url)
 
 
 def _messages(value: Any) -> Iterable[Message]:
@@ -169,10 +169,10 @@ def _messages(value: Any) -> Iterable[Message]:
 
 def _newest(items: list[Any], room: int) -> list[Any]:
     """The last items, as many as there is room for."""
-    kept = len(items)
-    while kept and (room := room - answer_size(_json(items[kept - 1])) - 1) >= 0:
-        kept -= 1
-    return items[kept:]
+    start = len(items)
+    while start and (room := room - answer_size(_json(items[start - 1])) - 1) >= 0:
+        start -= 1
+    return items[start:]
 
 
 def _json(value: Any) -> str:
@@ -182,9 +182,9 @@ def _json(value: Any) -> str:
 def _shortened(value: Any) -> Any:
     """The value with long texts cut: nothing else is left to leave out."""
     if isinstance(value, dict):
-        return {name: _shortened(held) for name, held in value.items()}
+        return {name: _shortened(content) for name, content in value.items()}
     if isinstance(value, list):
         return [_shortened(item) for item in value]
-    if isinstance(value, str) and len(value) > _LONGEST_TEXT:
-        return f"{value[:_SHOWN]}…{value[-_SHOWN:]}"
+    if isinstance(value, str) and len(value) > _MAX_TEXT:
+        return f"{value[:_EXCERPT]}…{value[-_EXCERPT:]}"
     return value

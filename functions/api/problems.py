@@ -174,13 +174,13 @@ _KINDS: dict[type[LayoverError], Kind] = {
 _INTERNAL = Kind(HTTPStatus.INTERNAL_SERVER_ERROR, "internal-error", "Something failed in here")
 
 
-def expected(error: LayoverError) -> bool:
+def is_known(error: LayoverError) -> bool:
     """Say whether the caller learns the error's kind; every other one is an internal error."""
     return _kind(error) is not None
 
 
 def answer_error(error: LayoverError, log: str = LOG) -> Response[str]:
-    """The problem document of an error that `expected` knows. `log`: which one says more."""
+    """The problem document of an error that `is_known` knows. `log`: which one says more."""
     kind = _kind(error) or _INTERNAL
     errors = error.errors if isinstance(error, InvalidRequest) else []
     extra: dict[str, Any] = dict(error.ids)
@@ -234,8 +234,8 @@ def problem(
 
 def wrong_fields(errors: Iterable[Mapping[str, Any]], body: Any = None) -> InvalidRequest:
     """A request whose fields pydantic refused. `body`: as it was sent."""
-    found = [{**_without_input(e), "loc": _sent_path(e, body)} for e in errors]
-    return InvalidRequest("some fields are missing or wrong", found)
+    field_errors = [{**_without_input(e), "loc": _sent_path(e, body)} for e in errors]
+    return InvalidRequest("some fields are missing or wrong", field_errors)
 
 
 def _kind(error: LayoverError) -> Kind | None:
@@ -255,7 +255,7 @@ def _sent_path(error: Mapping[str, Any], body: Any) -> list[str | int]:
     where, *path = error["loc"] or ("body",)
     if where != "body":
         return [where, *path]
-    sent: list[str | int] = []
+    path_in_body: list[str | int] = []
     is_part = True
     for n, at in enumerate(path):
         if isinstance(body, dict):
@@ -264,10 +264,10 @@ def _sent_path(error: Mapping[str, Any], body: Any) -> list[str | int]:
                 continue
             is_missing = error["type"] == "missing" and n == len(path) - 1
             if at in body or is_missing:
-                sent, body, is_part = [*sent, at], body.get(at), True
+                path_in_body, body, is_part = [*path_in_body, at], body.get(at), True
         elif isinstance(body, list) and isinstance(at, int) and at < len(body):
-            sent, body = [*sent, at], body[at]
-    return [where, *sent]
+            path_in_body, body = [*path_in_body, at], body[at]
+    return [where, *path_in_body]
 
 
 def _without_input(error: Mapping[str, Any]) -> dict[str, Any]:

@@ -59,7 +59,8 @@ def _operation(method: str, path: str, operation: Mapping[str, Any]) -> str:
         parameters.append(("body", _content(body), body.get("required", False)))
     parts.append(
         _table(
-            (name, f"{text}{' Required.' if needed else ''}") for name, text, needed in parameters
+            (name, f"{text}{' Required.' if is_required else ''}")
+            for name, text, is_required in parameters
         )
     )
     answers = sorted(operation["responses"].items())
@@ -72,9 +73,9 @@ def _table(rows: Iterator[tuple[str, str]]) -> str:
     return f"<table>{''.join(cells)}</table>"
 
 
-def _content(described: Mapping[str, Any]) -> str:
+def _content(document: Mapping[str, Any]) -> str:
     """Return the content of bodies, by the names of their schemas."""
-    schemas = (c.get("schema", {}) for c in described.get("content", {}).values())
+    schemas = (c.get("schema", {}) for c in document.get("content", {}).values())
     return ", ".join(str(s["$ref"]).rsplit("/", 1)[-1] for s in schemas if "$ref" in s)
 
 

@@ -20,10 +20,10 @@ _NO_TEXT = "\x00"
 """Stands for bytes that are no UTF-8: no JSON either."""
 _WAIT = re.compile(r'(?:^|[,;\s])wait\s*=\s*"?(\d{1,9})"?\s*(?:$|[,;])', re.IGNORECASE)
 
-_REMEMBERED = re.compile(r"(?:^|[,;\s])remembered\s*(?:$|[,;])", re.IGNORECASE)
+_REMEMBERED_PREFERENCE = re.compile(r"(?:^|[,;\s])remembered\s*(?:$|[,;])", re.IGNORECASE)
 
 
-def prepared(event: Mapping[str, Any]) -> dict[str, Any]:
+def prepare_event(event: Mapping[str, Any]) -> dict[str, Any]:
     """The event with its body as text. Raises NotFound (absurd paths). What is wrong with a body is
     told by `parse_json`, to calls that take one."""
     if len(str(event.get("rawPath", "")).encode("utf-8", "replace")) > _MAX_PATH:
@@ -63,13 +63,13 @@ def parse_json(text: str) -> dict[str, Any]:
 
 def preferred_wait(prefer: str | None) -> int | None:
     """Seconds of `Prefer: wait=N` (RFC 7240), read leniently; None where it does not say."""
-    found = _WAIT.search(prefer or "")
-    return int(found[1]) if found else None
+    match = _WAIT.search(prefer or "")
+    return int(match[1]) if match else None
 
 
 def prefers_remembered(prefer: str | None) -> bool:
     """Say whether `Prefer` asks to wait for memory's work as well."""
-    return _REMEMBERED.search(prefer or "") is not None
+    return _REMEMBERED_PREFERENCE.search(prefer or "") is not None
 
 
 def takes_gzip(event: Mapping[str, Any]) -> bool:

@@ -43,8 +43,8 @@ def list_approvals(
 ) -> Response[str]:
     call = call_of(router)
     if role == "approver":
-        listed = approvals.list_for_approver
-        return answer_page(call, lambda n: call.act(listed, n, cursor), limit)
+        list_for_approver = approvals.list_for_approver
+        return answer_page(call, lambda n: call.act(list_for_approver, n, cursor), limit)
     return answer_page(
         call, lambda n: call.do(approvals.list_approvals, thread_id or None, n, cursor), limit
     )

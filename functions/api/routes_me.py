@@ -47,9 +47,9 @@ class PersonalData(BaseModel):
     ),
 )
 def export_me() -> Response[str]:
-    made = call_of(router).do(export, _fits)
-    if made.url is None:
-        text = made.text or ""
+    result = call_of(router).do(export, _fits)
+    if result.url is None:
+        text = result.text or ""
         return Response(
             status_code=200,
             content_type="application/json",
@@ -58,7 +58,7 @@ def export_me() -> Response[str]:
             compress=is_large(text),
         )
     headers: dict[str, Any] = {
-        "Location": made.url,
+        "Location": result.url,
         "Cache-Control": "no-store",
         # The signature in the URL is a credential.
         "Referrer-Policy": "no-referrer",

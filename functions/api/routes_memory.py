@@ -21,7 +21,7 @@ _TAGS = ["memory"]
 
 AgentName = Annotated[str, Query(pattern=AGENT_NAME, description="Whose profile of the caller.")]
 EntriesOf = Annotated[str, Query(pattern=AGENT_NAME, description="The agent that remembers them.")]
-Wanted = Annotated[str | None, Query(description="What to look for.", max_length=2000)]
+SearchText = Annotated[str | None, Query(description="What to look for.", max_length=2000)]
 
 
 def _shape(value: Any) -> str:
@@ -81,7 +81,7 @@ def delete_profile(agent: AgentName) -> Response[str]:
     responses=answers(200, Page[Entry], "A page of entries"),
 )
 def list_entries(
-    agent: EntriesOf, query: Wanted = None, limit: Limit = 20, cursor: Cursor = None
+    agent: EntriesOf, query: SearchText = None, limit: Limit = 20, cursor: Cursor = None
 ) -> Response[str]:
     call = call_of(router)
     return answer_page(

@@ -74,7 +74,7 @@ def post_run(
     wait = preferred_wait(prefer)
     if wait is None:
         return answer_run(call, run, 202)
-    return _waited(call, run, wait, remembered=prefers_remembered(prefer))
+    return _wait_for(call, run, wait, remembered=prefers_remembered(prefer))
 
 
 @router.get(
@@ -129,9 +129,9 @@ def get_events(
 ) -> Response[str]:
     call = call_of(router)
     if wants_stream(call, accept):
-        seen = last_seq(last_event_id)
+        last_seen = last_seq(last_event_id)
         event = router.current_event.raw_event
-        return stream_events(call, run_id, after if seen is None else seen, event)
+        return stream_events(call, run_id, after if last_seen is None else last_seen, event)
     return answer_events(call, call.do(runs.events, run_id, after, limit, wait))
 
 
@@ -176,13 +176,13 @@ def _streamed(call: Call, thread_id: str, request: StartRun, key: str | None) ->
     return stream_events(call, run.id, 0, router.current_event.raw_event, first)
 
 
-def _waited(call: Call, run: Run, wait: int, *, remembered: bool) -> Response[str]:
+def _wait_for(call: Call, run: Run, wait: int, *, remembered: bool) -> Response[str]:
     # Accepting the run may have taken seconds: whoever asked for 25 has to learn its id all the same.
-    applied = min(wait, int(runs.MAX_WAIT), int(call.left_s))
-    spare = call.left_s - applied if remembered else 0.0
-    run = call.do(runs.get, run.id, applied)
+    wait_s = min(wait, int(runs.MAX_WAIT), int(call.left_s))
+    spare = call.left_s - wait_s if remembered else 0.0
+    run = call.do(runs.get, run.id, wait_s)
     status = 200 if runs.settled(run) else 202
-    told = f"wait={applied}"
+    preference = f"wait={wait_s}"
     if remembered and call.do(runs.wait_remembered, run, max(0.0, call.left_s - spare)):
-        told += ", remembered"
-    return answer_run(call, run, status, {"Preference-Applied": told})
+        preference += ", remembered"
+    return answer_run(call, run, status, {"Preference-Applied": preference})

@@ -14,12 +14,12 @@ logger = logging.getLogger("layover")
 
 ATTEMPTS = 3
 ANSWER_WITHIN_S = 10.0
-LONGEST_REASON = 1000
+MAX_REASON = 1000
 """Characters; CloudFormation takes 4 KB for the whole answer."""
 Send = Callable[[str, bytes], None]
 
 
-def answered(
+def answer_cloudformation(
     event: Mapping[str, Any], work: Callable[[], dict[str, Any]], send: Send | None = None
 ) -> dict[str, Any]:
     """Do the work and tell CloudFormation how it went; a failure that it was told of is not raised.
@@ -31,7 +31,7 @@ def answered(
     try:
         result = work()
     except Exception as error:
-        reason = f"{type(error).__name__}: {error}"[:LONGEST_REASON]
+        reason = f"{type(error).__name__}: {error}"[:MAX_REASON]
         # The reason may hold what the database said; it is for whoever deploys.
         logger.error("the schema was not migrated", extra={"error": type(error).__name__})
         _tell(event, {"Status": "FAILED", "Reason": reason}, tell)

@@ -5,7 +5,7 @@ from typing import Any
 
 from layover import wiring
 from layover.migrate import migrate
-from migrate.cloudformation import answered
+from migrate.cloudformation import answer_cloudformation
 
 
 @wiring.logged
@@ -15,4 +15,4 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     def work() -> dict[str, Any]:
         return asyncio.run(migrate(event, wiring.migrator()))
 
-    return answered(event, work) if "ResponseURL" in event else work()
+    return answer_cloudformation(event, work) if "ResponseURL" in event else work()

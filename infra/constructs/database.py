@@ -42,8 +42,8 @@ class Address:
 
     def url(self, role: str) -> str:
         """A libpq URL without a password: TLS, with the server's certificate and name checked."""
-        checked = f"sslmode=verify-full&sslrootcert={RDS_ROOTS}"
-        return f"postgresql://{role}@{self.host}:{PORT}/{self.name}?{checked}"
+        tls = f"sslmode=verify-full&sslrootcert={RDS_ROOTS}"
+        return f"postgresql://{role}@{self.host}:{PORT}/{self.name}?{tls}"
 
     def sign_in(self, scope: Construct, role: str) -> iam.PolicyStatement:
         """The permission to connect as a role, and as no other."""
@@ -102,12 +102,12 @@ class VpcDatabase(Construct):
         }
         if settings.restore_snapshot is not None:
             # Database, owner and encryption are the snapshot's: CloudFormation wants them unsaid.
-            restored = rds.DatabaseClusterFromSnapshot(
+            cluster = rds.DatabaseClusterFromSnapshot(
                 self, "Cluster", snapshot_identifier=settings.restore_snapshot, **alike
             )
             # RDS makes the password: none is generated, so none is left out.
-            Annotations.of(restored).acknowledge_warning(CREDENTIALS)
-            return restored
+            Annotations.of(cluster).acknowledge_warning(CREDENTIALS)
+            return cluster
         return rds.DatabaseCluster(
             self,
             "Cluster",

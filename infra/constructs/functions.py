@@ -148,13 +148,13 @@ class Functions(Construct):
 
     def _environment(self, name: str, each: FunctionSettings) -> dict[str, str]:
         """Returns the function's variables, as far as this deployment has a value for each."""
-        given = self._values(name)
-        wanted = {key: given.get(key) for key in READS[name]}
+        values = self._values(name)
+        variables = {key: values.get(key) for key in READS[name]}
         if name == STREAMS:
-            wanted[WRAPPER] = f"/var/task/{name}/bootstrap"
+            variables[WRAPPER] = f"/var/task/{name}/bootstrap"
         if each.tools:
-            wanted |= {**self._settings.tool_env, **self._settings.tool_secrets}
-        return {key: str(value) for key, value in wanted.items() if value is not None}
+            variables |= {**self._settings.tool_env, **self._settings.tool_secrets}
+        return {key: str(value) for key, value in variables.items() if value is not None}
 
     def _values(self, name: str) -> dict[str, object]:
         """Every variable that there is a value for."""
@@ -277,22 +277,22 @@ class Functions(Construct):
 
     def _acknowledge(self, role: iam.Role, name: str, calls: Calls) -> None:
         on = self._world.resources
-        found = {
+        reasons = {
             "*": "X-Ray and network interfaces: AWS knows no resources to name for them.",
             self._log_streams(name): "The streams of the function's own log group.",
         }
         if calls.index:
-            found[f"{on.table}/index/*"] = "The table's own indexes."
+            reasons[f"{on.table}/index/*"] = "The table's own indexes."
         if calls.blobs:
-            found[f"{on.bucket}/{OWNERS}"] = "All users' objects: the code holds them apart."
+            reasons[f"{on.bucket}/{OWNERS}"] = "All users' objects: the code holds them apart."
         if calls.pushes:
-            found[on.connections] = "Connections get their ids when they are opened."
+            reasons[on.connections] = "Connections get their ids when they are opened."
         for model in anywhere(self._settings):
-            found[model] = "An inference profile answers in regions that AWS chooses."
+            reasons[model] = "An inference profile answers in regions that AWS chooses."
         if calls.executions:
-            found[on.executions] = "Executions of the one machine have names of their own."
+            reasons[on.executions] = "Executions of the one machine have names of their own."
         rules = (
             (f"AwsSolutions-IAM5[Resource::{spelled(self, arn)}]", reason)
-            for arn, reason in found.items()
+            for arn, reason in reasons.items()
         )
         acknowledge(role, *rules)

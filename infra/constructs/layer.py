@@ -27,12 +27,12 @@ class Layer(Construct):
             description="Layover and its locked dependencies",
             removal_policy=RemovalPolicy.DESTROY,
         )
-        self.code = _built(settings.code)
+        self.code = _asset(settings.code)
 
 
 def _trusting(folder: str) -> lambda_.Code:
     """A layer with Amazon's roots: without them no function trusts the database, and each fails."""
-    code = _built(folder)
+    code = _asset(folder)
     if not (Path(folder) / "certificates" / "rds.pem").is_file():
         raise FileNotFoundError(
             f"{folder} has no certificates of RDS: run `make synth` or `make deploy`, which fetch them"
@@ -40,7 +40,7 @@ def _trusting(folder: str) -> lambda_.Code:
     return code
 
 
-def _built(folder: str) -> lambda_.Code:
+def _asset(folder: str) -> lambda_.Code:
     if not Path(folder).is_dir():
         raise FileNotFoundError(f"{folder} is not built yet: run `make layer`")
     return lambda_.Code.from_asset(folder)

@@ -10,12 +10,12 @@ from infra.constructs.database import Address
 from infra.constructs.network import Network
 from infra.constructs.time import duration
 from infra.settings import Settings
-from layover.adapters.store.postgres.migrate import shipped
+from layover.adapters.store.postgres.migrate import shipped_migrations
 
 
 def schema_hash() -> str:
     """Changes with any migration, and with nothing else."""
-    lines = [f"{m.name} {m.checksum}" for m in shipped()]
+    lines = [f"{m.name} {m.checksum}" for m in shipped_migrations()]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 

@@ -29,8 +29,8 @@ def model_statements(
 
 def anywhere(settings: Settings) -> list[str]:
     """ARNs with a wildcard for the region, one for each inference profile."""
-    named = (*settings.bedrock_models, *settings.bedrock_embedders)
-    return [_underneath(name) for name in named if PROFILE.match(name)]
+    names = (*settings.bedrock_models, *settings.bedrock_embedders)
+    return [_underneath(name) for name in names if PROFILE.match(name)]
 
 
 def _statements(

@@ -34,11 +34,11 @@ class Network(Construct):
             self.vpc = ec2.Vpc.from_vpc_attributes(
                 self, "Vpc", vpc_id=settings.vpc_id, availability_zones=["unknown"]
             )
-            self.function_subnets = self._given("Function", settings.function_subnets)
-            self.database_subnets = self._given("Database", settings.database_subnets)
+            self.function_subnets = self._subnets("Function", settings.function_subnets)
+            self.database_subnets = self._subnets("Database", settings.database_subnets)
         self.functions_group = self._functions_group()
 
-    def _given(self, name: str, ids: tuple[str, ...]) -> ec2.SubnetSelection:
+    def _subnets(self, name: str, ids: tuple[str, ...]) -> ec2.SubnetSelection:
         subnets = [
             ec2.Subnet.from_subnet_id(self, f"{name}{number}", id) for number, id in enumerate(ids)
         ]
@@ -89,11 +89,11 @@ class Network(Construct):
         functions = [ec2.SubnetSelection(subnet_group_name="functions")]
         for name, service in services.items():
             endpoint = vpc.add_gateway_endpoint(name, service=service, subnets=functions)
-            for statement in self._allowed(name.lower()):
+            for statement in self._endpoint_statements(name.lower()):
                 statement.add_any_principal()
                 endpoint.add_to_policy(statement)
 
-    def _allowed(self, service: str) -> Iterator[iam.PolicyStatement]:
+    def _endpoint_statements(self, service: str) -> Iterator[iam.PolicyStatement]:
         """This account's identities on this account's data; what tools may do elsewhere; and of S3 what
         does without our identities: downloads by a link, and the answer to CloudFormation."""
         yield iam.PolicyStatement(

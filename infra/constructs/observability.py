@@ -49,11 +49,11 @@ class Observability(Construct):
     """Alarms tell `alarms_email`, if there is one; without it they are only red."""
 
     def __init__(
-        self, scope: Construct, id: str, settings: Settings, watched: WatchedFunction
+        self, scope: Construct, id: str, settings: Settings, resources: WatchedFunction
     ) -> None:
         super().__init__(scope, id)
         self._settings = settings
-        self._watched = watched
+        self._resources = resources
         self._topic = self._tell(settings.alarms_email) if settings.alarms_email else None
         self._count_unforeseen()
         self._alarms()
@@ -111,7 +111,7 @@ class Observability(Construct):
             self,
             "NoSweeps",
             alarm_description=f"{self._settings.prefix}: nobody looks after runs",
-            metric=self._watched.functions["sweep"].metric_invocations(period=FIVE_MINUTES),
+            metric=self._resources.functions["sweep"].metric_invocations(period=FIVE_MINUTES),
             threshold=1,
             comparison_operator=BELOW,
             evaluation_periods=1,
@@ -133,27 +133,27 @@ class Observability(Construct):
     # Metrics
 
     def _failed(self) -> cloudwatch.IMetric:
-        machine = self._watched.machine
+        machine = self._resources.machine
         using = {
             "failed": machine.metric_failed(period=FIVE_MINUTES),
             "timed": machine.metric_timed_out(period=FIVE_MINUTES),
         }
-        return _added("Executions that failed", using)
+        return _sum_of("Executions that failed", using)
 
     def _errors(self) -> cloudwatch.IMetric:
-        return self._sum("Errors", self._watched.functions.keys() - set(WATCHED_ELSEWHERE))
+        return self._sum("Errors", self._resources.functions.keys() - set(WATCHED_ELSEWHERE))
 
     def _throttles(self) -> cloudwatch.IMetric:
         return self._sum("Throttles", BUSIEST)
 
     def _sum(self, name: str, of: Collection[str]) -> cloudwatch.IMetric:
         using = {
-            f"{name.lower()}_{each}": self._watched.functions[each].metric(
+            f"{name.lower()}_{each}": self._resources.functions[each].metric(
                 name, period=FIVE_MINUTES, statistic="Sum"
             )
             for each in sorted(of)
         }
-        return _added(name, using)
+        return _sum_of(name, using)
 
     def _unforeseen(self) -> cloudwatch.IMetric:
         return cloudwatch.Metric(
@@ -170,7 +170,7 @@ class Observability(Construct):
             logs.MetricFilter(
                 self,
                 f"Unforeseen{name.capitalize()}",
-                log_group=self._watched.functions[name].log_group,
+                log_group=self._resources.functions[name].log_group,
                 filter_pattern=logs.FilterPattern.string_value("$.level", "=", "ERROR"),
                 metric_namespace=NAMESPACE,
                 metric_name=UNFORESEEN,
@@ -182,16 +182,16 @@ class Observability(Construct):
         """The table's own. Its indexes would be four metrics more to pay for, and grow as it does."""
         names = {"reads": "ReadThrottleEvents", "writes": "WriteThrottleEvents"}
         using = {
-            key: self._watched.table.metric(name, period=FIVE_MINUTES, statistic="Sum")
+            key: self._resources.table.metric(name, period=FIVE_MINUTES, statistic="Sum")
             for key, name in names.items()
         }
-        return _added("Throttled requests", using)
+        return _sum_of("Throttled requests", using)
 
     def _approval_age(self) -> cloudwatch.IMetric:
         # The sweeper looks at each suspended run about once an hour.
-        return self._counted(Metric.APPROVAL_AGE, "Maximum", Duration.hours(2))
+        return self._own_metric(Metric.APPROVAL_AGE, "Maximum", Duration.hours(2))
 
-    def _counted(self, name: Metric, statistic: str, period: Duration) -> cloudwatch.Metric:
+    def _own_metric(self, name: Metric, statistic: str, period: Duration) -> cloudwatch.Metric:
         """One of our own, over all its dimensions."""
         return cloudwatch.Metric(
             namespace=NAMESPACE,
@@ -204,14 +204,14 @@ class Observability(Construct):
     # Dashboard
 
     def _dashboard(self) -> None:
-        watched = self._watched
+        resources = self._resources
         board = cloudwatch.Dashboard(
             self,
             "Dashboard",
             dashboard_name=self._name,
             default_interval=duration(self._settings.dashboard_shows),
         )
-        machine, table, api = watched.machine, watched.table, watched.api
+        machine, table, api = resources.machine, resources.table, resources.api
         board.add_widgets(
             _graph("Runs", machine.metric_started(), machine.metric_succeeded(), self._failed()),
             _graph(
@@ -219,7 +219,7 @@ class Observability(Construct):
             ),
             _graph("Oldest approval (s)", self._approval_age()),
         )
-        each = sorted(watched.functions.items())
+        each = sorted(resources.functions.items())
         board.add_widgets(
             _graph("Duration (p90)", *(f.metric_duration(statistic="p90") for _, f in each)),
             _graph("Errors and throttles", self._errors(), self._throttles()),
@@ -233,7 +233,7 @@ class Observability(Construct):
                 table.metric_consumed_write_capacity_units(),
                 self._table_throttles(),
             ),
-            _graph("Memory", *(self._counted(m, "Sum", FIVE_MINUTES) for m in COMPACTION)),
+            _graph("Memory", *(self._own_metric(m, "Sum", FIVE_MINUTES) for m in COMPACTION)),
         )
 
     # Money
@@ -260,7 +260,7 @@ class Observability(Construct):
         )
 
 
-def _added(label: str, using: dict[str, cloudwatch.Metric]) -> cloudwatch.MathExpression:
+def _sum_of(label: str, using: dict[str, cloudwatch.Metric]) -> cloudwatch.MathExpression:
     """The sum of metrics; one that nobody has counted yet is nothing."""
     return cloudwatch.MathExpression(
         label=label,

@@ -36,7 +36,7 @@ def service(name: str) -> iam.IPrincipal:
 def statements(calls: Calls, on: Resources) -> list[iam.PolicyStatement]:
     """The calls as policy statements."""
     objects = f"{on.bucket}/{OWNERS}"
-    wanted: list[tuple[str, Iterable[str], list[str]]] = [
+    rules: list[tuple[str, Iterable[str], list[str]]] = [
         ("dynamodb", calls.journal, [on.table]),
         ("dynamodb", ("Query",) if calls.index else (), [f"{on.table}/index/*"]),
         ("s3", calls.blobs, [objects]),
@@ -51,6 +51,6 @@ def statements(calls: Calls, on: Resources) -> list[iam.PolicyStatement]:
     ]
     return [
         iam.PolicyStatement(actions=[f"{service}:{a}" for a in actions], resources=resources)
-        for service, actions, resources in wanted
+        for service, actions, resources in rules
         if actions
     ]

@@ -20,7 +20,7 @@ from layover.values.deployment.access import (
 )
 
 STAGE = "live"
-LONGEST = Duration.minutes(15)
+MAX_DURATION = Duration.minutes(15)
 """API Gateway's limit for a streamed response."""
 STREAM_HEADERS = (*ASKED_HEADERS, "last-event-id")
 
@@ -56,7 +56,9 @@ class StreamApi(Construct):
         """Routes that stream need a token of the user pool with the scope, which API Gateway verifies; one
         needs a ticket instead, which the function verifies. `origins`: of pages that may read them."""
         integration = gateway.LambdaIntegration(
-            function, response_transfer_mode=gateway.ResponseTransferMode.STREAM, timeout=LONGEST
+            function,
+            response_transfer_mode=gateway.ResponseTransferMode.STREAM,
+            timeout=MAX_DURATION,
         )
         resources: dict[str, gateway.IResource] = {}
         if identity.pool_id is not None:
@@ -79,10 +81,10 @@ class StreamApi(Construct):
         pool = cognito.UserPool.from_user_pool_id(self, "Users", pool_id)
         return gateway.CognitoUserPoolsAuthorizer(self, "Tokens", cognito_user_pools=[pool])
 
-    def _resource(self, path: str, known: dict[str, gateway.IResource]) -> gateway.IResource:
-        if path not in known:
-            known[path] = self.api.root.resource_for_path(path)
-        return known[path]
+    def _resource(self, path: str, resources: dict[str, gateway.IResource]) -> gateway.IResource:
+        if path not in resources:
+            resources[path] = self.api.root.resource_for_path(path)
+        return resources[path]
 
     def _open(self, resource: gateway.IResource, integration: gateway.Integration) -> None:
         """Open a method to requests with a ticket; others do not reach the function."""

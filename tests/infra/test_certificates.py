@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from infra import build
-from infra.certificates import LEAST, problem
+from infra.certificates import MIN_LIFETIME, problem
 
 ROOT = Path(__file__).parents[2]
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
@@ -62,7 +62,7 @@ def other_roots() -> str:
         (other_roots(), "has no roots of RDS"),
         (root("us-east-1"), "has no roots of eu-west-1"),
         (root("eu-west-1", NOW - timedelta(days=1)) + root("us-east-1"), "is old"),
-        (root("eu-west-1", NOW + LEAST - timedelta(days=1)), "is old"),
+        (root("eu-west-1", NOW + MIN_LIFETIME - timedelta(days=1)), "is old"),
     ],
     ids=["empty", "page", "wrong", "cut", "other", "elsewhere", "ended", "ending"],
 )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from infra.preflight import account, context, told, too_much
+from infra.preflight import account, context, describe, too_much
 from infra.settings import Settings
 
 
@@ -32,5 +32,5 @@ def test_quota_is_that_of_the_account_and_region_of_the_command_line() -> None:
 
 
 def test_what_is_deployed_is_told_before() -> None:
-    assert told(Settings(stage="prod")) == "stage prod: the defaults"
-    assert told(Settings(retain=False, model="some")) == "stage dev: model='some' retain=False"
+    assert describe(Settings(stage="prod")) == "stage prod: the defaults"
+    assert describe(Settings(retain=False, model="some")) == "stage dev: model='some' retain=False"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from layover.migrate import RESOURCE_ID
-from migrate.cloudformation import answered, put
+from migrate.cloudformation import answer_cloudformation, put
 
 URL = "https://bucket.example/key?signature=secret"
 EVENT = {
@@ -45,7 +45,7 @@ def failing() -> dict[str, Any]:
 
 def test_failed_migration_fails_the_deploy_at_once() -> None:
     cloudformation = CloudFormation()
-    answered(EVENT, failing, cloudformation)
+    answer_cloudformation(EVENT, failing, cloudformation)
     (answer,) = cloudformation.answers
     assert answer["Status"] == "FAILED"
     assert answer["PhysicalResourceId"] == RESOURCE_ID
@@ -57,30 +57,32 @@ def test_failure_that_was_told_is_no_failure_of_the_function(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Lambda would begin again, in the middle of the rollback."""
-    assert answered(EVENT, failing, CloudFormation()) == {}
+    assert answer_cloudformation(EVENT, failing, CloudFormation()) == {}
     assert [r.levelname for r in caplog.records] == ["ERROR"]
 
 
 def test_failure_that_could_not_be_told_is_one() -> None:
     with pytest.raises(ConnectionError):
-        answered(EVENT, failing, CloudFormation(refusals=9))
+        answer_cloudformation(EVENT, failing, CloudFormation(refusals=9))
 
 
 def test_lost_connection_is_tried_again() -> None:
     cloudformation = CloudFormation(refusals=2)
-    answered(EVENT, lambda: {"Data": {"Applied": "0001"}}, cloudformation)
+    answer_cloudformation(EVENT, lambda: {"Data": {"Applied": "0001"}}, cloudformation)
     assert [a["Status"] for a in cloudformation.answers] == ["SUCCESS"]
 
 
 def test_the_url_is_in_no_log_and_in_no_error(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG), pytest.raises(ConnectionError) as raised:
-        answered(EVENT, dict, CloudFormation(refusals=9))
+        answer_cloudformation(EVENT, dict, CloudFormation(refusals=9))
     assert "signature" not in caplog.text + str(raised.value)
 
 
 def test_answer_names_what_was_asked_and_keeps_the_resource() -> None:
     cloudformation = CloudFormation()
-    answered({**EVENT, "RequestType": "Update"}, lambda: {"Data": {"Applied": ""}}, cloudformation)
+    answer_cloudformation(
+        {**EVENT, "RequestType": "Update"}, lambda: {"Data": {"Applied": ""}}, cloudformation
+    )
     assert cloudformation.answers == [
         {
             "Status": "SUCCESS",

@@ -120,7 +120,7 @@ def test_service_that_is_down_is_asked_less_and_less() -> None:
     repeated = [rules.pause_s(1, fault) for _ in range(CAPACITY)]
     assert sum(pause is not None for pause in repeated) == CAPACITY // COST
     for _ in range(COST):
-        rules.succeeded(1)
+        rules.count_success(1)
     assert rules.pause_s(1, fault) is not None
     assert rules.pause_s(1, fault) is None
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from layover.adapters.embeddings.offline import MODEL, OfflineEmbedder
-from layover.adapters.embeddings.openai import MOST_TEXTS, OpenAIEmbedder
+from layover.adapters.embeddings.openai import MAX_TEXTS, OpenAIEmbedder
 from layover.adapters.inmemory.embedder import HashingEmbedder
 from layover.errors import ConfigurationError, ModelError
 from layover.values.runs.usage import Usage
@@ -85,11 +85,11 @@ async def test_vectors_come_in_the_order_of_their_texts() -> None:
 
 async def test_many_texts_go_in_several_requests() -> None:
     with FakeOpenAI() as server:
-        server.script([answer(*[[1.0]] * MOST_TEXTS), answer([2.0])], task="embeddings")
+        server.script([answer(*[[1.0]] * MAX_TEXTS), answer([2.0])], task="embeddings")
         asked = embedder(server)
-        vectors = (await asked.embed(["a"] * (MOST_TEXTS + 1))).vectors
+        vectors = (await asked.embed(["a"] * (MAX_TEXTS + 1))).vectors
         await asked.aclose()
-        assert vectors == [[1.0]] * MOST_TEXTS + [[2.0]]
+        assert vectors == [[1.0]] * MAX_TEXTS + [[2.0]]
 
 
 @pytest.mark.parametrize("said", [None, {}, {"prompt_tokens": None}, {"prompt_tokens": "3"}, []])
@@ -103,11 +103,11 @@ async def test_a_provider_that_does_not_say_what_it_counted_counted_nothing(said
 
 async def test_the_tokens_of_all_requests_add_up() -> None:
     with FakeOpenAI() as server:
-        first = answer(*[[1.0]] * MOST_TEXTS, usage={"prompt_tokens": 300, "total_tokens": 300})
+        first = answer(*[[1.0]] * MAX_TEXTS, usage={"prompt_tokens": 300, "total_tokens": 300})
         second = answer([2.0], usage={"prompt_tokens": 2, "total_tokens": 2})
         server.script([first, second], task="embeddings")
         asked = embedder(server)
-        embedded = await asked.embed(["a"] * (MOST_TEXTS + 1))
+        embedded = await asked.embed(["a"] * (MAX_TEXTS + 1))
         await asked.aclose()
         assert embedded.usage == Usage(input_tokens=302)
         assert embedded.model == "openai/small"

@@ -11,7 +11,7 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from layover.adapters.embeddings.bedrock import AT_ONCE, MOST_CHARACTERS, BedrockEmbedder
+from layover.adapters.embeddings.bedrock import AT_ONCE, MAX_CHARACTERS, BedrockEmbedder
 from layover.errors import ConfigurationError, ModelError
 from layover.values.runs.usage import Usage
 
@@ -172,10 +172,10 @@ async def test_no_more_requests_than_threads_can_be_spared(
 async def test_request_names_the_model_and_nothing_but_the_text(
     fake: FakeBedrock, embedder: BedrockEmbedder
 ) -> None:
-    await embedder.embed(["x" * (MOST_CHARACTERS + 1)])
+    await embedder.embed(["x" * (MAX_CHARACTERS + 1)])
     ((path, body, authorization),) = fake.asked
     assert path == "/model/amazon.titan-embed-text-v2:0/invoke"
-    assert body == {"inputText": "x" * MOST_CHARACTERS}
+    assert body == {"inputText": "x" * MAX_CHARACTERS}
     assert authorization.startswith("AWS4-HMAC-SHA256 ")
     assert "/bedrock/aws4_request" in authorization
 
