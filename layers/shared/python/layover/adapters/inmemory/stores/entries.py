@@ -46,7 +46,9 @@ class InMemoryEntries:
         """For each vector the stored entries with at least this cosine, nearest first."""
         scope = _newest(self._tables, owner, agent)[: ranking.MAX_ROWS]
         near = [
-            SimilarEntry(**s.entry.model_dump(include=_COMPARISON_FIELDS), place=place, cosine=cosine)
+            SimilarEntry(
+                **s.entry.model_dump(include=_COMPARISON_FIELDS), place=place, cosine=cosine
+            )
             for place, vector in enumerate(vectors)
             for s in scope
             if (cosine := _cosine(s, vector, model)) is not None and cosine >= least
@@ -137,9 +139,7 @@ class InMemoryEntries:
             thread.messages[id]
             for thread in self._tables.of(owner)
             for id, row in thread.texts.items()
-            if row.text.agent == agent
-            and id > after_id
-            and _is_stale(row.text, model, dimensions)
+            if row.text.agent == agent and id > after_id and _is_stale(row.text, model, dimensions)
         ]
         return tuple(sorted(stale, key=lambda m: m.id)[:limit])
 
@@ -238,7 +238,9 @@ def _is_stale(row: NewEntry | IndexedText, model: str, dimensions: int | None) -
 
 def _score(entry: NewEntry, score: Scores, cosine: float | None, query: EntryQuery) -> FoundEntry:
     bonus = ranking.recency(query.now - entry.created_at, query.half_life)
-    return _found_entry(entry, score=score.own + bonus, text_score=score.lexical, vector_score=cosine)
+    return _found_entry(
+        entry, score=score.own + bonus, text_score=score.lexical, vector_score=cosine
+    )
 
 
 def _found_entry(entry: NewEntry, **scores: float | None) -> FoundEntry:

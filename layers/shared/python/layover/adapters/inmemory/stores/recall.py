@@ -23,7 +23,7 @@ class _Row:
     """One row of the scope, in the order of the conversation."""
 
     message: Message
-    kept: IndexedRow
+    index_row: IndexedRow
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class InMemoryRecall:
     """`ports.RecallStore`, over the threads that it searches."""
 
     def __init__(self, threads: Tables) -> None:
-        self._searched = threads
+        self._tables = threads
 
     async def index_messages(
         self,
@@ -48,33 +48,33 @@ class InMemoryRecall:
         usage: Sequence[StepUsage] = (),
     ) -> None:
         """Keep texts for recall, with their vectors where they have one, and what these cost."""
-        if rows and self._searched.find(owner, rows[0].thread_id) is not None:
-            self._searched.spend(owner, run_id, usage, "background")
+        if rows and self._tables.find(owner, rows[0].thread_id) is not None:
+            self._tables.spend(owner, run_id, usage, "background")
         for row in rows:
-            thread = self._searched.find(owner, row.thread_id)
+            thread = self._tables.find(owner, row.thread_id)
             if thread is None or row.message_id not in thread.messages:
                 continue
             if row.vector is not None or row.message_id not in thread.texts:
-                kept = IndexedRow(
+                indexed = IndexedRow(
                     row, frozenset(words(row.text)), frozenset(words(row.speaker or ""))
                 )
-                thread.texts[row.message_id] = kept
+                thread.texts[row.message_id] = indexed
 
     async def common_words(
         self, owner: str, agent: str, thread_id: str | None, words: Sequence[str]
     ) -> frozenset[str]:
         """Those that more than a quarter of the texts of the scope have."""
-        threads = _threads(self._searched, owner, agent, thread_id)
-        texts = [kept.words for thread in threads for kept in thread.texts.values()]
-        found = {word: sum(word in text for text in texts) for word in words}
-        return frozenset(w for w, n in found.items() if n > 5 and n * 4 > len(texts))
+        threads = _threads(self._tables, owner, agent, thread_id)
+        texts = [row.words for thread in threads for row in thread.texts.values()]
+        counts = {word: sum(word in text for text in texts) for word in words}
+        return frozenset(w for w, n in counts.items() if n > 5 and n * 4 > len(texts))
 
     async def recall(self, owner: str, query: RecallQuery) -> tuple[Recalled, ...]:
         """The best matches with their neighbours, in the order of the conversation."""
-        return recalled(self._searched, owner, query)
+        return recall_in(self._tables, owner, query)
 
 
-def recalled(
+def recall_in(
     threads: Tables,
     owner: str,
     query: RecallQuery,
@@ -94,9 +94,9 @@ def recalled(
             _Row(m, thread.texts[m.id]) for m in path if m.id in thread.texts and m.id in newest
         ]
         scope.append(rows)
-    found = [shown for shown in _shown(scope, query) if shown]
-    found.sort(key=lambda shown: (shown[0].message.created_at, shown[0].message.thread_id))
-    return tuple(r for shown in found for r in shown)
+    groups = [group for group in _groups(scope, query) if group]
+    groups.sort(key=lambda group: (group[0].message.created_at, group[0].message.thread_id))
+    return tuple(r for group in groups for r in group)
 
 
 def is_cut(threads: Tables, owner: str, query: RecallQuery) -> bool:
@@ -106,8 +106,13 @@ def is_cut(threads: Tables, owner: str, query: RecallQuery) -> bool:
 
 def _texts(threads: Tables, owner: str, query: RecallQuery) -> list[str]:
     """Ids of all that is indexed of the scope, newest first."""
-    found = _threads(threads, owner, query.agent, query.thread_id)
-    times = {id: t.messages[id].created_at for t in found for id in t.texts if id in t.messages}
+    threads_in_scope = _threads(threads, owner, query.agent, query.thread_id)
+    times = {
+        id: t.messages[id].created_at
+        for t in threads_in_scope
+        for id in t.texts
+        if id in t.messages
+    }
     return sorted(times, key=times.__getitem__, reverse=True)
 
 
@@ -119,25 +124,25 @@ def _threads(threads: Tables, owner: str, agent: str, thread_id: str | None) -> 
     ]
 
 
-def _shown(scope: list[list[_Row]], query: RecallQuery) -> Iterator[list[Recalled]]:
+def _groups(scope: list[list[_Row]], query: RecallQuery) -> Iterator[list[Recalled]]:
     """The matches and what stands beside them, thread by thread."""
     rows = [row for thread in scope for row in thread]
     matches = {m.place: m for m in _matches(scope, rows, query)}
-    begun = 0
+    start = 0
     for thread in scope:
-        places = range(begun, begun + len(thread))
+        places = range(start, start + len(thread))
         yield [
-            _recalled(rows[place].message, matches.get(place), place)
+            _result(rows[place].message, matches.get(place), place)
             for place in places
             if any(
                 n in matches and n in places
                 for n in range(place - query.after, place + query.before + 1)
             )
         ]
-        begun += len(thread)
+        start += len(thread)
 
 
-def _recalled(message: Message, match: _Match | None, place: int) -> Recalled:
+def _result(message: Message, match: _Match | None, place: int) -> Recalled:
     if match is None:
         return Recalled(message=message, match=False, place=place)
     return Recalled(
@@ -151,29 +156,29 @@ def _recalled(message: Message, match: _Match | None, place: int) -> Recalled:
 
 
 def _matches(scope: list[list[_Row]], rows: list[_Row], query: RecallQuery) -> list[_Match]:
-    asked = query_words(query.text)
-    cosines = [_cosine(row.kept.text, query) for row in rows]
-    candidates = [Candidate(r.kept.words, c) for r, c in zip(rows, cosines, strict=True)]
-    scores = ranking.fuse(asked, candidates)
-    found: list[_Match] = []
-    begun = 0
+    words = query_words(query.text)
+    cosines = [_cosine(row.index_row.text, query) for row in rows]
+    candidates = [Candidate(r.index_row.words, c) for r, c in zip(rows, cosines, strict=True)]
+    scores = ranking.fuse(words, candidates)
+    matches: list[_Match] = []
+    start = 0
     for thread in scope:
-        own = [0.0, *(f.own for f in scores[begun : begun + len(thread)]), 0.0]
+        own = [0.0, *(f.own for f in scores[start : start + len(thread)]), 0.0]
         for n, row in enumerate(thread, 1):
             previous, after = own[n - 1], own[n + 1]
             signal = own[n] + ranking.PREVIOUS_WEIGHT * previous + ranking.NEXT_WEIGHT * after
-            place = begun + n - 1
+            place = start + n - 1
             if signal > 0:
-                score = signal + _bonus(row, asked, query)
-                found.append(_Match(place, score, scores[place], cosines[place]))
-        begun += len(thread)
-    found.sort(key=lambda m: (-m.score, query.now - rows[m.place].message.created_at))
-    return found[: query.top_k]
+                score = signal + _bonus(row, words, query)
+                matches.append(_Match(place, score, scores[place], cosines[place]))
+        start += len(thread)
+    matches.sort(key=lambda m: (-m.score, query.now - rows[m.place].message.created_at))
+    return matches[: query.top_k]
 
 
 def _bonus(row: _Row, words: list[str], query: RecallQuery) -> float:
-    named = ranking.SPEAKER_WEIGHT if row.kept.speaker & set(words) else 0.0
-    return named + ranking.recency(query.now - row.message.created_at)
+    speaker_bonus = ranking.SPEAKER_WEIGHT if row.index_row.speaker & set(words) else 0.0
+    return speaker_bonus + ranking.recency(query.now - row.message.created_at)
 
 
 def _cosine(text: IndexedText, query: RecallQuery) -> float | None:
