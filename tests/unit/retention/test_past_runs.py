@@ -42,6 +42,19 @@ async def test_the_tree_of_an_expired_run_is_read_as_it_was() -> None:
     assert (desk.text, desk.children[0].text) == ("desk done", "low done")
 
 
+async def test_a_tree_repeats_nothing_that_the_thread_has_and_one_of_before_is_read() -> None:
+    bench, run = await ended()
+    (thread,) = bench.threads.of(ANN)
+    tree = thread.snapshots[run.id]
+    assert not {"id", "thread_id", "text", "pending", "error"} & tree["run"].keys()
+    before = run.model_dump(mode="json", exclude={"messages", "input"})
+    thread.snapshots[run.id] |= {"version": 1, "run": before}
+    bench.clock.advance(timedelta(days=31))
+    found = await runs.get(bench.plain, ANN, run.id)
+    same = run.model_copy(update={"updated_at": found.updated_at})
+    assert found.model_dump(mode="json") == same.model_dump(mode="json")
+
+
 async def test_nobody_elses_run_and_none_of_a_deleted_thread_is_found() -> None:
     bench, run = await ended()
     bench.clock.advance(timedelta(days=31))

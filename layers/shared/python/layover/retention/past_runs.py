@@ -6,19 +6,24 @@ from typing import Any
 from layover.errors import check_version
 from layover.ids import made_at
 from layover.ports import Runtime
+from layover.runs.views import last_text
 from layover.values.memory.context import PastRun
 from layover.values.runs.run import Run
 
-VERSION = 1
-"""Of a tree."""
+VERSION = 2
+"""Of a tree. Before 2 it had the run's ids and text, and each field that has its default."""
+_ELSEWHERE = {"id", "thread_id", "input", "messages", "text"}
+"""Fields that are columns, or rows of the thread."""
 
 
 def tree_of(run: Run) -> dict[str, Any]:
     """The tree of a run as the database keeps it. The run's own messages are rows of the thread; those of
     its sub-agents are nowhere else."""
+    own = run.model_dump(mode="json", exclude=_ELSEWHERE | {"children"}, exclude_defaults=True)
+    children = [child.model_dump(mode="json") for child in run.children]
     return {
         "version": VERSION,
-        "run": run.model_dump(mode="json", exclude={"messages", "input"}),
+        "run": {**own, "children": children} if children else own,
         "message_ids": [run.input.id, *(m.id for m in run.messages)],
     }
 
@@ -34,14 +39,14 @@ async def past_run(runtime: Runtime, owner: str, run_id: str) -> Run | None:
     head = await runtime.journal.thread(owner, past.thread_id)
     if head is not None and head.deleted:
         return None
-    return _read(past)
+    return _read(past, run_id)
 
 
 def _may_be_expired(runtime: Runtime, begun: datetime | None) -> bool:
     return begun is None or begun + runtime.settings.run_retention <= runtime.clock.now()
 
 
-def _read(past: PastRun) -> Run | None:
+def _read(past: PastRun, run_id: str) -> Run | None:
     version = past.tree.get("version", 0)
     check_version("the trees of past runs", version, VERSION)
     if version < 1 or not past.messages:
@@ -49,6 +54,9 @@ def _read(past: PastRun) -> Run | None:
     given, *response = past.messages
     return Run.model_validate(
         {
+            "id": run_id,
+            "thread_id": past.thread_id,
+            "text": last_text(response),
             **past.tree["run"],
             "input": given.model_dump(),
             "messages": [m.model_dump() for m in response],
