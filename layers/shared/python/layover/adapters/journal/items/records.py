@@ -198,8 +198,10 @@ def _from_seconds(seconds: int | None) -> datetime | None:
 
 
 def outcome_text(outcome: Outcome) -> str:
-    """What META keeps of an outcome."""
-    return outcome.model_dump_json(include={"finish_reason", "output", "error", "usage", "model"})
+    """What META keeps of an outcome: no field with its default, so that META stays below 1 KB."""
+    names = {"finish_reason", "output", "error", "usage", "model"}
+    kept = {"usage": {}, **outcome.model_dump(mode="json", include=names, exclude_defaults=True)}
+    return json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
 
 
 def call_body(call: CallRecord) -> str:
