@@ -228,6 +228,20 @@ def test_thought_goes_back_to_its_place(at: int) -> None:
     assert [next(iter(b)) for b in content if REASONING not in b] == ["text", "toolUse"]
 
 
+def test_thoughts_of_one_place_keep_their_order() -> None:
+    redacted = {"redactedContent": "AAAA"}
+    thoughts = [{"at": 0, **THOUGHT}, {"at": 0, **redacted}, {"at": 1, **THOUGHT}]
+    state = ProviderState(provider=HOST, model=CLAUDE, fields={REASONING: thoughts})
+    step = asks("a", text="So.", provider_state=state)
+    content = body(user("hi"), step, result("a"), tools=(LOOK,))["messages"][1]["content"]
+    assert content[:4] == [
+        {REASONING: THOUGHT},
+        {REASONING: redacted},
+        {"text": "So."},
+        {REASONING: THOUGHT},
+    ]
+
+
 @pytest.mark.parametrize(
     "state", [kept(model=OPUS), kept(provider="api.openai.com")], ids=["model", "provider"]
 )
