@@ -56,7 +56,7 @@ def _read(past: PastRun, run_id: str) -> Run | None:
         {
             "id": run_id,
             "thread_id": past.thread_id,
-            "text": last_text(response),
+            "text": last_text(tuple(response)),
             **past.tree["run"],
             "input": given.model_dump(),
             "messages": [m.model_dump() for m in response],
