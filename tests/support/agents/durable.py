@@ -5,11 +5,17 @@ from typing import Any
 
 from layover import (
     Agent,
+    Allow,
     Approval,
     EpisodicMemory,
+    Hook,
+    HookContext,
     Memory,
+    ModelRequest,
     ObservationalMemory,
+    Result,
     SemanticRecall,
+    ToolCall,
     ToolContext,
     tool,
 )
@@ -68,12 +74,28 @@ async def hold(ctx: ToolContext, order: str) -> str:
 
 TOOLS: list[Any] = [look_up, charge, refund, wire, book, hold]
 
+
+class Watches(Hook):
+    """Has something journaled at each step: before its request is sent, and with each charge."""
+
+    async def before_model(self, ctx: HookContext, request: ModelRequest) -> ModelRequest:
+        settings = request.settings.model_copy(update={"seed": len(request.messages)})
+        return request.model_copy(update={"settings": settings})
+
+    async def before_tool(self, ctx: HookContext, call: ToolCall) -> Allow | None:
+        return Allow(reason="charges are fine") if call.tool_name == "charge" else None
+
+    async def at_end(self, ctx: HookContext, result: Result) -> None:
+        return None
+
+
 deputy = Agent(
     name="deputy",
     model="openai/fake-1",
     instructions="You are deterministic.",
     tools=TOOLS,
     tool_concurrency=2,
+    hooks=[Watches()],
 )
 
 torture = Agent(
