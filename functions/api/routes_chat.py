@@ -12,7 +12,7 @@ from api.documented import streamed
 from api.streaming import chat_caller, stream_answer
 from layover.approvals.decide import DecisionRequest, Verdict
 from layover.chat.start import decide_all, file_part, regenerate, say
-from layover.chat.threads import chat_thread, known_thread
+from layover.chat.threads import chat_thread, find_thread
 from layover.errors import InvalidRequest
 from layover.ports import Runtime
 from layover.protocols import sse
@@ -149,7 +149,7 @@ async def _begin(
 async def _running(
     runtime: Runtime, owner: str, agent: str, chat_id: str
 ) -> tuple[str, str] | None:
-    head = await known_thread(runtime, owner, agent, chat_id)
+    head = await find_thread(runtime, owner, agent, chat_id)
     if head is None or head.active_run is None:
         return None
     meta = await meta_of(runtime, owner, head.active_run)

@@ -11,9 +11,9 @@ from layover.memory.profile.iteration_log import previous_attempts
 from layover.memory.profile.notes import (
     note_keys,
     profile_key,
-    still_there,
     system_blocks,
     volatile_blocks,
+    without_deleted,
     working_key,
 )
 from layover.values.memory.context import LoggedAttempt, ThreadState
@@ -106,15 +106,15 @@ def test_of_a_pinned_note_the_fields_that_say_nothing_now_are_left_out(
 ) -> None:
     note = profile(pinned)
     later = note.model_copy(update={"value": now, "version": 2})
-    assert still_there(note, [working("x"), later]).value == left
+    assert without_deleted(note, [working("x"), later]).value == left
 
 
 def test_of_a_pinned_note_nothing_is_left_once_it_is_deleted_or_made_anew() -> None:
     note = profile({"a": "x"}).model_copy(update={"created_at": AT})
     anew = note.model_copy(update={"created_at": AT + timedelta(seconds=1)})
     for notes in ([], [Note(key=note.key)], [anew]):
-        assert still_there(note, notes).value is None
-    assert still_there(note, [note]) == note
+        assert without_deleted(note, notes).value is None
+    assert without_deleted(note, [note]) == note
 
 
 def test_a_thread_without_state_adds_nothing() -> None:

@@ -56,7 +56,7 @@ def votes_with(call: CallRecord, decision: Decision) -> tuple[Vote, ...]:
     return (*(v for v in call.votes if v.person != vote.person), vote)
 
 
-def takes_more(actor: Actor, call: CallRecord, decision: Decision) -> bool:
+def needs_quorum(actor: Actor, call: CallRecord, decision: Decision) -> bool:
     """Say whether the call takes more than one approval of this actor's kind."""
     rule = rule_of(call)
     approves = decision.kind is DecisionKind.APPROVED

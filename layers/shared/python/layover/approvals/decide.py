@@ -13,8 +13,8 @@ from layover.approvals.approvers import (
     has_voted,
     is_enough,
     may_decide,
+    needs_quorum,
     rule_of,
-    takes_more,
     votes_with,
 )
 from layover.approvals.checks import check_args, check_data, check_reason
@@ -252,7 +252,7 @@ async def _record(
 ) -> CallRecord:
     """The call with the decision, or with one vote more."""
     run, journal, votes = snapshot.meta, runtime.journal, None
-    if takes_more(actor, call, decision):
+    if needs_quorum(actor, call, decision):
         votes = votes_with(call, decision)
         if not is_enough(call, votes):
             vote_event = ToolCallApproval(

@@ -25,7 +25,7 @@ async def chat_thread(runtime: Runtime, owner: str, agent: str, chat_id: str) ->
     return _with_agent(head or await head_of(runtime, owner, thread_id), agent)
 
 
-async def known_thread(runtime: Runtime, owner: str, agent: str, chat_id: str) -> ThreadHead | None:
+async def find_thread(runtime: Runtime, owner: str, agent: str, chat_id: str) -> ThreadHead | None:
     """The chat's thread; None for an id that nothing was said under. Raises UnknownAgent, Conflict."""
     if agent not in runtime.agents():
         raise UnknownAgent(runtime.agents())

@@ -112,19 +112,19 @@ class Files:
     async def erase(self, thread_id: str) -> None:
         """Take a thread's files from it. Raises RetryableError."""
         for mark in await self._blobs.keys(self._keys.blob("threads", thread_id, "files") + "/"):
-            await self.leave(mark.rsplit("/", 1)[1], thread_id)
+            await self.release(mark.rsplit("/", 1)[1], thread_id)
 
-    async def leave(self, file_id: str, thread_id: str) -> None:
+    async def release(self, file_id: str, thread_id: str) -> None:
         """The thread has the file no longer; with the last thread the file goes. What it is found by goes
         last. Raises RetryableError where others keep changing it."""
-        if await self._goes(file_id, thread_id):
+        if await self._release_facts(file_id, thread_id):
             await self._drop(file_id)
         await self._blobs.delete(self._mark_key(file_id, thread_id))
 
     async def drop_unused(self, file_id: str) -> None:
         """Delete a file that no thread has. Of a message that names it at this moment and this, the later
         one sees the earlier. Raises RetryableError where others keep changing it."""
-        if await self._goes(file_id, ""):
+        if await self._release_facts(file_id, ""):
             await self._drop(file_id)
 
     async def _drop(self, file_id: str) -> None:
@@ -140,7 +140,7 @@ class Files:
                 if facts is not None:
                     yield facts
 
-    async def _goes(self, file_id: str, thread_id: str) -> bool:
+    async def _release_facts(self, file_id: str, thread_id: str) -> bool:
         """True if no thread but this one ("": none at all) refers to the file and this one no longer does."""
         for _ in range(_MAX_TRIES):
             record = await self._read_facts(file_id)

@@ -91,7 +91,7 @@ async def take_files(
         )
     finally:
         if file_parts:
-            await _unless_gone(runtime, owner, thread_id)
+            await _check_thread(runtime, owner, thread_id)
 
 
 async def _take_file(
@@ -110,7 +110,7 @@ async def _take_file(
     return FilePart(file_id=facts.id, name=facts.name, mime_type=facts.mime_type)
 
 
-async def _unless_gone(runtime: Runtime, owner: str, thread_id: str) -> None:
+async def _check_thread(runtime: Runtime, owner: str, thread_id: str) -> None:
     """Deleting marks the thread first and takes its files then: one of both sees the other."""
     if await _is_deleted(runtime, owner, thread_id):
         await Files(runtime.blobs, owner).erase(thread_id)

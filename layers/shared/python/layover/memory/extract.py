@@ -41,7 +41,7 @@ async def extract(runtime: Runtime, payload: RunPayload) -> dict[str, str]:
     if good and await runtime.memory.is_extracted(payload.owner, payload.run_id):
         # What stored the title may have died before it was handed on.
         head = await runtime.threads.head(payload.owner, snapshot.meta.thread_id)
-        await _hand_on(runtime, snapshot.meta, head.title if head else None)
+        await _copy_title(runtime, snapshot.meta, head.title if head else None)
         return {"status": "done before"}
     agent = runtime.agents().get(snapshot.meta.agent)
     is_stopped = await runtime.allowance.stopped()
@@ -62,11 +62,11 @@ async def extract(runtime: Runtime, payload: RunPayload) -> dict[str, str]:
     if episodic is not None:
         await watch_entries(runtime, payload.owner)
     is_new = await record(runtime, payload.owner, extraction, new_facts, episodic)
-    await _hand_on(runtime, snapshot.meta, title)
+    await _copy_title(runtime, snapshot.meta, title)
     return {"status": "extracted" if is_new else "done before"}
 
 
-async def _hand_on(runtime: Runtime, meta: RunMeta, title: str | None) -> None:
+async def _copy_title(runtime: Runtime, meta: RunMeta, title: str | None) -> None:
     """A title that was stored, to the journal."""
     if title is not None:
         await runtime.journal.edit_thread(
@@ -74,7 +74,7 @@ async def _hand_on(runtime: Runtime, meta: RunMeta, title: str | None) -> None:
         )
 
 
-async def _opening(runtime: Runtime, meta: RunMeta) -> list[Message]:
+async def _first_messages(runtime: Runtime, meta: RunMeta) -> list[Message]:
     """Returns the first input of the run's branch, and the run's input: a thread may be untitled because an
     earlier run failed. A long thread costs no more than a short one. Raises RetryableError (database)."""
     if meta.input.parent_id is None:
@@ -94,7 +94,7 @@ async def _title(
     agent = runtime.agents().get(meta.agent)
     if head is None or head.title is not None or agent is None or not agent.memory.titles:
         return None, ()
-    message = titles.source(await _opening(runtime, meta))
+    message = titles.source(await _first_messages(runtime, meta))
     if message is None:
         return None, ()
     model = runtime.settings.title_model or runtime.settings.model

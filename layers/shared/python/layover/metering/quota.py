@@ -10,7 +10,7 @@ async def may_begin(runtime: Runtime, owner: str) -> None:
     """Count the run for its user's minute. Raises StoppedByOperator, DayUsedUp and LimitReached."""
     if await runtime.allowance.stopped():
         raise StoppedByOperator("the operator of this system has stopped it for now")
-    limit = await reached_today(runtime, owner)
+    limit = await find_reached_limit(runtime, owner)
     if limit is not None:
         raise DayUsedUp(limit, _until_tomorrow(runtime.clock.now()))
     per_minute = runtime.settings.runs_per_minute
@@ -21,7 +21,7 @@ async def may_begin(runtime: Runtime, owner: str) -> None:
         raise LimitReached(f"a user may begin {per_minute} runs a minute", wait)
 
 
-async def reached_today(runtime: Runtime, owner: str) -> str | None:
+async def find_reached_limit(runtime: Runtime, owner: str) -> str | None:
     """The daily limit that the user has reached, as a sentence; None: there is room."""
     tokens, cost = runtime.settings.daily_tokens, runtime.settings.daily_cost_usd
     if tokens is None and cost is None:

@@ -94,7 +94,7 @@ class UiMessage:
             case "reasoning-delta":
                 yield from self._write("reasoning", event.text)
             case "tool-call-delta":
-                yield from self._hear(event.tool_call_id, event.tool_name, event.args_delta)
+                yield from self._stream_args(event.tool_call_id, event.tool_name, event.args_delta)
             case "message":
                 yield from self._message(event.message)
             case "turn-end":
@@ -161,7 +161,7 @@ class UiMessage:
             self._open = None
             yield {"type": f"{kind}-end", "id": id}
 
-    def _hear(self, call_id: str, name: str, piece: str) -> Iterator[Chunk]:
+    def _stream_args(self, call_id: str, name: str, piece: str) -> Iterator[Chunk]:
         yield from self._close()
         call = self._calls.setdefault(call_id, _ToolCall())
         call.name = name or call.name

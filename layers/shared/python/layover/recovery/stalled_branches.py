@@ -22,7 +22,9 @@ async def check_branches(runtime: Runtime, run: RunMeta) -> datetime | None:
     records = [await runtime.journal.call(run.owner, run.id, key) for key in keys]
     calls = [c for c in records if c is not None and c.state is CallState.WAITING]
     _count_age(runtime, [c for c in calls if c.decision is None])
-    return min(filter(None, [await _tend(runtime, run, call) for call in calls]), default=None)
+    return min(
+        filter(None, [await _check_branch(runtime, run, call) for call in calls]), default=None
+    )
 
 
 async def is_busy(runtime: Runtime, run: RunMeta) -> bool:
@@ -32,7 +34,7 @@ async def is_busy(runtime: Runtime, run: RunMeta) -> bool:
     return at_work or await runtime.allowance.stopped()
 
 
-async def _tend(runtime: Runtime, run: RunMeta, call: CallRecord) -> datetime | None:
+async def _check_branch(runtime: Runtime, run: RunMeta, call: CallRecord) -> datetime | None:
     grace = max(runtime.settings.sweep_patience * GRACE, MIN_GRACE)
     if call.decision is not None:
         # The process that decided may have died before it sent the token.

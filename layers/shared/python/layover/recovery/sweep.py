@@ -75,7 +75,7 @@ async def _look(runtime: Runtime, due: Watched, swept_at: datetime, end: float) 
         return "cancelled"
     if run.status is Status.QUEUED:
         # The end of the run before it starts it.
-        await _later(runtime, run, swept_at, CALM)
+        await _reschedule(runtime, run, swept_at, CALM)
         return "queued"
     await keep_records(runtime, run)
     abandoned_at = await check_branches(runtime, run)
@@ -91,7 +91,7 @@ async def _look(runtime: Runtime, due: Watched, swept_at: datetime, end: float) 
         if run.history > runtime.settings.max_history:
             return await _shorten(runtime, run, swept_at)
         calm = CALM if run.shown_status is Status.SUSPENDED and not run.decided else 1
-        await _later(runtime, run, swept_at, calm, abandoned_at)
+        await _reschedule(runtime, run, swept_at, calm, abandoned_at)
         return "driven"
     if run.lost_at is None or run.lost_at + runtime.settings.sweep_patience > runtime.clock.now():
         return await _mark_lost(runtime, run, swept_at)
@@ -101,7 +101,7 @@ async def _look(runtime: Runtime, due: Watched, swept_at: datetime, end: float) 
 async def _shorten(runtime: Runtime, run: RunMeta, swept_at: datetime) -> str:
     """A run whose execution's history is long goes on in a new one, once no call is being made."""
     if run.execution is None or await is_busy(runtime, run):
-        await _later(runtime, run, swept_at)
+        await _reschedule(runtime, run, swept_at)
         return "driven"
     await runtime.callbacks.stop(run.execution, "its history is long")
     return await start_successor(runtime, run)
@@ -163,7 +163,7 @@ async def _save(runtime: Runtime, run: RunMeta, swept_at: datetime) -> None:
     try:
         await save_unsaved(runtime, await head_of(runtime, run))
     except RetryableError:
-        await _later(runtime, run, swept_at)
+        await _reschedule(runtime, run, swept_at)
         raise
 
 
@@ -186,7 +186,7 @@ async def _give_up(runtime: Runtime, run: RunMeta) -> str:
     return "failed"
 
 
-async def _later(
+async def _reschedule(
     runtime: Runtime,
     run: RunMeta,
     swept_at: datetime,

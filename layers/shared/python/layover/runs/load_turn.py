@@ -16,17 +16,17 @@ from layover.engine.state import pinned_of
 from layover.errors import DefinitionError, Fenced, RunFailed
 from layover.memory.compaction.blocks import compaction_block
 from layover.memory.compaction.job import limits_of
-from layover.memory.episodic.entries import episodic_embedder, note_cut, turn_entries
+from layover.memory.episodic.entries import count_cut_entries, episodic_embedder, turn_entries
 from layover.memory.episodic.rules import entry_lines, memory_block
 from layover.memory.node.history import node_history
 from layover.memory.profile.notes import (
     note_keys,
-    still_there,
     system_blocks,
     volatile_blocks,
+    without_deleted,
     working_key,
 )
-from layover.memory.semantic.recall import note_scope, recall_query, select_recalled
+from layover.memory.semantic.recall import count_cut_scope, recall_query, select_recalled
 from layover.memory.semantic.rendering import recalled_block, recalled_lines
 from layover.memory.tools import built_in_tools
 from layover.memory.usage import meter
@@ -73,8 +73,8 @@ async def given_for(
         found = {"recall": wanted, "entries": entries, "usage": usage + spent}
         query = query.model_copy(update=found)
     context = await runtime.threads.open_turn(query)
-    note_cut(runtime, agent, context)
-    note_scope(runtime, agent, context)
+    count_cut_entries(runtime, agent, context)
+    count_cut_scope(runtime, agent, context)
     history: Sequence[Message] | None = await node_history(
         runtime, agent, snapshot.meta, context.history
     )
@@ -157,7 +157,7 @@ def shown_of(base: PromptSnapshot, context: TurnContext) -> RenderedMemory:
         memory_block([p.text for p in base.entries if p.id not in gone]),
     )
     return RenderedMemory(
-        system=system_blocks(still_there(n, context.notes) for n in base.notes),
+        system=system_blocks(without_deleted(n, context.notes) for n in base.notes),
         block=compaction_block(context.compacted),
         through=base.through,
         volatile="\n\n".join(filter(None, volatile)),

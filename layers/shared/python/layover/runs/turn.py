@@ -17,7 +17,7 @@ from layover.engine.state import RunState
 from layover.errors import DefinitionError, Fenced, RunFailed
 from layover.memory.compaction.job import limits_of
 from layover.memory.node.history import remember_turn
-from layover.metering.quota import reached_today
+from layover.metering.quota import find_reached_limit
 from layover.ports import Deadline, RunLog, Runtime
 from layover.retention.rules import watch_thread
 from layover.retention.set_ttl import set_ttl
@@ -202,7 +202,7 @@ async def _may_begin(runtime: Runtime, log: RunLog) -> None:
         raise RunFailed("records of the run have expired", type="RecordsExpired", run_id=meta.id)
     if log.snapshot.steps:
         return
-    reached = await reached_today(runtime, log.snapshot.meta.owner)
+    reached = await find_reached_limit(runtime, log.snapshot.meta.owner)
     if reached is not None:
         raise RunFailed(reached, type="LimitReached", run_id=log.snapshot.meta.id)
 

@@ -69,7 +69,7 @@ class SocketDelivery:
         await self._ports.sockets.close(connection_id)
         await self._ports.connections.close(connection_id)
 
-    async def later(self, subscription: Subscription) -> None:
+    async def defer(self, subscription: Subscription) -> None:
         """Leave the rest to another invocation, as best effort: the sweeper looks as well."""
         try:
             await self._ports.later.later(subscription)
@@ -152,7 +152,7 @@ class DeliveryQueue:
             await asyncio.wait(self._tasks.values(), timeout=LAST_POST_S)
             self._is_stopping = False
         remaining, self._remaining = self._remaining, set()
-        await asyncio.gather(*(self._delivery.later(subscription) for subscription in remaining))
+        await asyncio.gather(*(self._delivery.defer(subscription) for subscription in remaining))
 
     async def _send(self, subscription: Subscription) -> None:
         try:

@@ -190,14 +190,14 @@ async def push(
         # Else invocations would follow each other as fast as they fail, for as long as it lasts.
         await pause(RECOVERY_S)
     if not is_all:
-        await _delivery(runtime).later(subscription)
+        await _delivery(runtime).defer(subscription)
 
 
 async def catch_up(runtime: Runtime, run: RunMeta) -> None:
     """Have the events sent that the writer of a run's last event did not live to send."""
     if runtime.sockets is not None:
         for connection_id in sorted(run.sockets):
-            await _delivery(runtime).later(Subscription(run.owner, run.id, connection_id))
+            await _delivery(runtime).defer(Subscription(run.owner, run.id, connection_id))
 
 
 async def _subscribe(runtime: Runtime, connection: Connection, request: Subscribe) -> None:

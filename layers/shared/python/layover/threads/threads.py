@@ -74,13 +74,13 @@ async def list_threads(
 ) -> Page[Thread]:
     """The owner's threads, newest change first. Never waits for the database."""
     if cursor is None and not await runtime.journal.knows_threads(owner):
-        await _make_again(runtime, owner)
+        await _restore_heads(runtime, owner)
     page = await runtime.journal.threads(owner, limit, decode_cursor_field(_CURSOR, cursor))
     views = await asyncio.gather(*(_view(runtime, head) for head in page.items))
     return Page(items=tuple(views), next_cursor=encode_cursor(_CURSOR, page.next_cursor))
 
 
-async def _make_again(runtime: Runtime, owner: str) -> None:
+async def _restore_heads(runtime: Runtime, owner: str) -> None:
     """A journal that has never listed this owner may have been lost: the database knows the threads."""
     try:
         async with asyncio.timeout(_LOOK_UP_S):

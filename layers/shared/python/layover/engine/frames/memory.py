@@ -9,7 +9,7 @@ from layover.declare.memory import Memory
 from layover.engine.frames.turn_input import TurnInput
 from layover.engine.state import RunState
 from layover.memory.node.history import own_history
-from layover.memory.profile.notes import note_keys, still_there, system_blocks, working_key
+from layover.memory.profile.notes import note_keys, system_blocks, without_deleted, working_key
 from layover.memory.tools import built_in_tools
 from layover.ports import Runtime
 from layover.values.runs.model_settings import ModelSettings
@@ -45,7 +45,7 @@ async def given_to(
     return TurnInput(
         await own_history(runtime, agent, meta),
         base,
-        RenderedMemory(system=system_blocks(still_there(n, notes) for n in base.notes)),
+        RenderedMemory(system=system_blocks(without_deleted(n, notes) for n in base.notes)),
         built_in_tools(
             agent,
             runtime.memory,

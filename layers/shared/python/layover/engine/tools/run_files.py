@@ -66,7 +66,7 @@ class RunFiles:
         # Erasing marks the thread first and deletes then: one of both sees the other.
         head = await self._runtime.journal.thread(meta.owner, meta.thread_id)
         if head is None or head.deleted:
-            await self.files.leave(file_id, meta.thread_id)
+            await self.files.release(file_id, meta.thread_id)
             raise NotFound("the thread is gone", thread_id=meta.thread_id)
         return facts
 

@@ -31,9 +31,9 @@ async def compact(runtime: Runtime, payload: CompactPayload) -> dict[str, str]:
     if job is None or await runtime.allowance.stopped():
         return {"status": "nothing"}
     if payload.op == NOW:
-        return {"status": await _while_it_waits(job)}
+        return {"status": await _compact_in_time(job)}
     if payload.op == AHEAD and payload.through_id is not None:
-        return {"status": await observe.ahead(job, payload.after_id, payload.through_id)}
+        return {"status": await observe.observe_ahead(job, payload.after_id, payload.through_id)}
     return {"status": await _mode(job)(job, waits=False)}
 
 
@@ -54,7 +54,7 @@ def _job(runtime: Runtime, snapshot: RunSnapshot, op: str) -> CompactionJob | No
     )
 
 
-async def _while_it_waits(job: CompactionJob) -> str:
+async def _compact_in_time(job: CompactionJob) -> str:
     try:
         async with asyncio.timeout(TIMEOUT.total_seconds()):
             return await _mode(job)(job, waits=True)

@@ -107,7 +107,7 @@ class CompactionJob:
                 return ParsedReply(value, tuple(replies))
         self.count_failure(cause)
         if replies:
-            await self._in_vain([usage_row(self.runtime, self.meta, prompt.task, *replies)])
+            await self._record_waste([usage_row(self.runtime, self.meta, prompt.task, *replies)])
         return None
 
     def count_failure(self, cause: str) -> None:
@@ -131,7 +131,7 @@ class CompactionJob:
             self.meta.owner, self.meta.thread_id, slice, self.meta.id, usage
         )
         if generation is None:
-            await self._in_vain(usage)
+            await self._record_waste(usage)
         return generation
 
     async def replace(
@@ -144,10 +144,10 @@ class CompactionJob:
             self.meta.owner, self.meta.thread_id, new, number, self.meta.id, usage
         )
         if generation is None:
-            await self._in_vain(usage)
+            await self._record_waste(usage)
         return generation
 
-    async def _in_vain(self, usage: Sequence[StepUsage]) -> None:
+    async def _record_waste(self, usage: Sequence[StepUsage]) -> None:
         """Keep what was spent though nothing came of it, beside what a later try is going to cost."""
         rows = [
             u.model_copy(update={"step": f"{u.step}/{self.runtime.ids.new('use')}"}) for u in usage

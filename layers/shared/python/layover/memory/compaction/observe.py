@@ -27,7 +27,7 @@ class Mode(Protocol):
     async def __call__(self, job: CompactionJob, *, waits: bool) -> str: ...
 
 
-async def ahead(job: CompactionJob, after_id: str | None, through_id: str) -> str:
+async def observe_ahead(job: CompactionJob, after_id: str | None, through_id: str) -> str:
     """Observe one slice of a running run's branch. It takes effect later, if at all."""
     current = await job.read_compacted(through_id)
     ends = [current.through, *(g.through_message_id for g in current.slices)]
@@ -53,7 +53,7 @@ async def condense(job: CompactionJob, *, waits: bool) -> str:
     if waits or compaction.total(path) >= job.limits.start:
         current = await job.read_compacted()
         path = await job.messages(current.through)
-        has_changed = await _take_up(job, current, path) or has_changed
+        has_changed = await _activate(job, current, path) or has_changed
     current = await job.read_compacted()
     return "compacted" if await _reflect(job, current) or has_changed else "nothing"
 
@@ -67,9 +67,9 @@ async def _await_slices(
         return current
     clock = job.runtime.clock
     until = clock.now() + (WAIT if waits else WAIT_AFTER_RUN)
-    while job.is_under_way(path[_place(path, current.slices) :]):
+    while job.is_under_way(path[_count_covered(path, current.slices) :]):
         ready = compaction.ready_slices(path, current.slices, job.limits.tail, job.limits.start)
-        enough = compaction.total(path[_place(path, ready) :]) < job.limits.start
+        enough = compaction.total(path[_count_covered(path, ready) :]) < job.limits.start
         if (waits and ready and enough) or clock.now() > until:
             break
         await clock.sleep(LOOK_EVERY)
@@ -83,13 +83,13 @@ async def _observe_rest(
     """Slices of all that is behind the last one; a run that waits has what it needs observed, however
     little that is. The first failure ends it: slices make a chain."""
     limits = job.limits
-    start = _place(path, current.slices)
+    start = _count_covered(path, current.slices)
     if waits:
         end = compaction.count_leaving(path, limits.tail, limits.start)
-        pieces = list(_whole(path[start:end], limits.ahead or limits.start))
+        pieces = list(_split_all(path[start:end], limits.ahead or limits.start))
     else:
         pieces = list(compaction.slices(path[start:], limits.ahead or limits.start))
-    after, latest, has_changed = _end(current), current, False
+    after, latest, has_changed = _last_message_id(current), current, False
     for first, last in pieces:
         piece = path[start + first : start + last]
         generation = await _observe(job, piece, after, latest)
@@ -100,7 +100,7 @@ async def _observe_rest(
     return has_changed
 
 
-def _whole(messages: Sequence[Message], tokens: int) -> list[tuple[int, int]]:
+def _split_all(messages: Sequence[Message], tokens: int) -> list[tuple[int, int]]:
     """Slices of all of these: what is left over goes with the last one."""
     pieces = list(compaction.slices(messages, tokens)) or [(0, 0)]
     pieces[-1] = (pieces[-1][0], len(messages))
@@ -137,7 +137,7 @@ async def _observe(
     return generation
 
 
-async def _take_up(job: CompactionJob, current: Compacted, path: Sequence[Message]) -> bool:
+async def _activate(job: CompactionJob, current: Compacted, path: Sequence[Message]) -> bool:
     """Let slices take effect, if no other job changed the branch meanwhile."""
     ready = compaction.ready_slices(path, current.slices, job.limits.tail, job.limits.start)
     if not ready:
@@ -148,7 +148,7 @@ async def _take_up(job: CompactionJob, current: Compacted, path: Sequence[Messag
     if not await job.runtime.memory.activate(meta.owner, meta.thread_id, numbers, number):
         return False
     after = with_slices(current, len(ready))
-    messages = path[: _place(path, ready)]
+    messages = path[: _count_covered(path, ready)]
     job.count_savings(
         messages, observer.render(after.observations), observer.render(current.observations)
     )
@@ -186,12 +186,12 @@ def _reflection(
     )
 
 
-def _end(current: Compacted) -> str | None:
+def _last_message_id(current: Compacted) -> str | None:
     """Returns the end of the last slice."""
     return current.slices[-1].through_message_id if current.slices else current.through
 
 
-def _place(path: Sequence[Message], slices: Sequence[Generation]) -> int:
+def _count_covered(path: Sequence[Message], slices: Sequence[Generation]) -> int:
     """Counts the messages of the path that these slices cover."""
     last = slices[-1].through_message_id if slices else None
     return next((i + 1 for i, m in enumerate(path) if m.id == last), 0)

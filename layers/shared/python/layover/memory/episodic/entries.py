@@ -101,7 +101,7 @@ async def turn_entries(
     return search.query, usage
 
 
-def note_cut(runtime: Runtime, agent: Agent, context: TurnContext) -> None:
+def count_cut_entries(runtime: Runtime, agent: Agent, context: TurnContext) -> None:
     """Count where the oldest entries of a scope were not searched."""
     if context.entries.cut:
         runtime.metrics.count(Metric.ENTRY_SCOPE_CUT, agent=agent.name)

@@ -86,7 +86,7 @@ class NodeLog:
             await self._write(batch)
             batch_ids = {id(entry) for entry in batch}
             self._pending = [entry for entry in self._pending if id(entry) not in batch_ids]
-            await self._unless_gone()
+            await self._check_thread()
 
     async def _write(self, batch: Sequence[Entry]) -> None:
         blobs = self._runtime.blobs
@@ -152,7 +152,7 @@ class NodeLog:
     def _idle_time(self, facts: BlobFacts) -> timedelta:
         return self._runtime.clock.now() - facts.modified_at
 
-    async def _unless_gone(self) -> None:
+    async def _check_thread(self) -> None:
         """Erasing marks the thread first and deletes then: one of both sees the other."""
         head = await self._runtime.journal.thread(self._owner, self._thread_id)
         if head is None or head.deleted:

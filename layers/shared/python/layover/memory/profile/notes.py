@@ -53,7 +53,7 @@ def system_blocks(notes: Iterable[Note]) -> str:
     )
 
 
-def still_there(note: Note, notes: Iterable[Note]) -> Note:
+def without_deleted(note: Note, notes: Iterable[Note]) -> Note:
     """A note as a run pinned it, without what is deleted by now: all of it where there is none any more
     or another one, else its fields that say nothing now. What was written over stays as it was."""
     now = next((n for n in notes if n.key == note.key), Note(key=note.key))

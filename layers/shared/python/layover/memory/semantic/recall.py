@@ -72,7 +72,7 @@ def select_recalled(
     return [r for r in others if (r.message.thread_id, r.place) in places]
 
 
-def note_scope(runtime: Runtime, agent: Agent, context: TurnContext) -> None:
+def count_cut_scope(runtime: Runtime, agent: Agent, context: TurnContext) -> None:
     """Count where the oldest texts of a scope were not searched."""
     if context.recall_cut:
         runtime.metrics.count(Metric.RECALL_SCOPE_CUT, agent=agent.name)
