@@ -8,7 +8,7 @@ services differ, and nothing here was written or checked for them."""
 
 
 def unfit(region: str | None, settings: Settings) -> str | None:
-    """Why a stage cannot be in this region, for a person; None: it can, or nobody knows the region.
+    """Why a stage cannot be in this region, for a person; None: it can, or the region is unknown.
 
     Asks botocore's own tables, so it needs no network."""
     if not region:

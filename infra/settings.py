@@ -67,7 +67,7 @@ class Nat(StrEnum):
 
 
 DEV = "dev"
-"""The stage of who names none."""
+"""The stage where none is named."""
 STAGES = "infra/stages"
 """Folder of a deployer's settings for each stage."""
 USE, ACT_AS = "layover/use", "layover/act-as"
@@ -179,7 +179,7 @@ class Settings(BaseModel):
     audit_scope: str = AUDIT
     """Scope with which an auditor reads decisions, over all users."""
     groups_claim: str | None = None
-    """LAYOVER_GROUPS_CLAIM: the claim of a token that names the groups of who asks."""
+    """LAYOVER_GROUPS_CLAIM: the claim of a token that names the caller's groups."""
     sign_up: bool = False
     """Strangers may sign up to the user pool."""
     machine_client: bool = False
@@ -274,7 +274,7 @@ class Settings(BaseModel):
     """Requests a second over all users, then 429."""
     api_burst: int = 100
     open_rate: int = 2
-    """The same for each path that needs no token: whoever asks there is nobody we know."""
+    """The same for each path that needs no token: a caller there is unknown."""
     open_burst: int = 20
     """A page and what browsers ask beside it, of some people at once."""
     login_callback: str = "http://localhost:8976/callback"
@@ -382,7 +382,7 @@ class Settings(BaseModel):
 
     @property
     def bedrock_embedders(self) -> tuple[str, ...]:
-        """The id of the embedder, unless it needs nobody or is another provider's."""
+        """The id of the embedder, unless it needs no provider or is another provider's."""
         name = self.embedder_model or ""
         is_here = name.startswith(("hashing/", "offline/"))
         return bedrock.ids([name], every=self._on_bedrock and not is_here)

@@ -22,7 +22,7 @@ from infra.settings import Provider, Settings
 
 
 class LayoverStack(Stack):
-    """All of a stage. The account and the region are those of whoever deploys."""
+    """All of a stage. The account and the region are the deployer's."""
 
     def __init__(self, scope: Construct, settings: Settings) -> None:
         super().__init__(

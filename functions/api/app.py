@@ -173,7 +173,7 @@ def _unforeseen(error: Exception, request_id: str, log: str = LOG) -> Response[s
 
 
 def _log(error: Exception, request_id: str) -> None:
-    """Log where it happened, and what our own errors say: others' may hold somebody's text."""
+    """Log where it happened, and what our own errors say: others' may hold a user's text."""
     logger.error(
         "a request failed",
         extra={

@@ -109,7 +109,7 @@ class Call:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """The result of a service that records who asks."""
+        """The result of a service that records the caller."""
 
         async def work() -> T:
             return await service(self.host.runtime(), self.actor, *args, **kwargs)

@@ -1,4 +1,4 @@
-"""The OpenAPI document and the page that shows it. Imported only when somebody asks for one of them."""
+"""The OpenAPI document and the page that shows it. Imported only when one of them is requested."""
 
 import json
 from functools import cache

@@ -177,7 +177,7 @@ def _streamed(call: Call, thread_id: str, request: StartRun, key: str | None) ->
 
 
 def _wait_for(call: Call, run: Run, wait: int, *, remembered: bool) -> Response[str]:
-    # Accepting the run may have taken seconds: whoever asked for 25 has to learn its id all the same.
+    # Accepting the run may have taken seconds: a caller that asked for 25 has to learn its id all the same.
     wait_s = min(wait, int(runs.MAX_WAIT), int(call.left_s))
     spare = call.left_s - wait_s if remembered else 0.0
     run = call.do(runs.get, run.id, wait_s)

@@ -1,4 +1,4 @@
-"""Answers that are streamed: who wants one, and what it is made of."""
+"""Answers that are streamed: the requests for one, and its pieces."""
 
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping

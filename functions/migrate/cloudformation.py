@@ -32,7 +32,7 @@ def answer_cloudformation(
         result = work()
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"[:MAX_REASON]
-        # The reason may hold what the database said; it is for whoever deploys.
+        # The reason may hold what the database said; it is for the deployer.
         logger.error("the schema was not migrated", extra={"error": type(error).__name__})
         _tell(event, {"Status": "FAILED", "Reason": reason}, tell)
         return {}

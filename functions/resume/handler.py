@@ -20,7 +20,7 @@ class LayoverAwaitFailed(Exception):
 
 @wiring.logged
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """Op `await`: `{status}`, which nobody reads. Op `resume`: the Map item, with its new status."""
+    """Op `await`: `{status}`, which the machine ignores. Op `resume`: the Map item, with its new status."""
     if event.get("op") == "await":
         return _await(AwaitPayload.model_validate(event))
     payload = ResumePayload.model_validate(event)

@@ -44,7 +44,7 @@ class Bucket(Construct):
             auto_delete_objects=not settings.retain,
         )
         if settings.retain and bucket.policy is not None:
-            # TLS only, also for what is left: nothing deletes it, so who adopts it finds it so.
+            # TLS only, also for what is left: nothing deletes it, so a stack that adopts it finds it so.
             bucket.policy.apply_removal_policy(RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
         acknowledge(
             bucket,

@@ -1,4 +1,4 @@
-"""Postgres: where it is, and who may sign in."""
+"""Postgres: its address, and the roles that may sign in."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -57,7 +57,7 @@ class Address:
 
 
 class VpcDatabase(Construct):
-    """Aurora Serverless v2: pauses at zero when nobody is connected, keeps a snapshot when it goes, and may
+    """Aurora Serverless v2: pauses at zero without connections, keeps a snapshot when it goes, and may
     begin as one."""
 
     def __init__(self, scope: Construct, id: str, settings: Settings, network: Network) -> None:

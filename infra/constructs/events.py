@@ -12,7 +12,7 @@ from infra.settings import Settings
 
 class Bus(Construct):
     """A bus of its own: an event carries its task token, and a rule on the account's default bus would
-    hand it to whoever listens there."""
+    hand it to listeners there."""
 
     def __init__(self, scope: Construct, id: str, settings: Settings) -> None:
         super().__init__(scope, id)

@@ -194,7 +194,7 @@ class Functions(Construct):
     def _database(self, name: str) -> dict[str, object]:
         address = self._world.database
         settings = self._settings
-        # Behind a request is somebody who waits for the answer.
+        # A person waits for the answer to a request.
         waking = (
             settings.api_waits_for_database
             if name in ("api", STREAMS)
@@ -249,7 +249,7 @@ class Functions(Construct):
             )
 
     def _secrets(self, name: str, each: FunctionSettings) -> Iterator[iam.PolicyStatement]:
-        """Parameters; the key that encrypts them is AWS's own and open to who may read them."""
+        """Parameters; the key that encrypts them is AWS's own and open to readers of the parameters."""
         reads = KEY in READS[name] and not self._on_bedrock
         names = [self._settings.key_parameter] if reads else []
         if PROVIDERS in READS[name]:

@@ -86,8 +86,8 @@ class NatInstance:
         )
 
     def _set_up(self) -> None:
-        """The CDK's own commands fail at times, and nobody hears of it. These say how they ended: without
-        a way out the deployment ends here, and not with a migration that nobody hears from."""
+        """The CDK's own commands fail at times without a word. These say how they ended: without
+        a way out the deployment ends here, and not with a migration that never answers."""
         self._first_boot.add_commands(f"VPC_CIDR={self._settings.vpc_cidr}", SCRIPT.read_text())
         # It proves by the instance's own identity who it is, so it needs no permission.
         self._first_boot.add_signal_on_exit_command(self._instance())

@@ -1,4 +1,4 @@
-"""One dashboard, alarms on what needs a person, and a budget for who wants one."""
+"""One dashboard, alarms on what needs a person, and a budget where one is set."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -261,7 +261,7 @@ class Observability(Construct):
 
 
 def _sum_of(label: str, using: dict[str, cloudwatch.Metric]) -> cloudwatch.MathExpression:
-    """The sum of metrics; one that nobody has counted yet is nothing."""
+    """The sum of metrics; one without a count yet is nothing."""
     return cloudwatch.MathExpression(
         label=label,
         expression=" + ".join(f"FILL({name}, 0)" for name in using),

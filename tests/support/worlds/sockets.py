@@ -28,8 +28,8 @@ class Sink:
     def __init__(self) -> None:
         self.to: EventSink = NoSink()
 
-    def told(self, owner: str, run_id: str, connections: Iterable[str]) -> None:
-        self.to.told(owner, run_id, connections)
+    def notify(self, owner: str, run_id: str, connections: Iterable[str]) -> None:
+        self.to.notify(owner, run_id, connections)
 
 
 class SocketBench(ServiceBench):

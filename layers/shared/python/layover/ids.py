@@ -53,6 +53,6 @@ class SequentialIds:
 
 
 def derived(kind: str, *parts: object) -> str:
-    """An id that depends on its parts alone, so that whoever makes it again makes the same one."""
+    """An id that depends on its parts alone, so that making it again gives the same one."""
     digest = hashlib.sha256("\x1f".join(map(str, parts)).encode()).digest()
     return f"{kind}_{_base32(int.from_bytes(digest[:16], 'big'), 26)}"

@@ -23,7 +23,7 @@ _FRAMES = 12
 
 
 def where(error: BaseException) -> list[str]:
-    """`FILE:LINE FUNCTION` of where it was raised, outermost first. What an error says may be somebody's
+    """`FILE:LINE FUNCTION` of where it was raised, outermost first. An error's message may be a user's
     text, so it is left out."""
     return [
         f"{frame.filename}:{frame.lineno} {frame.name}"

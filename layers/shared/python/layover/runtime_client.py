@@ -77,7 +77,7 @@ class RuntimeApi:
         self._connection.getresponse().read()
 
     async def stream(self, request_id: str, answer: Mapping[str, Any]) -> None:
-        """Send the answer piece by piece. Ends quietly where nobody reads it any more."""
+        """Send the answer piece by piece. Ends quietly where the reader is gone."""
         try:
             await self._stream(request_id, answer)
         except ConnectionError:
@@ -121,7 +121,7 @@ class RuntimeApi:
         self._connection.endheaders()
 
     async def _send_all(self, pieces: AsyncGenerator[bytes, None]) -> None:
-        """Each piece as a chunk, an empty one as nothing: it asks whether anybody still reads. Raises
+        """Each piece as a chunk, an empty one as nothing: it checks for a reader. Raises
         ConnectionError."""
         async with aclosing(pieces):
             async for piece in pieces:
@@ -146,7 +146,7 @@ def _log(what: str, error: BaseException) -> None:
 
 
 def _error_object(error: BaseException) -> bytes:
-    """In Lambda's shape. What an error says may be somebody's text: its type has to do."""
+    """In Lambda's shape. An error's message may be a user's text: its type has to do."""
     return json.dumps(
         {"errorType": type(error).__name__, "errorMessage": "see the function's log"}
     ).encode()

@@ -349,7 +349,7 @@ def _publish_metrics() -> None:
 
 def _leave_if_unclean() -> None:
     """A process that had to abandon a tool takes no other event: it could go on in
-    the middle of somebody else's. It leaves once its answer is sent."""
+    the middle of another one's. It leaves once its answer is sent."""
     threads = sys.modules.get("layover.declare.blocking")
     apart = sys.modules.get("layover.engine.tools.isolation")
     if (threads and threads.abandoned()) or (apart and apart.left_behind()):

@@ -48,7 +48,7 @@ class Api:
             self._headers[RESOURCE_HEADER] = owner
         self._timeout_s = timeout_s
         self._streams: str | None = None
-        """Where streams are, once that was asked."""
+        """Base URL of streams, once it is known."""
         # A proxy of the environment does not lead to this machine.
         here = urlsplit(url).hostname in LOOPBACK
         handlers = [urllib.request.ProxyHandler({})] if here else []
@@ -118,7 +118,7 @@ class Api:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """What goes wrong with a request, as ApiError."""
+        """Raise a request's errors as ApiError."""
         try:
             yield
         except urllib.error.HTTPError as error:
@@ -133,7 +133,7 @@ class Api:
 
 
 def stream_base(url: str, stream_url: str | None) -> str:
-    """Where the API at `url` says that its streams are. A token that came with TLS goes nowhere without it:
+    """The base URL of streams, as the API at `url` says. A token that came with TLS goes nowhere without it:
     then, and where nothing is said, at `url`."""
     if not stream_url or (urlsplit(url).scheme, urlsplit(stream_url).scheme) == ("https", "http"):
         return url

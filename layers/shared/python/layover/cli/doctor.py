@@ -148,7 +148,7 @@ def _usage_line(usage: dict[str, Any]) -> str:
 
 
 def main(url: str, user: str, tokens: TokenFile, agent: str | None, *, run: bool) -> int:
-    """Examine a deployment as who is signed in there, or a system on this machine as `user`."""
+    """Examine a deployment as the user who is signed in there, or a system on this machine as `user`."""
     try:
         where, token = caller(url, user, "", tokens)
         return Doctor(Api(where, token), Api(where, "")).examine(agent, run=run)

@@ -47,7 +47,7 @@ def sign_in(
     patience_s: float,
     scope: str | None = None,
 ) -> Tokens:
-    """The tokens of whoever signs in, for this scope or for what the API wants. Raises ApiError."""
+    """The tokens of the user who signs in, for this scope or for what the API wants. Raises ApiError."""
     access = Api(over_tls(url), "").get(DISCOVERY)
     issuer, client_id = access["issuer"], access["client_id"]
     if issuer is None:
@@ -81,7 +81,7 @@ class Callback:
         self._server.server_close()
 
     def code(self, state: str, patience_s: float) -> str:
-        """The code of the answer with this state; other requests are nobody's. Raises ApiError."""
+        """The code of the answer with this state; other requests are ignored. Raises ApiError."""
         until = time.monotonic() + patience_s
         while (rest := until - time.monotonic()) > 0:
             self._server.timeout = rest

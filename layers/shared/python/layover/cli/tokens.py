@@ -1,4 +1,4 @@
-"""Tokens of deployments that somebody signed in to, in a file that only its owner can read."""
+"""Tokens of deployments after a sign-in, in a file that only its owner can read."""
 
 import json
 import os

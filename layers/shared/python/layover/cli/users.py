@@ -1,4 +1,4 @@
-"""`layover user add`: users of a deployment's Cognito pool, by who may administer it on AWS."""
+"""`layover user add`: users of a deployment's Cognito pool, for an administrator on AWS."""
 
 import re
 import sys
@@ -40,7 +40,7 @@ def _add(email: str, stage: str, client: Client) -> None:
             Username=email,
             UserAttributes=[
                 {"Name": "email", "Value": email},
-                # An operator vouches for it: without that nobody can recover a password.
+                # An operator vouches for it: without that no user can recover a password.
                 {"Name": "email_verified", "Value": "true"},
             ],
             DesiredDeliveryMediums=["EMAIL"],

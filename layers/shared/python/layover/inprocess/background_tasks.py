@@ -1,4 +1,4 @@
-"""Work that nobody waits for, where no orchestrator and no function is: tasks of this process."""
+"""Background work where no orchestrator and no function is: tasks of this process."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ Chore = Callable[[], Awaitable[None]]
 
 
 class BackgroundTasks:
-    """Tasks that nobody waits for. They are finished even where `asyncio.run` comes to its end first."""
+    """Background tasks. They are finished even where `asyncio.run` comes to its end first."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()

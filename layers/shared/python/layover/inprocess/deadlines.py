@@ -16,7 +16,7 @@ class LambdaDeadline:
 
 
 class NoDeadline:
-    """For a process that nobody ends."""
+    """For a process without a deadline."""
 
     def remaining(self) -> timedelta:
         """Practically for ever."""

@@ -111,7 +111,7 @@ def _is_authors(file: str) -> bool:
 
 
 def main(arguments: list[str]) -> None:
-    """Say what an import of the module gives; this process takes nobody's signals."""
+    """Say what an import of the module gives; this process takes no signals."""
     from layover.local.functions.environment import die_with
 
     die_with(int(arguments[0]))
@@ -120,7 +120,7 @@ def main(arguments: list[str]) -> None:
     result = import_agents(wiring.environment().agents)
     print(flush=True)
     print(json.dumps(asdict(result)), flush=True)
-    # A thread that the module started keeps nobody waiting.
+    # A thread that the module started does not delay the end of this process.
     os._exit(0)
 
 

@@ -80,7 +80,7 @@ class Postgres:
             with failures_said(self._data):
                 self._user = await asyncio.shield(preparing)
         except asyncio.CancelledError:
-            # A thread hears of no cancel, and who stops may remove the folder that initdb writes to.
+            # A thread hears of no cancel, and a stop may remove the folder that initdb writes to.
             while not preparing.done():
                 with suppress(asyncio.CancelledError):
                     await asyncio.wait([preparing])

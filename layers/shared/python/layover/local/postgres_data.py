@@ -119,7 +119,7 @@ def socket_folder(data: Path) -> Path:
 
 
 def _own(sockets: Path, user: str | None) -> None:
-    """Make the folder, or take the one that is there if it is ours: who owns it could answer for the
+    """Make the folder, or take the one that is there if it is ours: its owner could answer for the
     server, which trusts all who reach it."""
     sockets.mkdir(mode=0o700, exist_ok=True)
     status = sockets.lstat()

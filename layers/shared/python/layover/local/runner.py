@@ -248,7 +248,7 @@ class Runner:
         return self._data / "logs" / f"{function}.log"
 
     async def _load_agents(self) -> None:
-        """Once, before anybody asks for them."""
+        """Once, before any request."""
         if not self.settings.has_agents():
             return
         report = await agents_module.load(child_variables(self.settings, self._inherited, {}))

@@ -135,4 +135,4 @@ class Runtime:
     aborts: Aborts | None = None
     """None: only the journal says that a run is to stop."""
     sockets: SocketPorts | None = None
-    """None: nobody can follow a run by socket."""
+    """None: no run can be followed by socket."""

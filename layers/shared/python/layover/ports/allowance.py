@@ -46,7 +46,7 @@ class Allowance(Protocol):
     ) -> Reservation:
         """Hold room in the owner's day for the next step of a run, in place of what the run held. `need`:
         an estimate; a step that was larger than all estimates counts for the next ones. Held until
-        `release`, or for `HELD` where nobody releases it."""
+        `release`, or for `HELD` without a release."""
         ...
 
     async def release(self, owner: str, run_id: str) -> None:

@@ -139,7 +139,7 @@ class RunLog(Protocol):
         ...
 
     async def open_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
-        """Open calls, given as they are journaled (planned, decided, or open by somebody who is
+        """Open calls, given as they are journaled (planned, decided, or open by a writer that is
         gone), in one transaction, before they run."""
         ...
 
@@ -147,7 +147,7 @@ class RunLog(Protocol):
         self, call: CallRecord, *events: Event, ended_step: StepRecord | None = None
     ) -> None:
         """Record a settled call. `call.state` is what is journaled: OPEN by this writer needs no
-        epoch (nobody else can close it), any other state does. Raises `Fenced`."""
+        epoch (no other writer can close it), any other state does. Raises `Fenced`."""
         ...
 
     async def suspend_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
@@ -199,7 +199,7 @@ class Decided:
 
 class Journal(Dues, Protocol):
     """Threads' heads, runs, their steps, calls and events. Every method names the owner: what
-    belongs to somebody else reads as absent."""
+    belongs to another owner reads as absent."""
 
     async def put_thread(self, head: ThreadHead) -> None:
         """Make a thread; one that is there already stays as it is."""
@@ -296,7 +296,7 @@ class Journal(Dues, Protocol):
         ...
 
     async def publish_later(self, owner: str, run_id: str, key: str, token: str) -> None:
-        """Mark a call that waits on this token, of which nobody was told, for the next sweep."""
+        """Mark a call that waits on this token, and was not published, for the next sweep."""
         ...
 
     async def inbox(self, groups: Collection[str], limit: int, cursor: str | None) -> Page[Asked]:
@@ -339,7 +339,7 @@ class Journal(Dues, Protocol):
         self, since: date | None, until: date | None, limit: int, cursor: str | None
     ) -> Page[AuditRow]:
         """All votes and decisions of these UTC days (both included; None: no bound), of all owners, the
-        oldest first. They outlive runs, threads and users. For whoever holds the audit scope alone."""
+        oldest first. They outlive runs, threads and users. For holders of the audit scope alone."""
         ...
 
     async def call(self, owner: str, run_id: str, key: str) -> CallRecord | None:
@@ -360,7 +360,7 @@ class Journal(Dues, Protocol):
         ...
 
     async def seize(self, owner: str, run_id: str) -> RunLog | None:
-        """Take the run to end it (cancel, settle): epoch + 1, whoever drives it, never refused for
+        """Take the run to end it (cancel, settle): epoch + 1, whichever writer drives it, never refused for
         attempts. None: the run is over or unknown."""
         ...
 
@@ -388,7 +388,7 @@ class Journal(Dues, Protocol):
         ...
 
     async def erase_late(self, owner: str, thread_id: str) -> None:
-        """Delete what writers that nobody could stop have left of runs that were erased."""
+        """Delete what unstoppable writers have left of runs that were erased."""
         ...
 
     async def mark_purged(self, owner: str, thread_id: str, again_at: datetime) -> None:
@@ -401,7 +401,7 @@ class Journal(Dues, Protocol):
 
     async def reschedule_erasure(self, owner: str, thread_id: str, at: datetime) -> None:
         """A deleted thread is not erased yet: the sweeper looks at it then, behind what is due before.
-        One that somebody else has erased meanwhile stays so."""
+        One that another sweep has erased meanwhile stays so."""
         ...
 
     async def reschedule_check(

@@ -79,7 +79,7 @@ class Callbacks(Protocol):
 
 
 class Background(Protocol):
-    """Work that nobody waits for."""
+    """Background work."""
 
     async def observe(self, owner: str, run_id: str, after_id: str | None, through_id: str) -> None:
         """Have a slice of the run's branch observed ahead: the messages after one (None: from the
@@ -119,7 +119,7 @@ class Metrics(Protocol):
 
 
 class NoMetrics:
-    """`Metrics` that nobody reads."""
+    """`Metrics` that go nowhere."""
 
     def count(
         self, name: Metric, value: float = 1, unit: Unit = "Count", **dimensions: str

@@ -1,4 +1,4 @@
-"""Sockets: what holds them open, who follows which run, and who is told of new events."""
+"""Sockets: connections, their subscriptions to runs, and notices of new events."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -72,7 +72,7 @@ class Connections(Protocol):
         self, line: Subscription, token_expires_at: datetime | None, after: int
     ) -> bool:
         """Follow a run after this seq (again, if it was followed). From now on the run's writers know
-        of it. False: somebody is sending on the line at this moment, ask again. Raises NotFound
+        of it. False: another sender holds the line at this moment, ask again. Raises NotFound
         where the run or the connection is gone."""
         ...
 
@@ -94,7 +94,7 @@ class Connections(Protocol):
 
 
 class PushLater(Protocol):
-    """Has somebody else send what is left."""
+    """Has another invocation send the rest."""
 
     async def later(self, line: Subscription) -> None:
         """Send on this line soon, elsewhere. Raises RetryableError."""
@@ -104,7 +104,7 @@ class PushLater(Protocol):
 class EventSink(Protocol):
     """Hears that a run's log has new events."""
 
-    def told(self, owner: str, run_id: str, connections: Iterable[str]) -> None:
+    def notify(self, owner: str, run_id: str, connections: Iterable[str]) -> None:
         """These connections follow the run. Never waits, never raises."""
         ...
 
@@ -112,7 +112,7 @@ class EventSink(Protocol):
 class NoSink:
     """`EventSink` where there are no sockets."""
 
-    def told(self, owner: str, run_id: str, connections: Iterable[str]) -> None:
+    def notify(self, owner: str, run_id: str, connections: Iterable[str]) -> None:
         """Nothing."""
 
 

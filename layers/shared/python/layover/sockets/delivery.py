@@ -134,7 +134,7 @@ class DeliveryQueue:
         self._remaining: set[Subscription] = set()
         self._is_stopping = False
 
-    def told(self, owner: str, run_id: str, connections: Iterable[str]) -> None:
+    def notify(self, owner: str, run_id: str, connections: Iterable[str]) -> None:
         """Send to each subscription, in one task for each."""
         for connection_id in connections:
             subscription = Subscription(owner, run_id, connection_id)

@@ -30,7 +30,7 @@ class CredentialChain:
         return await asyncio.to_thread(self.get_blocking) if at_hand is None else at_hand
 
     def get_blocking(self) -> Credentials:
-        """The same, for who waits in a thread."""
+        """The same, for a worker thread."""
         at_hand = self._at_hand()
         if at_hand is not None:
             return at_hand

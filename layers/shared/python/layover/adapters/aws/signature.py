@@ -26,7 +26,7 @@ class Signer:
         body: bytes,
         now: float,
     ) -> dict[str, str]:
-        """The headers (names in lower case, with `host`) and those that prove who asks. `request`:
+        """The headers (names in lower case, with `host`) and the signature's. `request`:
         method and path, encoded and without a query; `now`: seconds since 1970."""
         method, path = request
         stamp = _stamp(now)
@@ -58,7 +58,7 @@ class Signer:
         lifetime_s: int,
         now: float,
     ) -> str:
-        """The URL of a GET of `/` whose query says who asks, without its `https://`."""
+        """The URL of a GET of `/` whose query proves the caller's identity, without its `https://`."""
         stamp = _stamp(now)
         parts = {
             **query,

@@ -1,1 +1,1 @@
-"""Invocations that nobody waits for."""
+"""Invocations without a waiting caller."""

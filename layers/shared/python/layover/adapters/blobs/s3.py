@@ -185,7 +185,7 @@ def _facts(answer: Any) -> BlobFacts:
 
 
 def _attachment(name: str) -> str:
-    """RFC 6266: an ASCII name for everybody, the whole one for who understands it."""
+    """RFC 6266: an ASCII name for every client, the whole one for clients that read it."""
     plain = "".join(
         c if c.isascii() and c.isprintable() and c not in '"\\/%' else "_" for c in name
     )

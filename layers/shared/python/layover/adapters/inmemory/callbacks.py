@@ -1,4 +1,4 @@
-"""The orchestrator in memory: it writes down what it was asked for; whoever drives the run acts on it."""
+"""The orchestrator in memory: it writes down its requests; the driver of the run acts on them."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -252,7 +252,7 @@ class TableJournal(TableDues):
             await self.run(run.owner, run.id),
         )
         # Nobody is woken who would send it.
-        self._sink.told(run.owner, run.id, meta.sockets if meta else ())
+        self._sink.notify(run.owner, run.id, meta.sockets if meta else ())
         assert voted is not None
         return voted
 
@@ -300,7 +300,7 @@ class TableJournal(TableDues):
             if old and Status(old["status"]).over:
                 # Whoever ended it may have died before it sent the end; a line that is gone by now, or
                 # has all of it, gets nothing.
-                self._sink.told(owner, run_id, old.get("sockets", ()))
+                self._sink.notify(owner, run_id, old.get("sockets", ()))
             return None
 
     async def seize(self, owner: str, run_id: str) -> RunLog | None:
@@ -324,7 +324,7 @@ class TableJournal(TableDues):
         if not await self._requests.end_queued(owner, run_id, outcome, events):
             return False
         run = await self.run(owner, run_id)
-        self._sink.told(owner, run_id, run.sockets if run else ())
+        self._sink.notify(owner, run_id, run.sockets if run else ())
         return True
 
     async def due(self, until: datetime, limit: int) -> list[Watched]:

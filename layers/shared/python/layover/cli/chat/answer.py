@@ -14,7 +14,7 @@ _OF_AN_ANSWER = frozenset({"turn_start", "text_delta", "reasoning_delta", "turn_
 
 
 class Answer:
-    """Shows the events of one run. `waiting` has the calls that nobody has decided, by id."""
+    """Shows the events of one run. `waiting` has the undecided calls, by id."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal

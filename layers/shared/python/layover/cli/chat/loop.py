@@ -78,7 +78,7 @@ class Chat:
         return True
 
     def _ask(self, text: str) -> bool:
-        """False: the run waits for somebody, and there is nobody here."""
+        """False: the run waits for a person, and none is here."""
         run: Json = {}
 
         def start() -> None:
@@ -120,7 +120,7 @@ class Chat:
         return True
 
     def _decide_waiting(self, answer: Answer, others_calls: set[tuple[str, int]]) -> bool:
-        """Ask about what waits. False: there is nobody to ask."""
+        """Ask about what waits. False: there is no person to ask."""
         for pending in list(answer.waiting.values()):
             key = (pending["tool_call_id"], pending["attempt"])
             if key in others_calls:
@@ -199,7 +199,7 @@ class Pages(Iterator[list[Json]]):
 
 
 def connect(url: str, user: str, tokens: TokenFile) -> Api:
-    """The API of a deployment as who has signed in, or of this machine as `user`. Raises ApiError."""
+    """The API of a deployment as the signed-in user, or of this machine as `user`. Raises ApiError."""
     where = url or (LOCAL if user else tokens.last() or LOCAL)
     if user or urlsplit(where).hostname in LOOPBACK:
         return Api(where, f"dev:{user or LOCAL_USER}")

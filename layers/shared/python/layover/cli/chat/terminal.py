@@ -126,7 +126,7 @@ class ScreenTerminal:
                 readline.read_history_file(self._history)
 
     def _save_history(self) -> None:
-        """Readable by its owner alone: it holds what somebody said."""
+        """Readable by its owner alone: it holds a user's words."""
         if self._history is not None:
             with contextlib.suppress(ImportError, OSError):
                 import readline

@@ -243,7 +243,7 @@ class AwsServer:
             self._services.dynamodb.expire_items(TABLE_NAME, now)
 
     def waiting_runs(self) -> dict[str, str]:
-        """Runs of which a call waits for somebody: id -> owner."""
+        """Runs of which a call waits for a person: id -> owner."""
         database, owners = self._services.dynamodb, {}
         for partition in watch_partitions():
             query = {

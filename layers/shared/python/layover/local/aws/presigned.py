@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, quote
 from layover.local.functions.invocation import REGION
 
 _KEY = "local"
-"""Access key and secret of the functions; what somebody else signed is not known here."""
+"""Access key and secret of the functions; signatures of other keys are not checked here."""
 
 
 def is_as_signed(environ: dict[str, Any]) -> bool:

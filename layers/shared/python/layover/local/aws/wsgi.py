@@ -66,7 +66,7 @@ class WsgiServer:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(_LIMIT_S)
             self._loop.close()
-            # What it still answers, nobody hears: its threads end with the process at the latest.
+            # Its later answers are lost: its threads end with the process at the latest.
             self._pool.shutdown(wait=False, cancel_futures=True)
         self._listener.close()
 

@@ -29,7 +29,7 @@ from layover.local.wire import Reply, Request, StreamFailed, WireServer
 logger = logging.getLogger(__name__)
 
 _PREFIX = "/2018-06-01/runtime/"
-# Above what the slowest machine takes to import a handler: who waits for one must get an answer.
+# Above what the slowest machine takes to import a handler: a caller that waits for one must get an answer.
 LOADING_LIMIT = timedelta(seconds=60)
 # Enough to read an answer that lay in the socket while the runner itself was stopped.
 _LATE_ANSWER_S = 0.1
@@ -101,7 +101,7 @@ class ExecutionEnvironment:
         try:
             process = await self._launch()
             reason = _exit_reason(await process.wait())
-        except Exception as error:  # Whatever it was: an end that nobody hears of holds events up.
+        except Exception as error:  # Whatever it was: an unnoticed end holds events up.
             reason = f"the process could not be started: {error}"
         self._end(reason)
 

@@ -29,11 +29,11 @@ T = TypeVar("T")
 
 IDLE_LIMIT = timedelta(minutes=5)
 _REAP_EVERY = timedelta(seconds=30)
-# Lambda repeats a failed asynchronous event after one and two minutes; nobody waits so long here.
+# Lambda repeats a failed asynchronous event after one and two minutes; too long to wait for here.
 _ASYNC_RETRY_DELAYS = (timedelta(seconds=1), timedelta(seconds=2))
 # A start costs a second of CPU: starting twelve at once makes all of them late.
 _STARTING_AT_ONCE = min(4, max(2, os.cpu_count() or 2))
-# How often who waits for a loop looks whether it has ended without a word.
+# How often a caller that waits for a loop checks whether it has ended without a word.
 _LOOK_EVERY_S = 0.5
 
 
@@ -101,7 +101,7 @@ class FunctionPool:
             environment.kill()
 
     async def stop(self) -> None:
-        """Kill everything; whoever waits gets an error."""
+        """Kill everything; callers that wait get an error."""
         self._is_closed = True
         while self._waiting:
             invocation = self._waiting.popleft()

@@ -1,4 +1,4 @@
-"""Repeats the functions' failures in the terminal: their logs are files that nobody watches."""
+"""Repeats the functions' failures in the terminal: their logs are files."""
 
 import asyncio
 import json

@@ -53,7 +53,7 @@ class Streaming(Protocol):
 
 
 class _ClientLeft(Exception):
-    """The request did not come to its end, so there is nothing to do and nobody to answer."""
+    """The request did not come to its end, so there is nothing to do and no client to answer."""
 
 
 class Front:

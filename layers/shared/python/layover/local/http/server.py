@@ -30,12 +30,12 @@ class _Server(uvicorn.Server):
         self.accepts = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Tell who waits that connections are accepted."""
+        """Tell waiters that connections are accepted."""
         await super().startup(sockets)
         self.accepts.set()
 
     def abort(self) -> None:
-        """Cut what is still connected: who sends no more or does not read would never let go."""
+        """Cut what is still connected: a client that sends no more or does not read would never let go."""
         for connection in list(self.server_state.connections):
             connection.transport.abort()
 

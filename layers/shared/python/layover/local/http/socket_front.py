@@ -31,7 +31,7 @@ BACKLOG_LIMIT = 4 * 1024 * 1024
 GOING_AWAY, NORMAL, TOO_BIG = 1001, 1000, 1009
 _CLOSE_TAKES_S = 1.0
 _AT_ONCE = 4
-"""Messages of one connection that are worked on at once. Their order is nobody's promise, here as there."""
+"""Messages of one connection that are worked on at once. Their order is not promised, here as there."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class _Socket:
 
     def __init__(self, send: Send, limits: Limits) -> None:
         self.id = secrets.token_urlsafe(11) + "="
-        # For others to read. The limits go by a clock that nobody sets.
+        # For others to read. The limits go by a monotonic clock.
         self.connected_at = self.active_at = time.time()
         self._start = self._last_activity = time.monotonic()
         self.closed = asyncio.Event()

@@ -38,7 +38,7 @@ _TEXT_NAMES = ("query", "input", "text", "question", "message", "request", "cont
 
 @dataclass(frozen=True)
 class ParsedArguments:
-    """Arguments, and the names of those that nobody should make up (ids, amounts of money)."""
+    """Arguments, and the names of those that must not be made up (ids, amounts of money)."""
 
     args: dict[str, Any]
     missing: tuple[str, ...]

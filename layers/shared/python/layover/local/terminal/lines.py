@@ -1,6 +1,6 @@
 """Lines of the terminal: one for each run that is over, and for each call that waits with what decides it.
 
-They are read off what the services take, so the functions need not know that somebody looks."""
+They are read off what the services take, so the functions need not know of the terminal."""
 
 import json
 import shlex

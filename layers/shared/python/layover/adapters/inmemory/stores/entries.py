@@ -145,7 +145,7 @@ class InMemoryEntries:
 
 
 def store_entries(threads: Tables, owner: str, entries: Sequence[NewEntry]) -> None:
-    """Keep what is new. What is remembered already stays as it is, unless somebody vouches for it only
+    """Keep what is new. What is remembered already stays as it is, unless a user vouches for it only
     now; what was superseded and is said again, later than what superseded it, holds again."""
     for entry in entries:
         same = _same(threads, owner, entry)

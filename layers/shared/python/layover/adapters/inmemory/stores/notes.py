@@ -51,7 +51,7 @@ class NoteTable:
     def learn(
         self, owner: str, key: NoteKey, fields: Mapping[str, Any], said_at: datetime, **who: Any
     ) -> None:
-        """Set the fields of a profile that nobody has set later."""
+        """Set the fields of a profile that were not set later."""
         if self._profiles_set.get((owner, key), said_at) > said_at:
             return
         note = self.note(owner, key)

@@ -37,7 +37,7 @@ class Watchers:
     def wrote(self) -> None:
         """The log has new events."""
         if self._connections:
-            self._sink.told(self._owner, self._run_id, self._connections)
+            self._sink.notify(self._owner, self._run_id, self._connections)
 
     def saw(self, item: Item) -> None:
         """META, as it is now."""

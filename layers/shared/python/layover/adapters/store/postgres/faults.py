@@ -50,7 +50,7 @@ class ConnectionLost(Exception):
 
 
 def connection_error(error: Exception) -> RetryableError:
-    """Why no connection came about. One that nobody answers is how a paused database looks."""
+    """The error of a connection that failed. A paused database does not answer."""
     text = str(error)
     if isinstance(error, TimeoutError) or any(sign in text for sign in _ASLEEP):
         return DatabaseWaking("the database is waking up")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from psycopg import AsyncConnection
 
 _LOCK = 7_243_392_106_301_711_938
-"""Key of the advisory lock: any number that nobody else takes."""
+"""Key of the advisory lock: any number that no other lock takes."""
 
 # In a schema of its own: it has no owner (`resource_id`), and the functions' role has no business there.
 _LEDGER = """

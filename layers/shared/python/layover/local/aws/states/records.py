@@ -210,7 +210,7 @@ class Records:
             _append(connection, arn, events)
 
     def retire(self, token: str) -> None:
-        """The task that waited for it is over: nobody may answer it any more."""
+        """The task that waited for it is over: its token takes no answer any more."""
         with self._storage.transaction() as connection:
             connection.execute("UPDATE sfn_tokens SET over = 1 WHERE token = ?", (token,))
 
