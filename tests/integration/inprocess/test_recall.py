@@ -86,7 +86,7 @@ async def test_an_agent_that_does_not_name_recall_embeds_nothing() -> None:
 async def test_without_an_embedder_recall_is_off_with_one_warning(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("layover.memory.semantic.recall._warned", set())  # once a process
+    monkeypatch.setattr("layover.memory.semantic.recall._warned_agents", set())  # once a process
     chat = Chat(None, SemanticRecall())
     assert recalled(await chat.say(SECRET, *FILLER, "what is my locker code?")) == ""
     assert [r.message for r in caplog.records].count(
