@@ -227,6 +227,8 @@ def _parameter(name: str) -> str:
 @cache
 def _embeds() -> bool:
     """Say whether the deployment has an embedder. One that Bedrock has no adapter for is logged once."""
+    if not environment().embedder_model:
+        return False  # The adapters of embedders take 24 ms of every cold start.
     from layover.adapters.embeddings.providers import has_embedder
 
     return has_embedder(environment(), os.environ)
