@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import IO, Any, Self
 
 from layover.clock import install_offset
 from layover.local import agents_module
@@ -59,10 +59,13 @@ class Runner:
         settings: Settings,
         inherited: Mapping[str, str] | None = None,
         watch: RunWatch | None = None,
+        loading: asyncio.Task[agents_module.LoadReport] | None = None,
     ) -> None:
         """`inherited`: variables for the functions; the process's own if not given. `watch` shows what
-        becomes of runs."""
+        becomes of runs. `loading`: the agents, where somebody has begun to import them; it ends with this
+        runner."""
         self.settings = settings
+        self._loading = loading
         self.models: tuple[str, ...] = ()
         self._watch = watch
         self.notices: list[str] = []
@@ -132,6 +135,8 @@ class Runner:
         }
 
     async def _start(self) -> None:
+        if self._loading is not None:
+            self._stack.callback(self._loading.cancel)
         self._prepare_folders()
         # The port first: nothing else is worth starting if it is taken.
         self._sockets = WebSocketFront(_Late(self))
@@ -251,7 +256,9 @@ class Runner:
         """Once, before any request."""
         if not self.settings.has_agents():
             return
-        report = await agents_module.load(child_variables(self.settings, self._inherited, {}))
+        report = await (
+            self._loading or agents_module.load(child_variables(self.settings, self._inherited, {}))
+        )
         if report.problem is not None:
             module = self.settings.agents or "user_agents"
             raise RunnerFailed(
@@ -273,11 +280,7 @@ class Runner:
     async def _start_model(self) -> dict[str, str]:
         if self._inherited.get("OPENAI_API_KEY") or self._inherited.get("OPENAI_BASE_URL"):
             return {}
-        try:
-            from layover.local.model.server import create_app
-        except ModuleNotFoundError as error:
-            raise RunnerFailed(f"no model: set OPENAI_API_KEY ({error})") from error
-        server = HttpServer(create_app())
+        server = HttpServer(_StandIn())
         self._stack.push_async_callback(server.stop)
         await server.start()
         self.notices.append(STAND_IN_NOTICE)
@@ -338,6 +341,23 @@ class _Late:
 
     async def stream(self, name: str, payload: bytes) -> Invocation:
         return await self._runner.functions.stream(name, payload)
+
+
+class _StandIn:
+    """The stand-in model's application, imported beside the start: nobody asks it before a run does."""
+
+    def __init__(self) -> None:
+        self._made = asyncio.create_task(asyncio.to_thread(_make_model))
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        application = await asyncio.shield(self._made)
+        await application(scope, receive, send)
+
+
+def _make_model() -> Any:
+    from layover.local.model.server import create_app
+
+    return create_app()
 
 
 async def _end(task: asyncio.Task[None]) -> None:

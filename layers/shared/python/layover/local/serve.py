@@ -10,14 +10,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from layover.errors import shown_names
-from layover.local.http.server import PortInUse
-from layover.local.postgres_data import PostgresFailed
-from layover.local.runner import Runner, RunnerFailed
-from layover.local.settings import Settings
-from layover.local.terminal.development import Development
-from layover.local.terminal.lines import RunLines
-from layover.local.terminal.show import RunWatch, say
+from layover.local import agents_module
+from layover.local.settings import Settings, child_variables
 
 # A stop that hangs ends here, within the 10 s that are promised.
 _STOP_LIMIT_S = 9.0
@@ -39,8 +33,23 @@ async def serve(settings: Settings, *, opens: bool = False) -> int:
     """Run until SIGINT or SIGTERM; answers the exit code. `opens`: the console, in a browser."""
     is_stopping = asyncio.Event()
     inherited = variables_of(Path.cwd())
+    # A process imports the agents while this one imports the system: half of a start is imports.
+    loading = (
+        asyncio.create_task(agents_module.load(child_variables(settings, inherited, {})))
+        if settings.has_agents()
+        else None
+    )
+    await asyncio.sleep(0)
+    from layover.errors import shown_names
+    from layover.local.http.server import PortInUse
+    from layover.local.postgres_data import PostgresFailed
+    from layover.local.runner import Runner, RunnerFailed
+    from layover.local.terminal.development import Development
+    from layover.local.terminal.lines import RunLines
+    from layover.local.terminal.show import RunWatch, say
+
     watch = RunWatch(RunLines(lambda: runner.url, say))
-    runner = Runner(settings, inherited, watch)
+    runner = Runner(settings, inherited, watch, loading)
     starting = asyncio.create_task(runner.__aenter__())
 
     def stop() -> None:
