@@ -317,6 +317,10 @@ async def test_killed_runner_leaves_no_process_and_its_data_opens_again(folder: 
     async with serving(folder) as again:
         dsn = (await services_of(again))["postgres"]
         query = "SELECT sum(times) FROM migrated"
+        assert await asyncio.to_thread(scalar, dsn, query) == 101  # No migration is new.
+    (folder / "data" / "postgres" / "layover-migrations").write_text("of another release")
+    async with serving(folder) as other:
+        dsn = (await services_of(other))["postgres"]
         assert await asyncio.to_thread(scalar, dsn, query) == 102
 
 

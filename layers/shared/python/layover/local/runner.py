@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 from layover.clock import install_offset
-from layover.local import agents_module
+from layover.local import agents_module, schema
 from layover.local.aws.emulator import BUCKET_NAME, STATE_MACHINE_ARN, TABLE_NAME, AwsServer
 from layover.local.aws.storage import StorageFailed
 from layover.local.functions.clock_file import ClockFile
@@ -154,12 +154,17 @@ class Runner:
         # Stopped after the functions, which answer every open request when they stop.
         self._stack.push_async_callback(self._front_server.stop)
         await self._start_aws()
-        # It imports what it needs while PostgreSQL starts.
-        self.functions.prewarm("migrate")
+        schema_digest = schema.digest_of(self.settings.migrations)
+        is_new = not schema.is_applied(self._data / "postgres", schema_digest)
+        if is_new:
+            # It imports what it needs while PostgreSQL starts.
+            self.functions.prewarm("migrate")
         await starting
         await loading
         self._stack.callback(asyncio.create_task(self._postgres.watch()).cancel)
-        await self._migrate()
+        if is_new:
+            await self._migrate()
+            schema.note(self._data / "postgres", schema_digest)
         self._watch_logs()
         if self._watch is not None:
             self._watch.resume(self.aws.waiting_runs(), self.aws.events.list())

@@ -33,12 +33,8 @@ async def serve(settings: Settings, *, opens: bool = False) -> int:
     """Run until SIGINT or SIGTERM; answers the exit code. `opens`: the console, in a browser."""
     is_stopping = asyncio.Event()
     inherited = variables_of(Path.cwd())
-    # A process imports the agents while this one imports the system: half of a start is imports.
-    loading = (
-        asyncio.create_task(agents_module.load(child_variables(settings, inherited, {})))
-        if settings.has_agents()
-        else None
-    )
+    loading = _load_agents(settings, inherited)
+    # Its process has begun then, and imports the agents while this one imports the system.
     await asyncio.sleep(0)
     from layover.errors import shown_names
     from layover.local.http.server import PortInUse
@@ -84,6 +80,16 @@ async def serve(settings: Settings, *, opens: bool = False) -> int:
     names = f": {shown_names(runner.left_open)}" if runner.left_open else ""
     print(f"stopped; runs that were still open: {len(runner.left_open)}{names}", flush=True)
     return 0
+
+
+def _load_agents(
+    settings: Settings, inherited: Mapping[str, str]
+) -> asyncio.Task[agents_module.LoadReport] | None:
+    """Begin to import the agents, where there are some."""
+    if not settings.has_agents():
+        return None
+    variables = child_variables(settings, inherited, {})
+    return asyncio.create_task(agents_module.load(variables))
 
 
 def _end_at_once() -> None:

@@ -47,6 +47,11 @@ class Settings:
         standard = TIMEOUTS.get(function, DEFAULT_TIMEOUT)
         return self.timeouts.get(function, standard)
 
+    @property
+    def migrations(self) -> Path:
+        """Folder of the schema's migrations."""
+        return self.python_path / "layover" / "adapters" / "store" / "postgres" / "migrations"
+
     def has_agents(self) -> bool:
         """Say whether these functions run agents."""
         return self.agents is not None or (self.functions / "user_agents").is_dir()

@@ -1,0 +1,36 @@
+"""The migrations that a data folder's database has: noted in its folder, and gone with it.
+
+A start with the same ones needs no function to learn that there is nothing to do: a process less before
+`ready`. Whatever else is noted, or nothing, has the function look."""
+
+import hashlib
+from contextlib import suppress
+from pathlib import Path
+
+_NOTE = "layover-migrations"
+
+
+def digest_of(migrations: Path) -> str:
+    """A digest of the files' names and contents; "" where there are none."""
+    paths = sorted(migrations.glob("*.sql"))
+    if not paths:
+        return ""
+    digest = hashlib.sha256()
+    for path in paths:
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        digest.update(f"{path.name} {content}\n".encode())
+    return digest.hexdigest()
+
+
+def is_applied(database: Path, digest: str) -> bool:
+    """Say whether these migrations were the last ones to be applied to the database in this folder."""
+    try:
+        return bool(digest) and (database / _NOTE).read_text() == digest
+    except OSError:
+        return False
+
+
+def note(database: Path, digest: str) -> None:
+    """Keep that these migrations were applied. A folder that takes no note is looked at each time."""
+    with suppress(OSError):
+        (database / _NOTE).write_text(digest)
