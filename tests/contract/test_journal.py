@@ -327,9 +327,9 @@ async def test_saving_later_takes_the_mark_away_and_another_runs_mark_not(
     log = await world.taken()
     meta = log.snapshot.meta
     await world.end(log, saved=False)
-    await world.journal.saved(world.owner, "another", meta.thread_id)
+    await world.journal.mark_saved(world.owner, "another", meta.thread_id)
     assert (await world.head(meta.thread_id)).unsaved == (meta.id,)
-    await world.journal.saved(world.owner, meta.id, meta.thread_id)
+    await world.journal.mark_saved(world.owner, meta.id, meta.thread_id)
     assert (await world.head(meta.thread_id)).unsaved == ()
     assert (await world.run(meta.id)).saved
 

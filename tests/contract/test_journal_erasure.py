@@ -140,7 +140,7 @@ async def test_another_owner_sees_and_changes_nothing_with_any_method(
     assert await journal.request_cancel(owner, run_id) is None
     assert await journal.start_successor(owner, run_id, execution) is None
     await journal.reschedule_check(owner, run_id, world.clock.now(), world.clock.now())
-    await journal.saved(owner, run_id, thread_id)
+    await journal.mark_saved(owner, run_id, thread_id)
     await journal.erase_runs(owner, thread_id)
     await journal.erase_late(owner, thread_id)
     await journal.mark_purged(owner, thread_id, world.clock.now())

@@ -77,12 +77,12 @@ async def test_more_batches_than_are_read_at_once_come_in_several_pages(
 
 async def test_whether_a_run_has_begun(world: JournalBench) -> None:
     log = await world.taken()
-    assert not await log.begun()
+    assert not await log.has_begun()
     log.emit(world.data())
     await log.flush()
-    assert await log.begun()
-    assert await (await world.join(log.snapshot.meta.id)).begun()
-    assert await (await world.take(log.snapshot.meta.id)).begun()
+    assert await log.has_begun()
+    assert await (await world.join(log.snapshot.meta.id)).has_begun()
+    assert await (await world.take(log.snapshot.meta.id)).has_begun()
 
 
 # Writing
@@ -153,7 +153,7 @@ async def test_nothing_follows_the_last_event(world: JournalBench) -> None:
         with pytest.raises(Fenced):
             await writer.flush()
         with pytest.raises(Fenced):
-            await writer.begun()
+            await writer.has_begun()
     assert [e.type for e in await world.events(log.snapshot.meta.id)] == ["finish"]
 
 

@@ -41,7 +41,11 @@ async def test_one_too_many_is_refused_and_holds_nothing(
     for n in range(MOST):
         assert await leases.take(wait(owner, str(n), now + A_MINUTE), MOST, now)
     assert not await leases.take(wait(owner, "more", now + A_MINUTE), MOST, now)
-    assert {lease.id for lease in await leases.held(owner, LeaseKind.WAIT, now)} == {"0", "1", "2"}
+    assert {lease.id for lease in await leases.list_leases(owner, LeaseKind.WAIT, now)} == {
+        "0",
+        "1",
+        "2",
+    }
 
 
 async def test_none_is_given_where_none_is_allowed(
@@ -88,14 +92,14 @@ async def test_what_nobody_gave_back_is_free_once_it_has_expired(
     almost, then = now + A_MINUTE - timedelta(seconds=1), now + A_MINUTE
     assert not await leases.take(wait(owner, "late", then + A_MINUTE), MOST, almost)
     assert await leases.take(wait(owner, "late", then + A_MINUTE), MOST, then)
-    assert [lease.id for lease in await leases.held(owner, LeaseKind.WAIT, then)] == ["late"]
+    assert [lease.id for lease in await leases.list_leases(owner, LeaseKind.WAIT, then)] == ["late"]
 
 
 async def test_to_give_back_what_was_never_held_leaves_nothing_behind(
     leases: TableLeases, table: Table, now: datetime, owner: str
 ) -> None:
     await leases.give_back(wait(owner, "never", now))
-    assert await leases.held(owner, LeaseKind.WAIT, now) == ()
+    assert await leases.list_leases(owner, LeaseKind.WAIT, now) == ()
 
 
 async def test_the_same_lease_is_taken_once(leases: TableLeases, now: datetime, owner: str) -> None:
@@ -103,4 +107,4 @@ async def test_the_same_lease_is_taken_once(leases: TableLeases, now: datetime, 
     lease = wait(owner, "same", now + A_MINUTE)
     for _ in range(2):
         assert await leases.take(lease, 1, now)
-    assert len(await leases.held(owner, LeaseKind.WAIT, now)) == 1
+    assert len(await leases.list_leases(owner, LeaseKind.WAIT, now)) == 1

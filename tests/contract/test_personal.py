@@ -64,7 +64,7 @@ async def all_of(
     found: list[dict[str, Any]] = []
     cursor = None
     while True:
-        page = await stores.memory.stored(owner, kind, cursor, limit, thread)
+        page = await stores.memory.list_stored(owner, kind, cursor, limit, thread)
         found += page.items
         if (cursor := page.next_cursor) is None:
             return found

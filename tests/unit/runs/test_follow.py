@@ -141,8 +141,10 @@ async def test_a_place_is_given_back_when_the_client_leaves(world: SocketBench) 
     async with aclosing(looks) as following:
         await anext(following)
         await anext(following)
-        assert len(await world.runtime.leases.held(ANN, LeaseKind.WAIT, world.clock.now())) == 1
-    assert await world.runtime.leases.held(ANN, LeaseKind.WAIT, world.clock.now()) == ()
+        assert (
+            len(await world.runtime.leases.list_leases(ANN, LeaseKind.WAIT, world.clock.now())) == 1
+        )
+    assert await world.runtime.leases.list_leases(ANN, LeaseKind.WAIT, world.clock.now()) == ()
 
 
 async def test_a_foreign_run_has_no_events(world: SocketBench) -> None:

@@ -112,7 +112,7 @@ async def test_a_place_comes_back_however_the_request_ends(world: ServiceBench) 
     for _ in range(2 * MOST):
         with pytest.raises(KeyError):
             await runs.get(world.runtime, ANN, run.id, 5, Pace(sleep=breaks, now=lambda: 0.0))
-    held = world.runtime.leases.held
+    held = world.runtime.leases.list_leases
     assert await held(ANN, LeaseKind.WAIT, world.clock.now()) == ()
 
 

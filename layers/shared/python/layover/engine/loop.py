@@ -69,7 +69,7 @@ class Loop:
         return state
 
     async def _run(self) -> Progress:
-        if not await self._log.begun():
+        if not await self._log.has_begun():
             self._log.emit(AgentStart(at=self._clock.now()))
         await self._note_definition()
         return await self._frame.run()

@@ -49,7 +49,7 @@ async def _may_announce(runtime: Runtime, files: Files, owner: str, facts: FileF
     lease, now = _lease(owner, facts), runtime.clock.now()
     if await runtime.leases.take(lease, MAX_UPLOADS, now):
         return
-    leases = await runtime.leases.held(owner, LeaseKind.UPLOAD, now)
+    leases = await runtime.leases.list_leases(owner, LeaseKind.UPLOAD, now)
     uploads = await asyncio.gather(*(files.is_uploaded(one.id) for one in leases))
     for one in compress(leases, uploads):
         await runtime.leases.give_back(one)

@@ -30,7 +30,7 @@ class AbortsHere:
         """Say whether the run was aborted and is not at rest yet."""
         return run_id in self._aborted
 
-    async def asked(self, run_id: str) -> bool:
+    async def is_aborted(self, run_id: str) -> bool:
         """Say whether the run was aborted, also by a handler of events that are in the journal by now."""
         await self._catch_up(run_id)
         return self.stops(run_id)

@@ -27,9 +27,9 @@ async def find_reached_limit(runtime: Runtime, owner: str) -> str | None:
     if tokens is None and cost is None:
         return None
     usage = await runtime.allowance.used(owner)
-    if DayLimits(tokens=tokens).reached(usage):
+    if DayLimits(tokens=tokens).are_reached(usage):
         return f"today's {tokens} tokens are used up; the next day begins at 00:00 UTC"
-    if DayLimits(cost_usd=cost).reached(usage):
+    if DayLimits(cost_usd=cost).are_reached(usage):
         return f"today's {cost} US dollars are used up; the next day begins at 00:00 UTC"
     return None
 

@@ -24,7 +24,7 @@ class DayLimits:
     tokens: int | None = None
     cost_usd: Decimal | None = None
 
-    def reached(self, use: DayUse) -> bool:
+    def are_reached(self, use: DayUse) -> bool:
         """True if the day is used up."""
         tokens = self.tokens is not None and use.tokens >= self.tokens
         return tokens or (self.cost_usd is not None and use.cost_usd >= self.cost_usd)

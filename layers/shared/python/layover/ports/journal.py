@@ -106,7 +106,7 @@ class RunLog(Protocol):
         """Write what was emitted."""
         ...
 
-    async def begun(self) -> bool:
+    async def has_begun(self) -> bool:
         """True if the run has any event already (`agent-start` is never repeated)."""
         ...
 
@@ -435,7 +435,7 @@ class Journal(Dues, Protocol):
         run is over, or driven by another execution."""
         ...
 
-    async def saved(self, owner: str, run_id: str, thread_id: str) -> None:
+    async def mark_saved(self, owner: str, run_id: str, thread_id: str) -> None:
         """Record that a run that was over unsaved is in the database now."""
         ...
 

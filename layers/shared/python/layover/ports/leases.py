@@ -18,7 +18,7 @@ class Leases(Protocol):
         """Hold it no longer; repeatable. Raises RetryableError."""
         ...
 
-    async def held(self, owner: str, kind: LeaseKind, now: datetime) -> tuple[Lease, ...]:
+    async def list_leases(self, owner: str, kind: LeaseKind, now: datetime) -> tuple[Lease, ...]:
         """Lists an owner's leases, in no order."""
         ...
 
@@ -33,6 +33,6 @@ class NoLeases:
     async def give_back(self, lease: Lease) -> None:
         """Nothing."""
 
-    async def held(self, owner: str, kind: LeaseKind, now: datetime) -> tuple[Lease, ...]:
+    async def list_leases(self, owner: str, kind: LeaseKind, now: datetime) -> tuple[Lease, ...]:
         """Nothing."""
         return ()

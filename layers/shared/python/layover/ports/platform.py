@@ -90,7 +90,7 @@ class Background(Protocol):
 class Aborts(Protocol):
     """Runs that this very process was asked to stop. What comes from elsewhere is in the journal."""
 
-    async def asked(self, run_id: str) -> bool:
+    async def is_aborted(self, run_id: str) -> bool:
         """Looked at before each model and tool call, when all that came before is in the journal."""
         ...
 

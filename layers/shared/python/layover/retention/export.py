@@ -177,7 +177,7 @@ async def _stored(
 ) -> AsyncIterator[Mapping[str, Any]]:
     cursor: str | None = None
     while True:
-        page = await runtime.memory.stored(owner, kind, cursor, _PAGE, thread_id)
+        page = await runtime.memory.list_stored(owner, kind, cursor, _PAGE, thread_id)
         for item in page.items:
             yield item
         cursor = page.next_cursor

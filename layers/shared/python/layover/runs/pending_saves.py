@@ -17,4 +17,4 @@ async def save_unsaved(runtime: Runtime, head: ThreadHead) -> None:
             state = RunState(snapshot)
             record = turn_record(state, head, state.response(), run_view(snapshot))
             await runtime.threads.save_turn(record)
-        await runtime.journal.saved(head.owner, run_id, head.id)
+        await runtime.journal.mark_saved(head.owner, run_id, head.id)

@@ -76,9 +76,9 @@ class TableAllowance:
         pk = Keys(owner).day(self._today())
         for _ in range(_TRIES):
             day = _Day(await self._table.get(pk, SPENT) or {}, run_id, self._clock.now())
-            if limits.reached(day.spent):
+            if limits.are_reached(day.spent):
                 return Reservation.USED_UP
-            if day.held is not None and (day.largest is None or limits.reached(day.with_held)):
+            if day.held is not None and (day.largest is None or limits.are_reached(day.with_held)):
                 return Reservation.BUSY
             try:
                 await self._table.write(day.reservation(pk, need, self._today() + KEPT))

@@ -398,9 +398,9 @@ class TableJournal(TableDues):
         """See `ports.Journal`."""
         return await self._requests.spend(owner, run_id, execution, events, limit, fresh)
 
-    async def saved(self, owner: str, run_id: str, thread_id: str) -> None:
+    async def mark_saved(self, owner: str, run_id: str, thread_id: str) -> None:
         """See `ports.Journal`."""
-        await self._requests.saved(owner, run_id, thread_id)
+        await self._requests.mark_saved(owner, run_id, thread_id)
 
     async def request_cancel(
         self, owner: str, run_id: str, tools_have: timedelta = CANCELLED_TOOLS_HAVE

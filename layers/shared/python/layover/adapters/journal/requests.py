@@ -313,7 +313,7 @@ class RunCommands:
             return False
         return True
 
-    async def saved(self, owner: str, run_id: str, thread_id: str) -> None:
+    async def mark_saved(self, owner: str, run_id: str, thread_id: str) -> None:
         """The outcome of a run that was over unsaved is in the database now."""
         keys = Keys(owner)
         meta = Update(

@@ -152,7 +152,7 @@ class TableRunLog:
                     return
                 self._next_seq = None
 
-    async def begun(self) -> bool:
+    async def has_begun(self) -> bool:
         """Whether the run has any event already."""
         if self._next_seq is None:
             await self._find_tail()

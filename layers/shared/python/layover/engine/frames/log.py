@@ -34,9 +34,9 @@ class NestedLog:
         """See `ports.RunLog`."""
         await self._log.flush()
 
-    async def begun(self) -> bool:
+    async def has_begun(self) -> bool:
         """See `ports.RunLog`."""
-        return await self._log.begun()
+        return await self._log.has_begun()
 
     async def put_step(
         self,

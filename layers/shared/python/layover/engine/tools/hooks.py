@@ -38,7 +38,7 @@ class Stopping:
         if self.aborts is None or self.log is None:
             return
         await self.log.flush()
-        if await self.aborts.asked(self.log.snapshot.meta.id):
+        if await self.aborts.is_aborted(self.log.snapshot.meta.id):
             raise Stopped
 
 

@@ -15,7 +15,7 @@ StoredKind = Literal["messages", "generations", "attempts", "entries", "notes", 
 class PersonalStore(Protocol):
     """All of an owner, under row security."""
 
-    async def stored(
+    async def list_stored(
         self,
         owner: str,
         kind: StoredKind,

@@ -30,7 +30,7 @@ class InMemoryPersonal:
     def __init__(self, threads: InMemoryThreads) -> None:
         self._all = threads
 
-    async def stored(
+    async def list_stored(
         self,
         owner: str,
         kind: StoredKind,

@@ -34,7 +34,7 @@ class PostgresPersonal:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def stored(
+    async def list_stored(
         self,
         owner: str,
         kind: StoredKind,
