@@ -1,4 +1,4 @@
-"""One system and one Chromium for the session; every user has a browser of their own."""
+"""One system for the session, one Chromium for a module; every user has a browser of their own."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 Enter = Callable[..., Person]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     """Debian's Chromium, driven by Playwright."""
     with launch() as browser:

@@ -57,7 +57,7 @@ def brain(system: System) -> Brain:
     return system.brain
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     """Debian's Chromium."""
     with launch() as browser:

@@ -15,7 +15,8 @@ INSTALL_S = 300
 
 @contextmanager
 def launch() -> Iterator[Browser]:
-    """A browser. Skips the test where there is none, and none can be installed."""
+    """A browser; one at a time in a process, and no event loop of anybody else's meanwhile: a fixture of it
+    ends with its module. Skips the test where there is none, and none can be installed."""
     if _path() is None:
         _install()
     path = _path()
