@@ -32,10 +32,28 @@ def variables_of(folder: Path) -> Mapping[str, str]:
 async def serve(settings: Settings, *, opens: bool = False) -> int:
     """Run until SIGINT or SIGTERM; answers the exit code. `opens`: the console, in a browser."""
     is_stopping = asyncio.Event()
+    starting: asyncio.Task[object] | None = None
+
+    def stop() -> None:
+        # Once: another cancel would cut short what the first one set going.
+        if is_stopping.is_set():
+            return
+        end = threading.Timer(_STOP_LIMIT_S, _end_at_once)
+        end.daemon = True
+        end.start()
+        is_stopping.set()
+        if starting is not None:
+            starting.cancel()
+
+    # Before the first process is started: a signal ends it, too.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop)
     inherited = variables_of(Path.cwd())
     loading = _load_agents(settings, inherited)
     # Its process has begun then, and imports the agents while this one imports the system.
     await asyncio.sleep(0)
+    if is_stopping.is_set():
+        return 0
     from layover.errors import shown_names
     from layover.local.http.server import PortInUse
     from layover.local.postgres_data import PostgresFailed
@@ -47,19 +65,6 @@ async def serve(settings: Settings, *, opens: bool = False) -> int:
     watch = RunWatch(RunLines(lambda: runner.url, say))
     runner = Runner(settings, inherited, watch, loading)
     starting = asyncio.create_task(runner.__aenter__())
-
-    def stop() -> None:
-        # Once: another cancel would cut short what the first one set going.
-        if is_stopping.is_set():
-            return
-        end = threading.Timer(_STOP_LIMIT_S, _end_at_once)
-        end.daemon = True
-        end.start()
-        is_stopping.set()
-        starting.cancel()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop)
     try:
         await starting
     except asyncio.CancelledError:
