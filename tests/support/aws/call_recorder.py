@@ -29,6 +29,7 @@ ASSEMBLE = frozenset(
         ("runtime", None),
         ("settings", None),
         ("has_embedder", None),
+        ("_embeds", "embedder_model"),
         ("_lazy_sockets", None),
         ("_journal", "socket_endpoint"),
     }
