@@ -14,7 +14,6 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -45,17 +44,10 @@ AWS_MS = {"get": 3, "query": 3, "write": 5, "transact": 12}
 """Answer times of DynamoDB within a region, in ms."""
 
 
-@dataclass
-class Table:
-    """Lines of `figure | measured | against the floor`."""
-
-    lines: list[tuple[str, str, str]] = field(default_factory=list)
-
-    def add(self, figure: str, value: float, unit: str, floor: float | None = None) -> None:
-        """A figure; `floor` in the same unit."""
-        ratio = f"{value / floor:.2f}" if floor else ""
-        self.lines.append((figure, f"{value:,.1f} {unit}", ratio))
-        print(f"{figure:<58} {self.lines[-1][1]:>16} {ratio:>8}", flush=True)
+def show(figure: str, value: float, unit: str, floor: float | None = None) -> None:
+    """Print a line: the figure, and how often it is the floor's (in the same unit)."""
+    ratio = f"{value / floor:.2f}" if floor else ""
+    print(f"{figure:<58} {f'{value:,.1f} {unit}':>16} {ratio:>8}", flush=True)
 
 
 def respond(body: Any) -> Reply:
@@ -89,7 +81,7 @@ def ask(caller: Caller, thread: str, text: str = QUESTION, **more: Any) -> tuple
     return run, (time.perf_counter() - began) * 1_000
 
 
-def warm(system: System, table: Table, floor: Json, turns: int) -> None:
+def warm(system: System, floor: Json, turns: int) -> None:
     """Turns one after the other in one environment."""
     caller = system.caller()
     for stream in (False, True):
@@ -100,17 +92,17 @@ def warm(system: System, table: Table, floor: Json, turns: int) -> None:
         waits = [ask(caller, thread, stream=stream)[1] for _ in range(turns)]
         kind = "streamed" if stream else "plain"
         used = since(before, cpu_ms(system, "turn")) / turns
-        table.add(f"warm turn, {kind}: CPU of turn", used, "ms", floor["cpu_ms"])
+        show(f"warm turn, {kind}: CPU of turn", used, "ms", floor["cpu_ms"])
         if not stream:
             used = since(api, cpu_ms(system, "api")) / turns
-            table.add("warm turn: CPU of api, waiting included", used, "ms", floor["cpu_ms"])
-            table.add("whole run, p50", statistics.median(waits), "ms")
-            table.add("whole run, p95", statistics.quantiles(waits, n=20)[18], "ms")
+            show("warm turn: CPU of api, waiting included", used, "ms", floor["cpu_ms"])
+            show("whole run, p50", statistics.median(waits), "ms")
+            show("whole run, p95", statistics.quantiles(waits, n=20)[18], "ms")
     rss = max(psutil.Process(e["pid"]).memory_info().rss for e in system.environments("turn"))
-    table.add("memory of turn after these", rss / 2**20, "MB", floor["rss_mb"])
+    show("memory of turn after these", rss / 2**20, "MB", floor["rss_mb"])
 
 
-def cold(system: System, table: Table) -> None:
+def cold(system: System) -> None:
     """Fresh processes: to the first answer, and from an approval to the end."""
     caller = system.caller()
     first, approval = [], []
@@ -125,11 +117,11 @@ def cold(system: System, table: Table) -> None:
         caller.decide(run["id"], run["pending"][0]["tool_call_id"], "approve")
         caller.over(run["id"])
         approval.append(sum(cpu_ms(system, "turn", "resume").values()))
-    table.add("cold turn to its answer: CPU of turn", statistics.median(first), "ms")
-    table.add("approval in fresh processes: CPU", statistics.median(approval), "ms")
+    show("cold turn to its answer: CPU of turn", statistics.median(first), "ms")
+    show("approval in fresh processes: CPU", statistics.median(approval), "ms")
 
 
-def transitions(system: System, table: Table) -> None:
+def transitions(system: System) -> None:
     """States entered by a plain run, and by one with an approval."""
     caller = system.caller()
     thread = caller.thread("refunds")
@@ -137,8 +129,8 @@ def transitions(system: System, table: Table) -> None:
     approved, _ = ask(caller, thread, "please refund my order")
     caller.decide(approved["id"], approved["pending"][0]["tool_call_id"], "approve")
     caller.over(approved["id"])
-    table.add("state transitions of a plain run", entered(system, plain["id"]), "")
-    table.add("state transitions of a run with an approval", entered(system, approved["id"]), "")
+    show("state transitions of a plain run", entered(system, plain["id"]), "")
+    show("state transitions of a run with an approval", entered(system, approved["id"]), "")
 
 
 def entered(system: System, run_id: str) -> int:
@@ -151,7 +143,7 @@ def entered(system: System, run_id: str) -> int:
     return sum(e["type"].endswith("StateEntered") for page in pages for e in page["events"])
 
 
-def load(system: System, table: Table) -> None:
+def load(system: System) -> None:
     """Clients that each go on as soon as they have an answer."""
     for figure in ("", "runs a second, 50 clients"):
         left, lock = [LOAD], threading.Lock()
@@ -176,7 +168,7 @@ def load(system: System, table: Table) -> None:
         for thread in threads:
             thread.join()
         if figure:  # The first round starts the environments.
-            table.add(figure, LOAD / (time.perf_counter() - began), "runs/s")
+            show(figure, LOAD / (time.perf_counter() - began), "runs/s")
 
 
 class DistantTable(MemoryTable):
@@ -211,18 +203,18 @@ async def in_memory(steps: int, table: MemoryTable, text: str = QUESTION) -> tup
     return time.perf_counter() - began, time.process_time() - cpu
 
 
-def journal(table: Table) -> None:
+def journal() -> None:
     """Writes of a turn in DynamoDB's units, its waits, and what a step of a long run costs."""
     for figure, text in (("", QUESTION), (", input of 20 KB", os.urandom(10_000).hex())):
         counting = CountingTable()
         asyncio.run(in_memory(2, counting, text))
-        table.add(f"write units of accepting and turn{figure}", counting.total, "WRU")
+        show(f"write units of accepting and turn{figure}", counting.total, "WRU")
     waits = [asyncio.run(in_memory(2, DistantTable()))[0] for _ in range(5)]
-    table.add("turn on a journal as far as DynamoDB", statistics.median(waits) * 1_000, "ms")
+    show("turn on a journal as far as DynamoDB", statistics.median(waits) * 1_000, "ms")
     costs = {
         n: min(asyncio.run(in_memory(n, MemoryTable()))[1] for _ in range(3)) for n in (10, 200)
     }
-    table.add("CPU of a step in a run of 200 against 10", costs[200] / 200 / (costs[10] / 10), "x")
+    show("CPU of a step in a run of 200 against 10", costs[200] / 200 / (costs[10] / 10), "x")
 
 
 def floor_of(system: System, brain: Brain, turns: int) -> Json:
@@ -235,9 +227,8 @@ def floor_of(system: System, brain: Brain, turns: int) -> Json:
 
 
 def main(turns: int) -> None:
-    table = Table()
     print(f"{'figure':<58} {'measured':>16} {'x floor':>8}")
-    journal(table)
+    journal()
     with FakeOpenAI() as provider, folder("bench") as data:
         brain = Brain(provider)
         provider.respond_with(respond)
@@ -245,11 +236,11 @@ def main(turns: int) -> None:
         options = {"agents": "benchmarks.sample", "checked": False}
         with System(data, brain, **options) as system:  # type: ignore[arg-type]
             floor = floor_of(system, brain, turns)
-            table.add("floor: CPU of a turn by hand", floor["cpu_ms"], "ms")
-            warm(system, table, floor, turns)
-            cold(system, table)
-            transitions(system, table)
-            load(system, table)
+            show("floor: CPU of a turn by hand", floor["cpu_ms"], "ms")
+            warm(system, floor, turns)
+            cold(system)
+            transitions(system)
+            load(system)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from layover.adapters.models import wire
-from layover.adapters.models.endpoint import Endpoint, broken, read
-from layover.adapters.models.faults import ProviderFault, disconnected, invalid, shown_url
+from layover.adapters.models.endpoint import Endpoint, broken, json_or_text, read
+from layover.adapters.models.faults import (
+    ProviderFault,
+    disconnected,
+    from_event,
+    invalid,
+    shown_url,
+)
 from layover.adapters.models.replies import decoded
 from layover.adapters.models.retrying import Sleep, retrying
 from layover.adapters.models.sse import EventParser, ServerEvent
@@ -266,6 +272,19 @@ async def server_events(response: "httpx2.Response") -> AsyncGenerator[ServerEve
                 yield event
     for event in parser.end():
         yield event
+
+
+async def server_chunks(response: "httpx2.Response") -> AsyncGenerator[object, None]:
+    """The JSON of OpenAI's server-sent events; END for `[DONE]`. Raises ProviderFault for an event that is an
+    error, or no JSON."""
+    async with contextlib.aclosing(server_events(response)) as events:
+        async for event in events:
+            if event.data == "[DONE]":
+                yield END
+            elif event.name == "error":
+                raise from_event(json_or_text(event.data))
+            elif event.data.strip():
+                yield decoded(event.data)
 
 
 async def received(response: "httpx2.Response") -> AsyncGenerator[bytes, None]:

@@ -5,15 +5,13 @@ its parameter transforms 4 ms at 20 messages, and its stream objects throw the c
 (docs/performance.md#openai-client)."""
 
 import asyncio
-import contextlib
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
 
 from layover.adapters.models import opaque, wire
-from layover.adapters.models.endpoint import Endpoint, bearer, json_or_text
-from layover.adapters.models.faults import from_event
-from layover.adapters.models.http_chat import END, HttpChat, logger, server_events
-from layover.adapters.models.replies import Assembly, decoded
+from layover.adapters.models.endpoint import Endpoint, bearer
+from layover.adapters.models.http_chat import HttpChat, logger, server_chunks
+from layover.adapters.models.replies import Assembly
 from layover.adapters.models.retrying import Sleep
 from layover.errors import ModelError
 from layover.ids import RandomIds
@@ -86,13 +84,5 @@ class OpenAIChat(HttpChat):
     def _assembly(self, prompt: Prompt) -> Assembly:
         return Assembly(self._ids, wire.model(prompt), self._provider)
 
-    async def _chunks(self, response: "httpx2.Response") -> AsyncGenerator[object, None]:
-        events = server_events(response)
-        async with contextlib.aclosing(events):
-            async for event in events:
-                if event.data == "[DONE]":
-                    yield END
-                elif event.name == "error":
-                    raise from_event(json_or_text(event.data))
-                elif event.data.strip():
-                    yield decoded(event.data)
+    def _chunks(self, response: "httpx2.Response") -> AsyncGenerator[object, None]:
+        return server_chunks(response)

@@ -268,3 +268,15 @@ def decoded(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         raise page(text) from None
+
+
+def object_at(holder: Json, name: str) -> Json:
+    """The field if it is an object, else an empty one: providers leave fields out, or send null."""
+    value = holder.get(name)
+    return value if isinstance(value, Mapping) else {}
+
+
+def text_at(holder: Json, name: str) -> str:
+    """The field if it is a text, else an empty one."""
+    value = holder.get(name)
+    return value if isinstance(value, str) else ""

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from layover.adapters.models.bedrock.content import AT, REASONING
 from layover.adapters.models.faults import BRIEFLY, invalid
 from layover.adapters.models.opaque import stored
-from layover.adapters.models.replies import Text
+from layover.adapters.models.replies import Text, object_at, text_at
 from layover.ports import Ids
 from layover.values.prompt import Delta, Reply, RequestedCall
 from layover.values.runs.usage import Usage, tokens_said
@@ -57,16 +57,16 @@ class ConverseReply:
         if not isinstance(chunk, Mapping):
             raise invalid("Bedrock sent something that is no JSON object")
         deltas: list[Delta] = []
-        message = _object(_object(chunk, "output"), "message")
+        message = object_at(object_at(chunk, "output"), "message")
         if message:
             deltas += self._message(message)
         if "messageStart" in chunk:
             self._answered = True
-        if start := _object(chunk, "contentBlockStart"):
-            deltas += self._start(_index(start), _object(start, "start"))
-        if piece := _object(chunk, "contentBlockDelta"):
-            deltas += self._piece(_index(piece), _object(piece, "delta"))
-        for holder in (chunk, _object(chunk, "messageStop"), _object(chunk, "metadata")):
+        if start := object_at(chunk, "contentBlockStart"):
+            deltas += self._start(_index(start), object_at(start, "start"))
+        if piece := object_at(chunk, "contentBlockDelta"):
+            deltas += self._piece(_index(piece), object_at(piece, "delta"))
+        for holder in (chunk, object_at(chunk, "messageStop"), object_at(chunk, "metadata")):
             self._close(holder)
         return deltas
 
@@ -100,27 +100,29 @@ class ConverseReply:
         for index, block in enumerate(blocks if isinstance(blocks, list) else ()):
             if not isinstance(block, Mapping):
                 continue
-            if call := _object(block, "toolUse"):
+            if call := object_at(block, "toolUse"):
                 yield from self._start(index, {"toolUse": call})
                 yield from self._piece(index, {"toolUse": {"input": _json(call.get("input"))}})
-            elif thought := _object(block, REASONING):
-                yield from self._piece(index, {REASONING: _object(thought, "reasoningText")})
+            elif thought := object_at(block, REASONING):
+                yield from self._piece(index, {REASONING: object_at(thought, "reasoningText")})
                 yield from self._piece(index, {REASONING: thought})
-            elif cited := _object(block, "citationsContent").get("content"):
+            elif cited := object_at(block, "citationsContent").get("content"):
                 for each in cited if isinstance(cited, list) else ():
                     yield from self._piece(index, each if isinstance(each, Mapping) else {})
             else:
                 yield from self._piece(index, block)
 
     def _start(self, index: int, start: Json) -> Iterator[Delta]:
-        call = _object(start, "toolUse")
+        call = object_at(start, "toolUse")
         if not call or call.get("type") == "server_tool_use":
             return
         if call.get("name") == self._output:
             self._answer = self._answer or Text()
             self._blocks[index] = _Call("", "")
             return
-        made = _Call(sound(str(call.get("toolUseId") or self._ids.new("call"))), _str(call, "name"))
+        made = _Call(
+            sound(str(call.get("toolUseId") or self._ids.new("call"))), text_at(call, "name")
+        )
         self._blocks[index] = made
         self._calls.append(made)
         yield self._delta(made, "")
@@ -130,13 +132,13 @@ class ConverseReply:
             self._blocks.setdefault(index, None)
             if shown := self._text.add(text):
                 yield Delta(kind="text", text=shown)
-        if thought := _object(delta, REASONING):
+        if thought := object_at(delta, REASONING):
             block = self._blocks.setdefault(index, _Thought(self._place()))
             if isinstance(block, _Thought):
                 block.add(thought)
-            if shown := self._reasoning.add(_str(thought, "text")):
+            if shown := self._reasoning.add(text_at(thought, "text")):
                 yield Delta(kind="reasoning", text=shown)
-        piece, call = _object(delta, "toolUse").get("input"), self._blocks.get(index)
+        piece, call = object_at(delta, "toolUse").get("input"), self._blocks.get(index)
         if not isinstance(piece, str) or not isinstance(call, _Call):
             return
         if call in self._calls:
@@ -158,7 +160,7 @@ class ConverseReply:
     def _close(self, holder: Json) -> None:
         if stop := holder.get("stopReason"):
             self._stop = str(stop)
-        if usage := _object(holder, "usage"):
+        if usage := object_at(holder, "usage"):
             self._usage = usage_of(usage)
 
     def _state(self) -> dict[str, Any]:
@@ -194,10 +196,10 @@ class _Thought:
         return bool(self._signature or self._redacted)
 
     def add(self, piece: Json) -> None:
-        self._text += _str(piece, "text")
-        self._signature += _str(piece, "signature")
+        self._text += text_at(piece, "text")
+        self._signature += text_at(piece, "signature")
         try:
-            self._redacted += b64decode(_str(piece, "redactedContent"))
+            self._redacted += b64decode(text_at(piece, "redactedContent"))
         except ValueError:
             raise invalid("Bedrock sent a thought that cannot be read") from None
 
@@ -218,16 +220,6 @@ def usage_of(usage: Json) -> Usage:
         cached_input_tokens=read,
         cache_write_input_tokens=written,
     )
-
-
-def _object(holder: Json, name: str) -> Json:
-    value = holder.get(name)
-    return value if isinstance(value, Mapping) else {}
-
-
-def _str(holder: Json, name: str) -> str:
-    value = holder.get(name)
-    return value if isinstance(value, str) else ""
 
 
 def _index(event: Json) -> int:

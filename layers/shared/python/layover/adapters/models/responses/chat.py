@@ -5,10 +5,8 @@ from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
 
 from layover.adapters.models import wire
-from layover.adapters.models.endpoint import Endpoint, json_or_text
-from layover.adapters.models.faults import from_event
-from layover.adapters.models.http_chat import END, HttpChat, logger, server_events
-from layover.adapters.models.replies import decoded
+from layover.adapters.models.endpoint import Endpoint
+from layover.adapters.models.http_chat import END, HttpChat, logger, server_chunks
 from layover.adapters.models.responses import request
 from layover.adapters.models.responses.reply import LAST, ResponsesReply
 from layover.adapters.models.retrying import Sleep
@@ -48,15 +46,8 @@ class ResponsesChat(HttpChat):
         return ResponsesReply(self._ids, wire.model(prompt), self._provider)
 
     async def _chunks(self, response: "httpx2.Response") -> AsyncGenerator[object, None]:
-        events = server_events(response)
-        async with contextlib.aclosing(events):
-            async for event in events:
-                if event.data == "[DONE]":
+        async with contextlib.aclosing(server_chunks(response)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+                if isinstance(chunk, dict) and chunk.get("type") in LAST:
                     yield END
-                elif event.name == "error":
-                    raise from_event(json_or_text(event.data))
-                elif event.data.strip():
-                    chunk = decoded(event.data)
-                    yield chunk
-                    if isinstance(chunk, dict) and chunk.get("type") in LAST:
-                        yield END

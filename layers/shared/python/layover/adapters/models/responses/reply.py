@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from layover.adapters.models.faults import from_event, invalid
 from layover.adapters.models.opaque import stored
-from layover.adapters.models.replies import Text
+from layover.adapters.models.replies import Text, object_at, text_at
 from layover.adapters.models.responses.request import AT, ITEMS
 from layover.ports import Ids
 from layover.values.message import DataPart
@@ -57,7 +57,7 @@ class ResponsesReply:
         if kind == "error" or (kind is None and chunk.get("error")):
             raise from_event(chunk)
         if kind in LAST:
-            self._end(_object(chunk, "response"))
+            self._end(object_at(chunk, "response"))
             return []
         return list(self._event(str(kind), chunk))
 
@@ -70,11 +70,11 @@ class ResponsesReply:
         calls = [self._called(index) for index in sorted(self._items) if self._is_call(index)]
         refused = any(part.get("refusal") for part in said)
         return Reply(
-            text=sound("".join(_str(p, "text") + _str(p, "refusal") for p in said)),
+            text=sound("".join(text_at(p, "text") + text_at(p, "refusal") for p in said)),
             reasoning="\n\n".join(filter(None, map(_thought, items))),
             calls=tuple(calls),
             finish_reason=self._finish_reason(refused=refused, calls=bool(calls)),
-            usage=usage_of(_object(self._response, "usage")),
+            usage=usage_of(object_at(self._response, "usage")),
             model=str(self._response.get("model") or self._asked_model),
             provider=self._provider,
             asked_model=self._asked_model,
@@ -91,11 +91,11 @@ class ResponsesReply:
             if thought := _thought(item):
                 deltas.append(Delta(kind="reasoning", text=thought))
             if item.get("type") == SAID:
-                texts = (_str(p, "text") + _str(p, "refusal") for p in _parts(item))
+                texts = (text_at(p, "text") + text_at(p, "refusal") for p in _parts(item))
                 deltas += [Delta(kind="text", text=sound(text)) for text in texts if text]
             elif self._is_call(index):
                 deltas += self._begin(index, item)
-                deltas += self._grow(index, _str(item, "arguments"))
+                deltas += self._grow(index, text_at(item, "arguments"))
         return deltas
 
     def _end(self, response: Json) -> None:
@@ -108,7 +108,7 @@ class ResponsesReply:
         self._response = response
 
     def _event(self, kind: str, event: Json) -> Iterator[Delta]:
-        index, piece = _index(event), _str(event, "delta")
+        index, piece = _index(event), text_at(event, "delta")
         if kind in ("response.output_text.delta", "response.refusal.delta"):
             if shown := self._text.add(piece):
                 yield Delta(kind="text", text=shown)
@@ -119,15 +119,15 @@ class ResponsesReply:
         elif kind == "response.function_call_arguments.delta":
             yield from self._grow(index, piece)
         elif kind == "response.output_item.added":
-            item = _object(event, "item")
+            item = object_at(event, "item")
             if item.get("type") == CALL:
                 yield from self._begin(index, item)
         elif kind == "response.output_item.done":
-            self._items[index] = _object(event, "item")
+            self._items[index] = object_at(event, "item")
 
     def _begin(self, index: int, item: Json) -> Iterator[Delta]:
-        call_id = sound(_str(item, "call_id")) or self._ids.new("call")
-        self._calls.append((index, call_id, sound(_str(item, "name")), Text()))
+        call_id = sound(text_at(item, "call_id")) or self._ids.new("call")
+        self._calls.append((index, call_id, sound(text_at(item, "name")), Text()))
         yield self._delta(len(self._calls) - 1, "")
 
     def _grow(self, index: int, piece: str) -> Iterator[Delta]:
@@ -146,15 +146,15 @@ class ResponsesReply:
         """A call; its id is the one that its deltas had."""
         item = self._items[index]
         known = next((call for call in self._calls if call[0] == index), None)
-        call_id = known[1] if known else sound(_str(item, "call_id")) or self._ids.new("call")
-        args = sound(_str(item, "arguments"))
+        call_id = known[1] if known else sound(text_at(item, "call_id")) or self._ids.new("call")
+        args = sound(text_at(item, "arguments"))
         args = args if args.strip() else "{}"
-        return RequestedCall(id=call_id, name=sound(_str(item, "name")), args=args)
+        return RequestedCall(id=call_id, name=sound(text_at(item, "name")), args=args)
 
     def _finish_reason(self, *, refused: bool, calls: bool) -> FinishReason:
         if refused:
             return "content-filter"
-        why = _str(_object(self._response, "incomplete_details"), "reason")
+        why = text_at(object_at(self._response, "incomplete_details"), "reason")
         return _FINISH.get(why) or ("tool-calls" if calls else "stop")
 
 
@@ -177,7 +177,7 @@ def _state(items: list[Json]) -> dict[str, Any]:
 def _data(items: list[Json], said: list[Json]) -> Iterator[DataPart]:
     """What the provider ran itself, and the sources of what it said."""
     for item in items:
-        kind = _str(item, "type")
+        kind = text_at(item, "type")
         if kind not in (SAID, CALL, THOUGHT) and kind.endswith("_call"):
             shown = {name: item[name] for name in ("id", "status", "action") if name in item}
             yield DataPart(
@@ -198,21 +198,21 @@ def _thought(item: Json) -> str:
     if item.get("type") != THOUGHT:
         return ""
     for name in ("summary", "content"):
-        if texts := [_str(part, "text") for part in _list(item, name)]:
+        if texts := [text_at(part, "text") for part in _list(item, name)]:
             return sound("\n\n".join(texts))
     return ""
 
 
 def usage_of(usage: Json) -> Usage:
     """Token counts; what is missing or senseless counts 0."""
-    read = _object(usage, "input_tokens_details")
+    read = object_at(usage, "input_tokens_details")
     return Usage(
         input_tokens=tokens_said(usage.get("input_tokens")),
         output_tokens=tokens_said(usage.get("output_tokens")),
         cached_input_tokens=tokens_said(read.get("cached_tokens")),
         cache_write_input_tokens=tokens_said(read.get("cache_write_tokens")),
         reasoning_tokens=tokens_said(
-            _object(usage, "output_tokens_details").get("reasoning_tokens")
+            object_at(usage, "output_tokens_details").get("reasoning_tokens")
         ),
     )
 
@@ -224,16 +224,6 @@ def _parts(item: Json) -> list[Json]:
 def _list(holder: Json, name: str) -> list[Json]:
     found = holder.get(name)
     return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
-
-
-def _object(holder: Json, name: str) -> Json:
-    value = holder.get(name)
-    return value if isinstance(value, Mapping) else {}
-
-
-def _str(holder: Json, name: str) -> str:
-    value = holder.get(name)
-    return value if isinstance(value, str) else ""
 
 
 def _index(event: Json) -> int:
