@@ -1,4 +1,4 @@
-"""What users of Layover write: agents, tools, memory settings. Loaded when first used.
+"""Everything that users of Layover write: agents, tools, memory settings. Loaded when first used.
 
 The decorator is `layover.tool` (`layover.declare.tool` is the module that it lives in)."""
 

@@ -54,7 +54,7 @@ Factory: TypeAlias = Callable[[Settings], Made[Deps]] | Callable[[], Made[Deps]]
 
 
 class Agent(Driven[Output], Generic[Deps, Output]):
-    """What a run follows.
+    """The definition that a run follows.
 
     `instructions`: a text, or a function of the run's context (`RunContext`) that gives one.
 
@@ -119,7 +119,7 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         self.hooks = hooks_of(self._what, hooks)
         self.deps = factory_of(f"{self._what}deps", deps)
         self.made_deps: Any = None
-        """What `deps` made in this process, on the copy that a run goes on with."""
+        """The value that `deps` made in this process, on the copy that a run goes on with."""
         checks.flag(f"{self._what}tool_search", tool_search)
         self.tool_search = tool_search
         self.runtime = runtime
@@ -133,7 +133,7 @@ class Agent(Driven[Output], Generic[Deps, Output]):
 
     @property
     def runtime(self) -> Any:
-        """What the in-process methods use."""
+        """The stores and the model that the in-process methods use."""
         return self._runtime
 
     @runtime.setter
@@ -143,8 +143,8 @@ class Agent(Driven[Output], Generic[Deps, Output]):
 
     @property
     def tools(self) -> tuple[AnyTool, ...]:
-        """What its model may call, sub-agents among them. Raises DefinitionError where that is set to what
-        could not work."""
+        """The tools that its model may call, sub-agents among them. Setting it raises DefinitionError for
+        tools that could not work."""
         return self._tools
 
     @tools.setter

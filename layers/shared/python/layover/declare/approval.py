@@ -1,4 +1,4 @@
-"""Who may let a call run: `@tool(needs_approval=Approval(by=["finance"]))`."""
+"""People who may let a call run: `@tool(needs_approval=Approval(by=["finance"]))`."""
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
@@ -64,5 +64,5 @@ class Approval:
         )
 
     async def applies(self, args: ToolArgs, ctx: ToolContext) -> bool:
-        """Whether this call waits. Raises what the predicate raises."""
+        """Return whether this call waits. Raises what the predicate raises."""
         return self.when is None or bool(await called(self.when, args.for_predicate(), ctx))

@@ -13,8 +13,8 @@ _abandoned: set[threading.Thread] = set()
 
 
 def abandoned() -> int:
-    """How many threads still run whose caller was cancelled. A process that has one must not take
-    another event: the thread could go on in the middle of somebody else's."""
+    """Return how many threads still run after their caller was cancelled. A process that has one must not
+    take another event: the thread could go on in the middle of another user's event."""
     return sum(thread.is_alive() for thread in _abandoned)
 
 
@@ -69,8 +69,8 @@ def _tell(
 
 
 async def called(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """What an author's function returns: a coroutine on the loop, a plain function in a thread, so that
-    one that blocks does not hold up the run's heartbeat."""
+    """Return the result of an author's function. A coroutine runs on the loop; a plain function runs in a
+    thread, so that one that blocks does not hold up the run's heartbeat."""
     if inspect.iscoroutinefunction(fn):
         return await fn(*args, **kwargs)
     result = await in_thread(fn, *args, **kwargs)

@@ -1,4 +1,4 @@
-"""What a tool gets beside its arguments."""
+"""The context that a tool gets beside its arguments."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,7 +40,7 @@ class RunContext(Generic[Deps]):
 
 @dataclass(frozen=True)
 class SuspendRequest:
-    """What `ctx.suspend(...)` makes and the tool returns: a value, so that no `except` can eat it."""
+    """The value that `ctx.suspend(...)` makes and the tool returns. No `except` can swallow a value."""
 
     payload: Any
 
@@ -68,10 +68,11 @@ class NodeHistory(Protocol):
 
 
 class ToolHooks(Protocol):
-    """What the engine gives a context. `cancelled` and `emit` are called from a tool's own thread."""
+    """The services that the engine gives a context. `cancelled` and `emit` are called from a tool's own
+    thread."""
 
     def cancelled(self) -> bool:
-        """Whether somebody asked to cancel the run."""
+        """Return whether a cancellation of the run was requested."""
         ...
 
     def emit(self, data: Any) -> None:
@@ -165,11 +166,11 @@ class ToolContext(Generic[Deps, Resumed]):
         self.idempotency_key = idempotency_key
         """Equal for every attempt of one call: give it to services that know such keys."""
         self.resume = resume
-        """What the call was resumed with, validated; None before."""
+        """The data that the call was resumed with, validated; None before."""
         self.metadata = metadata
         """The thread's, as it was when the run began."""
         self.now = now or datetime.now(UTC)
-        """When this attempt of the call began, in UTC."""
+        """The time at which this attempt of the call began, in UTC."""
         self.deps = deps
         """The value that the agent's `deps` made; None where it has none."""
         self._hooks = hooks
@@ -193,7 +194,7 @@ class ToolContext(Generic[Deps, Resumed]):
 
     @property
     def cancelled(self) -> bool:
-        """Whether somebody asked to cancel the run; a long tool looks here from time to time."""
+        """True if a cancellation of the run was requested; a long tool looks here from time to time."""
         return self._hooks is not None and self._hooks.cancelled()
 
     def suspend(self, payload: Any) -> Returned:  # type: ignore[type-var]

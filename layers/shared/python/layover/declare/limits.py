@@ -10,10 +10,10 @@ from layover.errors import DefinitionError
 
 @dataclass(frozen=True)
 class Limits:
-    """What a run may use; None: no limit. Once a limit is reached the run waits for a person to extend
-    it (a call of `layover.budget`), or fails (`on_reached="fail"`). A step that is under way is always
-    finished, so a run may end somewhat above. `cost_usd` counts what the price catalogue knows. Where a
-    provider reports no usage, tokens are estimated.
+    """Limits on what a run may use; None: no limit. Once a limit is reached, the run waits for a person to
+    extend it (a call of `layover.budget`), or fails (`on_reached="fail"`). A step that is under way is always
+    finished, so a run may end somewhat above. `cost_usd` counts what the price catalogue knows. If a provider
+    reports no usage, tokens are estimated.
 
     An approval without `args`, or with `{}`, gives as much again as is declared here. With
     `{"tokens": 50000}` that limit is the new one, null lifts it, and the others stay as they were."""

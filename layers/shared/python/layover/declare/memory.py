@@ -1,4 +1,4 @@
-"""What an agent remembers: every part is off unless named, but for the window and titles.
+"""The memory of an agent: every part is off unless named, except the window and titles.
 
 A number that is None is the deployment's; the methods that take `Settings` say which."""
 
@@ -90,14 +90,13 @@ class SemanticRecall:
         checks.one_of("SemanticRecall.scope", self.scope, _SCOPES)
 
     def matches(self, settings: Settings) -> int:
-        """How many messages are looked for."""
+        """Return how many messages to look for."""
         return self.top_k or settings.semantic_recall_top_k
 
 
 @dataclass(frozen=True)
 class EpisodicMemory:
-    """What past turns taught this agent about this user's matters
-    (docs/behaviour.md#episodic-scope).
+    """Lessons that past turns taught this agent about this user's matters (docs/behaviour.md#episodic-scope).
 
     `top_k`: entries that `recall_memory` answers with; `inject`: entries put into a prompt (0:
     none); `per_turn`: entries kept of a turn; `max_length` of an entry in characters;
@@ -177,7 +176,7 @@ class NodeMemory:
 
 @dataclass(frozen=True)
 class Memory:
-    """What an agent remembers, and how.
+    """The memory of an agent: its parts and their settings.
 
     `last_messages`: the window (None: the deployment's, 20). `query_template` wraps the input
     (`{{query}}` stands for it). `role_prefix`: names of the speakers where history is rendered as

@@ -17,7 +17,8 @@ class Verifiable(Protocol):
 
 
 class Override(Generic[M]):
-    """What `Agent.override` returns. `replace` takes effect and returns its own undoing."""
+    """The context manager that `Agent.override` returns. `replace` takes effect and returns the function that
+    undoes it."""
 
     def __init__(self, model: M, replace: Callable[[], Callable[[], None]]) -> None:
         # No decorator: on an async test it would end before the test begins.

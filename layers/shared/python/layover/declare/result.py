@@ -1,4 +1,4 @@
-"""What the in-process methods of an agent answer."""
+"""Results of an agent's in-process methods."""
 
 from collections.abc import Sequence
 from typing import Any, Generic, Literal

@@ -54,7 +54,7 @@ APPROVAL_SCHEMA: dict[str, Any] = {
     "required": ["approved"],
     "additionalProperties": False,
 }
-"""What a call that waits for an approval accepts (docs/behaviour.md#approvals)."""
+"""The JSON that resumes a call waiting for an approval (docs/behaviour.md#approvals)."""
 
 _LONGEST_WAIT = timedelta(days=365)
 """A Step Functions execution lives for a year at most."""
@@ -73,7 +73,7 @@ class Delegate:
 
 @dataclass(frozen=True)
 class Options:
-    """What `@tool(...)` was given."""
+    """The options given to `@tool(...)`."""
 
     needs_approval: bool | Predicate | Approval = False
     suspend: Any = None
@@ -119,7 +119,7 @@ class Tool(Generic[P, R]):
 
     @property
     def strict(self) -> bool:
-        """Whether the schema is one that OpenAI's strict mode accepts (docs/behaviour.md#tool-schemas)."""
+        """True if OpenAI's strict mode accepts the schema (docs/behaviour.md#tool-schemas)."""
         return self.signature.strict_schema is not None
 
     @property
@@ -144,33 +144,34 @@ class Tool(Generic[P, R]):
 
     @property
     def approvers(self) -> ApprovalRule | None:
-        """Who may let a call run; None: the run's owner."""
+        """The rule that says who may let a call run; None: the run's owner."""
         needs = self.options.needs_approval
         return needs.rule if isinstance(needs, Approval) else None
 
     @property
     def suspends(self) -> bool:
-        """Whether it may return `ctx.suspend(...)`."""
+        """True if the tool may return `ctx.suspend(...)`."""
         return self._suspend is not None
 
     @property
     def expires_after(self) -> timedelta | None:
-        """How long a call waits for its decision; None: for ever (docs/behaviour.md#expiry)."""
+        """The time that a call waits for its decision; None: for ever (docs/behaviour.md#expiry)."""
         return self.options.expires_after
 
     @property
     def idempotent(self) -> bool:
-        """Whether a call that was found half-done may run again (docs/behaviour.md#calls-in-doubt)."""
+        """True if a call that was found half-done may run again (docs/behaviour.md#calls-in-doubt)."""
         return self.options.idempotent
 
     @property
     def trusted(self) -> bool:
-        """Whether what the assistant concludes after it counts as verified (docs/behaviour.md#evidence)."""
+        """True if conclusions that the assistant draws after this tool count as verified
+        (docs/behaviour.md#evidence)."""
         return self.options.trusted
 
     @property
     def timeout(self) -> timedelta | None:
-        """How long a call may run."""
+        """The time that a call may run."""
         return self.options.timeout
 
     @property
@@ -190,8 +191,8 @@ class Tool(Generic[P, R]):
         return self.signature.validate(args)
 
     async def requires_approval(self, args: ToolArgs, ctx: ToolContext) -> bool:
-        """Whether this call waits for a person first. A predicate's own error is raised as it is:
-        the call must not run."""
+        """Return whether this call waits for a person first. A predicate's own error is raised as it is: the
+        call must not run."""
         needs = self.options.needs_approval
         if isinstance(needs, bool):
             return needs
@@ -218,13 +219,13 @@ class Tool(Generic[P, R]):
         return schema.tidy(self._need(self._resume).json_schema())
 
     def suspension_payload(self, payload: Any) -> Any:
-        """What a person is shown, as JSON. Raises ValidationError where it is not of the declared
-        type, ConfigurationError where the tool declared none."""
+        """Return the payload that a person is shown, as JSON. Raises ValidationError if it is not of the
+        declared type, ConfigurationError if the tool declared none."""
         adapter = self._need(self._suspend)
         return jsonable(adapter.dump_python(adapter.validate_python(payload), mode="json"))
 
     def parse_resume(self, data: Any) -> Any:
-        """What `ctx.resume` will be. Raises ValidationError where it does not fit."""
+        """Return the value of `ctx.resume` for this data. Raises ValidationError if it does not fit."""
         return self._need(self._resume).validate_json(json_text(data))
 
     def jsonable(self, result: Any) -> Any:
@@ -232,7 +233,8 @@ class Tool(Generic[P, R]):
         return jsonable(result)
 
     def model_output(self, result: Any) -> str:
-        """What the model reads: `to_model_output`, else a string bare and the rest as JSON."""
+        """Return the text that the model reads: by `to_model_output`, else a string bare and the rest as
+        JSON."""
         shape = self.options.to_model_output
         return as_text(result if shape is None else shape(result))
 
@@ -420,7 +422,7 @@ def _check_callables(what: str, options: Options) -> None:
 
 
 def _takes(fn: Callable[..., Any], count: int) -> bool:
-    """Whether it can be called with so many positional arguments."""
+    """Return whether the function can be called with this many positional arguments."""
     try:
         inspect.signature(fn).bind(*range(count))
     except TypeError:

@@ -39,9 +39,9 @@ class Budget:
         self._asking = asyncio.Lock()
 
     async def allows(self, step: StepRecord | None, upcoming_calls: int = 0) -> bool:
-        """Whether the run (or the sub-agent whose limits these are) may go on. False: a call that waits
-        for more was journaled. Raises RunFailed where the limits end it, or a person refused to extend
-        them."""
+        """Return whether the run (or the sub-agent whose limits these are) may go on. On False, a call that
+        waits for a larger budget has been journaled. Raises RunFailed if the limits end the run, or if a
+        person refused to extend them."""
         async with self._asking:
             return await self._allows(step, upcoming_calls)
 

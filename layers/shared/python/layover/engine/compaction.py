@@ -21,7 +21,8 @@ from layover.values.thread import ThreadHead
 
 @dataclass(frozen=True)
 class CompactionState:
-    """What a turn read of its branch's compaction, and how far the agent lets it grow."""
+    """The compaction of a turn's branch as the turn read it, and the thresholds that the agent sets for
+    it."""
 
     limits: Limits
     head: ThreadHead
@@ -67,8 +68,8 @@ class Compaction:
         self._saved = 0
 
     async def allows(self) -> bool:
-        """Whether the model may be asked now. False: the run yields and waits for its compaction, once
-        for a step: whatever comes of that, it goes on then."""
+        """Return whether the model may be called now. On False, the run yields and waits for its compaction.
+        It waits once for each step: whatever comes of the wait, the run goes on afterwards."""
         await self._observe_ahead()
         if not self._reached():
             return True
@@ -110,7 +111,8 @@ class Compaction:
         return sizes.messages + sizes.stays > self._prompter.room(self._state)
 
     def _can_help(self) -> bool:
-        """Whether a compaction could make the prompt smaller: the input stays in it all the same."""
+        """Return whether a compaction could make the prompt smaller. The run's input stays in it in any
+        case."""
         limits, path = self._limits, self._path(self._prompter.shown.through)
         leaving = path[: compaction.count_leaving(path, limits.tail, limits.start)]
         gone = compaction.total([m for m in leaving if m.id != self._state.meta.input.id])
@@ -118,8 +120,8 @@ class Compaction:
         return gone >= least or reflector.is_due(self._known, limits.block)
 
     def _waited_in_vain(self) -> bool:
-        """Whether the run waited before, what it waited for did not come, and little came since: a
-        memory model that is of no use is waited for once in a while alone."""
+        """Return whether the last wait brought nothing: its compaction did not come, and little was added
+        since. A useless memory model thus delays the run only once in a while."""
         index, steps = self._state.meta.compacted_for, self._state.steps
         if not 0 < index <= len(steps):
             return False

@@ -1,4 +1,4 @@
-"""How far an invocation brought a run."""
+"""The progress that an invocation made with a run."""
 
 from dataclasses import dataclass
 
@@ -36,7 +36,8 @@ Progress = Over | Suspended | Yielded
 
 
 class RunEnds(BaseException):
-    """What is above a sub-agent ends the run: no sub-agent's failure, which would be a tool error."""
+    """A frame above a sub-agent ends the run. Not the sub-agent's own failure, which would be a tool
+    error."""
 
     def __init__(self, failure: RunFailed) -> None:
         super().__init__(failure)

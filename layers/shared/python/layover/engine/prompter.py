@@ -96,7 +96,7 @@ class Prompter:
 
 
 def _correction(state: RunState) -> float:
-    """How many of the provider's tokens one of ours was, at the run's last step."""
+    """Return the provider's tokens for each token of our estimate, as of the run's last step."""
     step = state.step
     if step is None or not step.estimated_tokens or not step.usage.input_tokens:
         return 1.0

@@ -26,13 +26,14 @@ from layover.values.thread import after
 
 
 def pinned_of(steps: Sequence[StepRecord], agent: str) -> PromptSnapshot | None:
-    """What this agent pinned. Another one, which had the conversation before, pinned its own."""
+    """Return the snapshot that this agent pinned. An agent that had the conversation before pinned its
+    own."""
     mine = (s.base for s in reversed(steps) if s.agent in ("", agent))
     return next((base for base in mine if base is not None), None)
 
 
 class _Journaled:
-    """What all frames of a run share: steps and calls by their keys, and the ids that are taken."""
+    """The state that all frames of a run share: steps and calls by their keys, and the ids that are taken."""
 
     def __init__(self, snapshot: RunSnapshot) -> None:
         self.steps: list[StepRecord] = list(snapshot.steps)
@@ -72,7 +73,8 @@ class RunState:
         ended = (s.index for s in self.steps if s.ended or s.key in told)
         self.step_ended = max(0 if path else meta.step_ended, max(ended, default=0))
         self.asked_through = self.steps[-1].asked_through if self.steps else None
-        """What is observed ahead, or was to be: nobody asks for it again."""
+        """Id of the last message that is, or was to be, observed ahead: no observation up to it is requested
+        again."""
         self._rendered: list[list[Message]] = []
 
     def child(self, call: CallRecord) -> "RunState":
@@ -93,7 +95,7 @@ class RunState:
         return state
 
     def choose(self, choice: RunChoice) -> None:
-        """What the run chose for itself, as far as it holds for this sub-agent."""
+        """Take over the run's own choices, as far as they hold for this sub-agent."""
         self.meta = self.meta.model_copy(update={"choice": choice})
 
     def frame_of(self, key: str) -> "RunState":
@@ -106,7 +108,7 @@ class RunState:
 
     @property
     def base(self) -> PromptSnapshot | None:
-        """What the run pinned: at its first step, or where a compaction switched in since."""
+        """The snapshot that the run pinned: at its first step, or when a compaction switched in since."""
         return pinned_of(self.steps, self.meta.agent)
 
     @property
@@ -181,7 +183,7 @@ class RunState:
         return tuple(m for m in step_messages(step, self.calls) if m.role is Role.TOOL)
 
     def slot(self, step: StepRecord, call: CallRecord) -> ToolMessageSlot:
-        """Where the call's tool message goes."""
+        """Return the slot of the call's tool message."""
         return next(s for s in step.slots if s.tool_call_id == call.tool_call_id)
 
     @property
@@ -211,7 +213,7 @@ class RunState:
         return after(last, hint)
 
     def usage(self) -> Usage:
-        """What was used, sub-agents' included."""
+        """Return the usage so far, sub-agents' included."""
         return usage_at(self._journaled.steps, self.calls, self.path)
 
     def settled(self, step: StepRecord) -> bool:

@@ -197,7 +197,8 @@ class ModelStep:
         )
 
     def _correction(self, reply: Reply) -> str | None:
-        """What to tell a model whose reply does not fit the agent's output."""
+        """Return the message to a model whose reply does not fit the agent's output; None if the reply
+        fits."""
         if self._agent.output is None:
             return None
         try:
@@ -236,7 +237,7 @@ def _decoded(args: str) -> Any:
 
 
 def _state(reply: Reply, calls: list[ToolCallPart]) -> ProviderState | None:
-    """What the provider wants back, by the calls' own ids."""
+    """Return the state that the provider wants back, by the calls' own ids."""
     pairs = zip(calls, reply.calls, strict=True)
     of_calls = {part.tool_call_id: call.state for part, call in pairs if call.state}
     if not reply.state and not of_calls:

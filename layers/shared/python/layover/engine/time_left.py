@@ -1,4 +1,5 @@
-"""Whether there is time for a step or a tool before the invocation is cut off (docs/behaviour.md#yields)."""
+"""The time left before the invocation is cut off, and whether a step or a tool fits into it
+(docs/behaviour.md#yields)."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -25,11 +26,11 @@ class TimeLeft:
         self._fresh = True
 
     def for_model(self) -> bool:
-        """Whether to begin a model call."""
+        """Return whether there is time for a model call."""
         return self._for(min(MODEL_NEEDS, self._limit * MODEL_SHARE))
 
     def for_tools(self, timeouts: Iterable[timedelta | None]) -> bool:
-        """Whether to begin tools with these time-outs."""
+        """Return whether there is time for tools with these time-outs."""
         usual = min(TOOL_NEEDS, self._limit * TOOL_SHARE)
         return self._for(max((t or usual for t in timeouts), default=usual))
 

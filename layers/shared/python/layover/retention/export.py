@@ -21,7 +21,7 @@ from layover.values.runs.run import RunSnapshot
 from layover.values.thread import ThreadHead
 
 KEPT = timedelta(hours=1)
-"""How long an export that did not fit is there; its URL is good for less."""
+"""An export that did not fit into a response is kept this long; its URL expires earlier."""
 _PAGE = 200
 _IN_MEMORY = 8 * 1024 * 1024
 _MESSAGE = {"id", "thread_id", "run_id", "parent_id", "role", "content", "created_at"}
@@ -154,7 +154,7 @@ async def _runs(
 
 
 def _decisions(snapshot: RunSnapshot) -> Iterator[Mapping[str, Any]]:
-    """What was decided about the run's calls, votes and decisions of earlier attempts included."""
+    """Yield the decisions about the run's calls, including votes and decisions of earlier attempts."""
     about = {"run_id": snapshot.meta.id, "thread_id": snapshot.meta.thread_id}
     for call in snapshot.calls:
         named = {**about, "tool_call_id": call.tool_call_id, "tool_name": call.tool_name}

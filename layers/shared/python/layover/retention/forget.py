@@ -25,7 +25,8 @@ AT_ONCE = 25
 MARK_WITHIN_S = 20.0
 """Of a request; API Gateway gives up after 30."""
 ERASE_WITHIN = timedelta(seconds=2)
-"""What is no longer to be seen may be erased by the sweeper as well."""
+"""The time that a request spends on erasing. The data is out of sight by then; the sweeper erases the
+rest."""
 _PAGE = 100
 _log = logging.getLogger("layover")
 

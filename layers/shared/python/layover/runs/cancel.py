@@ -30,7 +30,7 @@ FORCED_SAVE_HAS_S = 0.15
 """The same where the run's holder was waited for."""
 LOOK_EVERY_S = 0.1
 _TRIES = 5
-"""How often a decision may come between the look at a run and its end."""
+"""Attempts to end a run when a decision comes between the look at it and its end."""
 CANCELLED = Over(Status.CANCELLED, FinishReason.CANCELLED)
 
 
@@ -66,7 +66,7 @@ async def cancel(
 
 
 async def _is_worked_on(runtime: Runtime, run: RunMeta) -> bool:
-    """Whether somebody may be at one of its calls; others may wait meanwhile."""
+    """Return whether a process may be at work on one of its calls, while others may wait."""
     if run.shown_status is not Status.SUSPENDED:
         return run.status is Status.RUNNING
     snapshot = await runtime.journal.snapshot(run.owner, run.id)
@@ -86,7 +86,8 @@ async def _drop(runtime: Runtime, run: RunMeta) -> bool:
 
 
 async def _force(runtime: Runtime, run: RunMeta, save_has: timedelta) -> None:
-    """Nobody listens, or the run waits: take it away from whoever holds it, and end it."""
+    """Take the run from the process that holds it, and end it: that process does not react, or the run
+    waits."""
     for _ in range(_TRIES):
         log = await runtime.journal.seize(run.owner, run.id)
         if log is None:

@@ -147,8 +147,8 @@ async def _close_open_calls(runtime: Runtime, log: RunLog, state: RunState) -> l
 
 
 def _closed_events(state: RunState, closed: Sequence[CallRecord], now: datetime) -> list[Event]:
-    """What every settled call is told by: its end, and its message as it will be saved. A call for a
-    larger budget is no model's, and has none."""
+    """Return the events that tell of every settled call: its end, and its message as it will be saved. A call
+    for a larger budget has none: no model made it."""
     frames = {path_of(c.key): state.frame_of(c.key) for c in closed}
     messages = {
         part.tool_call_id: message
@@ -213,8 +213,8 @@ def _run_over(state: RunState, outcome: Outcome) -> Run:
 def turn_record(
     state: RunState, head: ThreadHead, response: Sequence[Message], run: Run
 ) -> TurnRecord:
-    """What goes to the database: messages with their token counts, each step's usage, and the tree of the
-    run."""
+    """Return the record that goes to the database: messages with their token counts, each step's usage, and
+    the tree of the run."""
     return TurnRecord(
         head=head,
         run=state.meta,

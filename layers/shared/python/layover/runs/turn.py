@@ -170,7 +170,8 @@ def _what_follows(
 
 
 def _memory_work(runtime: Runtime, agent: Agent, status: Status, *, titled: bool) -> MemoryWork:
-    """What follows a run that ended with `status`, in a thread that had a title before."""
+    """Return the memory work that follows a run that ended with `status`. `titled`: its thread had a title
+    before."""
     if limits_of(runtime, agent) is not None:
         return MemoryWork.CONDENSE
     memory = agent.memory

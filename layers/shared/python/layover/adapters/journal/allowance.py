@@ -26,11 +26,11 @@ from layover.ports.platform import Clock
 from layover.values.runs.usage import Usage
 
 SEEN_AFTER = timedelta(seconds=5)
-"""How old the switch may be that is answered: it is asked before every model call."""
+"""The longest time for which one read of the switch is reused. Every model call asks for it."""
 KEPT = timedelta(days=2)
-"""How long a day's counters stay after its beginning; then they go by TTL."""
+"""A day's counters stay this long after the day begins; DynamoDB's TTL then removes them."""
 HELD = timedelta(minutes=15)
-"""How long a step's reservation holds where the process that made it died: as long as a function lives."""
+"""The time until a step's reservation lapses if its process dies: no function lives longer."""
 _MILLIONTHS = 1_000_000
 _HOLD = "hold_"
 """Attributes of a day with what a run's step holds: tokens, millionths of a dollar, and until when."""
@@ -142,7 +142,7 @@ class TableAllowance:
             _log.warning("a day's use is written later", extra={"cause": str(error)})
 
     def _take(self, owner: str, day: datetime) -> Iterator[tuple[str, int]]:
-        """What was noted, taken away at once: more may be noted while it is written."""
+        """Remove and return what was noted, in one move: more may be noted while it is written."""
         for name in ("tokens", "cost"):
             yield name, self._noted.pop((owner, day, name), 0)
 
@@ -160,7 +160,7 @@ class _Day:
         held = [_pair(v) for n, v in others.items() if n not in self._lost]
         self.spent = _use(int(item.get("tokens", 0)), int(item.get("cost", 0)))
         self.held = _sum(held) if held else None
-        """What the steps of other runs hold; None: nothing."""
+        """The room that the steps of other runs hold; None if there is none."""
         self.with_held = _plus(self.spent, self.held or DayUse())
 
     @property
@@ -171,7 +171,8 @@ class _Day:
         return (max(p[0] for p in pairs), max(p[1] for p in pairs)) if pairs else None
 
     def reservation(self, pk: str, need: DayUse, expires: datetime) -> Update:
-        """What holds room for the step, unless the day has moved since it was read."""
+        """Return the write that holds room for the step. It fails if the day has changed since it was
+        read."""
         tokens, cost = self.largest or (0, 0)
         hold = (max(tokens, need.tokens), max(cost, math.ceil(need.cost_usd * _MILLIONTHS)))
         until = int((self._now + HELD).timestamp())

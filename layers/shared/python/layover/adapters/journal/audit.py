@@ -26,7 +26,7 @@ class Audit:
         self._marks = Marks(table, clock)
 
     async def put(self, row: AuditRow) -> Put:
-        """What adds the row to a transaction; its day is marked by then."""
+        """Mark the row's day, and return the write that adds the row to a transaction."""
         at = rfc3339(row.decided_at)
         day = at[:10]
         await self._marks.put(AUDIT, day, self._kept)

@@ -30,7 +30,7 @@ from layover.values.runs.event import Event
 from layover.values.runs.run import CallRecord, CallState, Decision, RunMeta, Status
 
 _CALL, _META = 0, 1
-"""Where they are in a transaction."""
+"""The positions of the call's item and of META in a transaction."""
 
 
 class Decisions:

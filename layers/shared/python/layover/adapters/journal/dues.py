@@ -1,10 +1,10 @@
-"""What may have outlived its use, by the time at which the sweeper looks at it.
+"""Things that may have outlived their use, by the time at which the sweeper looks at them.
 
-One small item in the owner's partition for each thing that is to go by itself, in a partition of the watch
-index of its own. S3's lifecycle rules count from the day on which an object was written and know nothing but
-prefixes and tags: a run waits for a year and more, a file is used or it is not, a node's memory is read.
-DynamoDB's TTL knows the time and nothing of S3 or Postgres. The sweeper knows all of them, is at work every
-minute, and goes by the same clock on AWS and on one machine."""
+Each thing that is to go by itself has one small item in its owner's partition, listed in a partition of the
+watch index of its own. S3's lifecycle rules count from the day on which an object was written, and know only
+prefixes and tags: they cannot know that a run waits for more than a year, that a file is in use, or that a
+node's memory is read. DynamoDB's TTL knows the time, but nothing of S3 or Postgres. The sweeper knows all of
+them, works every minute, and goes by the same clock on AWS and on one machine."""
 
 from contextlib import suppress
 from datetime import datetime

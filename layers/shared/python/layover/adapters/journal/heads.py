@@ -71,7 +71,7 @@ class ThreadRecords:
         return Page(items=tuple(_listed(owner, i) for i in found[:limit]), next_cursor=more)
 
     async def known(self, owner: str) -> bool:
-        """Whether the owner's heads were made here, or made again."""
+        """Return whether the journal has all of the owner's heads, made here or restored."""
         return await self._table.get(Keys(owner).partition, _KNOWN) is not None
 
     async def know(self, owner: str, heads: Sequence[ThreadHead]) -> None:
@@ -173,7 +173,7 @@ def _listed(owner: str, item: Item) -> ThreadHead:
 
 
 class QueueHandover:
-    """What the end of a run does to its thread: the newest message, and the next run in the queue."""
+    """The effect of a run's end on its thread: the newest message, and the next run in the queue."""
 
     def __init__(self, table: Table, bodies: PayloadStore, clock: Clock) -> None:
         self._table = table

@@ -1,7 +1,8 @@
-"""What waits for the members of groups, over all users.
+"""Calls that wait for the members of groups, over all users.
 
-A call that waits has a place in a partition of the watch index, which its own item takes and leaves: one
-partition for each set of groups that a rule names. Marks lead from a group to the sets that it is in."""
+A waiting call has a place in a partition of the watch index. Its own item takes that place and leaves it.
+There is one partition for each set of groups that a rule names; marks lead from a group to the sets that it
+is in."""
 
 import asyncio
 from collections.abc import Collection
@@ -51,7 +52,7 @@ class Inbox:
         }
 
     def pointer(self, run: RunMeta) -> Action:
-        """What leads from the run's id to its owner, for the same transaction."""
+        """Return the write that leads from the run's id to its owner, for the same transaction."""
         return Put(pointer_partition(run.id), POINTER, {"owner": run.owner})
 
     async def page(self, groups: Collection[str], limit: int, cursor: str | None) -> Page[Item]:

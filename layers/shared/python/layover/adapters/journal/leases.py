@@ -11,7 +11,7 @@ from layover.keys import LEASES, Keys
 from layover.values.lease import Lease, LeaseKind
 
 KEPT = timedelta(days=1)
-"""How long an item outlives its newest lease; then it goes by TTL."""
+"""An item outlives its newest lease by this time; DynamoDB's TTL then removes it."""
 
 
 class TableLeases:

@@ -1,4 +1,4 @@
-"""What callers ask of the journal: accept a run, decide a call, store a token, cancel."""
+"""Requests that callers make of the journal: accept a run, decide a call, store a token, cancel."""
 
 import asyncio
 import random
@@ -300,8 +300,8 @@ class RunCommands:
     async def reschedule_check(
         self, owner: str, run_id: str, seen: datetime, at: datetime, lost_at: datetime | None
     ) -> bool:
-        """When the sweeper looks at the run next, unless somebody asked for a look since `seen` or the
-        run has left the watch (False)."""
+        """Set the time of the sweeper's next look at the run. Return False, and change nothing, if another
+        look was requested since `seen` or the run has left the watch."""
         changes = {
             "gsi2sk": rfc3339(at),
             "lost_at": rfc3339(lost_at) if lost_at else None,

@@ -93,7 +93,7 @@ class TableRunLog:
 
     @property
     def snapshot(self) -> RunSnapshot:
-        """What was journaled when this writer took the run."""
+        """The journal of the run as it was when this writer took the run."""
         return self._snapshot
 
     @property
@@ -124,7 +124,7 @@ class TableRunLog:
                 raise
 
     def _drain(self) -> list[Event]:
-        """What was emitted so far. One by one: tools emit from their own threads meanwhile."""
+        """Remove and return the events emitted so far, singly: tools emit from other threads meanwhile."""
         return [self._emitted.popleft() for _ in range(len(self._emitted))]
 
     async def _shorten(self, emitted: list[Event]) -> None:
@@ -153,7 +153,7 @@ class TableRunLog:
                 self._next_seq = None
 
     async def has_begun(self) -> bool:
-        """Whether the run has any event already."""
+        """Return whether the run has any event yet."""
         if self._next_seq is None:
             await self._find_tail()
         return self._next_seq != 1
@@ -182,7 +182,7 @@ class TableRunLog:
         await self._write([self._meta(progress), *marks], events)
 
     def _ended(self, step: StepRecord | None) -> tuple[dict[str, Any], list[Action]]:
-        """What META keeps of a complete step. A sub-agent's keeps it itself: META does not grow with them."""
+        """META's changes and the writes that record a step's end. A sub-agent's step records its own."""
         if step is None or not path_of(step.key):
             return {"step_ended": step.index} if step else {}, []
         return {}, [Update(self._pk, step.key, set={"ended": True}, when=Exists("pk"))]
@@ -296,7 +296,7 @@ class TableRunLog:
         await self._write(actions, events)
 
     async def cancel_requested(self) -> CancelAsked | None:
-        """Whether to stop, and how soon; raises Fenced where another writer took the run."""
+        """The cancellation that was requested, if any. Raises Fenced if another writer took the run."""
         item = await self._table.get(self._pk, META)
         if (
             item is None

@@ -26,7 +26,7 @@ Authorize = Callable[[str, bytes], Awaitable[Headers]]
 """The headers, names in lower case, that let a POST of JSON with this URL and body in. Raises
 ProviderFault."""
 Refusal = Callable[[int, object, Headers], ProviderFault]
-"""What an error status means: with the decoded body, or its text, and the headers."""
+"""Translates an error status into a fault, given the decoded body (or its text) and the headers."""
 
 
 def bearer(key: str) -> Authorize:

@@ -1,4 +1,4 @@
-"""What can go wrong between a prompt and its reply, and which of it passes by itself."""
+"""Faults between a prompt and its reply, and which of them pass by themselves."""
 
 import json
 import re
@@ -75,7 +75,7 @@ class ProviderFault(Exception):
         self.most_attempts: int | None = None
         """Attempts that it is worth; None: as many as any fault."""
         self.of_settings = False
-        """Who runs the deployment can mend it: a URL, a key, an account."""
+        """True if the operator of the deployment can mend it: a URL, a key, an account."""
 
     def name_provider(self, url: str, model: str) -> None:
         """Say which provider and model it is about, where that is what has to be looked at. Credentials
@@ -86,7 +86,7 @@ class ProviderFault(Exception):
 
     @property
     def is_disconnection(self) -> bool:
-        """Whether the network broke, not the provider's word."""
+        """True if the connection broke; False if the provider answered with an error."""
         return self.error.type in _NETWORK
 
 

@@ -1,5 +1,5 @@
-"""What every provider's adapter does alike: asks, repeats what passes, reads a stream, and leaves out what a
-model refuses."""
+"""The part that all providers' adapters share: send the request, repeat passing faults, read the stream, and
+leave out what a model refuses."""
 
 import asyncio
 import contextlib
@@ -36,8 +36,7 @@ SILENCE_TIMEOUT_S = 120.0
 PLAIN_TIMEOUT_S = 600.0
 """A plain call is silent until it is done."""
 DRAIN_TIMEOUT_S = 0.5
-"""How long the end of the body is waited for after the last event, so that the connection can be used
-again."""
+"""The longest wait for the end of the body after the last event, so that the connection can be reused."""
 
 
 class Assembly(Protocol):
@@ -101,7 +100,7 @@ class HttpChat(ChatModel):
 
     @abstractmethod
     def _removable(self, prompt: Prompt, request: wire.Body) -> frozenset[str]:
-        """What of a request the model may refuse, and a run does without."""
+        """Return the fields of a request that a run can do without if the model refuses them."""
 
     @abstractmethod
     def _path(self, prompt: Prompt, request: wire.Body, *, stream: bool) -> str:
@@ -158,12 +157,12 @@ class HttpChat(ChatModel):
 
     @property
     def base_url(self) -> str:
-        """Where requests go."""
+        """The URL that requests go to."""
         return self._endpoint.base_url
 
     @property
     def _provider(self) -> str:
-        """Who may see again what it sent: the host, wherever its port is."""
+        """The provider to which its own state may be sent back: the host, whatever its port."""
         try:
             return urlsplit(self.base_url).hostname or ""
         except ValueError:  # the request says what is wrong with it

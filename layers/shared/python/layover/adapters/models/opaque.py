@@ -1,11 +1,11 @@
-"""What a provider wants back as it was: thoughts in fields of its own, and signatures of thoughts.
+"""State that a provider wants back unchanged: thoughts in fields of its own, and signatures of thoughts.
 
 - `reasoning_content` of a message (DeepSeek, Kimi): wanted with the messages that ask for tools; older models
   refuse it with others.
 - `reasoning_details` of a message (OpenRouter): blocks, some of them encrypted or signed.
 - `extra_content` of a call or a message (Gemini's `thought_signature`).
 
-It goes back to the provider and the model that it came from, and nobody else ever sees it
+It goes back to the provider and the model that it came from, and nowhere else
 (docs/behaviour.md#provider-state)."""
 
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ class Opaque:
             self._extra = merged(self._extra, extra)
 
     def fields(self) -> dict[str, Any]:
-        """What there is, by the names of the wire."""
+        """Return the state received so far, by the wire's field names."""
         found = {TEXT: self._text, BLOCKS: self._blocks, EXTRA: self._extra}
         fields: dict[str, Any] = stored({n: value for n, value in found.items() if value})
         return fields
@@ -92,7 +92,8 @@ def merged(known: Json, more: Json) -> dict[str, Any]:
 
 
 def state_of(message: Message, provider: str, model: str) -> ProviderState | None:
-    """What this provider and model want back with a message: None where it came from another one."""
+    """Return the state that this provider and model want back with a message; None if it came from another
+    one."""
     state = message.provider_state
     if state is None or (state.provider, state.model) != (provider, model):
         return None

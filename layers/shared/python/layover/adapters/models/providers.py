@@ -48,7 +48,7 @@ class Providers(ChatModel):
         return await chat.complete(prompt, on_delta)
 
     def chat_of(self, model: str) -> tuple[ChatModel, str]:
-        """Who is asked for a model, and the name that it has there."""
+        """Return the client that serves a model, and the name to ask it for."""
         provider, name = split_model(model, self._addresses)
         if provider is not None:
             # The prefix that the wire cuts, so that the rest is sent as it is.

@@ -1,4 +1,4 @@
-"""What a provider answers, put into this project's words.
+"""Providers' replies, translated into Layover's values.
 
 Providers agree on Chat Completions only roughly; each deviation here was seen in the wild."""
 
@@ -68,7 +68,7 @@ class Assembly:
 
     @property
     def finished(self) -> bool:
-        """Whether the provider gave a reason to stop: nothing but the usage can follow."""
+        """True once the provider has given a reason to stop: only the usage can follow."""
         return self._finish is not None
 
     def add(self, chunk: object) -> list[Delta]:
@@ -215,7 +215,7 @@ def text_of(content: object) -> str:
 
 
 def reasoning_of(message: Json) -> str:
-    """What the model thought. Some providers say it twice in two fields: the first one counts."""
+    """Return the model's reasoning. Some providers send it in two fields: the first one counts."""
     for key in ("reasoning_content", "reasoning"):
         value = message.get(key)
         if isinstance(value, str) and value:

@@ -1,4 +1,4 @@
-"""How long a passing fault of a provider is waited for (docs/behaviour.md#provider-retries)."""
+"""Waits for a provider's fault to pass (docs/behaviour.md#provider-retries)."""
 
 import random
 import time
@@ -98,8 +98,8 @@ def _fault(state: "RetryCallState") -> ProviderFault:
 
 
 def _wait(state: "RetryCallState") -> float:
-    """What the provider asked for, else doubling from one second, each with half of it at random:
-    many runs that failed together must not come back together."""
+    """Return the wait that the provider asked for, in seconds. Else it doubles from one second, half of it
+    random: many runs that failed together must not come back together."""
     asked = _fault(state).retry_after
     if asked is not None:
         return asked

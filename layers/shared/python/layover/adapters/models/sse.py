@@ -35,7 +35,7 @@ class EventParser:
         return [event for line in lines if (event := self._line(line)) is not None]
 
     def end(self) -> list[ServerEvent]:
-        """What is left at the end of the stream. Some servers forget the last blank line."""
+        """Return the events left at the end of the stream. Some servers forget the last blank line."""
         last, self._rest = self._rest, b""
         found = [self._line(last), self._line(b"")]
         return [event for event in found if event is not None]

@@ -24,7 +24,7 @@ from layover.values.prompt import OutputSpec, Prompt, ToolSpec
 Body = dict[str, Any]
 
 _SAFE_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
-"""What every provider takes as a tool call's id (OpenAI allows 64 characters, some 40)."""
+"""Tool call ids that every provider accepts (OpenAI allows 64 characters, some 40)."""
 
 _UNSAFE_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 _MEDIA = re.compile(r"data:((?:audio|video)/[\w.+-]+)[^,]*;base64,", re.ASCII)
@@ -62,8 +62,8 @@ def body(prompt: Prompt, left_out: frozenset[str] = frozenset(), provider: str =
 
 
 def removable(prompt: Prompt) -> frozenset[str]:
-    """What of a request a model may refuse and a run does without: settings, and state that it gets
-    back; by the names that they have there."""
+    """Return the fields of a request that a run can do without if the model refuses them: settings, and
+    provider state that goes back; by the wire's names."""
     settings = frozenset(_settings(prompt, frozenset())) | frozenset(MAX_TOKENS)
     has_state = any(m.provider_state for m in prompt.messages)
     return settings | opaque.FIELDS if has_state else settings
@@ -106,7 +106,7 @@ def encoded(request: Body) -> bytes:
 
 
 def headers(prompt: Prompt) -> dict[str, str]:
-    """Who asks: the task, and the run if there is one."""
+    """Return the headers that tell a gateway what a request is for: the task, and the run if there is one."""
     run = {} if prompt.run_id is None else {"X-Layover-Run": prompt.run_id}
     return {"X-Layover-Task": prompt.task, **run}
 
@@ -185,7 +185,7 @@ class Answer(NamedTuple):
 
 
 def answers(following: Sequence[Message]) -> dict[str, Answer]:
-    """What the tool messages that come next say, by call."""
+    """Return the answers in the tool messages that follow directly, by call."""
     return {
         part.tool_call_id: Answer(_seen(message, part), part.is_error)
         for message in takewhile(lambda m: m.role is Role.TOOL, following)

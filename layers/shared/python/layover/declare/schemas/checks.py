@@ -10,7 +10,7 @@ from layover.errors import DefinitionError
 _MAX_SHOWN = 80
 _UNKNOWN_TYPE = re.compile(r"core schema for <class '([^']+)'>")
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-"""What providers accept as the name of a tool."""
+"""Names of tools that providers accept."""
 
 
 def fail(what: str, expected: str, value: object) -> DefinitionError:

@@ -17,7 +17,7 @@ WRAPPED = "value"
 
 
 class OutputType:
-    """What `Agent(output=...)` was given. Raises DefinitionError where no model could be asked for it."""
+    """The type given as `Agent(output=...)`. Raises DefinitionError if no model could be asked for it."""
 
     def __init__(self, what: str, given: Any) -> None:
         self._given = given
@@ -34,7 +34,7 @@ class OutputType:
 
     @property
     def spec(self) -> OutputSpec:
-        """What the model is asked for."""
+        """The output that a prompt asks the model for."""
         asked = self._schema if self._wrapper is None else schema.tidy(self._wrapper.json_schema())
         strict = schema.strict(asked)
         name = getattr(self._given, "__name__", "output") if self._wrapper is None else "output"

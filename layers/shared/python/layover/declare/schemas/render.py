@@ -14,7 +14,7 @@ _SHOWN_ERRORS = 10
 
 
 def jsonable(value: Any) -> Any:
-    """What the journal, events and lists keep of a value: only what JSON can say.
+    """Return a value as the journal, events and lists keep it: only what JSON can express.
 
     Models and dataclasses become objects, dates ISO text, bytes base64, NaN and infinities null,
     unknown types their `str`. NUL and lone surrogates, which no database takes, become U+FFFD.
@@ -26,7 +26,7 @@ def jsonable(value: Any) -> Any:
 
 
 def as_text(value: Any) -> str:
-    """What a model reads of a value: a string bare, anything else as JSON."""
+    """Return a value as a model reads it: a string bare, anything else as JSON."""
     return clean(value) if isinstance(value, str) else _to_json(value).decode()
 
 
@@ -89,10 +89,10 @@ def _problem(location: tuple[int | str, ...], message: str) -> str:
 
 
 def invalid_input(error: ValidationError) -> str:
-    """What a model is told of arguments that do not fit."""
+    """Return the error that a model reads for arguments that do not fit."""
     return f"Invalid tool input: {describe(error)}"
 
 
 def invalid_suspend_payload(error: ValidationError) -> str:
-    """What a model is told of a tool that suspends with something else than it declared."""
+    """Return the error that a model reads if a tool suspends with another payload than it declared."""
     return f"Invalid suspend payload: {describe(error)}"

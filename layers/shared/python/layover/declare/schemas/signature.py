@@ -61,7 +61,8 @@ class _ArgumentSchema(GenerateJsonSchema):
 
 @dataclass(frozen=True)
 class Signature:
-    """What a tool takes. `context`: the parameter that gets the ToolContext, if there is one."""
+    """The arguments that a tool takes. `context`: the parameter that gets the ToolContext, if there is
+    one."""
 
     names: tuple[str, ...]
     context: str | None
@@ -177,7 +178,7 @@ def hints_of(fn: Callable[..., Any], tool: str, scope: Mapping[str, Any]) -> dic
 
 
 def is_context(hint: Any) -> bool:
-    """Whether a parameter with this hint gets the ToolContext."""
+    """Return whether a parameter with this hint gets the ToolContext."""
     origin = typing.get_origin(hint)
     if origin is Annotated:
         return is_context(typing.get_args(hint)[0])

@@ -1,4 +1,4 @@
-"""What a sub-agent is told (docs/sub-agents.md#briefing)."""
+"""The briefing of a sub-agent (docs/sub-agents.md#briefing)."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime

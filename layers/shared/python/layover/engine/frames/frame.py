@@ -55,7 +55,7 @@ from layover.values.runs.run import (
 
 @dataclass
 class Invocation:
-    """What all frames of a run share while one process drives it. `running`: the tools at work."""
+    """The state that all frames of a run share while one process drives it. `running`: tools that run now."""
 
     runtime: Runtime
     log: RunLog
@@ -64,12 +64,12 @@ class Invocation:
     running: dict[str, AnyTool] = field(default_factory=dict)
 
     def can_be_cut(self) -> bool:
-        """Whether everything that runs at the moment may be run again."""
+        """Return whether all tools that run now may be run again."""
         return all(tool.idempotent for tool in self.running.values())
 
 
 Above = Callable[[int], Awaitable[bool]]
-"""Whether the budgets of the frames above allow so many calls more. Raises RunFailed, RunEnds."""
+"""Return whether the budgets of the frames above allow this many more calls. Raises RunFailed, RunEnds."""
 
 
 class Frame:
@@ -253,7 +253,7 @@ class Frame:
         return self._time.for_tools(timeouts)
 
     async def _allowed(self, upcoming_calls: int = 0) -> bool:
-        """Whether the budgets of this frame, and of all above it, allow it to go on."""
+        """Return whether the budgets of this frame, and of all above it, allow it to go on."""
         self._held = not await self._budget.allows(self._state.step, upcoming_calls)
         if not self._held and self._above is not None:
             try:

@@ -18,7 +18,7 @@ from layover.values.runs.run import PromptSnapshot, RunMeta
 def run_context(
     agent: Agent, meta: RunMeta, run_id: str, now: datetime, metadata: dict[str, Json]
 ) -> RunContext:
-    """What an author's functions learn of a run. `run_id`: a sub-agent has one of its own."""
+    """Return the view of a run that an author's functions get. `run_id`: a sub-agent has one of its own."""
     return RunContext(
         run_id=run_id,
         thread_id=meta.thread_id if meta.thread_given else None,
@@ -50,8 +50,8 @@ async def instructions_of(agent: Agent, ctx: RunContext) -> str | None:
 async def with_instructions(
     agent: Agent, state: RunState, given: TurnInput, above: PromptSnapshot | None
 ) -> TurnInput:
-    """What a sub-agent begins with, its instructions and the thread's metadata included: those that it pinned
-    at its first step, else new ones. `above`: what the agent above it pinned. Raises RunFailed."""
+    """Return a sub-agent's input with its instructions and the thread's metadata: those that it pinned at its
+    first step, else new ones. `above`: the snapshot that the agent above it pinned. Raises RunFailed."""
     base = state.base
     if base is None:
         metadata = above.metadata if above else {}

@@ -1,5 +1,5 @@
-"""What memory adds to a sub-agent that has it (`as_tool(..., memory=True)`): its earlier calls in the thread,
-its notes, and the tools of its Memory."""
+"""Memory of a sub-agent that has it (`as_tool(..., memory=True)`): its earlier calls in the thread, its
+notes, and the tools of its Memory."""
 
 from copy import copy
 

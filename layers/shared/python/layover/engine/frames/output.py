@@ -1,4 +1,4 @@
-"""What an agent's validator says of an answer: asked once for it, and journaled with its step
+"""The verdict of an agent's validator on an answer: asked for once, and journaled with the answer's step
 (docs/behaviour.md#structured-output)."""
 
 from datetime import datetime
@@ -38,7 +38,7 @@ async def judged(
 
 
 def gives_up(steps: list[StepRecord]) -> bool:
-    """Whether the newest step, whose answer was not accepted, is the run's last."""
+    """Return whether the newest step, whose answer was not accepted, is the run's last."""
     step = steps[-1]
     if step.verdict == "hook":
         return refused_in_a_row([s.verdict for s in steps]) > MAX_RETRIES
@@ -51,7 +51,7 @@ def gives_up(steps: list[StepRecord]) -> bool:
 
 
 def accepted(step: StepRecord, run_id: str) -> Json:
-    """What the validator accepted. Raises RunFailed where it did not."""
+    """Return the output that the validator accepted. Raises RunFailed if it accepted none."""
     if step.verdict != "accepted":
         told = f"the output's validator did not accept the answer: {step.correction}"
         raise RunFailed(told[:LONGEST_PROBLEM], type="OutputInvalid", run_id=run_id)

@@ -42,8 +42,8 @@ async def tools_of(
 
 
 async def with_made_tools(agent: Agent, state: RunState, given: TurnInput) -> TurnInput:
-    """What a frame begins with, its tools included where a function gives them, and their names pinned.
-    Raises RunFailed."""
+    """Return a frame's input with the tools that the agent's function gives, if it has one, and their names
+    pinned. Raises RunFailed."""
     if agent.make_tools is None:
         return given
     base = given.base

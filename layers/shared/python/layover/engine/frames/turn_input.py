@@ -1,4 +1,4 @@
-"""What a frame of a run begins with."""
+"""The input of a frame of a run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from layover.values.runs.run import PromptSnapshot
 
 @dataclass(frozen=True)
 class TurnInput:
-    """What a turn read for its run: the history that the prompt shows, what memory adds to it (as it is
-    pinned, and as text), and the tools that memory brings."""
+    """The data that a turn read for its run: the history that the prompt shows, what memory adds to it (as it
+    is pinned, and as text), and the tools that memory brings."""
 
     history: Sequence[Message]
     base: PromptSnapshot

@@ -1,1 +1,1 @@
-"""Which model a step asks, and what a day leaves for it."""
+"""The model that a step calls, and the room that a user's day leaves for the call."""

@@ -19,8 +19,8 @@ LOOK_AGAIN_AFTER = timedelta(seconds=0.5)
 
 
 class DayRoom:
-    """What one frame of a run may spend of its user's day, a step at a time. `holder`: the frame's own
-    run id; sub-agents that run side by side hold room of their own."""
+    """The room that one frame of a run has in its user's day, a step at a time. `holder`: the frame's own run
+    id; sub-agents that run side by side hold room of their own."""
 
     def __init__(self, runtime: Runtime, meta: RunMeta, holder: str) -> None:
         self._runtime = runtime

@@ -23,7 +23,7 @@ class Fallback:
         self._at = _first(models, steps)
         self._index = index
         self.events: list[ModelFallback] = []
-        """What happened, to be journaled with the step."""
+        """Fallbacks that happened, to be journaled with the step."""
 
     @property
     def fell_back_to(self) -> str | None:
@@ -59,7 +59,7 @@ def _first(models: Sequence[str], steps: Sequence[StepRecord]) -> int:
 
 
 def _is_left_to_others(error: ModelError) -> bool:
-    """Whether another provider may do better: not where the request or the key is what is wrong."""
+    """Return whether another provider may do better: not if the request or the key is at fault."""
     if isinstance(error, ContextLengthExceeded) or error.type == "AuthenticationError":
         return False
     return error.status is None or error.status in _STATUSES or error.status >= 500

@@ -1,5 +1,5 @@
-"""How often a tool may be called in a run, and may ask for another attempt. Both are counted from the
-journal: whoever goes on with the run counts the same."""
+"""Limits on the calls of a tool in a run, and on its requests for another attempt. Both are counted from the
+journal, so every process that goes on with the run counts the same."""
 
 from dataclasses import replace
 
@@ -28,8 +28,8 @@ def within_limit(ready: Ready | Settled, state: RunState, call: CallRecord) -> R
 def with_retries_counted(
     tool: AnyTool | None, state: RunState, call: CallRecord, outcome: Settled
 ) -> Settled:
-    """What the model is told of a call that asks for another attempt: its own words, as often as the tool's
-    `retries` allow."""
+    """Return the outcome of a call that asks for another attempt: as it is while the tool's `retries` allow
+    one, then as an error that allows none."""
     most = tool.options.retries if tool is not None else None
     if not outcome.retry or most is None:
         return outcome

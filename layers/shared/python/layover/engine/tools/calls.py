@@ -202,8 +202,9 @@ class Calls:
         return None
 
     def _entered(self, call: CallRecord) -> _Job | None:
-        """What goes on in a call whose sub-agent has begun. It is never in doubt: a child goes on from its
-        own journal. None: no such call, or its tool is a sub-agent no more."""
+        """Return the job that goes on in a call whose sub-agent has begun. Such a call is never in doubt:
+        a child goes on from its own journal. None: this is no such call, or its tool no longer is a
+        sub-agent."""
         if call.state is not CallState.OPEN or call.child is None:
             return None
         ready = self._prepare(call, call.proposed)
@@ -212,7 +213,7 @@ class Calls:
         return _Job(call, ready, self._context(call, None))
 
     async def _job(self, step: StepRecord, call: CallRecord) -> _Job | None:
-        """What is left to run of a begun call; None: it is settled, no tool has to run."""
+        """Return the job that is left of a begun call; None if the call is settled and no tool has to run."""
         if call.decision and call.decision.kind in (DecisionKind.DENIED, DecisionKind.EXPIRED):
             expired = call.decision.kind is DecisionKind.EXPIRED
             told = declined(call.tool_name, call.decision.reason, expired=expired)
@@ -237,7 +238,8 @@ class Calls:
         return within_limit(prepare(self._tools, call.tool_name, args), self._state, call)
 
     def _changed(self, call: CallRecord, ready: Ready) -> dict[str, Any] | None:
-        """What a person made of the model's arguments; None where the tool gets the same."""
+        """Return the arguments as a person edited them; None if the tool gets the same ones without the
+        edit."""
         edited = call.decision.args if call.decision else None
         if edited is None:
             return None
@@ -309,7 +311,8 @@ class Calls:
             await self._close(step, job.call, _with_change(job.changed, outcome))
 
     def _share(self, step: StepRecord, call: CallRecord) -> int:
-        """How many calls may wait at once in a call of this window: the same in every invocation."""
+        """Return how many calls may wait at once inside this call of the window: the same in every
+        invocation."""
         calls = self._state.calls_of(step)
         at = next(i for i, c in enumerate(calls) if c.key == call.key)
         first = at - at % self._size
@@ -424,7 +427,7 @@ def _waiting_now(call: CallRecord) -> CallRecord:
 
 
 def _with_change(changed: dict[str, Any] | None, outcome: Settled) -> Settled:
-    """What the handler came to, error or not, with the arguments that it got
+    """Return the handler's outcome, an error or not, with the arguments that it got
     (docs/behaviour.md#edited-arguments)."""
     if changed is None:
         return outcome

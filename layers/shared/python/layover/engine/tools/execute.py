@@ -31,7 +31,7 @@ _SHOWN = 2_000
 
 @dataclass(frozen=True)
 class Settled:
-    """What a call came to."""
+    """The outcome of a call."""
 
     result: Any
     model_output: str
@@ -42,7 +42,7 @@ class Settled:
     child: ChildRun | None = None
     """The sub-agent's run that the call was, as it ended."""
     failure: ErrorInfo | None = None
-    """What ends the run, once the call is settled."""
+    """The failure that ends the run once the call is settled."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""What a running tool reaches through its context. Called from the tool's own thread as well."""
+"""The services that a running tool reaches through its context. They are called from the tool's own thread as
+well."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -22,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass
 class Stopping:
-    """Whether this writer's work on the run is to stop, and how many tools run at the moment."""
+    """The state of this writer's work on the run: whether it has to stop, and how many tools run now."""
 
     log: RunLog | None = None
     aborts: Aborts | None = None
@@ -64,7 +65,7 @@ class Hooks:
         self._loop = asyncio.get_running_loop()
 
     def cancelled(self) -> bool:
-        """Whether the run is to be cancelled."""
+        """Return whether the run is to be cancelled."""
         return self._stopping.asked
 
     def emit(self, data: Any) -> None:

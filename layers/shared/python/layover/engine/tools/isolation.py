@@ -14,8 +14,8 @@ _left: set[asyncio.Future[Any]] = set()
 
 
 def left_behind() -> int:
-    """How many pieces of work go on though they were cancelled: they would wake up in the middle of
-    the next event of this process (compare `declare.threads.abandoned`)."""
+    """Return how many pieces of work go on although they were cancelled. They would wake up in the middle of
+    this process's next event (compare `declare.blocking.abandoned`)."""
     return sum(not task.done() for task in _left)
 
 
@@ -74,6 +74,7 @@ async def _stop(task: asyncio.Future[Any]) -> None:
 
 
 def _seen(task: asyncio.Future[Any]) -> None:
-    """What nobody waits for any more is not reported as an error that was never looked at."""
+    """Retrieve the exception of a task that nothing waits for any more, so that asyncio does not report
+    it."""
     if not task.cancelled():
         task.exception()

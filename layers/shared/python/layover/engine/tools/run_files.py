@@ -1,5 +1,5 @@
-"""What a run keeps beside its journal, in its thread's name: files that tools make, results that are too
-long for the model, the histories of nodes."""
+"""Data that a run keeps beside its journal, in its thread's name: files that tools make, results too long for
+the model, histories of nodes."""
 
 import json
 import logging

@@ -1,1 +1,1 @@
-"""Who follows a run by socket."""
+"""The connections that follow a run."""

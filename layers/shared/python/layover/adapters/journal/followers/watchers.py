@@ -1,8 +1,8 @@
-"""Who follows a run by socket, as far as one writer of its log knows.
+"""The connections that follow a run, as far as one writer of its log knows them.
 
-A subscription raises a number in META. Every transaction of a writer has the number that it knows in its
-condition on META, so that none goes by a subscription unseen: it costs no request of its own. Between
-transactions the writer's look at the cancel flag shows the number."""
+A subscription raises a number in META. Every transaction of a writer carries the number that it knows in its
+condition on META, so it never misses a subscription and needs no request of its own to find one. Between
+transactions, the writer's look at the cancel flag shows the number."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -52,7 +52,8 @@ class Watchers:
         return [self._guarded(each) if self._is_meta(each) else each for each in actions]
 
     def learned(self, actions: Sequence[Action], failure: TransactionFailed) -> bool:
-        """Whether it failed because somebody subscribed: the same actions may pass now."""
+        """Return whether a new subscription made the transaction fail. If so, the same actions may pass
+        now."""
         for index, old in failure.failed.items():
             if self._is_meta(actions[index]) and old is not None:
                 if old.get("subscribed", 0) == self._number:

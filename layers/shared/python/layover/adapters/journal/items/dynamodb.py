@@ -39,7 +39,7 @@ _CONFLICTS = 12
 
 
 class JsonClient(Protocol):
-    """What asks DynamoDB (`layover.adapters.aws.client.AwsClient`)."""
+    """A client that sends operations to DynamoDB (`layover.adapters.aws.client.AwsClient`)."""
 
     async def call(self, target: str, document: Mapping[str, Any]) -> dict[str, Any]:
         """The answer of one operation. Raises ServiceError, NoAnswer."""

@@ -1,5 +1,5 @@
-"""When the records of a run expire (docs/saved-writes.md#expiry). They are written with an expiry, so that a
-run that ends soon needs no further write for it; what takes longer has it taken off again."""
+"""The expiry of a run's records (docs/saved-writes.md#expiry). They are written with an expiry, so that a run
+which ends soon needs no further write for it. A run that takes longer removes the expiry again."""
 
 import secrets
 from collections.abc import Mapping, Sequence

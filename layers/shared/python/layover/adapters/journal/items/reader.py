@@ -12,7 +12,8 @@ _INPUTS_KEPT = 16
 
 
 def has_input(meta: Item) -> bool:
-    """Whether META holds the run's input, as short ones are kept, and as all were before INPUT."""
+    """Return whether META holds the run's input: short inputs are kept there, and all were before INPUT
+    existed."""
     return "b" in meta or "blob" in meta
 
 

@@ -198,19 +198,20 @@ def _from_seconds(seconds: int | None) -> datetime | None:
 
 
 def outcome_text(outcome: Outcome) -> str:
-    """What META keeps of an outcome: no field with its default, so that META stays below 1 KB."""
+    """Return the part of an outcome that META keeps. Fields with their default are left out: META stays below
+    1 KB."""
     names = {"finish_reason", "output", "error", "usage", "model"}
     kept = {"usage": {}, **outcome.model_dump(mode="json", include=names, exclude_defaults=True)}
     return json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
 
 
 def call_body(call: CallRecord) -> str:
-    """What a call's item keeps in its body."""
+    """Return the body of a call's item."""
     return call.model_dump_json(exclude=_CALL_ATTRIBUTES)
 
 
 def votes_text(votes: Sequence[Vote]) -> str:
-    """What a call's item keeps of votes, beside its body."""
+    """Return the votes of a call as its item keeps them, beside the body."""
     return json.dumps([vote.model_dump(mode="json") for vote in votes])
 
 
@@ -242,7 +243,7 @@ def is_call(item: Mapping[str, Any]) -> bool:
 
 
 def step_body(step: StepRecord) -> str:
-    """What a step's item keeps in its body: all of it but the key, and whether it ended."""
+    """Return the body of a step's item: all of the step but its key and the mark of its end."""
     body = step.model_dump_json(exclude={"key", "ended"})
     state = step.message.provider_state
     if state is None:

@@ -20,8 +20,8 @@ LISTED = (
     # A call that waits.
     *("b", "blob", "sha256", "size", "state", "attempt", "votes", "voted"),
 )
-"""What lists show beside the keys. None of it changes while a run runs: its many writes never touch the
-index."""
+"""Attributes that lists show beside the keys. None of them changes while a run runs, so its many writes never
+touch the index."""
 
 TABLE: dict[str, Any] = {
     "AttributeDefinitions": [

@@ -126,7 +126,7 @@ class Update:
 
 
 def elements(added: str | frozenset[str]) -> set[str]:
-    """What `include` adds."""
+    """Return the elements that `include` adds."""
     return {added} if isinstance(added, str) else set(added)
 
 

@@ -18,7 +18,7 @@ MAX_FRAME = 24 * 1024 * 1024 + 128 * 1024
 
 
 class Damaged(Exception):
-    """What came is no frame: a checksum does not match, or a length cannot be."""
+    """The bytes received are no frame: a checksum does not match, or a length is impossible."""
 
 
 class Frame(NamedTuple):

@@ -1,5 +1,5 @@
-"""What Bedrock's models take, by their ids. A model that is not known here is asked for the least; what one
-refuses all the same is not sent to it again.
+"""The capabilities of Bedrock's models, by their ids. A model that is unknown here is sent the least; a
+setting that a model still refuses is not sent to it again.
 
 - Caching: https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html
 - Thinking: https://docs.aws.amazon.com/bedrock/latest/userguide/claude-messages-adaptive-thinking.html
@@ -9,7 +9,7 @@ import re
 from typing import Literal, NamedTuple
 
 PROFILE = re.compile(r"(?:[a-z]{2}|apac|us-gov|global)\.")
-"""How the id of an inference profile begins; the rest is the model's."""
+"""The prefix of an inference profile's id; the rest is the model's id."""
 
 _NO_CACHE = re.compile(r"anthropic\.claude-(v2|instant|3-(haiku|sonnet|opus)|3-5-sonnet-20240620)")
 _NO_THINKING = re.compile(r"anthropic\.claude-(v2|instant|3-(haiku|sonnet|opus|5))")
@@ -23,9 +23,9 @@ _ALL: frozenset[Place] = frozenset({"tools", "system", "history", "last"})
 
 
 class Family(NamedTuple):
-    """What a model takes. `caches`: where cache points may stand. `thinks`: how it is told to think:
-    Claude's with a `budget` of tokens or `adaptive`, Nova's by an `effort`. `result_status`: whether a
-    tool's result may say that it is an error."""
+    """The capabilities of a model. `caches`: where cache points may stand. `thinks`: how the request controls
+    its thinking: Claude's by a `budget` of tokens or `adaptive`, Nova's by an `effort`. `result_status`: True
+    if a tool's result may say that it is an error."""
 
     caches: frozenset[Place] = frozenset()
     thinks: Thinking | None = None
@@ -38,7 +38,7 @@ def speaks_chat_completions(model: str) -> bool:
 
 
 def family_of(model: str) -> Family:
-    """What this model takes; `model`: its id, or that of an inference profile."""
+    """Return the capabilities of a model. `model`: its id, or that of an inference profile."""
     name = _bare(model)
     if name.startswith("anthropic."):
         caches = frozenset() if _NO_CACHE.match(name) else _ALL

@@ -1,4 +1,5 @@
-"""What Bedrock's errors mean (https://docs.aws.amazon.com/bedrock/latest/userguide/troubleshooting-api-error-codes.html)."""
+"""Bedrock's errors and their meaning
+(https://docs.aws.amazon.com/bedrock/latest/userguide/troubleshooting-api-error-codes.html)."""
 
 from collections.abc import Mapping
 from typing import Any

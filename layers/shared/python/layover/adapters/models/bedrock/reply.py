@@ -1,4 +1,4 @@
-"""What Converse answers, put into this project's words."""
+"""Converse's replies, translated into Layover's values."""
 
 import json
 from base64 import b64decode, b64encode
@@ -153,7 +153,7 @@ class ConverseReply:
         )
 
     def _place(self) -> int:
-        """How many blocks of the message, as it will be sent again, stand before the next one."""
+        """Return the number of the message's blocks that stand before the next one when it is sent again."""
         texts = any(block is None for block in self._blocks.values())
         return texts + len(self._calls)
 

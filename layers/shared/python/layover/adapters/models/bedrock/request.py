@@ -31,7 +31,7 @@ _ALIASES = {
     "status": ("status",),
     "stream": ("streaming",),
 }
-"""What a model may refuse, and a run does without, by the names that messages of refusal have for it."""
+"""Fields that a run can do without if the model refuses them, with the names that refusals use for them."""
 
 _ADDITIONAL = "additionalModelRequestFields"
 _UNAVAILABLE = "Not available any more: do not call it."
@@ -69,7 +69,7 @@ def body(prompt: Prompt, left_out: frozenset[str], provider: str) -> Body:
 
 
 def removable(prompt: Prompt, request: Body) -> frozenset[str]:
-    """What of this request the model may refuse, and a run does without."""
+    """Return the fields of this request that a run can do without if the model refuses them."""
     sent = request.get("inferenceConfig", {}).keys() | request.get(_ADDITIONAL, {}).keys()
     sent |= request.get("toolConfig", {}).keys()
     text = str(request)
@@ -107,7 +107,7 @@ def _without(left_out: frozenset[str]) -> frozenset[str]:
 
 
 def _thinking(prompt: Prompt, family: Family, provider: str, taken: frozenset[str]) -> Body:
-    """How much the model is to think, in its family's words."""
+    """Return the fields that set how much the model thinks, as its family expects them."""
     level = prompt.settings.reasoning
     if level is None or family.thinks is None:
         return {}

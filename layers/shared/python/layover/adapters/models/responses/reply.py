@@ -1,4 +1,4 @@
-"""What the Responses API answers, put into this project's words."""
+"""The Responses API's replies, translated into Layover's values."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
@@ -175,7 +175,7 @@ def _state(items: list[Json]) -> dict[str, Any]:
 
 
 def _data(items: list[Json], said: list[Json]) -> Iterator[DataPart]:
-    """What the provider ran itself, and the sources of what it said."""
+    """Yield the tools that the provider ran itself, and the sources that the model cites."""
     for item in items:
         kind = text_at(item, "type")
         if kind not in (SAID, CALL, THOUGHT) and kind.endswith("_call"):

@@ -52,7 +52,7 @@ def body(prompt: Prompt, left_out: frozenset[str], provider: str) -> Body:
 
 
 def removable(prompt: Prompt) -> frozenset[str]:
-    """What of a request a model may refuse and a run does without."""
+    """Return the fields of a request that a run can do without if the model refuses them."""
     return _REMOVABLE | prompt.settings.extra.keys()
 
 
