@@ -1,14 +1,28 @@
 """The audit of a run, whichever way its calls were decided; and reasons that can be read afterwards."""
 
+import hashlib
 from datetime import timedelta
+from typing import Any
 
+import pytest
+
+from layover import (
+    Agent,
+    Allow,
+    Hook,
+    Policy,
+    Refuse,
+    RememberDecisions,
+    Suspend,
+    ToolCall,
+)
 from layover.adapters.inmemory.model import call, calls, say
 from layover.approvals.audit import list_decisions
 from layover.runs.cancel import cancel
 from layover.values.runs.audit import AuditRow
 from layover.values.runs.decision import DecisionNote
 from layover.values.runs.run import Run
-from support.worlds.runs import ANN, Bench, Ledger, suspended
+from support.worlds.runs import ANN, Bench, Ledger, Power, answers, suspended
 
 
 async def two_wait(*more: object) -> tuple[Bench, Run]:
@@ -64,3 +78,67 @@ async def test_reasons_are_read_beside_the_results() -> None:
     assert (approved.decision, approved.reason) == ("approved", "the customer is right")
     assert (denied.decision, denied.reason) == ("denied", "too much")
     assert {n.decided_by for n in (approved, denied)} == {ANN}
+
+
+class Once(Hook):
+    """Allows every call, with an argument of its own; a second one then has its word."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = answers
+
+    def before_tool(self, ctx: Any, call: ToolCall) -> Any:
+        return self.answers[0] if call.tool_name == "pay" else None
+
+
+def hooked(*hooks: Any, power: Power | None = None) -> Bench:
+    agent = Agent("helper", model="m", tools=[Ledger().pay], hooks=hooks)
+    script = [call("pay", amount=3), call("pay", amount=3), call("pay", amount=3), say("done")]
+    return Bench(agent, answers(*script), power=power)
+
+
+async def test_a_call_that_does_not_begin_by_a_hooks_leave_has_no_row_of_it() -> None:
+    class Later(Once):
+        pass
+
+    for second in (Refuse("no"), Suspend("look")):
+        bench = hooked(Once(Allow(reason="small")), Later(second))
+        await bench.go()
+        assert await rows(bench) == []
+    bench = hooked(Once(Allow({"amount": "much"}, "wrong")))
+    assert (await bench.go()).status == "success"
+    assert await rows(bench) == []
+
+
+async def test_what_a_hook_allowed_is_in_the_audit_and_outlives_the_run() -> None:
+    bench = hooked(Policy({"pay": lambda args, ctx: "a small amount"}), Once(Allow({"amount": 1})))
+    run = await bench.go()
+    found = await rows(bench)
+    assert {(r.decision, r.settled, r.decided_by, r.via, r.reason) for r in found} == {
+        ("approved", True, "hook:Once", "system", None)
+    }
+    assert {(r.run_id, r.owner, r.tool_name) for r in found} == {(run.id, ANN, "pay")}
+    digest = hashlib.sha256(b'{"amount":1}').hexdigest()
+    assert [r.args_sha256 for r in found] == [digest] * 3
+    await bench.plain.journal.erase_runs(ANN, "t1")
+    assert await rows(bench) == found
+
+
+async def test_a_remembered_approval_is_a_hooks_from_then_on() -> None:
+    bench = hooked(RememberDecisions())
+    run = await bench.go()
+    await bench.answer(run.id, "call_1", "approve", reason="always")
+    assert [r.decided_by for r in await rows(bench)] == [ANN, *["hook:RememberDecisions"] * 2]
+    assert (await rows(bench))[1].reason == "approved for this thread: always"
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+async def test_a_death_anywhere_adds_one_row_for_a_call(after: bool) -> None:
+    for k in range(1, 200):
+        bench = hooked(Once(Allow(reason="small")), power=Power(k, after=after))
+        run_id = await bench.start()
+        assert await bench.drive(run_id) == "over"
+        calls = [r.tool_call_id for r in await rows(bench)]
+        assert len(set(calls)) == len(calls) == 3, (k, calls)
+        if not bench.power.cuts:
+            break
+    assert k > 20

@@ -5,7 +5,7 @@ from layover.declare.agent import Agent
 from layover.engine.frames.definition import definition_of
 from layover.engine.frames.frame import Frame, Invocation
 from layover.engine.frames.turn_input import TurnInput
-from layover.engine.progress import OutOfTime, Over, Progress, RunEnds, Stopped, Yielded
+from layover.engine.progress import CANCELLED, OutOfTime, Over, Progress, RunEnds, Stopped, Yielded
 from layover.engine.state import RunState
 from layover.engine.supervise import supervise
 from layover.engine.time_left import TimeLeft
@@ -42,7 +42,7 @@ class Loop:
         a tool or a provider did; raises Fenced and RetryableError."""
         try:
             if self.state.meta.cancel:
-                return _cancelled()
+                return CANCELLED
             return await supervise(
                 self._log,
                 self._run(),
@@ -52,7 +52,7 @@ class Loop:
         except OutOfTime:
             return Yielded()
         except Stopped:
-            return _cancelled()
+            return CANCELLED
         except RunEnds as end:
             return failed(end.failure)
         except RunFailed as failure:
@@ -88,7 +88,3 @@ def failed(failure: RunFailed) -> Over:
     """The end of a run that cannot go on."""
     error = ErrorInfo(type=failure.type, message=failure.message)
     return Over(Status.FAILED, FinishReason.ERROR, error=error)
-
-
-def _cancelled() -> Over:
-    return Over(Status.CANCELLED, FinishReason.CANCELLED)

@@ -17,6 +17,9 @@ class Over:
     error: ErrorInfo | None = None
 
 
+CANCELLED = Over(Status.CANCELLED, FinishReason.CANCELLED)
+
+
 @dataclass(frozen=True)
 class Suspended:
     """Nothing can go on before a person decides. `waiting`: the undecided calls."""

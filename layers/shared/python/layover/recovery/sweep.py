@@ -71,7 +71,7 @@ async def _look(runtime: Runtime, due: Watched, swept_at: datetime, end: float) 
         return await _finish(runtime, run, swept_at)
     if run.cancel:
         # The request that cancelled may have died between the flag and the end.
-        await cancel(runtime, run.owner, run.id)
+        await cancel(runtime, run.owner, run.id, asks_hooks=False)
         return "cancelled"
     if run.status is Status.QUEUED:
         # The end of the run before it starts it.

@@ -62,7 +62,7 @@ async def _stop(runtime: Runtime, owner: str, run_ids: Sequence[str]) -> None:
 
     async def stop(run_id: str) -> None:
         with suppress(NotFound):
-            await cancel(runtime, owner, run_id, holder_has_s=0)
+            await cancel(runtime, owner, run_id, holder_has_s=0, asks_hooks=False)
 
     for at in range(0, len(run_ids), _AT_ONCE):
         await asyncio.gather(*(stop(run_id) for run_id in run_ids[at : at + _AT_ONCE]))

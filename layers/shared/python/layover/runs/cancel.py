@@ -4,9 +4,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
-from layover.engine.progress import Over
+from layover.declare.agent import Agent
+from layover.engine.hooks.at_end import (
+    CANCELLED_HOOKS_HAVE,
+    has_at_end,
+    tell_cancelled,
+)
+from layover.engine.progress import CANCELLED
 from layover.engine.state import RunState
-from layover.errors import Fenced, NotFound, RetryableError
+from layover.errors import DefinitionError, Fenced, NotFound, RetryableError
 from layover.ports import Runtime
 from layover.runs.finish import end_even_unsaved, last_events
 from layover.runs.load_turn import head_of
@@ -31,7 +37,6 @@ FORCED_SAVE_HAS_S = 0.15
 LOOK_EVERY_S = 0.1
 _TRIES = 5
 """Attempts to end a run when a decision comes between the look at it and its end."""
-CANCELLED = Over(Status.CANCELLED, FinishReason.CANCELLED)
 
 
 async def cancel(
@@ -40,11 +45,14 @@ async def cancel(
     run_id: str,
     *,
     holder_has_s: float = HOLDER_HAS_S,
+    asks_hooks: bool = True,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> RunMeta:
     """End the run as cancelled; one that is over stays as it is. Raises NotFound.
 
-    `holder_has_s`: after so many seconds it ends by force; running tools have `END_TAKES_S` less."""
+    `holder_has_s`: after so many seconds it ends by force; running tools have `END_TAKES_S` less. Hooks that
+    are asked `at_end` have their own time on top, whoever asks them. `asks_hooks`: this process has the
+    user's code, and may ask them."""
     time = asyncio.get_running_loop().time
     give_up = time() + holder_has_s
     tools_have = timedelta(seconds=max(0.0, holder_has_s - END_TAKES_S))
@@ -54,15 +62,27 @@ async def cancel(
     if run.status is Status.QUEUED:
         await _drop(runtime, run)
         run = await _now(runtime, run)
+    agent = _agent_with_hooks(runtime, run) if asks_hooks else None
+    if agent is not None and holder_has_s:
+        give_up += CANCELLED_HOOKS_HAVE.total_seconds()
     save_has_s = SAVE_HAS_S
     while (left := give_up - time()) > 0 and await _is_worked_on(runtime, run):
         save_has_s = FORCED_SAVE_HAS_S
         await sleep(min(LOOK_EVERY_S, left))
         run = await _now(runtime, run)
     if not run.status.over:
-        await _force(runtime, run, timedelta(seconds=save_has_s))
+        await _force(runtime, run, timedelta(seconds=save_has_s), agent)
         run = await _now(runtime, run)
     return run
+
+
+def _agent_with_hooks(runtime: Runtime, run: RunMeta) -> Agent | None:
+    """The run's agent, if a hook of it is asked at the end."""
+    try:
+        agent = runtime.agents().get(run.agent)
+    except DefinitionError:
+        return None
+    return agent if has_at_end(agent) else None
 
 
 async def _is_worked_on(runtime: Runtime, run: RunMeta) -> bool:
@@ -85,9 +105,9 @@ async def _drop(runtime: Runtime, run: RunMeta) -> bool:
     return await runtime.journal.end_queued(run.owner, run.id, outcome, *events)
 
 
-async def _force(runtime: Runtime, run: RunMeta, save_has: timedelta) -> None:
+async def _force(runtime: Runtime, run: RunMeta, save_has: timedelta, agent: Agent | None) -> None:
     """Take the run from the process that holds it, and end it: that process does not react, or the run
-    waits."""
+    waits. `agent`: the one whose hooks are asked."""
     for _ in range(_TRIES):
         log = await runtime.journal.seize(run.owner, run.id)
         if log is None:
@@ -99,6 +119,8 @@ async def _force(runtime: Runtime, run: RunMeta, save_has: timedelta) -> None:
         try:
             head = await head_of(runtime, run)
             state = RunState(log.snapshot)
+            if agent is not None:
+                await tell_cancelled(runtime, log, state, agent)
             await end_even_unsaved(runtime, log, state, head, CANCELLED, within=save_has)
         except Fenced:
             # A decision came first, or another end: the next look tells which.

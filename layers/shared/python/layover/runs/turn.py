@@ -11,6 +11,7 @@ from layover.approvals.waiting import waiting_call
 from layover.declare.agent import Agent
 from layover.engine.dependencies import with_deps
 from layover.engine.frames.tools import with_made_tools
+from layover.engine.hooks.at_end import tell_cancelled
 from layover.engine.loop import Loop, failed
 from layover.engine.progress import Over, Suspended, Yielded
 from layover.engine.state import RunState
@@ -118,6 +119,8 @@ async def _turn(runtime: Runtime, payload: RunPayload, log: RunLog, deadline: De
         return await _suspended(runtime, payload, progress)
     if isinstance(progress, Over):
         state = await _at_the_end(runtime, loop, progress)
+        if progress.status is Status.CANCELLED:
+            await tell_cancelled(runtime, log, state, agent)
         await remember_turn(runtime, agent, state, progress, given.history)
         return await _end(runtime, log, state, head, progress)
     return await _yielded(runtime, payload, meta, progress)

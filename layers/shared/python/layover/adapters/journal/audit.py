@@ -2,15 +2,17 @@
 
 import asyncio
 import secrets
+from collections.abc import Iterable
 from datetime import date, timedelta
 
 from layover.adapters.journal.items.marks import Marks
-from layover.adapters.journal.items.table import Put, Table
+from layover.adapters.journal.items.table import Action, Put, Table
 from layover.clock import rfc3339
 from layover.keys import AUDIT, audit_key, audit_partition, audit_partitions
 from layover.ports import Clock
 from layover.values.page import Page
-from layover.values.runs.audit import AuditRow
+from layover.values.runs.audit import AuditRow, rows_of_hooks
+from layover.values.runs.run import CallRecord, RunMeta
 
 _END = "~"
 _PREFIX = f"{AUDIT}#"
@@ -34,6 +36,11 @@ class Audit:
         sk = audit_key(at, row.run_id, secrets.token_hex(8))
         item = {"row": row.model_dump_json(), "expires": expires}
         return Put(audit_partition(day, row.run_id), sk, item)
+
+    async def allowed_by_hooks(self, run: RunMeta, calls: Iterable[CallRecord]) -> list[Action]:
+        """What adds the rows of calls that are opened because hooks allowed them."""
+        rows = rows_of_hooks(run, calls, self._clock.now())
+        return [await self.put(row) for row in rows]
 
     async def page(
         self, since: date | None, until: date | None, limit: int, cursor: str | None

@@ -213,8 +213,9 @@ class TableRunLog:
 
     async def _opening(self, calls: Sequence[CallRecord]) -> list[Action]:
         items = await self._items.of(calls, CallState.OPEN)
+        rows = await self._audit.allowed_by_hooks(self._snapshot.meta, calls)
         pairs = zip(calls, items, strict=True)
-        return [Put(self._pk, c.key, item, when=self._journaled(c)) for c, item in pairs]
+        return [*rows, *(Put(self._pk, c.key, i, when=self._journaled(c)) for c, i in pairs)]
 
     async def close_call(
         self, call: CallRecord, *events: Event, ended_step: StepRecord | None = None
@@ -245,9 +246,7 @@ class TableRunLog:
         bodies = await self._items.bodies(calls)
         run = self._snapshot.meta
         places = [await self._inbox.place(run, call) for call in calls]
-        puts: list[Action] = [
-            self._waiting(*each) for each in zip(calls, bodies, places, strict=True)
-        ]
+        puts: list[Action] = [*map(self._waiting, calls, bodies, places)]
         changes: dict[str, Any] = {"updated_at": rfc3339(self._clock.now()), "attempts": 0}
         if run.records_expire_at is not None:
             changes["records_kept"] = True

@@ -163,7 +163,7 @@ class Hook:
         """Asked when a tool has run: a changed copy of what it came to, or None."""
 
     def at_end(self, ctx: HookContext, result: Result) -> Maybe[Result]:
-        """Asked once, when the run succeeds or fails: a copy with another `output`, or None."""
+        """Asked once, when the run ends: a copy with another `output`, or None. A cancelled run has none."""
 
 
 def defines(hook: Any, point: str) -> bool:

@@ -1,18 +1,67 @@
 """`at_end` of a frame of a run."""
 
 import logging
+from collections.abc import Coroutine
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
+from layover.declare.agent import Agent
+from layover.declare.hooks.base import defines
 from layover.declare.result import Result
 from layover.declare.schemas.render import jsonable
+from layover.engine.dependencies import with_deps
 from layover.engine.hooks.asking import Asking, ask, taken
 from layover.engine.hooks.records import answers_of, put_answers
-from layover.engine.progress import Over
+from layover.engine.progress import CANCELLED, Over
+from layover.engine.state import RunState
+from layover.engine.tools.isolation import TimedOut, apart
+from layover.engine.tools.run_files import RunFiles
 from layover.errors import RetryableError, RunFailed
+from layover.ports import RunLog, Runtime
 from layover.values.runs.run import ErrorInfo, FinishReason, Status
 
 logger = logging.getLogger("layover")
+
+CANCELLED_HOOKS_HAVE = timedelta(seconds=1)
+"""The time that the hooks of a cancelled run have together, the making of its deps included."""
+
+
+def has_at_end(agent: Agent | None) -> bool:
+    """True if some hook of the agent is asked at the end of its runs."""
+    return agent is not None and any(defines(hook, "at_end") for hook in agent.hooks)
+
+
+async def tell_cancelled(runtime: Runtime, log: RunLog, state: RunState, agent: Agent) -> None:
+    """Ask the hooks of a run that ends as cancelled, once. Nothing that they do keeps it from ending: a
+    failure is logged and journaled. Raises Fenced where another writer took the run."""
+    if not has_at_end(agent) or answers_of(state, "at_end"):
+        return
+
+    async def answers() -> dict[str, Any]:
+        complete = await with_deps(agent, runtime.settings)
+        belongings = RunFiles(runtime, state.meta, agent.name)
+        asking = Asking(log, state, complete, runtime.clock, belongings)
+        return await AtEnd(asking).answers(CANCELLED)
+
+    journaled = await _within(answers(), CANCELLED_HOOKS_HAVE)
+    if failure := journaled.get("failure"):
+        ids = {"run_id": state.run_id, "cause": failure["type"]}
+        logger.warning("a hook failed at the end of a cancelled run", extra=ids)
+    await put_answers(log, state, runtime.clock, "at_end", journaled)
+
+
+async def _within(answers: Coroutine[Any, Any, dict[str, Any]], limit: timedelta) -> dict[str, Any]:
+    """The answers, or what kept them from coming."""
+    try:
+        return await apart(answers, limit)
+    except TimedOut as late:
+        told = {"type": "TimeoutError", "message": f"the hooks took longer than {late.limit:g} s"}
+    except RunFailed as failed:
+        told = {"type": failed.type, "message": failed.message}
+    except Exception as error:
+        told = {"type": type(error).__name__, "message": str(error)}
+    return {"output": None, "error": None, "failure": told}
 
 
 class AtEnd:
@@ -35,7 +84,7 @@ class AtEnd:
         asking = self._asking
         journaled = next(iter(answers_of(asking.state, "at_end")), None)
         if journaled is None:
-            journaled = await self._answers(over)
+            journaled = await self.answers(over)
             await put_answers(asking.log, asking.state, asking.clock, "at_end", journaled)
         if journaled.get("failure"):
             raise _failure(journaled["failure"], asking.state.run_id)
@@ -50,7 +99,8 @@ class AtEnd:
             ids = {"run_id": self._asking.state.run_id, "cause": second.type}
             logger.warning("a hook failed at the end of a failed run", extra=ids)
 
-    async def _answers(self, over: Over) -> dict[str, Any]:
+    async def answers(self, over: Over) -> dict[str, Any]:
+        """The hooks' answers about this end, as they are journaled. Raises RetryableError."""
         result = first = self._result(over)
         ended_with = over.error.model_dump() if over.error else None
         for _, hook in self._asking.at("at_end"):

@@ -1,11 +1,13 @@
 """The record of a decision that outlives runs and threads: no word of a conversation but the reason."""
 
 import hashlib
+from collections.abc import Iterable
+from datetime import datetime
 from typing import Self
 
 from layover.values.base import Json, Time, Value, compact_json
 from layover.values.runs.decision import Decision, DecisionKind, Via
-from layover.values.runs.run import CallRecord, RunMeta
+from layover.values.runs.run import CallRecord, CallState, RunMeta
 
 
 class AuditRow(Value):
@@ -20,7 +22,7 @@ class AuditRow(Value):
     decision: DecisionKind
     settled: bool
     decided_by: str
-    """The sub of who asked, `callback` or `system`."""
+    """The sub of who asked, `callback`, `system`, or `hook:NAME` of a hook that allowed the call."""
     on_behalf_of: str | None
     reason: str | None
     via: Via
@@ -53,6 +55,21 @@ class AuditRow(Value):
             requested_at=requested_at,
             decided_at=decision.at,
         )
+
+
+def rows_of_hooks(run: RunMeta, calls: Iterable[CallRecord], at: datetime) -> list[AuditRow]:
+    """The rows of calls that are about to begin because a hook allowed them, one each: of the hook that did
+    so last, about the arguments that the tool gets."""
+    rows: list[AuditRow] = []
+    for call in calls:
+        given = call.hooked.decisions if call.hooked else ()
+        allows = [decision for decision in given if decision.decision == "allow"]
+        if call.state is not CallState.PLANNED or not allows:
+            continue
+        by, reason = f"hook:{allows[-1].hook}", allows[-1].reason
+        told = {"kind": DecisionKind.APPROVED, "decided_by": by, "reason": reason}
+        rows.append(AuditRow.of(run, call, Decision(**told, via=Via.SYSTEM, at=at)))
+    return rows
 
 
 def _digest(args: Json) -> str:
