@@ -1,4 +1,4 @@
-"""How many examples a property test tries.
+"""The number of examples that a property test tries.
 
 `make test` tries a quarter of them, the same ones every time: what chance finds must not hold back work that
 has nothing to do with it. `make test-all`, and a test that is named, try all, others every time."""

@@ -1,4 +1,4 @@
-"""Which tests a command runs: by what a test does, never by how long it takes.
+"""The tests that each command runs: chosen by what a test does, never by how long it takes.
 
 `make test` runs what decides by itself: everything that runs in this process, Postgres, templates, and a
 short walk through the real one-machine system. `make test-all` adds what starts that system again and
@@ -26,13 +26,13 @@ MARKERS = {
     "form": "lints a further form of the deployment",
     "evaluation": "evaluates memory in a process of its own",
 }
-"""What `make test` leaves to `make test-all`."""
+"""The markers whose tests `make test` leaves to `make test-all`."""
 TORTURE = "whole kill matrices, faults and load, for minutes"
 BY_FIXTURE = {"recorded": "recording", "built": "package", "own_requirements": "package"}
 """A test that uses it does what the marker says."""
 WALK = "tests/walk/"
 FIRST = (WALK, "tests/infra/")
-"""What takes longest in one process comes first: one worker walks while another one synthesizes."""
+"""The longest tests in one process come first: one worker walks while another one synthesizes."""
 LOCAL = "tests/integration/local/"
 BY_FOLDER = {
     "tests/browser/": "system",
@@ -82,7 +82,7 @@ def _place(item: pytest.Item) -> int:
 
 
 def marker_of(item: pytest.Item) -> str:
-    """What the test does beyond this process; "" where it does nothing such."""
+    """Return the marker of what the test does beyond this process; "" if it does no such thing."""
     for name in ("torture", *MARKERS):
         if item.get_closest_marker(name) is not None:
             return name
@@ -123,7 +123,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def lines(left_out: Mapping[str, int]) -> list[str]:
-    """What was left out, a line for each reason."""
+    """Return a line for each reason why tests were left out."""
     said = [
         f"left to make test-all: {left_out[marker]} tests; each {meaning}"
         for marker, meaning in MARKERS.items()

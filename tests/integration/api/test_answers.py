@@ -48,7 +48,7 @@ def test_agents_are_listed_with_their_tools(api: Api) -> None:
                 {"name": "refund", "description": "Pay back.", "needs_approval": True},
                 {
                     "name": "look_up",
-                    "description": "What is known of an order.",
+                    "description": "Look up what is known of an order.",
                     "needs_approval": False,
                 },
             ],

@@ -1,4 +1,4 @@
-"""What an author declares: each kind of tool, each part of memory."""
+"""Everything that an author declares: each kind of tool, each part of memory."""
 
 import math
 from datetime import timedelta
@@ -23,20 +23,20 @@ from support.agents.ledger import gate, note
 
 
 class SlotOffer(BaseModel):
-    """What a booking asks for."""
+    """The slots that a booking offers."""
 
     slots: list[str]
 
 
 class SlotChoice(BaseModel):
-    """What a person answers."""
+    """The slot that a person chooses."""
 
     slot: str
 
 
 @tool
 def look_up(key: str) -> dict[str, str]:
-    """What is known of an order."""
+    """Look up what is known of an order."""
     note("look_up", key=key)
     return {"key": key, "state": "on its way"}
 
@@ -152,7 +152,7 @@ plain = Agent(name="plain", model="openai/fake-1", instructions="You chat.")
 
 
 class Notes(BaseModel):
-    """What a keeper writes down."""
+    """The notes that a keeper writes down."""
 
     name: str | None = None
     pets: list[str] | None = None

@@ -70,7 +70,7 @@ class LocalAws:
         return self._clients[service]
 
     def published(self) -> list[dict[str, object]]:
-        """What EventBridge took, in order."""
+        """Return the events that EventBridge took, in order."""
         return self._server.events.list()
 
 

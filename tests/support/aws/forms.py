@@ -1,7 +1,7 @@
 """Forms that a deployment can take: what is given with `-c` for each."""
 
 GIVEN = "forms.json"
-"""Where the process that synthesizes finds what is given for each form."""
+"""The file with each form's settings, read by the process that synthesizes."""
 GPT = "openai.gpt-oss-120b-1:0"
 CLAUDE = "anthropic.claude-sonnet-4-5-20250929-v1:0"
 TITAN = "amazon.titan-embed-text-v2:0"

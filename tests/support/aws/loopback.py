@@ -37,7 +37,7 @@ def error(code: str, status: int = 400, **headers: str) -> bytes:
 
 @dataclass
 class Request:
-    """What came. `connection`: the how-manieth it came on."""
+    """A request as it arrived. `connection`: the number of the connection that it came on."""
 
     connection: int
     headers: Mapping[str, str]

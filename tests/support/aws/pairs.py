@@ -103,7 +103,7 @@ def rows() -> list[Row]:
 
 
 def given(row: Row) -> dict[str, str]:
-    """What such a deployment gives with `-c`."""
+    """Return the settings that such a deployment passes with `-c`."""
     return {k: v for switch, choice in row.items() for k, v in SWITCHES[switch][choice].items()}
 
 

@@ -1,4 +1,5 @@
-"""What makes each function do everything that it does: the system behind `recorded` (tests/infra)."""
+"""Scenarios that make each function do everything that it does: the system behind `recorded`
+(tests/infra)."""
 
 import json
 import re
@@ -316,7 +317,7 @@ def outlived(system: Recorded) -> None:
 
 
 def let_go(system: Recorded, brain: Brain) -> None:
-    """Whoever follows is gone without a word while a tool works; the run goes on."""
+    """Let a follower vanish without a word while a tool works; the run goes on."""
     ann = system.caller()
     run = ann.ask(ann.thread("archivist"), brain.plan(call("ponder"), say("done")))
     with ExitStack() as sockets:
@@ -334,17 +335,17 @@ def let_go(system: Recorded, brain: Brain) -> None:
 
 
 def ended(frames: list[Json]) -> bool:
-    """Whether a run's last event has come."""
+    """Return whether a run's last event has come."""
     return "finish" in [f.get("type") for f in frames]
 
 
 def asked(frames: list[Json]) -> bool:
-    """Whether a call has come that waits for a decision."""
+    """Return whether a call that waits for a decision has come."""
     return "tool-call-suspended" in [f.get("type") for f in frames]
 
 
 def decided(frames: list[Json]) -> bool:
-    """Whether a tool is about to do what somebody allowed."""
+    """Return whether the event of a decision has come: its tool is about to run."""
     return "tool-call-decided" in [f.get("type") for f in frames]
 
 

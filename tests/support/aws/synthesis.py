@@ -29,7 +29,7 @@ QUIET = {
 }
 MAX_SYNTHESIS_S = 240
 OUTPUT = "output.txt"
-"""What the app printed; written last, so that a folder that has it is whole."""
+"""The app's output. It is written last, so a folder that has it is complete."""
 
 
 def synthesized(form: str) -> Synthesized:

@@ -1,4 +1,4 @@
-"""What a synthesis of the stack leaves, for tests to look at."""
+"""The results of a synthesis of the stack, for tests to look at."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ def listed(value: Any) -> list[Any]:
 
 
 class Synthesized:
-    """What `cdk synth` left, and what it said."""
+    """The folder that `cdk synth` left, and its output."""
 
     def __init__(self, folder: Path, said: str) -> None:
         self.folder = folder
@@ -31,7 +31,7 @@ class Synthesized:
 
     @property
     def protected(self) -> bool:
-        """Whether CloudFormation refuses to delete the whole stack."""
+        """True if CloudFormation refuses to delete the whole stack."""
         manifest = json.loads((self.folder / "manifest.json").read_text())
         (stack,) = (
             a["properties"]
@@ -57,14 +57,14 @@ class Synthesized:
         return {p["Handler"].split(".")[0]: p for p in ours}
 
     def statements(self, function: str) -> list[dict[str, Any]]:
-        """What a function's role allows."""
+        """Return the statements of a function's role."""
         role = self.functions()[function]["Role"]["Fn::GetAtt"][0]
         policies = [r["Properties"] for r in self.of_type("AWS::IAM::Policy").values()]
         mine = [p for p in policies if {"Ref": role} in p["Roles"]]
         return [s for p in mine for s in p["PolicyDocument"]["Statement"]]
 
     def linted(self) -> list[tuple[str, str]]:
-        """What cfn-lint has to say: rules and messages."""
+        """Return cfn-lint's findings: rules and messages."""
         kept = self.folder / "cfn-lint.json"
         if not kept.exists():
             lint = [

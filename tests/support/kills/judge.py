@@ -1,4 +1,4 @@
-"""What has to be true of a run when it is over, whatever happened to it."""
+"""Everything that has to hold for a run when it is over, whatever happened to it."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -71,7 +71,7 @@ def judge_run(story: Story, baseline: Story, interrupted: set[str]) -> None:
 
 
 def _tree(story: Story, interrupted: set[str]) -> list[Json]:
-    """What became of each sub-agent."""
+    """Return the end of each sub-agent."""
     facts = ("agent", "status", "finish_reason", "text", "error", "pending", "unexecuted", "output")
     return [
         {**{name: child[name] for name in facts}, "messages": _shown_all(child, interrupted)}
@@ -174,7 +174,7 @@ def _judge_decisions(events: Sequence[Json]) -> None:
 
 
 def _judge_deltas(events: Sequence[Json], steps: Sequence[Json]) -> None:
-    """What is told after a step's last `turn-start` is its message's text."""
+    """Check that the deltas after a step's last `turn-start` add up to its message's text."""
     said: dict[int, str] = {}
     for event in events:
         if event["type"] == "turn-start":
@@ -186,7 +186,7 @@ def _judge_deltas(events: Sequence[Json], steps: Sequence[Json]) -> None:
 
 
 def judge_ledger(story: Story, interrupted: set[str]) -> None:
-    """What tools did to the world."""
+    """Check the effects that tools had on the world."""
     done = Counter(e["call"] for e in story.ledger if e["what"] != "held")
     for call, tool in story.tools.items():
         keys = {e["idempotency_key"] for e in story.ledger if e["call"] == call}

@@ -47,7 +47,7 @@ def next_page(body: Any) -> Answer:
 
 @dataclass
 class Memory:
-    """What is remembered of one user after two runs."""
+    """The memory of one user after two runs."""
 
     entries: list[str] = field(default_factory=list)
     profile: Any = None
@@ -61,7 +61,7 @@ class Memory:
 
 
 EMBEDDER = {"LAYOVER_EMBEDDER_MODEL": "hashing/256"}
-"""What a system needs for all that it may learn."""
+"""Variables of a system that may learn everything."""
 
 
 def teach(provider: FakeOpenAI) -> None:

@@ -10,12 +10,12 @@ from support.kills.story import Point, Scenario, Story, by_the_clock, is_calm
 from support.kills.torture import Torture
 
 TRIES = 3
-"""How often a run is made until it comes by its point: some depend on the time (a flush, a poll)."""
+"""Attempts to bring a run to its point: some points depend on the time (a flush, a poll)."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one kill."""
+    """The outcome of one kill."""
 
     scenario: str
     point: Point

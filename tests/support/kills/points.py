@@ -92,8 +92,8 @@ def _wrap(owner: type, name: str, describe: Describe) -> None:
 
 
 def _see(about: str, item: Any) -> None:
-    """What the sweeper does goes by the state of what it looks at, and is named by it: it looks at the
-    same run again and again, and so often as time will have it."""
+    """Note the state of the item that the sweeper reads. Its work depends on that state, and its points are
+    named by it: it looks at the same run again and again, and how often is a matter of time."""
     global _state
     if about == "META" and item:
         over = item["status"] not in ("running", "queued")
@@ -112,8 +112,9 @@ def _see(about: str, item: Any) -> None:
 
 
 def _wrap_due(table: type) -> None:
-    """What the sweeper has to look at is of many owners: the reading is a point of each of them, and
-    the process dies (before or after it, which is the same of a reading) once they are known."""
+    """Trace the sweeper's reading of due items. The items belong to many owners: the reading is a point
+    of each of them, and the process dies once they are known (before or after makes no difference to a
+    reading)."""
     work = table.due  # type: ignore[attr-defined]
 
     async def traced(self: Any, *args: Any) -> Any:

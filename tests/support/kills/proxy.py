@@ -1,4 +1,4 @@
-"""What stands between the functions and their services, and lets a test decide what becomes of a request."""
+"""A proxy between the functions and their services. A test decides what becomes of each request."""
 
 import http.client
 import http.server
@@ -21,11 +21,10 @@ _HOP_BY_HOP = frozenset({"connection", "transfer-encoding", "keep-alive", "host"
 
 
 class Unbroken(io.BufferedReader):
-    """What a client sends, which ends between requests or not at all.
+    """A client's bytes, which end between requests or not at all.
 
     http.client takes an end for the end of the headers, Werkzeug a cut body for the whole one: half a
-    request of an environment that was killed would be carried out.
-    """
+    request of an environment that was killed would be carried out."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         """`size` bytes. Raises ConnectionAbortedError if the client left before."""

@@ -16,25 +16,26 @@ if TYPE_CHECKING:
     from support.kills.torture import Client
 
 BY_THE_CLOCK = ("sweep ", "migrate ")
-"""What these functions do is part of a run's story only where its scenario says so."""
+"""Functions whose work is part of a run's story only if its scenario says so."""
 CLOCKED = frozenset({"DynamoTable.write EVENT", "DynamoTable.get META"})
-"""What is done every so often."""
+"""Work that is repeated at intervals."""
 CALM = ("(running)", "(running, waiting)", "(queued)")
 """States of runs that need nothing of the sweeper: whether it looks at one is a matter of time."""
 FOLLOWING = re.compile(r".*(\bSUB\b|ApiGatewaySockets).*")
-"""What is done for those who follow by socket: how much is sent at once is chance, and by whom."""
+"""Work for followers by socket: how much is sent at once, and which process sends it, is a matter of
+chance."""
 LOOKERS = ("sweep", "streams")
 """Functions that look again and again: how often is a matter of time."""
 LOOKS = 2
 """Of what is done again and again (by the sweeper while a run stays in one state), so much is killed."""
 
 Act = Callable[["Client", str, str], str | None]
-"""What is done to a run of a thread from outside; the id of the run that follows it, if one does."""
+"""An act on a run of a thread from outside. Returns the id of the run that follows it, if one does."""
 
 
 @dataclass(frozen=True, order=True)
 class Point:
-    """Where a process dies."""
+    """A point at which a process dies."""
 
     function: str
     point: str
@@ -73,7 +74,7 @@ class Scenario:
     ends: str = "success"
 
     def watches(self, function: str, point: str) -> bool:
-        """Whether the matrix kills there."""
+        """Return whether the matrix kills at this point."""
         about = f"{function} {point}"
         return (
             about.startswith(self.watched) if self.watched else not about.startswith(BY_THE_CLOCK)
@@ -135,7 +136,7 @@ class Story:
 
     @property
     def results(self) -> dict[str, tuple[Any, bool]]:
-        """What each call came to, at every depth."""
+        """The outcome of each call, at every depth."""
         parts = [p for m in self.told for p in m["content"] if p["type"] == "tool_result"]
         return {p["tool_call_id"]: (p["result"], p["is_error"]) for p in parts}
 
@@ -152,7 +153,7 @@ class Story:
         return {c for c, (r, is_error) in found if is_error and str(r).startswith("Cancelled: ")}
 
     def killed_at(self, point: Point) -> bool:
-        """Whether a process died there."""
+        """Return whether a process died at this point."""
         return any(line.died == point for line in self.trace)
 
     def recovery_s(self, point: Point) -> float:
@@ -203,13 +204,14 @@ def _counts(line: Line) -> bool:
 SWITCH = "DynamoTable.get STOP"
 """A look at the operator's switch."""
 DELETING = ("DELETE /threads ", "DELETE /me ")
-"""What `api` does where a thread, or all of a user, is deleted."""
+"""Requests with which `api` deletes a thread, or all of a user."""
 WAITING_CALL = re.compile(r"DynamoTable\.get STEP#\d+#CALL#\S+")
 """The sweeper's look at a call that waits."""
 
 
 def by_the_clock(point: Point, stories: Sequence[Story]) -> bool:
-    """Whether a run may do without it: batches of events (and what becomes of each later), polls."""
+    """Return whether a run may do without this point: batches of events (and what becomes of each later),
+    polls."""
     if point.k > 1 and (point.point in CLOCKED or point.function in LOOKERS):
         return True
     if is_calm(point) or point.point.startswith("StepFunctions.wake"):
@@ -227,7 +229,7 @@ def by_the_clock(point: Point, stories: Sequence[Story]) -> bool:
 
 
 def is_calm(point: Point) -> bool:
-    """Whether the sweeper looked at a run that needed nothing of it."""
+    """Return whether this point is the sweeper's look at a run that needed nothing of it."""
     return point.function == "sweep" and point.point.endswith(CALM)
 
 
@@ -248,7 +250,7 @@ def in_doubt(story: Story) -> dict[str, bool]:
 
 
 def _open_at(trace: Sequence[Line], pid: int) -> dict[str, bool]:
-    """What a process had open when it died in the last line."""
+    """Return what a process had open when it died in the last line."""
     open_: dict[str, bool] = {}
     begun = Counter[str]()
     for line in trace:

@@ -51,7 +51,7 @@ class Torture(System):
         self.control.mkdir(parents=True)
         self.more = variables
         self.postgres: PostgresProxy | None = None
-        """What the functions' way to the database goes through, if a test has to cut it."""
+        """The proxy between the functions and the database, if a test has to cut the connection."""
         self._away = 0
         self._lock = threading.Lock()
         self._plans: dict[str, str] = {}
@@ -77,19 +77,19 @@ class Torture(System):
         made.rename(path)
 
     def deaths(self, owner: str, function: str = "") -> int:
-        """How often processes (of this function) died for the owner."""
+        """Return how often processes (of this function) died for the owner."""
         trace = self.trace(owner)
         return sum(x.died is not None and function in ("", x.function) for x in trace)
 
     def trace(self, owner: str) -> list[Line]:
-        """What was done for an owner so far."""
+        """Return the work done for an owner so far."""
         path = self.file(owner, "trace")
         lines = path.read_text().splitlines() if path.exists() else []
         split = [line.split("\t") for line in lines]
         return [Line(m, f, p, int(k), int(pid), float(at)) for m, f, p, k, pid, at in split]
 
     def ledger_of(self, owner: str) -> list[Json]:
-        """What tools did for an owner."""
+        """Return the effects of tools for an owner."""
         return [entry for entry in ledger.entries(self.folder) if entry.get("owner") == owner]
 
     def input_of(self, scenario: Scenario) -> str:
@@ -172,7 +172,7 @@ class Torture(System):
         return items
 
     def watched(self, pk: str, sk: str) -> bool:
-        """Whether the sweeper still looks at this item."""
+        """Return whether the sweeper still looks at this item."""
         return any("gsi2pk" in item for item in self.table(pk, sk))
 
     def left_of(self, owner: str, run_id: str) -> list[str]:
@@ -210,8 +210,8 @@ class Torture(System):
 
 
 class Client:
-    """What is asked of a client: repeat what failed with 5xx, under the same key; take 409 on a
-    decision as done; ask again until the run is over."""
+    """A client that behaves as the documentation asks: it repeats what failed with 5xx under the same key,
+    takes 409 on a decision as done, and polls until the run is over."""
 
     def __init__(self, system: Torture, caller: Caller) -> None:
         self.system = system
@@ -375,7 +375,7 @@ class Client:
         return story
 
     def _look_for(self, story: Story, thread: str, run_id: str, began: float) -> Story:
-        """What is left of a deleted thread, once erasing it has come to its end."""
+        """Wait until a deleted thread is erased, and return the story of what is left."""
         system = self.system
         self.let_alone(Keys(self.name).thread(thread), HEAD)
         self.let_alone(Keys(self.name).partition, due_key("owner", ""))

@@ -1,4 +1,4 @@
-"""What the fake provider is asked and what it answers, whichever API it is asked by."""
+"""Requests to the fake provider and its answers, for all of its APIs."""
 
 import json
 import threading
@@ -22,7 +22,7 @@ class Request:
 
     @property
     def asks_a_model(self) -> bool:
-        """Whether it is for a reply, of whichever API."""
+        """True if the request asks for a model's reply, in any of the APIs."""
         return self.path.endswith(
             ("/chat/completions", "/responses", "/converse", "/converse-stream")
         )

@@ -10,7 +10,7 @@ MODEL = "bedrock/eu.anthropic.claude-sonnet-4-5-20250929-v1:0"
 
 
 def problem(body: Json) -> str | None:
-    """What the API finds wrong with a request, in its own words."""
+    """Return the API's error message for a request; None if the request is valid."""
     turns = body["messages"]
     if not turns or turns[0]["role"] != "user":
         return "A conversation must start with a user message."
@@ -60,7 +60,7 @@ def _of_tools(body: Json) -> str | None:
 
 
 def signature(step: int) -> str:
-    """What it signs the thought of a step with."""
+    """Return the signature of a step's thought."""
     return f"sig{step}=="
 
 

@@ -14,7 +14,7 @@ _STOPS = {"length": "max_tokens", "content_filter": "content_filtered"}
 
 
 def variables_of(base_url: str) -> dict[str, str]:
-    """What a function with a role has in its environment, where this server is Bedrock."""
+    """Return the environment of a function with a role, with this server as Bedrock."""
     return {
         "AWS_ACCESS_KEY_ID": KEY,
         "AWS_SECRET_ACCESS_KEY": SECRET,
@@ -107,7 +107,7 @@ def stop(reason: str = "end_turn") -> bytes:
 
 
 def metadata(**usage: int) -> bytes:
-    """What it cost: the last event."""
+    """Return the last event: the usage."""
     return event("metadata", usage=counted(**usage), metrics={"latencyMs": 5})
 
 

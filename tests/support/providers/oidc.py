@@ -29,14 +29,14 @@ class Deployment:
         self.denies = False
         self.refuses_refresh = False
         self.given = 0
-        """How many access tokens."""
+        """The number of access tokens given."""
         self._codes: dict[str, dict[str, str]] = {}
         self.places: list[str] = []
-        """Where sign-ins wanted to come back to."""
+        """The URLs that sign-ins wanted to return to."""
         self.scopes: list[str] = []
-        """What sign-ins asked for."""
+        """The scopes that sign-ins requested."""
         self.wrong: list[str] = []
-        """What a careful provider would complain about."""
+        """The complaints that a careful provider would make."""
 
     def __enter__(self) -> "Deployment":
         self._thread.start()

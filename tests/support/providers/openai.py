@@ -113,7 +113,7 @@ class FakeOpenAI:
 
     @property
     def base_url(self) -> str:
-        """What `OPENAI_BASE_URL` has to be."""
+        """The value for `OPENAI_BASE_URL`."""
         return f"http://127.0.0.1:{self._port}/v1"
 
     @property
@@ -235,7 +235,7 @@ async def _read(reader: asyncio.StreamReader, number: int) -> Request | None:
 
 
 async def _write(raw: Raw, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-    """Whether the client was there to the end."""
+    """Write the response, and return whether the client stayed to the end."""
     if not await _pause(reader, raw.delay_s):
         return False
     lines = [f"HTTP/1.1 {raw.status} Status", *(f"{k}: {v}" for k, v in raw.headers.items())]

@@ -14,7 +14,7 @@ from layover.values.prompt import Reply
 
 @dataclass
 class Exchange:
-    """What came of one request, in words that both clients have."""
+    """The result of one request, in terms that both clients share."""
 
     text: str = ""
     reasoning: str = ""

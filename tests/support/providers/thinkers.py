@@ -33,7 +33,7 @@ class Thinker:
         return self._asked(body, step)
 
     def _problem(self, said: list[Json]) -> str | None:
-        """What is wrong with the messages that the client sends back."""
+        """Return the error in the messages that the client sends back; None if there is none."""
         for message in said:
             state: tuple[Json, Json] = ({}, {})
             if "tool_calls" in message:

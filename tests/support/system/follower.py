@@ -80,7 +80,7 @@ class Follower:
 
     @property
     def dropped(self) -> bool:
-        """Whether it is time to come back: closed, or a request failed."""
+        """True if it is time to come back: the socket closed, or a request failed."""
         return self.code is not None or any(map(is_failure, self.frames))
 
     def send(self, message: Any) -> None:
@@ -142,7 +142,7 @@ class Returning:
     def __init__(self, caller: Wants) -> None:
         self._caller = caller
         self.failures: list[Json] = []
-        """What said that a request failed."""
+        """Frames that report a failed request."""
         self._before: list[Json] = []
         self._after: dict[str, int] = {}
         self._returns = 0
@@ -156,7 +156,7 @@ class Returning:
 
     @property
     def frames(self) -> list[Json]:
-        """What came so far."""
+        """The frames received so far."""
         return self._before + [f for f in self._follower.frames if not is_failure(f)]
 
     def subscribe(self, run_id: str, after: int = 0) -> None:
@@ -193,15 +193,16 @@ def events_of(frames: list[Json], run_id: str) -> list[Json]:
 
 
 def is_failure(frame: Json) -> bool:
-    """Whether API Gateway says that the function died of a request: nobody knows what it came to."""
+    """Return whether API Gateway reports that the function died while it handled a request, with an unknown
+    result."""
     return frame.get("message") == "Internal server error" and "type" not in frame
 
 
 def is_over(frames: list[Json]) -> bool:
-    """Whether the last event of a successful run has come."""
+    """Return whether the last event of a successful run has come."""
     return any(f.get("type") == "agent-end" for f in frames)
 
 
 def at_least(count: int) -> Callable[[list[Json]], bool]:
-    """Whether so many frames have come."""
+    """Return a predicate: at least this many frames have come."""
     return lambda frames: len(frames) >= count

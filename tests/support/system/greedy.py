@@ -17,7 +17,7 @@ STREAMS = Settings().max_user_waits // 2
 POLLS = Settings().max_user_waits - STREAMS
 FILE = {"name": "a.txt", "mime_type": "text/plain", "size": 1}
 _LIMIT_S = 120.0
-"""What takes an environment for itself waits for it to start."""
+"""The wait for the start of an environment that one request occupies."""
 _PAUSE_S = 0.25
 
 

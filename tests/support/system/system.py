@@ -36,7 +36,7 @@ TESTS = Path(__file__).parents[2]
 LAYOVER = Path(sys.executable).parent / "layover"
 START_LIMIT_S = 150.0
 STOP_LIMIT_S = 30.0
-"""What a teardown allows. What is promised is shorter, and asserted where it is tested."""
+"""The time that a teardown allows. The promise is shorter, and asserted where it is tested."""
 WAIT_S = 60.0
 """No wait for something to happen is longer, unless it says so. On a busy machine that may be several
 cold starts of 15 s after each other; what is promised is shorter, and asserted by `in_time`."""
@@ -82,7 +82,7 @@ def in_time(limit_s: float, scenario: Callable[[], float]) -> None:
 
 
 def at_once(*actions: Callable[[], T]) -> list[T]:
-    """What the actions answer, all begun at the same instant."""
+    """Return the results of the actions, all begun at the same instant."""
     barrier = threading.Barrier(len(actions))
     answers: list[Any] = [None] * len(actions)
 
@@ -104,7 +104,7 @@ Planned = Reply | Sequence[Reply]
 
 
 class Brain:
-    """What the provider answers to runs: the plan that the newest user message names, step by step.
+    """The provider's answers to runs: the plan that the newest user message names, step by step.
 
     A step asked for twice gets the same answer twice, so a plan survives crashes."""
 
@@ -294,7 +294,7 @@ class System:
 
     stops_within_s: ClassVar[float] = STOP_LIMIT_S
     of_this_start: ClassVar[tuple[str, ...]] = ("documented", "services")
-    """What is cached of a running system, and is another one's after the next start."""
+    """Cached attributes of a running system that are stale after the next start."""
     folder: Path
     brain: Brain
     agents: str = "support.agents"
@@ -452,7 +452,7 @@ class System:
         return killed
 
     def ledger(self, key: str) -> list[Json]:
-        """What tools did for this key, in order."""
+        """Return the effects of tools for this key, in order."""
         return [entry for entry in ledger.entries(self.folder) if entry.get("key") == key]
 
     def open_gate(self, key: str) -> None:

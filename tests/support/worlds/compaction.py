@@ -121,6 +121,6 @@ def ids(context: TurnContext) -> list[str]:
 
 
 def slices(found: Compacted | None) -> list[str]:
-    """Where the slices end."""
+    """Return the ids of the messages at which the slices end."""
     assert found is not None
     return [g.through_message_id for g in found.slices]

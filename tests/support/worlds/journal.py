@@ -240,14 +240,14 @@ class JournalBench:
         return (await self.decided(call, decision, *(events or [self.data()]))).call
 
     async def decided(self, call: CallRecord, decision: Decision, *events: Event) -> Decided:
-        """What deciding answers. A run that is not there has a call as well: somebody made it up."""
+        """Decide the call, and return the outcome. A made-up call has no run: one is made up for it, too."""
         run = await self.journal.run(self.owner, call.run_id)
         if run is None:
             run = self.new_run(await self.thread()).model_copy(update={"id": call.run_id})
         return await self.journal.decide(run, call, decision, *events)
 
     async def store_token(self, call: CallRecord, token: str, n: int = 1) -> CallRecord | None:
-        """What Await does."""
+        """Store a token as Await does."""
         execution = f"{call.run_id}-{n}"
         return await self.journal.store_token(
             self.owner, call.run_id, execution, call.key, call.attempt, token
@@ -256,7 +256,7 @@ class JournalBench:
     # The end
 
     def outcome(self, meta: RunMeta, status: Status = Status.SUCCESS, **fields: Any) -> Outcome:
-        """How the run ended; its newest message is a microsecond after its input."""
+        """Return an outcome of the run; its newest message is a microsecond after its input."""
         reasons = {Status.SUCCESS: FinishReason.STOP, Status.FAILED: FinishReason.ERROR}
         error = ErrorInfo(type="Boom", message="it broke") if status is Status.FAILED else None
         standard: dict[str, Any] = {"status": status, "error": error, "leaf_id": f"{meta.id}_m1"}
@@ -304,7 +304,7 @@ class JournalBench:
         return [e.data for e in await self.events(run_id) if isinstance(e, DataEvent)]
 
     async def blob_of(self, run_id: str, sk: str = INPUT) -> str:
-        """Where the body of an item went."""
+        """Return the key of the blob that holds an item's body."""
         item = await self.table.get(self.keys.run(run_id), sk)
         assert item is not None
         return str(item["blob"])

@@ -21,17 +21,17 @@ KINDS = ("plain", "once", "raises", "approve", "offer", "unknown", "invalid", "d
 VERDICTS = ("yes", "no", "edited")
 NEVER_TWICE = ("once", "approve")
 BELOW = ("plain", "approve", "once")
-"""What a sub-agent calls in its only step."""
+"""Tools that a sub-agent calls in its only step."""
 
 
 class Offer(BaseModel):
-    """What the suspending tool shows."""
+    """The offer that the suspending tool shows."""
 
     slots: list[str]
 
 
 class Choice(BaseModel):
-    """What it takes."""
+    """The choice that the suspending tool takes."""
 
     slot: str
 

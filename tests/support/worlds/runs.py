@@ -207,12 +207,12 @@ class Bench:
         return await self.turn(run_id, call=item, output=output)
 
     async def item(self, run_id: str, call_id: str, pause_s: int = 0) -> WaitingCall:
-        """What the state machine has of a call that waits."""
+        """Return the state machine's item for a call that waits."""
         found = await self.call(run_id, call_id)
         return WaitingCall(key=found.key, attempt=found.attempt, timeout_s=1, pause_s=pause_s)
 
     async def settle(self, run_id: str, **error: Any) -> str:
-        """What the state machine does with a Turn that failed."""
+        """Settle a Turn that failed, as the state machine does."""
         payload = self.payload(run_id, SettlePayload, error=error)
         return str((await give_up(self.plain, payload))["status"])
 
@@ -240,7 +240,7 @@ class Bench:
         self.runtime = replace(self.runtime, background=AtOnce(self.plain))
 
     async def remember(self) -> None:
-        """What the state machine does after the newest run's end."""
+        """Do what the state machine does after the newest run's end."""
         run_id = (await self.plain.journal.runs(ANN, "t1", 1, None)).items[0]
         await extract(self.plain, self.payload(run_id))
         await compact(self.plain, self.payload(run_id, CompactPayload))
@@ -324,7 +324,7 @@ class Bench:
                 return found
 
     async def stored(self, thread: str = "t1") -> list[Message]:
-        """What the database has of the thread's newest branch."""
+        """Return the messages of the thread's newest branch in the database."""
         leaf = (await self.head(thread)).leaf_id
         assert leaf is not None
         page = await self.threads.messages(ANN, thread, leaf, 1_000, None)
@@ -377,7 +377,7 @@ def answers_of(scripts: Mapping[str, Sequence[Any]]) -> Any:
 
 
 def seen(prompt: Prompt) -> list[str]:
-    """What the model reads of the results, newest last."""
+    """Return the results as the model reads them, newest last."""
     return [m.model_output or "" for m in prompt.messages if m.role is Role.TOOL]
 
 
@@ -389,13 +389,13 @@ def with_tools(agent: Agent, *tools: Any) -> Agent:
 
 
 class Offer(BaseModel):
-    """What a person is shown."""
+    """The offer that a person is shown."""
 
     slots: list[str]
 
 
 class Choice(BaseModel):
-    """What a person says."""
+    """The choice that a person makes."""
 
     slot: str
 

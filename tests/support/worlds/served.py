@@ -81,7 +81,7 @@ class Served:
         self._owners: dict[str, str] = {}
         self._driven = 0
         self._branches: dict[str, tuple[RunPayload, WaitingCall]] = {}
-        """What waits on a token."""
+        """The calls that wait on a token."""
         self._open: dict[str, set[str]] = {}
         """The tokens that an execution waits for."""
         self._alone: set[str] = set()

@@ -57,7 +57,7 @@ def refund(order_id: str, amount: float) -> str:
 
 @tool
 def look_up(order_id: str) -> str:
-    """What is known of an order."""
+    """Look up what is known of an order."""
     return order_id
 
 
@@ -158,7 +158,7 @@ class ServiceBench:
         self.runtime = self._runtime()
 
     def restart(self) -> None:
-        """What is in the database stays, the journal does not."""
+        """Lose the journal; the database keeps what it has."""
         self.journal = in_memory_journal(self.clock, MemoryBlobs())
         self.runtime = self._runtime()
 

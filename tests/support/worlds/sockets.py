@@ -56,7 +56,7 @@ class SocketBench(ServiceBench):
 
     @property
     def left(self) -> list[Subscription]:
-        """What was left to another invocation."""
+        """The subscriptions left to another invocation."""
         return cast(MemoryLater, self.ports.later).lines
 
     async def connect(self, connection_id: str = "c1", token_lives: float | None = None) -> None:

@@ -87,7 +87,7 @@ class CountingTable(MemoryTable):
 def _index_units(
     old: Item | None, new: Item | None, keys: set[str], beside: Collection[str] | None, kind: str
 ) -> int:
-    """What the same write costs an index: nothing where nothing of it changes."""
+    """Return the units that the same write costs an index: none if no attribute of the index changes."""
 
     def entry(item: Item | None) -> Item | None:
         if item is None or not keys <= item.keys():
