@@ -1,4 +1,5 @@
-"""What compaction costs the user while its model takes 5 s: a 50-step run and a chat, with and without it.
+"""The cost of compaction to the user while its model takes 5 s: a 50-step run and a chat, with and without
+it.
 
 `python tests/benchmarks/compaction.py` starts the one-machine system for each, prints seconds, the number of
 waits, the largest prompt and how much smaller it is than what was read."""

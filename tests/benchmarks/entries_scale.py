@@ -1,4 +1,4 @@
-"""What searching episodic memory costs among a million entries.
+"""The cost of a search of episodic memory among a million entries.
 
 `python tests/benchmarks/entries_scale.py [ENTRIES]` fills a database with so many entries over a hundredth
 as many scopes (an agent and a user each), twenty of them with 2,000 entries, the rows of all scopes mixed
@@ -144,7 +144,7 @@ def _copy(connection: Any, table: str, owner: str | None, rows: list[Any]) -> No
 
 
 def asked(scope: Scope, made: random.Random, noise: np.random.Generator) -> EntryQuery:
-    """What somebody asks who has one of the entries in mind."""
+    """Return the query of a user who has one of the entries in mind."""
     n = made.randrange(ROWS)
     vector = scope.vectors[n].astype(np.float64) + noise.standard_normal(DIMENSIONS) * 0.05
     said = made.sample(sorted(scope.texts[n]), min(4, len(scope.texts[n])))

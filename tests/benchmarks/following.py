@@ -1,13 +1,13 @@
-"""How soon followers see what the model says, and what they cost the run that they follow.
+"""The delay with which followers see what the model says, and their cost to the run that they follow.
 
 `python tests/benchmarks/following.py` starts the one-machine system and prints, over real HTTP and sockets:
 
 - milliseconds from the model's first chunk to the first delta at one follower, by socket and by stream;
-- seconds from the model's first chunk to the end of its turn, for a stream of 300 chunks: with nobody
-  following, with as many sockets as a run may have (20), and with 500 sockets open: 20 of this run's, the
-  others of runs that wait for a person. Measured in turn, so that the machine's own pauses are in all.
+- seconds from the model's first chunk to the end of its turn, for a stream of 300 chunks: without followers,
+  with as many sockets as a run may have (20), and with 500 sockets open: 20 of this run's, the others of runs
+  that wait for a person. Measured in turn, so that the machine's own pauses are in all.
 
-The first is meant to be below 250 ms, the last within 5 % of nobody."""
+The first is meant to be below 250 ms, the last within 5 % of the time without followers."""
 
 import asyncio
 import json
@@ -113,7 +113,7 @@ async def first_by_stream(ann: Caller, brain: Brain) -> float:
 
 
 async def slowing(system: System, brain: Brain) -> None:
-    """What followers cost the run that they follow."""
+    """Measure the cost of followers to the run that they follow."""
     ann = system.caller()
     for followers in (0, MAX_SOCKETS):
         await speaking(ann, brain, followers)

@@ -1,4 +1,4 @@
-"""What a cold start imports.
+"""The imports of a cold start.
 
 `python tests/benchmarks/imports.py` prints, for each handler, the time that its import takes in a
 new process (the best of five), the number of modules, and which heavy ones are among them: there should be

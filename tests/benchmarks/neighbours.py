@@ -1,4 +1,4 @@
-"""What a user who holds every connection that one may costs another user.
+"""The cost to other users of a user who holds every connection that one user may hold.
 
 `python tests/benchmarks/neighbours.py` starts the one-machine system and prints p50 and p95 of one user's
 `GET /threads` and `POST /threads`: alone, and while another user holds all streams, long polls, sockets and

@@ -1,4 +1,4 @@
-"""What semantic recall costs in scopes of 600, 5,000 and 20,000 texts.
+"""The cost of semantic recall in scopes of 600, 5,000 and 20,000 texts.
 
 `python tests/benchmarks/recall_scale.py` prints, for each size and for vectors of 384 and 1,536 numbers, p50
 and p95 of the one statement that finds five matches with their neighbours: wall time, and time of the

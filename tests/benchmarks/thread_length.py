@@ -1,4 +1,4 @@
-"""What a turn costs the database on a thread of 100 messages and on one of 100,000.
+"""The cost of a turn to the database on a thread of 100 messages and on one of 100,000.
 
 `python tests/benchmarks/thread_length.py` prints, for each, the median over 200 turns (one pipeline that
 reads the context, one that writes the outcome): time, bytes that came back, bytes of WAL written."""

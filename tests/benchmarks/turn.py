@@ -1,4 +1,4 @@
-"""What a turn costs: a question, a tool call, its result, an answer, with a model that answers at once.
+"""The cost of a turn: a question, a tool call, its result, an answer, with a model that answers at once.
 
 `python tests/benchmarks/turn.py [TURNS]` starts the one-machine system, whose functions are processes as on
 Lambda, and prints a table: CPU of the functions' processes, waits of a caller, state transitions, memory,
@@ -70,7 +70,7 @@ def cpu_ms(system: System, *functions: str) -> dict[int, float]:
 
 
 def since(before: dict[int, float], after: dict[int, float]) -> float:
-    """What the processes used since then; those that are new, from their start."""
+    """Return what the processes used since then; new processes count from their start."""
     return sum(value - before.get(pid, 0.0) for pid, value in after.items())
 
 

@@ -15,7 +15,7 @@ from support.system.system import Brain, System, unique
 
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "build" / "console"
-"""Where the tests leave what they saw."""
+"""The folder for the tests' screenshots."""
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 
 Enter = Callable[..., Person]

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request
 Json = dict[str, Any]
 WAIT_MS = 60_000
 _OFFLINE = "net::ERR_"
-"""What a browser says of a connection that a test cut; and of an answer that is a problem."""
+"""The browser's error for a connection that a test cut; and for an answer that is a problem."""
 _EXPECTED = (_OFFLINE, "the server responded with a status of 404")
 
 
@@ -96,7 +96,7 @@ class Person:
         (page or self.page).screenshot(path=self._pictures / f"{name}.png")
 
     def findings(self, axe: str, page: Page | None = None) -> list[str]:
-        """What axe finds serious in what the page shows."""
+        """Return axe's serious findings in what the page shows."""
         page = page or self.page
         page.evaluate(axe)
         violations = page.evaluate("axe.run().then((result) => result.violations)")

@@ -1,4 +1,4 @@
-"""What counters of users' days and the operator's switch promise."""
+"""The contract of counters of users' days and of the operator's switch."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta

@@ -1,5 +1,5 @@
-"""What is kept of decisions: written with them, and there when runs, threads and users are gone. In memory
-and on DynamoDB, where other owners' rows lie beside these."""
+"""The audit of decisions: written with them, and there when runs, threads and users are gone. In memory and
+on DynamoDB, where other owners' rows lie beside these."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""What background work costs is stored with what it found: once, or not at all."""
+"""The cost of background work is stored with its results: once, or not at all."""
 
 from collections.abc import Callable
 from decimal import Decimal

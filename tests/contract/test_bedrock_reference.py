@@ -202,7 +202,7 @@ async def test_request_is_what_botocore_would_send(
 
 
 def read(client: Any, request: Request) -> Reply:
-    """What botocore makes of the answer to the same request."""
+    """Return botocore's reading of the answer to the same request."""
     streams = request.path.endswith("-stream")
     model = operation("ConverseStream" if streams else "Converse")
     given = {"modelId": CLAUDE, **params(request.body, structure(model.input_shape))}

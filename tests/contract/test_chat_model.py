@@ -1,4 +1,4 @@
-"""What every implementation of the port `ChatModel` holds."""
+"""The contract of the port `ChatModel`, for every implementation."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ STREAM = PROMPT.model_copy(update={"stream": True})
 
 @dataclass(frozen=True)
 class Planned:
-    """What the provider is to do, in no implementation's words."""
+    """A plan for the provider, independent of any implementation."""
 
     text: str = ""
     calls: Sequence[tuple[str, dict[str, Any], str]] = ()

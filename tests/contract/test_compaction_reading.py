@@ -1,4 +1,4 @@
-"""What is read of a compacted thread: by turns, compactions and recall; in memory and on Postgres."""
+"""Reads of a compacted thread: by turns, compactions and recall; in memory and on Postgres."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What every store promises of compaction, in memory and on Postgres."""
+"""The contract of every store of compaction, in memory and on Postgres."""
 
 from layover.values.memory.compaction import Compacted, Generation
 from support.worlds.compaction import AT, Branches, new, observation, slices

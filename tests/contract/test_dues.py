@@ -1,4 +1,5 @@
-"""What may have outlived its use is looked at when its time is over. In memory and on DynamoDB."""
+"""The sweeper looks at things that may have outlived their use when their time is over. In memory and on
+DynamoDB."""
 
 from datetime import timedelta
 

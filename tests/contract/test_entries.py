@@ -1,4 +1,4 @@
-"""What episodic memory's store promises, in memory and on Postgres."""
+"""The contract of episodic memory's store, in memory and on Postgres."""
 
 import itertools
 import json
@@ -37,7 +37,7 @@ def stores(thread_stores: Stores) -> Stores:
 
 
 class Life:
-    """What one user and one agent have been through."""
+    """The history of one user with one agent."""
 
     def __init__(self, stores: Stores, owner: str, agent: str = "support") -> None:
         self.stores = stores

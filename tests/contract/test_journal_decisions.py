@@ -1,4 +1,4 @@
-"""What comes from outside of a run: decisions, task tokens, the list of open approvals, a cancel, a new
+"""Requests from outside of a run: decisions, task tokens, the list of open approvals, a cancel, a new
 execution."""
 
 import asyncio
@@ -164,7 +164,7 @@ async def test_decision_before_any_token_has_none_to_wake(world: JournalBench) -
 
 
 async def test_token_that_is_stored_during_the_decision_is_woken(world: JournalBench) -> None:
-    """Whoever comes second sees the first: no wake-up is lost."""
+    """The later of the two writes sees the earlier one: no wake-up is lost."""
     call = await one_waiting(world)
     meddled, table = world.meddled()
     table.before_next(lambda: world.store_token(call, "token"))

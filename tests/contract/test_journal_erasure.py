@@ -1,4 +1,4 @@
-"""What was deleted is gone, and what belongs to others is out of reach."""
+"""Deleted data is gone, and other owners' data is out of reach."""
 
 from datetime import timedelta
 from typing import Any

@@ -129,7 +129,7 @@ async def test_a_run_some_of_whose_records_are_gone_is_not_said_to_have_them(
 
 
 async def test_records_of_a_second_attempt_are_looked_at_one_by_one(world: JournalBench) -> None:
-    """What the first one wrote late, nobody knows."""
+    """The first attempt may have written records late: no count tells which."""
     again = await world.take((await begun(world)).snapshot.meta.id)
     assert not await ended(world, again)
     expires = world.clock.now() + DAY

@@ -1,4 +1,4 @@
-"""What only real requests can race or lose: the journal on DynamoDB, over several connections at once."""
+"""Races and losses that need real requests: the journal on DynamoDB, over several connections at once."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping

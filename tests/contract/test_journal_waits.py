@@ -1,4 +1,4 @@
-"""What the journal keeps of a run that waits for its compaction."""
+"""The journal of a run that waits for its compaction."""
 
 from support.worlds.journal import JournalBench
 

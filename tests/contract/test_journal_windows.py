@@ -47,7 +47,7 @@ async def journaled(world: JournalBench, log: RunLog) -> Sequence[CallRecord]:
 
 
 async def keys(world: JournalBench, log: RunLog) -> list[str]:
-    """What the run has in S3."""
+    """Return the keys of the run's objects in S3."""
     return await world.blobs.keys(
         world.keys.bodies(log.snapshot.meta.thread_id, log.snapshot.meta.id)
     )

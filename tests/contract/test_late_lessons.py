@@ -1,4 +1,4 @@
-"""What every store of memory promises of runs that are extracted late, or at the same time."""
+"""The contract of every store of memory for runs that are extracted late, or at the same time."""
 
 import asyncio
 from datetime import datetime, timedelta

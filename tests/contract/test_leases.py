@@ -1,4 +1,4 @@
-"""What leases promise, in memory and on DynamoDB: so many at once, and none for ever."""
+"""The contract of leases, in memory and on DynamoDB: a limit on how many at once, and none for ever."""
 
 import asyncio
 from datetime import datetime, timedelta
@@ -86,7 +86,7 @@ async def test_what_was_given_back_is_free(leases: TableLeases, now: datetime, o
 async def test_what_nobody_gave_back_is_free_once_it_has_expired(
     leases: TableLeases, now: datetime, owner: str
 ) -> None:
-    """Whoever held it has died."""
+    """The process that held it has died."""
     for n in range(MOST):
         await leases.take(wait(owner, str(n), now + A_MINUTE), MOST, now)
     almost, then = now + A_MINUTE - timedelta(seconds=1), now + A_MINUTE

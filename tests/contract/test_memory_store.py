@@ -1,4 +1,4 @@
-"""What every store of memory promises, in memory and on Postgres."""
+"""The contract of every store of memory, in memory and on Postgres."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is counted arrives: in memory, and as lines of CloudWatch's embedded metric format."""
+"""Counts arrive: in memory, and as lines of CloudWatch's embedded metric format."""
 
 import json
 import math

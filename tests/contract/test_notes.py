@@ -1,4 +1,4 @@
-"""What every store of notes, thread states and iteration logs promises, in memory and on Postgres."""
+"""The contract of every store of notes, thread states and iteration logs, in memory and on Postgres."""
 
 import asyncio
 from datetime import timedelta

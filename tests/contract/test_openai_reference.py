@@ -69,7 +69,7 @@ async def ours(server: FakeOpenAI) -> AsyncIterator[OpenAIChat]:
 async def both(
     server: FakeOpenAI, ours: OpenAIChat, theirs: AsyncOpenAI, answer: Any, prompt: Prompt
 ) -> tuple[Exchange, Exchange]:
-    """What the two clients make of one answer, ours with as many repetitions as it wants."""
+    """Return both clients' readings of one answer. Ours may repeat the request as often as it wants."""
     server.respond_with(lambda _: answer)
     expected = await reference.ask(theirs, wire.body(prompt))
     try:
@@ -161,7 +161,7 @@ DIFFERENT = {
     # An error event: the reference gives it no status.
     "stream_tool_error_after_text": {"error", "status"},
 }
-"""What is read otherwise on purpose, by recording."""
+"""Differences that are intended, by recording."""
 
 
 @pytest.mark.skipif(not FOLDER.is_dir(), reason="no recordings beside the repository")

@@ -1,4 +1,4 @@
-"""What semantic recall promises, in memory and on Postgres."""
+"""The contract of semantic recall, in memory and on Postgres."""
 
 import random
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""What the journal's table promises of writes, in memory and on DynamoDB."""
+"""The contract of the journal's table for writes, in memory and on DynamoDB."""
 
 import asyncio
 from dataclasses import replace
@@ -466,7 +466,7 @@ async def test_item_of_more_than_400_kb_is_refused(table: Table, pk: str) -> Non
 async def test_transaction_of_more_than_4_mb_is_refused_and_writes_nothing(
     table: Table, pk: str
 ) -> None:
-    """What is written and what an update leaves, together."""
+    """The size counts the items that are put together with those that updates leave."""
     await put(table, pk, "A", text="a" * 350_000)
     before = await table.get(pk, "A")
     changes: list[Action] = [Update(pk, "A", set={"n": 1}), Put(pk, "B", {"n": 1})]

@@ -1,4 +1,4 @@
-"""What the journal's table promises of reads, in memory and on DynamoDB."""
+"""The contract of the journal's table for reads, in memory and on DynamoDB."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What every store of threads promises, in memory and on Postgres."""
+"""The contract of every store of threads, in memory and on Postgres."""
 
 import base64
 import json

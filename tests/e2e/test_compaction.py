@@ -22,13 +22,13 @@ def observed(body: Any) -> Answer:
 
 @pytest.fixture
 def provider(system: System) -> FakeOpenAI:
-    """Where memory models are asked as well."""
+    """The provider that serves memory models as well."""
     return system.brain.provider
 
 
 @pytest.fixture(autouse=True)
 def memory_models(provider: FakeOpenAI) -> Iterator[None]:
-    """What observes and summarises, if a test says nothing else."""
+    """The observer and the summariser, unless a test sets others."""
     provider.respond_with(observed, task="observer")
     provider.respond_with(lambda body: say(FIVE), task="summary")
     yield

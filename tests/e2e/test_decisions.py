@@ -13,7 +13,7 @@ ROUNDS = 10
 
 
 def told(brain: Brain, text: str) -> str:
-    """What the model saw of the last call."""
+    """Return the last call's result as the model read it."""
     return str(brain.requests(text)[-1].body["messages"][-1]["content"])
 
 

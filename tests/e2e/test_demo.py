@@ -88,7 +88,7 @@ async def test_demo_ends_with_one_and_names_the_step_that_did_not_hold(short: Pa
 
 
 def unexpected(errors: str) -> list[str]:
-    """What functions warn of is in the terminal, too, and the demo has no embedder."""
+    """Return the lines that do not warn of the missing embedder: functions' warnings are in the terminal."""
     return [line for line in errors.splitlines() if "no embedder is set" not in line]
 
 

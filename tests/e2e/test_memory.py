@@ -1,4 +1,4 @@
-"""What agents remember, from the tool or the words that said it to the next request of a model."""
+"""Memory of agents, from the tool or the words that taught it to the next request of a model."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -302,7 +302,7 @@ def test_nobody_recalls_what_another_user_or_another_agent_was_told(
 
 
 def resumed(chat: Chat, text: str, meanwhile: Callable[[], object]) -> list[list[Json]]:
-    """What the model is sent before a run waits for an approval, and after."""
+    """Return the messages sent to the model before a run waits for an approval, and after."""
     planned = chat.brain.plan(call("refund", order_id="r", amount=1), say("paid"), text=text)
     run = chat.user.ask(chat.thread, planned)
     assert run["status"] == "suspended", run

@@ -1,4 +1,4 @@
-"""What an operator has in hand: backends that name users, limits of a day, a switch, and a doctor."""
+"""The operator's means: backends that name users, limits of a day, a switch, and a doctor."""
 
 import os
 import subprocess
@@ -25,7 +25,7 @@ def limited(brain: Brain) -> Iterator[System]:
 
 
 def switch(system: System, *, stopped: bool) -> None:
-    """What an operator does, with the commands of docs/deploy/limits.md."""
+    """Turn the switch as an operator does, with the commands of docs/deploy/limits.md."""
     table, key = system.services["table"], {"pk": {"S": SWITCH}, "sk": {"S": SWITCH}}
     dynamodb = system.aws("dynamodb")
     if stopped:
@@ -102,7 +102,7 @@ def test_nothing_begins_while_the_switch_is_there(limited: System, brain: Brain)
 
 
 def begun(caller: Caller) -> Answer:
-    """What a run on a new thread is answered."""
+    """Start a run on a new thread, and return the answer."""
     return caller.call("POST", f"/threads/{caller.thread()}/runs", {"input": "hello"})
 
 

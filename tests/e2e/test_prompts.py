@@ -1,4 +1,4 @@
-"""What the model is sent: history, window, branch and input, as the provider got them."""
+"""The messages sent to the model: history, window, branch and input, as the provider got them."""
 
 import json
 from itertools import pairwise
@@ -19,7 +19,7 @@ def sent(brain: Brain, text: str, step: int = 0) -> list[Json]:
 
 
 def history(brain: Brain, text: str) -> list[Json]:
-    """What stands between the system message and the run's input."""
+    """Return the messages between the system message and the run's input."""
     return sent(brain, text)[1:-1]
 
 
@@ -29,7 +29,7 @@ def said(messages: list[Json]) -> list[Any]:
 
 
 def roles(messages: list[Json]) -> list[str]:
-    """Who says them."""
+    """Return the roles of the messages."""
     return [m["role"] for m in messages]
 
 

@@ -1,4 +1,4 @@
-"""What README and the guides print for a shell, typed as it is printed, and their clients of the API."""
+"""The shell commands of README and the guides, typed as they are printed, and their clients of the API."""
 
 import json
 import os
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    """Where `layover dev` serves, with the stand-in model."""
+    """The URL of `layover dev`, with the stand-in model."""
     with folder("readme") as data:
         kept = {k: os.environ[k] for k in ("PATH", "HOME", "LANG") if k in os.environ}
         process = subprocess.Popen(
@@ -56,7 +56,7 @@ def url() -> Iterator[str]:
 
 
 def answers(page: Page, number: int, url: str) -> list[Any]:
-    """What the requests of a block answer, one after another, of those that the page prints whole."""
+    """Return the answers to a block's requests, one after another, of those that the page prints whole."""
     blocks = [block.source for block in page.shell if block.source.startswith("API=")]
     lines = blocks[number]
     assert PRINTED in lines

@@ -18,7 +18,7 @@ LIMIT_S = 30.0
 
 
 def redrive(run_id: str, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """What the command says, and its exit code."""
+    """Run the command, and return its output and exit code."""
     return subprocess.run(
         [LAYOVER, "redrive", run_id, *options],
         # A proxy that is nowhere: it is not for what is on this machine.

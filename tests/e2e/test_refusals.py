@@ -1,5 +1,5 @@
-"""What comes through the front to the API and is refused. What the API refuses by itself is proved without a
-system (tests/integration/api), and the front's own limits, tokens and paths in tests/integration/local."""
+"""Requests that pass the front and that the API refuses. Refusals of the API alone are proved without a
+system (tests/integration/api); the front's own limits, tokens and paths in tests/integration/local."""
 
 import json
 from typing import Any
@@ -21,7 +21,7 @@ BODIES: dict[str, tuple[Any, int]] = {
     "body above 5 MB": ({"input": "x" * 5_300_000}, 413),
     "body above 6 MB": ({"input": "x" * 7_000_000}, 413),
 }
-"""What the front passes on as it came, or refuses itself."""
+"""Requests that the front passes on unchanged, or refuses itself."""
 
 
 def assert_problem(answer: Answer, status: int) -> Json:

@@ -39,7 +39,7 @@ TOPICS = (
     "limits",
 )
 START = datetime(2026, 11, 20, 9, tzinfo=UTC)
-"""When a transcript without times begins."""
+"""The start of a transcript without times."""
 
 Outcome = Literal[
     "stored",
@@ -55,8 +55,8 @@ Outcome = Literal[
     "similar",
     "too_many",
 ]
-"""What becomes of a proposal. `unverified`: stored with that label; `superseded`: stored, and gone at the
-end; the others name why it is refused."""
+"""Outcomes of a proposal. `unverified`: stored with that label; `superseded`: stored, and gone at the end;
+the others name why it is refused."""
 KEPT: tuple[Outcome, ...] = ("stored", "unverified")
 REASONS: dict[Outcome, Refusal] = {
     "no_evidence": Refusal.NO_EVIDENCE,
@@ -69,7 +69,7 @@ REASONS: dict[Outcome, Refusal] = {
     "similar": Refusal.SIMILAR,
     "too_many": Refusal.OVER_LIMIT,
 }
-"""What the product counts a refusal as."""
+"""The reason under which the product counts a refusal."""
 
 
 class _Case(BaseModel):
@@ -108,7 +108,7 @@ class Fact(_Case):
     patterns: Annotated[list[Annotated[list[str], Field(min_length=1)]], Field(min_length=1)]
 
     def is_in(self, texts: Sequence[str]) -> bool:
-        """Whether one of the texts says it."""
+        """Return whether one of the texts states the fact."""
         return any(
             all(matches(p, text) for p in together) for together in self.patterns for text in texts
         )
@@ -140,13 +140,13 @@ class _Conversation(_Case):
         return [(p, text) for p in self.must_not for text in texts if matches(p, text)]
 
     def texts(self, *roles: str) -> list[str]:
-        """What these speakers said."""
+        """Return the texts of these speakers."""
         return [m.text for m in self.messages if isinstance(m, Said) and m.role in roles]
 
 
 @dataclass(frozen=True)
 class Step:
-    """What the assistant does at once: words, and calls with them (none: the turn's last step)."""
+    """One step of the assistant: words, and calls with them (none: the turn's last step)."""
 
     text: str
     tools: tuple[ToolUse, ...] = ()
@@ -199,7 +199,7 @@ class Transcript(_Conversation):
                 yield turn, proposal
 
     def answer(self, turn: int) -> str:
-        """What the scripted extractor says after this turn."""
+        """Return the scripted extractor's answer after this turn."""
         answer = self.scripted[turn]
         return (
             answer if isinstance(answer, str) else self.wrapped.replace("{answer}", shown(answer))
@@ -216,7 +216,7 @@ class Transcript(_Conversation):
 
     @property
     def refused(self) -> Counter[str]:
-        """How many proposals the product has to refuse, by its reasons."""
+        """The number of proposals that the product has to refuse, by its reasons."""
         outcomes = (p.outcome for _, p in self.proposals())
         return Counter(REASONS[o].value for o in outcomes if o in REASONS)
 
@@ -269,7 +269,7 @@ def observed() -> tuple[Observed, ...]:
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether the pattern is in the text, without regard to case and to runs of white space."""
+    """Return whether the pattern is in the text, regardless of case and of runs of white space."""
     return re.search(pattern, " ".join(text.split()), re.IGNORECASE) is not None
 
 

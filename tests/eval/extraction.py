@@ -31,7 +31,7 @@ Answering = Callable[[Prompt], Any]
 
 @dataclass
 class Held:
-    """What a transcript left behind.
+    """The memory that a transcript left behind.
 
     `new` and `known`: (text, verified) of entries that memory still returns, by whether they were
     learned from the transcript. `asked`: prompts of the extractor; `faults`: how often it failed."""
@@ -45,13 +45,13 @@ class Held:
 
     @property
     def refused(self) -> Counter[str]:
-        """How many proposals were refused, by reason."""
+        """The number of proposals that were refused, by reason."""
         counted = [c for c in self.metrics.counted if c.name is Metric.ENTRIES_REFUSED]
         return Counter(c.dimensions["reason"] for c in counted for _ in range(int(c.value)))
 
     @property
     def texts(self) -> list[str]:
-        """What was learned."""
+        """The texts that were learned."""
         return [text for text, _ in self.new]
 
 
@@ -152,7 +152,7 @@ def _tool(name: str, uses: list[ToolUse]) -> Any:
     left = iter(uses)
 
     def use(given: dict[str, Any]) -> Any:
-        """What the transcript says that it answered."""
+        """Return the tool's result of the transcript."""
         now = next(left)
         if now.is_error:
             raise RuntimeError(now.result)

@@ -9,7 +9,7 @@ from layover.values.prompt import Prompt, Reply
 
 
 def request(case: Observed, model: str) -> Prompt:
-    """What the observer is asked."""
+    """Return the observer's prompt."""
     at = case.thread[0].created_at
     known = [
         Observation(id=f"k{i}", at=at, marker=Marker.INFO, text=text)
@@ -19,7 +19,7 @@ def request(case: Observed, model: str) -> Prompt:
 
 
 def lines(case: Observed, answer: str) -> tuple[Observation, ...]:
-    """What is read from an answer."""
+    """Return the observations in an answer."""
     ids = SequentialIds()
     return observer.parse(answer, case.thread, lambda: ids.new("observation"))
 

@@ -67,7 +67,7 @@ async def rehearsed(case: Transcript) -> Held:
 
 
 def deviation(case: Transcript, found: Held) -> str:
-    """How what is held differs from what the script has to leave; "" where it does not."""
+    """Return how memory differs from what the script has to leave; "" if it does not."""
     known = [text for text in case.known if text not in case.gone]
     parts = [
         f"keeps {found.new}, not {case.kept}" if sorted(found.new) != sorted(case.kept) else "",

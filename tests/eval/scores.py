@@ -1,4 +1,4 @@
-"""What came of a transcript, in figures."""
+"""The results of a transcript, in figures."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -47,7 +47,7 @@ class Score:
 
 
 def judged(case: Transcript | Observed, texts: Sequence[str]) -> Score:
-    """What these remembered texts are worth. Where a transcript has no `must`, each of them is wrong."""
+    """Return the score of these remembered texts. If a transcript has no `must`, each of them is wrong."""
     missed = [f for f in case.must if not f.is_in(texts)]
     forbidden = case.forbidden(texts)
     wrong = {text for _, text in forbidden}

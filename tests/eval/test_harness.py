@@ -146,7 +146,7 @@ def figures_of(score: Score) -> list[str]:
 
 
 def flawless(body: Any) -> Reply:
-    """What the script of the transcript would keep."""
+    """Answer with the proposals that the transcript's script would keep."""
     texts = said(body)
     for known in (c for c in transcripts() if not c.awaits):
         for turn, answer in zip(known.turns, known.scripted, strict=True):

@@ -55,7 +55,7 @@ def bedrock() -> Synthesized:
 
 @pytest.fixture(scope="session")
 def recorded() -> Mapping[str, frozenset[str]]:
-    """What each function did in a running system, as `call_recorder` writes it."""
+    """The calls of each function in a running system, as `call_recorder` writes them."""
     with FakeOpenAI() as provider, folder("recorded") as data:
         brain = Brain(provider)
         notes = data / "notes"

@@ -1,4 +1,4 @@
-"""What an earlier stack left: looked at before a deployment takes it back, or forgets it."""
+"""Leftovers of an earlier stack: inspected before a deployment adopts or abandons them."""
 
 import json
 from collections.abc import Iterator

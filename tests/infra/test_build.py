@@ -1,4 +1,5 @@
-"""What is put on Lambda: built for this machine, and imported by a Python that has nothing else."""
+"""The asset and the layer for Lambda: built for this machine, and imported by a Python that has nothing
+else."""
 
 import json
 import os
@@ -43,7 +44,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Target:
 
 
 def alone(target: Target, code: str, *, more: tuple[str, ...] = ()) -> str:
-    """What the code prints where there is the layer, the asset, and no site-packages."""
+    """Return the code's output with the layer and the asset, but without site-packages."""
     python = interpreter(VERSION)
     assert python is not None
     run = subprocess.run(

@@ -44,7 +44,7 @@ RESOURCES = {
     "states:StopExecution": "executions",
     "states:DescribeExecution": "executions",
 }
-"""What an action is on, where its service does not say it."""
+"""The resource of an action whose service does not determine it."""
 BY_SERVICE = {
     "dynamodb": "table",
     "s3": "bucket/u/*",
@@ -88,7 +88,7 @@ OTHER_FORMS = {"LAYOVER_PROVIDER"}
 
 
 def on(action: str, line: list[str]) -> str:
-    """What a recorded call was on, as in ON."""
+    """Return the resource of a recorded call, as in ON."""
     if action == "lambda:InvokeFunction":
         return f"function:{line[2]}"
     if line[2:] == ["index"]:
@@ -105,7 +105,7 @@ def made(lines: frozenset[str]) -> Iterator[str]:
 
 
 def allowed(name: str) -> set[str]:
-    """What a role says."""
+    """Return the actions and resources that a role allows."""
     found: list[dict[str, Any]] = [s.to_statement_json() for s in statements(CALLS[name], ON)]
     return {
         f"{action} {resource}"

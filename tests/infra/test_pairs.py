@@ -13,7 +13,7 @@ MAX_SYNTHESIS_S = 1800
 
 
 def test_every_switch_of_a_stage_is_among_them() -> None:
-    """What is on or off, or one of a few words."""
+    """Every setting that is a bool or an enum."""
     kinds = {name: field.annotation for name, field in Settings.model_fields.items()}
     switches = {n for n, k in kinds.items() if isinstance(k, type) and issubclass(k, bool | Enum)}
     given = {n for each in pairs.SWITCHES.values() for choice in each.values() for n in choice}

@@ -1,4 +1,4 @@
-"""What is asked of the account before a deployment."""
+"""Checks of the account before a deployment."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a deployer may say, and what is refused before anything is made."""
+"""Settings of a deployer, and those that are refused before anything is made."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What the synthesized templates say. Rules of cdk-nag and of the CDK itself are errors of the synthesis."""
+"""The synthesized templates. Violations of cdk-nag's and the CDK's own rules are errors of the synthesis."""
 
 import json
 import re
@@ -31,7 +31,7 @@ def stack(request: pytest.FixtureRequest) -> Synthesized:
 
 
 def wildcards(statement: dict[str, Any]) -> bool:
-    """Whether it is for all resources there are."""
+    """Return whether the statement covers all resources."""
     resources = statement["Resource"]
     return resources == "*" or "*" in resources
 

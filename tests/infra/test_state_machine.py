@@ -156,13 +156,14 @@ def test_every_error_of_an_invocation_is_in_the_list() -> None:
 
 
 HEARERS = {"run.Approvals.Await": "Resume", "run.AwaitDecision": "TurnWithAnswer"}
-"""Who looks at what a token was answered with, by the task that gives it away."""
+"""The state that looks at the answer to a token, by the task that gives the token away."""
 
 
 @each_callback
 @pytest.mark.parametrize("error", sorted(faults.ALL))
 def test_error_of_a_waiting_task_ends_no_branch(error: str, task: dict[str, Any]) -> None:
-    """Whoever settles the call looks at it. What `States.ALL` does not match is named."""
+    """The state that settles the call looks at the error. Errors that `States.ALL` does not match are
+    named."""
     rules = task["Catch"]
     terminal = {"States.DataLimitExceeded", "States.Runtime"}
     names = {error} if error in terminal else {error, "States.ALL"}
@@ -287,7 +288,7 @@ def test_only_named_fields_of_an_answer_are_kept(task: dict[str, Any]) -> None:
 
 
 def is_callback(task: dict[str, Any]) -> bool:
-    """Whether the task waits for its token."""
+    """Return whether the task waits for its token."""
     return str(task["Resource"]).endswith(".waitForTaskToken")
 
 

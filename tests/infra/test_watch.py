@@ -1,4 +1,4 @@
-"""What tells a person that something is wrong, and what it costs."""
+"""Alarms that tell a person that something is wrong, and their cost."""
 
 import json
 from pathlib import Path
@@ -51,7 +51,7 @@ def test_alarms_are_there_without_anybody_to_tell(plain: Synthesized) -> None:
 
 
 def metrics(alarm: dict[str, Any]) -> list[dict[str, Any]]:
-    """What an alarm looks at; CloudWatch bills each."""
+    """Return the metrics of an alarm; CloudWatch bills each."""
     return [m for m in alarm.get("Metrics", [alarm]) if "Expression" not in m]
 
 

@@ -1,5 +1,5 @@
-"""What stands before the input stays byte for byte from turn to turn, so that the provider's cache hits
-(docs/behaviour.md#prompt-order)."""
+"""The part of a prompt before the input stays the same byte for byte from turn to turn, so that the
+provider's cache hits (docs/behaviour.md#prompt-order)."""
 
 import json
 from collections.abc import AsyncIterator, Sequence
@@ -66,12 +66,12 @@ def _at_input(raw: bytes) -> tuple[bytes, int]:
 
 
 def _behind_messages(raw: bytes) -> Any:
-    """What does not belong to the conversation: the tools and the options."""
+    """Return the parts of a request that are no messages: the tools and the options."""
     return {k: v for k, v in json.loads(raw).items() if k != "messages"}
 
 
 def _stepped(raws: Sequence[bytes]) -> int:
-    """How often the next request does not begin with what stood before the input."""
+    """Count the requests that do not begin with what stood before the input of the request before."""
     steps = 0
     for raw, following in pairwise(raws):
         before, shown = _at_input(raw)

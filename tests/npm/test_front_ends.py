@@ -18,7 +18,7 @@ TEXT, STEP = "text", "step-start"
 
 
 def drive(packages: Path, system: System, script: str, scenario: str, text: str) -> Any:
-    """What the script prints."""
+    """Run the script, and return its output."""
     run = subprocess.run(
         ["node", script, system.url, "support", scenario, text],
         cwd=packages,

@@ -39,7 +39,7 @@ class Quiet(SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def app(packages: Path, system: System) -> Iterator[str]:
-    """Where the pages are served, bundled by esbuild."""
+    """The URL of the pages, bundled by esbuild."""
     example = (EXAMPLES / "UseChat.tsx").read_text().replace("http://127.0.0.1:8787", system.url)
     (packages / "UseChat.tsx").write_text(example)
     (packages / "example.tsx").write_text(START)

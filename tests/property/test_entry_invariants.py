@@ -41,7 +41,7 @@ ANYTHING = st.one_of(TEXTS, st.text(max_size=60))
 
 @st.composite
 def turns(draw: st.DrawFn) -> list[Message]:
-    """What was said, by whom."""
+    """Draw a conversation: texts with their speakers."""
     texts = draw(st.lists(st.tuples(st.sampled_from(Role), ANYTHING), min_size=1, max_size=5))
     return [
         Message(id=f"m{n}", thread_id="t", role=role, content=(TextPart(text=text),), created_at=AT)

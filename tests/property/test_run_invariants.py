@@ -34,7 +34,7 @@ def _check_events(run: Run, events: list[Event]) -> None:
 
 
 def _check_hooks(events: list[Event], ran: list[str]) -> None:
-    """What a hook answered is told once, and is what happened."""
+    """Check that a hook's answer is recorded once, and that the tool ran as it says."""
     answers = [e for e in events if e.type == "hook-decision"]
     assert len({e.tool_call_id for e in answers}) == len(answers), "a hook decides once"
     given = {e.args["key"] for e in answers if e.args}

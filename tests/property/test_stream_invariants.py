@@ -1,4 +1,4 @@
-"""Whoever follows a run by server-sent events gets its log: while the run is made, whatever dies of it, and
+"""A follower by server-sent events gets the run's log: while the run is made, whatever dies of it, and
 wherever in a frame the connection is cut."""
 
 import asyncio

@@ -67,7 +67,7 @@ def holder(system: Torture, owner: str, what: str) -> int:
 def by_a_new_user(
     life: Callable[[Torture, Client, Story], float], system: Torture, baseline: Story
 ) -> Callable[[], float]:
-    """What a run's life measures, for `in_time`."""
+    """Return a function that measures a run's life, for `in_time`."""
 
     def lived() -> float:
         with system.client() as client:
@@ -271,7 +271,7 @@ def _awake(system: Torture, zombie: int) -> None:
 
 
 def judge_alone(story: Story) -> None:
-    """What holds for any run, without one to compare it with."""
+    """Judge by what holds for any run, without one to compare it with."""
     judge(story, story)
 
 

@@ -30,7 +30,7 @@ LIMIT_S = 420.0
 
 @dataclass
 class Load:
-    """How much: users x threads x runs, killed every so often for so long."""
+    """The size of a load: users x threads x runs, and the interval and duration of the kills in seconds."""
 
     users: int
     threads: int
@@ -99,7 +99,7 @@ def check_thread(system: Torture, client: Client, thread: str, runs: list[Json])
 
 
 def check_run(system: Torture, client: Client, run: Json) -> str:
-    """What became of one run: `done`, `interrupted` or `failed`."""
+    """Check one run, and return its end: `done`, `interrupted` or `failed`."""
     charged = [e for e in system.ledger_of(client.name) if e["run"] == run["id"]]
     assert len(charged) <= 1, charged
     events = client.caller.events(run["id"])

@@ -1,4 +1,4 @@
-"""What Lambda's init phase does before the first event: imports, nothing that a snapshot must not hold."""
+"""The work of Lambda's init phase before the first event: imports, nothing that a snapshot must not hold."""
 
 import json
 import os

@@ -42,7 +42,8 @@ def text_of(page: Path) -> str:
 
 @cache
 def anchors(page: Path) -> frozenset[str]:
-    """What a link into a page may name: explicit anchors, and headings as GitHub makes anchors of them."""
+    """Return the names that a link into a page may use: explicit anchors, and headings as GitHub makes
+    anchors of them."""
     prose = FENCE.sub("", text_of(page))
     made = re.findall(r'<a (?:id|name)="([^"]+)">', prose)
     for title in re.findall(r"^#{1,6} +(.+?) *$", prose, re.MULTILINE):
@@ -75,7 +76,7 @@ def citing_files() -> Iterator[Path]:
 
 
 def section(page: str, heading: str) -> str:
-    """What stands below the first heading that begins so, up to the next of its level or above."""
+    """Return the text below the first heading that begins so, up to the next of its level or above."""
     found = re.search(
         rf"^(#+) {re.escape(heading)}.*?$(.*?)(?=^#{{1,2}} |\Z)",
         text_of(DOCS / page),

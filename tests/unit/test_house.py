@@ -65,7 +65,7 @@ def imports_of(path: Path) -> set[str]:
 
 
 def reads_environment(path: Path) -> bool:
-    """Whether a file names `os.environ` or `os.getenv`."""
+    """Return whether a file names `os.environ` or `os.getenv`."""
     return any(
         (isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv"))
         or (isinstance(node, ast.alias) and node.name in ("environ", "getenv"))
@@ -170,7 +170,7 @@ def test_nothing_in_the_layer_needs_the_one_machine_runner() -> None:
 
 
 def test_prompts_are_files() -> None:
-    """What a model is told in the background is a text to read and to edit, not a string in code."""
+    """Prompts of background tasks are texts to read and to edit, not strings in code."""
     prose = [
         f"{name_of(path)}:{node.lineno}"
         for path in PACKAGE.rglob("*.py")
@@ -190,7 +190,7 @@ def test_no_folder_is_a_heap() -> None:
 
 
 def _left_out() -> set[Path]:
-    """What the layer is built without."""
+    """Return the files that the layer is built without."""
     return {path for name in LEFT_OUT for path in (PACKAGE / name).rglob("*.py")}
 
 

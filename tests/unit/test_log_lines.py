@@ -1,4 +1,4 @@
-"""What of the functions' logs the terminal shows."""
+"""Lines of the functions' logs that the terminal shows."""
 
 import json
 from pathlib import Path

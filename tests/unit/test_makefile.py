@@ -25,7 +25,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def planned(checkout: Path, target: str) -> str:
-    """What make would do, whatever the make above this test was given."""
+    """Return the commands that make would run, whatever the make above this test was given."""
     command = ["make", "--dry-run", "--directory", str(checkout), target]
     own = {
         k: v for k, v in os.environ.items() if k not in ("ARGS", "MAKEFLAGS", "MAKELEVEL", "MFLAGS")

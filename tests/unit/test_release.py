@@ -1,4 +1,4 @@
-"""What a release needs: `.ci/notes` takes its notes from the changelog, and only from a matching one."""
+"""Requirements of a release: `.ci/notes` takes its notes from the changelog, and only from a matching one."""
 
 import shutil
 import subprocess

@@ -115,7 +115,7 @@ def test_what_is_known_first_stays() -> None:
 
 @pytest.mark.parametrize("name", HANDLERS)
 def test_every_function_starts_without_heavy_imports_and_writes_its_lines_so(name: str) -> None:
-    """What is heavy is imported where it is used: a cold start pays for nothing else."""
+    """Heavy modules are imported where they are used: a cold start pays for nothing else."""
     code = (
         f"import logging, sys, types, {name}.handler as h\n"
         "print(*sys.modules)\n"

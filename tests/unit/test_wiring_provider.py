@@ -1,4 +1,4 @@
-"""Which adapters LAYOVER_PROVIDER puts in."""
+"""The adapters that LAYOVER_PROVIDER selects."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -121,7 +121,7 @@ def test_embedder_of_bedrocks_is_asked_there_beside_another_provider(environ: En
 
 
 def test_one_machine_has_no_bedrock(environ: Environ) -> None:
-    """What answers there, the stand-in or a server with a key, answers for Bedrock's models, too."""
+    """The local server, the stand-in or one with a key, answers for Bedrock's models, too."""
     environ(AWS_ENDPOINT_URL="http://127.0.0.1:9")
     model = wiring._model()
     assert not isinstance(wiring._embedder_named(TITAN), BedrockEmbedder)

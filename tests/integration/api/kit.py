@@ -43,7 +43,7 @@ class TestHost:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the function answered."""
+    """The function's answer."""
 
     status: int
     headers: dict[str, str]

@@ -18,7 +18,7 @@ def world() -> SocketBench:
 
 
 def ask(api: Api, sub: str = ANN, **more: Any) -> dict[str, Any]:
-    """What `streams` answers to a RunAgentInput."""
+    """Return the answer of `streams` to a RunAgentInput."""
     hello = {"id": "m1", "role": "user", "content": "hello"}
     given = {"threadId": "t1", "runId": "r1", "messages": [hello], "state": {"x": 1}, **more}
     event = http_event("POST", "/ag-ui/support", json.dumps(given), {}, sub)

@@ -1,4 +1,4 @@
-"""How the API says that nothing may begin."""
+"""The API's answers while nothing may begin."""
 
 from collections.abc import Coroutine, Iterator
 from dataclasses import replace

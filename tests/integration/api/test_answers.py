@@ -1,4 +1,4 @@
-"""What the API answers: the shapes of docs/reference/http-api.md#objects."""
+"""The API's answers: the shapes of docs/reference/http-api.md#objects."""
 
 import base64
 import gzip

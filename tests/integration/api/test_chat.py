@@ -34,7 +34,7 @@ def chat(
     sub: str = ANN,
     **more: Any,
 ) -> dict[str, Any]:
-    """What `streams` answers to a chat's request."""
+    """Return the answer of `streams` to a chat's request."""
     body = json.dumps({"id": id, "messages": list(messages), "trigger": "submit-message", **more})
     event = http_event("POST", f"/chat/{agent}", body, {}, sub)
     return answer(event, None, api.host, streams=True)

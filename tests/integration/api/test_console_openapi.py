@@ -38,7 +38,7 @@ OTHERS = {
 }
 """Words of OAuth and Lambda, and of no field: a folder, a value."""
 VARIABLE = 3
-"""Where a path is an argument, which who calls it names: of `all`, of the pages in it, and of a verdict."""
+"""The number of calls whose path is an argument: of `all`, of the pages in it, and of a verdict."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def document(api: Api) -> Json:
 
 
 def operation(document: Json, use: Use) -> Json:
-    """What the document says of a call. Fails where it says nothing."""
+    """Return the document's entry for a call. Fails if there is none."""
     shown = {re.sub(r"\{\w+\}", "{}", path): item for path, item in document["paths"].items()}
     assert use.path in shown, f"{use} is documented nowhere"
     assert use.method in shown[use.path], f"{use}: {sorted(shown[use.path])}"

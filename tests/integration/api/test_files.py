@@ -24,7 +24,7 @@ def announce(api: Api, data: bytes = PNG, name: str = "a.png", mime_type: str = 
 
 
 def upload(api: Api, file_id: str, data: bytes = PNG) -> None:
-    """What a PUT to the upload's URL does."""
+    """Do what a PUT to the upload's URL does."""
     key = f"u/{_hash(api)}/uploads/{file_id}/data"
     api.do(api.world.runtime.blobs.put(key, data, "image/png"))
 

@@ -110,7 +110,7 @@ def token(user: str) -> dict[str, str]:
 
 
 def assert_no_schema_can_say(problem: JSON) -> None:
-    """What the document lets pass is refused for these reasons alone."""
+    """Check that a request which the document lets pass is refused for these reasons alone."""
     if not problem["type"].endswith(":decision-invalid"):
         assert {e["type"] for e in problem["errors"]} <= BEYOND_SCHEMAS.keys(), problem
 

@@ -1,4 +1,4 @@
-"""What the function's cold start loads."""
+"""The imports of the function's cold start."""
 
 import subprocess
 import sys

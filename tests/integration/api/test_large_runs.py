@@ -25,7 +25,7 @@ LONG = 2_000_000
 
 
 def noise(length: int) -> str:
-    """What cannot be compressed below half."""
+    """Return a text that cannot be compressed below half."""
     return secrets.token_hex(length // 2)
 
 
@@ -73,7 +73,7 @@ def large(api: Api, *results: Any, thread: str | None = None, text: str = "") ->
 
 
 def results(run: Any) -> list[Any]:
-    """What the run shows of its results."""
+    """Return the tool results that the run shows."""
     return [
         p["result"] for m in run["messages"] for p in m["content"] if p["type"] == "tool_result"
     ]

@@ -57,8 +57,8 @@ class Place:
         return answer.json if answer.body else None
 
     def resolved(self, said: str, answer: Any) -> Any:
-        """What a runtime expression says: of the request's path and query, or of the answer's body. None
-        where the request did not say it."""
+        """Return the value of a runtime expression: of the request's path and query, or of the answer's body.
+        None if the request did not give it."""
         if said.startswith("$request.query."):
             return self.asked.get(said.rsplit(".", 1)[1])
         if said.startswith("$request."):

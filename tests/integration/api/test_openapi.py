@@ -179,7 +179,7 @@ def schemas(value: Any) -> list[dict[str, Any]]:
 
 
 def permits(spec: dict[str, Any], schema: dict[str, Any], value: Any) -> bool:
-    """Whether the document lets the value pass."""
+    """Return whether the document lets the value pass."""
     return Draft202012Validator({**schema, "components": spec["components"]}).is_valid(value)
 
 

@@ -1,4 +1,4 @@
-"""What the API refuses, and how it says so: always a problem document."""
+"""Requests that the API refuses, always with a problem document."""
 
 import base64
 from collections.abc import Mapping

@@ -29,7 +29,7 @@ def open_stream(
     sub: str | None = ANN,
     body: Any = None,
 ) -> dict[str, Any]:
-    """What the function `streams` answers."""
+    """Return the answer of the function `streams`."""
     method = "GET" if body is None else "POST"
     text = None if body is None else json.dumps(body)
     return answer(http_event(method, url, text, headers, sub), None, api.host, streams=True)

@@ -1,4 +1,4 @@
-"""What a user spent, by day."""
+"""The usage of a user, by day."""
 
 from datetime import timedelta
 from decimal import Decimal

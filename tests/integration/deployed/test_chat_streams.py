@@ -144,7 +144,7 @@ def fronts() -> Iterator[tuple[HttpApi, RestApi]]:
 
 
 def talk(http: HttpApi) -> str:
-    """What one message was answered."""
+    """Return the answer to one message."""
     paper = Paper()
     chat = Chat(Api(http.url, "access-1"), paper, Talk("shop"), lambda _: None)
     chat.hold()

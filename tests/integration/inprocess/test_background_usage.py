@@ -1,4 +1,5 @@
-"""What follows a run is paid for, too: a row of usage for each task (docs/behaviour.md#background-usage)."""
+"""Work that follows a run is paid for, too: a row of usage for each task
+(docs/behaviour.md#background-usage)."""
 
 import json
 from decimal import Decimal

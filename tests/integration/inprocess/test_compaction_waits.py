@@ -1,5 +1,4 @@
-"""When a run waits for its compaction, and what its prompts show then
-(docs/behaviour.md#compaction-waits)."""
+"""Waits of a run for its compaction, and its prompts afterwards (docs/behaviour.md#compaction-waits)."""
 
 import asyncio
 import json

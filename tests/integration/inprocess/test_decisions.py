@@ -1,4 +1,4 @@
-"""What an author may give as a decision."""
+"""Decisions that an author may give."""
 
 from datetime import date, timedelta
 from typing import Any
@@ -15,13 +15,13 @@ from support.worlds.runs import nested, told
 
 
 class Offer(BaseModel):
-    """What a person is shown."""
+    """The offer that a person is shown."""
 
     days: list[date]
 
 
 class Choice(BaseModel):
-    """What a person says."""
+    """The choice that a person makes."""
 
     day: date
 

@@ -1,4 +1,4 @@
-"""What follows a run: facts for the profile and for session memory, once; and the iteration log."""
+"""Learning after a run: facts for the profile and for session memory, once; and the iteration log."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What memory learns from a run in its author's process: nobody waits for it, and it is done."""
+"""Learning from a run in its author's process: no caller waits for it, and it is done."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""What memory adds to a prompt: data, pinned for the run, changed for the next one
+"""Memory in a prompt: data, pinned for the run, changed for the next one
 (docs/behaviour.md#pinned-context)."""
 
 import asyncio
@@ -15,7 +15,7 @@ from layover.wiring import in_memory_runtime
 
 
 class Notes(BaseModel):
-    """What the assistant keeps."""
+    """The notes that the assistant keeps."""
 
     name: str | None = None
     city: str | None = None

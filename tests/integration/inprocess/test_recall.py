@@ -71,7 +71,7 @@ def recalled(prompt: Prompt) -> str:
 
 
 def lines(prompt: Prompt) -> list[str]:
-    """Who said what, of the recalled messages."""
+    """Return the recalled messages, each with its speaker."""
     block = recalled(prompt).strip().splitlines()
     return [line.partition("] ")[2] for line in block if "] " in line]
 

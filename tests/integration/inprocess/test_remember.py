@@ -1,4 +1,4 @@
-"""What follows a run: its title, once, and never in the user's way. And who gets the thread next."""
+"""Work after a run: its title, once, and never in the user's way. And the next run of the thread."""
 
 import asyncio
 from dataclasses import replace

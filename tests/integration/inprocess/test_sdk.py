@@ -27,13 +27,13 @@ BOUND_S = 10
 
 
 class Offer(BaseModel):
-    """What a person is shown."""
+    """The offer that a person is shown."""
 
     slots: list[str]
 
 
 class Choice(BaseModel):
-    """What a person says."""
+    """The choice that a person makes."""
 
     slot: str
 

@@ -50,7 +50,7 @@ class MemoryBench(Bench):
         return say('{"facts": []}' if task == "profile" else "* INFO (00:00) moved to Bern")
 
     async def after(self, *, stopped: bool) -> list[dict[str, str]]:
-        """What follows two turns."""
+        """Make two turns, and return the outcomes of the work that follows them."""
         for _ in range(2):
             run = await self.go(SAID)
         runtime = replace(self.plain, allowance=Stopped()) if stopped else self.plain

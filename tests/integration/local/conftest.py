@@ -32,7 +32,7 @@ class Served:
         return make_client(service, self.runner.aws.endpoint_url)
 
     def lines(self, run_id: str) -> list[str]:
-        """What the toys wrote down for `run_id`, in order."""
+        """Return the toys' notes for `run_id`, in order."""
         path = self.notes / run_id
         return path.read_text().splitlines() if path.exists() else []
 

@@ -111,7 +111,7 @@ async def test_more_than_a_hundred_actions_are_refused(table: Table) -> None:
 
 
 async def test_items_of_more_than_4_mb_together_are_refused(table: Table) -> None:
-    """What they are afterwards counts, also of one that is only checked: AWS does not say."""
+    """The size of the resulting items counts, also of one that is only checked: AWS does not document it."""
     large, seen = "x" * 400_000, fresh()
     table.transact(put(seen, text=large))
     names = [fresh() for _ in range(10)]
@@ -187,7 +187,7 @@ async def test_racing_conditional_writes_have_one_winner_and_lose_no_acknowledge
 
 
 def claim(table: Table, name: str, writer: int) -> bool:
-    """Whether `writer` is the first to write its number to `name`."""
+    """Return whether `writer` is the first to write its number to `name`."""
     body = update(name, "SET winner = :w", w=str(writer))["Update"]
     try:
         table.client.update_item(**body, ConditionExpression="attribute_not_exists(winner)")

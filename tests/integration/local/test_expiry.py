@@ -1,4 +1,4 @@
-"""What goes by itself on AWS goes on one machine as well, by the clock that the system reads."""
+"""Data that AWS expires is expired on one machine as well, by the clock that the system reads."""
 
 import asyncio
 import time

@@ -267,7 +267,7 @@ async def test_request_that_is_answered_within_the_grace_is_not_cut_off(
 
 
 def refuses(url: str) -> bool:
-    """Whether it accepts no connection any more."""
+    """Return whether the server accepts no connection any more."""
     host, port = url.removeprefix("http://").split(":")
     try:
         socket.create_connection((host, int(port)), timeout=60).close()
@@ -326,7 +326,7 @@ async def test_request_that_names_no_host_or_two_is_refused(
 
 
 async def sent(served: Served, request: bytes) -> bytes:
-    """What comes back until the server closes."""
+    """Return everything that comes back until the server closes."""
     host, port = served.runner.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(request)

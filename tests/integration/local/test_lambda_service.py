@@ -171,7 +171,7 @@ async def test_answer_given_in_time_counts_though_the_runner_was_stopped_meanwhi
 
 
 def stop_this_thread_for(pause: timedelta) -> None:
-    """What Ctrl-Z does to the runner: its loop stands still and its functions go on."""
+    """Do to the runner what Ctrl-Z does: its loop stands still and its functions go on."""
     time.sleep(pause.total_seconds())
 
 

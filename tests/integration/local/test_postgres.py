@@ -67,7 +67,7 @@ def mode_of(folder: Path) -> int:
 
 
 def begun_in(folder: Path) -> list[str]:
-    """What initdb has written first."""
+    """Return the file that initdb writes first."""
     return glob.glob(f"{folder}/**/PG_VERSION", recursive=True, include_hidden=True)
 
 
@@ -179,7 +179,7 @@ async def test_parents_are_opened_for_passing_through_alone(folder: Path) -> Non
 
 
 async def test_server_left_behind_by_a_killed_runner_is_replaced(folder: Path) -> None:
-    """Where the kernel does not end it with its runner."""
+    """The kernel does not always end the server with its runner."""
     async with running(folder / "postgres"), running(folder / "postgres") as second:
         assert await asyncio.to_thread(ask, second) == 1
 

@@ -1,4 +1,4 @@
-"""What ends while something comes in from other threads: executions, and the loop of the functions."""
+"""Shutdown while something comes in from other threads: of executions, and of the functions' loop."""
 
 import asyncio
 import gc

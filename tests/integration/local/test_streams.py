@@ -20,7 +20,7 @@ async def http(served: Served) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 def note(served: Served, do: str) -> Path:
-    """What the toy leaves when its stream is over, and waits for with `wait`."""
+    """Return the file that the toy writes when its stream is over, and waits for with `wait`."""
     return served.notes / f"stream-{do}"
 
 

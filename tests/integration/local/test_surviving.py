@@ -1,4 +1,4 @@
-"""What AWS on one machine has acknowledged is there after its end, whatever end that was."""
+"""Everything that AWS on one machine has acknowledged survives its end, of whatever kind."""
 
 import json
 import time

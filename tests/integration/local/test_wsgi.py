@@ -42,7 +42,7 @@ def server(application: Application) -> Iterator[WsgiServer]:
 
 
 def answers(server: WsgiServer, data: bytes) -> bytes:
-    """What a client hears that sends this and then no more."""
+    """Return the response to a client that sends this and then no more."""
     with socket.create_connection(("127.0.0.1", urlsplit(server.url).port), timeout=60) as client:
         client.sendall(data)
         client.shutdown(socket.SHUT_WR)

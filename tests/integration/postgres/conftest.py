@@ -1,4 +1,4 @@
-"""What tests of plans share."""
+"""Helpers that tests of plans share."""
 
 from collections.abc import AsyncIterator
 from typing import Any

@@ -24,7 +24,7 @@ from support.worlds.threads import START, Conversation
 
 
 async def say_that_it_starts(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """What a server answers that has only just been started."""
+    """Answer as a server that has only just been started."""
     await reader.read(8)  # may encryption be used? (a unix socket does not ask)
     body = b"SFATAL\0VFATAL\0C57P03\0Mthe database system is starting up\0\0"
     writer.write(b"E" + (len(body) + 4).to_bytes(4, "big") + body)

@@ -1,4 +1,4 @@
-"""What a read of a long thread touches: index ranges, and no more rows than it returns."""
+"""Reads of a long thread touch index ranges, and no more rows than they return."""
 
 import json
 from dataclasses import replace

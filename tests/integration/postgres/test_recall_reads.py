@@ -1,4 +1,4 @@
-"""What keeping a run's texts for recall touches: its own rows, however many others there are."""
+"""Keeping a run's texts for recall touches its own rows only, however many others there are."""
 
 import json
 from typing import Any

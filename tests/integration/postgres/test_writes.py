@@ -1,4 +1,4 @@
-"""What a turn leaves in Postgres beside messages, and what erasing a thread leaves."""
+"""Rows that a turn leaves in Postgres beside messages, and rows that erasing a thread leaves."""
 
 import asyncio
 from collections.abc import Callable

@@ -114,7 +114,7 @@ async def test_a_decision_about_an_earlier_attempt_is_known_by_its_number(
 
 
 async def suspend_again(world: ServiceBench, call: CallRecord) -> None:
-    """What the tool does that asks a second time."""
+    """Suspend the call again, as a tool does that asks a second time."""
     log = await world.journal.attach(ANN, call.run_id, f"{call.run_id}-1")
     assert log is not None
     decided = log.snapshot.call(call.key)

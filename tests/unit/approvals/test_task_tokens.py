@@ -14,7 +14,7 @@ from support.aws.faults import ALL
 from support.worlds.runs import ANN, Bench, Ledger, seen, suspended, told, types
 
 OTHERS = ["denied", "Rejected", "States.Timeout", "ResourceNotReadyException", "", None]
-"""What callers and platforms say besides; a time-out so long before the expiry is a caller's word."""
+"""Other errors that callers and platforms send; a time-out long before the expiry is a caller's."""
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ USAGE = {"total_tokens": 12, "cost_usd": 0.0004}
 
 
 def pending(kind: str = "approval", **more: Any) -> Json:
-    """What a suspended call's event says."""
+    """Return the event of a suspended call."""
     call = {"tool_call_id": "c/1", "tool_name": "refund", "args": {"amount": 60}, "attempt": 1}
     return {"type": "tool-call-suspended", "run_id": "run_1", "kind": kind, **call, **more}
 

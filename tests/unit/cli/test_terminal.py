@@ -1,4 +1,4 @@
-"""What a terminal shows: Markdown on a screen, and the bare text in a pipe."""
+"""Output of a terminal: Markdown on a screen, and the bare text in a pipe."""
 
 import io
 

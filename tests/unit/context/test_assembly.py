@@ -1,4 +1,4 @@
-"""What the model sees, stable parts first."""
+"""The prompt of the model, stable parts first."""
 
 from datetime import UTC, datetime
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""When older messages leave a prompt, and where a path may be cut."""
+"""The time at which older messages leave a prompt, and the places where a path may be cut."""
 
 from datetime import UTC, datetime, timedelta
 

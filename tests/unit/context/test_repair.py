@@ -1,4 +1,4 @@
-"""What may not stand on the model wire is left out."""
+"""Messages that may not stand on the model's wire are left out."""
 
 from datetime import UTC, datetime, timedelta
 

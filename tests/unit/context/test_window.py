@@ -1,4 +1,4 @@
-"""Which part of the history a prompt shows."""
+"""The part of the history that a prompt shows."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -33,7 +33,7 @@ def letters(messages: list[Message]) -> str:
 
 
 def shown(shape: str, tokens: int, messages: int = 500) -> str:
-    """What of the history fits into so many tokens, at ten a message."""
+    """Return the messages of the history that fit into this many tokens, at ten a message."""
     buffer = TokenBuffer(max_tokens=tokens, max_messages=messages)
     return letters(fit_buffer(history(shape), buffer))
 

@@ -1,4 +1,4 @@
-"""What cannot work is refused when the tool is made, and says why."""
+"""Tools that cannot work are refused when they are made, and the error says why."""
 
 from collections.abc import Callable
 from datetime import timedelta

@@ -12,31 +12,31 @@ from layover.testing import ScriptedModel, call, say
 
 
 class Offer(BaseModel):
-    """What the agent answers."""
+    """The agent's answer."""
 
     price: float
 
 
 class Refusal(BaseModel):
-    """What it answers instead."""
+    """The agent's other answer."""
 
     why: str
 
 
 class Slots(BaseModel):
-    """What a person is shown."""
+    """The slots that a person is shown."""
 
     slots: list[str]
 
 
 class Slot(BaseModel):
-    """What a person chooses."""
+    """The slot that a person chooses."""
 
     slot: str
 
 
 class Shop:
-    """What tools work with."""
+    """The dependencies that tools work with."""
 
     name = "shop"
 

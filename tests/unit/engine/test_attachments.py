@@ -1,4 +1,4 @@
-"""What a prompt shows of files."""
+"""Files in a prompt."""
 
 import base64
 import json

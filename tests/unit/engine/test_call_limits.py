@@ -24,7 +24,7 @@ def weather(**options: Any) -> Any:
 
 
 async def go(made: Any, *script: Any) -> tuple[list[str], Run]:
-    """What the model was told of each call, in order."""
+    """Return the results that the model read, in the order of the calls, and the run."""
     bench = Bench(Agent("helper", model="m", tools=[made]), [*script, say("done")])
     run = await bench.go()
     assert run.status is Status.SUCCESS

@@ -20,13 +20,13 @@ INTERRUPTED = "may or may not have taken effect"
 
 
 class Offer(BaseModel):
-    """What a person is shown."""
+    """The offer that a person is shown."""
 
     slots: list[str]
 
 
 class Choice(BaseModel):
-    """What a person says."""
+    """The choice that a person makes."""
 
     slot: str
 
@@ -247,7 +247,8 @@ def compare(where: str, found: list[Any], expected: list[Any]) -> set[str]:
 
 
 def check_effects(where: str, calm: SideEffects, world: SideEffects, doubts: set[str]) -> None:
-    """What was journaled ran once; what is in doubt at most once; what is idempotent under one key."""
+    """Check the effects: a journaled call ran once, one in doubt at most once, an idempotent one under one
+    key."""
     assert len(doubts) <= 4, where  # a window of two, and in sub-agents two of them
     known = {"sent": "send", "paid": "pay", "booked": "book"}
     unsure = {(known[d.split()[0]], d.split()[1]) for d in doubts}

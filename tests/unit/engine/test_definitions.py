@@ -17,7 +17,7 @@ from support.worlds.runs import ANN, Bench, Crash, Ledger, Power, answers, suspe
 
 
 def changes(events: list[Event]) -> list[Any]:
-    """What the events say of definitions."""
+    """Return the events about changed definitions."""
     return [e.model_dump(mode="json") for e in events if e.type == "definition-changed"]
 
 

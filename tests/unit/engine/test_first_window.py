@@ -44,7 +44,7 @@ class Short:
 
 
 def transactions(bench: Bench) -> list[list[str]]:
-    """What is put together from now on: `STEP`, or a call's id with its state."""
+    """Record the puts of each transaction from now on: `STEP`, or a call's id with its state."""
     found: list[list[str]] = []
     transact = bench._table.transact
 

@@ -1,4 +1,4 @@
-"""How long running tools go on when their run is to end, to the tenth of a second: time is skipped."""
+"""The time that running tools have when their run is to end, to the tenth of a second: time is skipped."""
 
 import asyncio
 from collections.abc import Callable

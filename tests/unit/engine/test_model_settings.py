@@ -1,4 +1,4 @@
-"""How a run's model is asked: the agent's settings, and what the run chose for itself."""
+"""Settings of a run's model calls: the agent's, and those that the run chose for itself."""
 
 from datetime import timedelta
 from typing import Any

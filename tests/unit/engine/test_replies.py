@@ -1,4 +1,4 @@
-"""What a provider answers, in whatever shape: texts, arguments, ids, times."""
+"""A provider's replies, in whatever shape: texts, arguments, ids, times."""
 
 import json
 from datetime import timedelta

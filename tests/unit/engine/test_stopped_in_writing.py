@@ -22,7 +22,7 @@ Fact = Callable[[Put], bool]
 LARGE = random.Random(5).randbytes(350_000).hex()
 """No item holds it: it goes to S3 first."""
 TIME_ENOUGH = timedelta(minutes=1)
-"""What running tools have here."""
+"""The time that running tools have here."""
 
 
 def puts(state: CallState, name: str = "call_1") -> Fact:

@@ -32,7 +32,7 @@ def _weekday(day: date) -> date:
 
 
 class Day(BaseModel):
-    """What a person says; the schema cannot say all of it."""
+    """The choice that a person makes; the schema cannot express all of it."""
 
     day: Annotated[date, AfterValidator(_weekday)]
 

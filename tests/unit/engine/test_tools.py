@@ -17,7 +17,7 @@ from support.worlds.runs import Bench, nested, seen, told, types
 
 
 class Payload(BaseModel):
-    """What a person is shown."""
+    """The payload that a person is shown."""
 
     note: str
 
@@ -30,7 +30,7 @@ class Payload(BaseModel):
 
 
 class Answer(BaseModel):
-    """What a person says."""
+    """The answer that a person gives."""
 
     yes: bool
 
@@ -40,7 +40,7 @@ class Abort(BaseException):
 
 
 async def run_tool(made: Any, **args: Any) -> tuple[str, Bench, Run]:
-    """What the model is told of one call of this tool."""
+    """Run one call of this tool, and return its result as the model reads it, the bench, and the run."""
     bench = Bench(Agent("helper", model="m", tools=[made]), [call(made.name, **args), say("done")])
     run = await bench.go()
     assert run.status is Status.SUCCESS
@@ -434,7 +434,7 @@ async def test_a_call_knows_where_it_belongs() -> None:
 
     @tool
     async def who(ctx: ToolContext) -> str:
-        """Who asks."""
+        """Tell which caller asks."""
         found.append(ctx)
         return "me"
 

@@ -162,7 +162,7 @@ def test_after_very_many_turns_a_fresh_execution_goes_on() -> None:
 async def test_a_tool_begins_after_a_decided_call_only_where_there_is_time(
     concurrency: int,
 ) -> None:
-    """Whether it was decided as well, or comes in the next window."""
+    """It makes no difference whether the tool was decided as well, or comes in the next window."""
     deadline, done = Told(), list[int]()
 
     @tool(needs_approval=lambda args, _: args["n"] <= concurrency)

@@ -23,11 +23,11 @@ DATA = b"1,2"
 
 
 async def nothing() -> None:
-    """Nobody else."""
+    """Do nothing: no other request comes."""
 
 
 class Meanwhile(MemoryBlobs):
-    """Somebody else acts, once: before a thread's mark is written, or before facts are."""
+    """Another request acts, once: before a thread's mark is written, or before facts are."""
 
     act: Callable[[], Awaitable[object]] = staticmethod(nothing)
 

@@ -1,4 +1,4 @@
-"""What a run writes, in DynamoDB's units: nothing that a step writes grows with the input."""
+"""The writes of a run, in DynamoDB's units: nothing that a step writes grows with the input."""
 
 import os
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Which web pages may read the API's answers."""
+"""Web pages that may read the API's answers."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What DynamoDB of one machine refuses and answers, beside what the journal's contract asks of it."""
+"""Refusals and answers of one machine's DynamoDB, beyond what the journal's contract asks of it."""
 
 import json
 from datetime import UTC, datetime

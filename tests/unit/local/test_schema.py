@@ -1,4 +1,4 @@
-"""Which migrations a data folder's database has."""
+"""Migrations of a data folder's database."""
 
 from pathlib import Path
 

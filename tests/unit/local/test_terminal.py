@@ -1,4 +1,4 @@
-"""What `make dev` says of runs, of the model and of what was saved."""
+"""Output of `make dev` about runs, the model and what was saved."""
 
 import asyncio
 import json

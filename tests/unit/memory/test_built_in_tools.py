@@ -20,13 +20,13 @@ from support.worlds.threads import Conversation
 
 
 class Home(BaseModel):
-    """Where somebody lives."""
+    """The place where a person lives."""
 
     city: str
 
 
 class Person(BaseModel):
-    """What is known of somebody."""
+    """The facts known of a person."""
 
     name: str = Field(description="How to call them.", max_length=10)
     age: int | None = None

@@ -1,4 +1,4 @@
-"""What a compaction waits for."""
+"""The conditions that a compaction waits for."""
 
 from datetime import UTC, datetime
 from typing import Any

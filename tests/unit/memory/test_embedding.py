@@ -1,4 +1,4 @@
-"""What counts as an embedder's answer."""
+"""Valid answers of an embedder."""
 
 from collections.abc import Sequence
 from typing import Any

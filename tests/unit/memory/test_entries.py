@@ -1,4 +1,4 @@
-"""What may be kept of a turn, and how entries stand in a prompt (docs/behaviour.md#episodic-prompt)."""
+"""Entries that may be kept of a turn, and how they stand in a prompt (docs/behaviour.md#episodic-prompt)."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a model's answer may change in a profile and in session memory."""
+"""Changes that a model's answer may make to a profile and to session memory."""
 
 import json
 from datetime import UTC, datetime, timedelta

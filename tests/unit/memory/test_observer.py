@@ -1,4 +1,4 @@
-"""What the observer reads, how its answer is read, and how observations stand in a prompt."""
+"""The observer's prompt, the parsing of its answer, and observations in a prompt."""
 
 from datetime import UTC, datetime, timedelta
 from time import process_time

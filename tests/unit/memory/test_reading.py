@@ -1,4 +1,4 @@
-"""What a compacting model reads of messages (docs/behaviour.md#compaction-reading)."""
+"""Messages as a compacting model reads them (docs/behaviour.md#compaction-reading)."""
 
 import json
 from datetime import timedelta, timezone

@@ -1,4 +1,4 @@
-"""What recall looks for, and how a message is kept for it."""
+"""The query of recall, and messages as they are kept for it."""
 
 from datetime import UTC, datetime
 

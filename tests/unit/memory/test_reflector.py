@@ -1,4 +1,4 @@
-"""What a reflection may do to observations (docs/behaviour.md#reflections)."""
+"""Changes that a reflection may make to observations (docs/behaviour.md#reflections)."""
 
 import json
 from typing import Any
@@ -42,7 +42,7 @@ def left(drop: Any = (), *merges: Any) -> list[str] | None:
 
 
 def made(item: dict[str, Any], drop: tuple[str, ...] = ()) -> Observation:
-    """What one merge became."""
+    """Merge, and return the new observation."""
     found = reflect(drop, item)
     assert found is not None
     return next(o for o in found if o.id == "n1")

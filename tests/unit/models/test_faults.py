@@ -1,4 +1,4 @@
-"""Which faults pass, and what the caller reads of them."""
+"""Faults that pass by themselves, and the caller's view of the others."""
 
 import socket
 import ssl

@@ -1,4 +1,4 @@
-"""What a model call costs."""
+"""The cost of a model call."""
 
 from decimal import Decimal
 

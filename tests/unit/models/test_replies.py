@@ -1,4 +1,4 @@
-"""What providers answer, in this project's words."""
+"""Providers' replies, translated into Layover's values."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the stand-in model learns is what was said, word for word."""
+"""The stand-in model learns what was said, word for word."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a model writes between `<think>` and `</think>`."""
+"""Text that a model writes between `<think>` and `</think>`."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from layover.values.prompt import Delta
 
 
 def split(text: str, size: int) -> tuple[str, str]:
-    """What is thought and what is text, in pieces of this size."""
+    """Return the thoughts and the text, read in pieces of this size."""
     thoughts = Thoughts()
     pieces = [thoughts.add(text[at : at + size]) for at in range(0, len(text), size)]
     pieces.append(thoughts.end())

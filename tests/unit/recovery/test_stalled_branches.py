@@ -47,7 +47,7 @@ async def two_wait() -> tuple[Bench, str]:
 
 
 async def swept(bench: Bench, after: timedelta) -> dict[str, int]:
-    """What a sweep does, so much later."""
+    """Sweep after this time, and return the counts."""
     bench.clock.advance(after)
     return await sweep(bench.plain)
 

@@ -79,7 +79,7 @@ async def say_so(bench: Bench, log: RunLog) -> None:
 
 
 async def later(bench: Bench, after: timedelta) -> dict[str, int]:
-    """What a sweep does after so long."""
+    """Sweep after this time, and return the counts."""
     bench.clock.advance(after)
     return await sweep(bench.plain)
 

@@ -1,4 +1,4 @@
-"""What has outlived its use goes by itself; what is still of use stays."""
+"""Data that has outlived its use goes by itself; data that is still of use stays."""
 
 from datetime import timedelta
 from typing import Any

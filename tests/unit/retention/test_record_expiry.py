@@ -109,7 +109,7 @@ async def test_a_run_that_is_tried_for_long_keeps_its_records() -> None:
 
 
 async def test_a_run_whose_records_are_gone_does_not_go_on() -> None:
-    """Nobody has looked at it for a month: what it did is not known any more, and must not be done again."""
+    """The run stood still for a month: its work is not known any more, and must not be done again."""
     bench = payer()
     run_id = await bench.start()
     log = await bench.plain.journal.acquire(ANN, run_id, f"{run_id}-1")

@@ -45,7 +45,7 @@ class SlowTable(MemoryTable):
 
 
 class Crowded(TableJournal):
-    """Nobody ends the runs that are to be interrupted."""
+    """A journal in which runs that are to be interrupted never end."""
 
     async def request_cancel(self, *_: Any) -> RunMeta | None:
         raise RetryableError("not now")

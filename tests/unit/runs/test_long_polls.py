@@ -41,7 +41,7 @@ class Gateway:
 
     @property
     def pace(self) -> Pace:
-        """Who waits does so until the end of the test."""
+        """A pace at which a waiting request waits until the end of the test."""
         return Pace(sleep=self._sleep, now=lambda: 0.0)
 
     async def _sleep(self, _: float) -> None:
@@ -89,7 +89,7 @@ async def test_sixty_long_polls_of_one_user_leave_room_for_another(world: Servic
 async def test_another_user_may_wait_as_long_as_not_all_places_are_taken(
     world: ServiceBench, most: int, waits: float
 ) -> None:
-    """Where one user holds the last place, others are answered at once."""
+    """If one user holds the last place, others are answered at once."""
     world.runtime = replace(
         world.runtime, settings=world.runtime.settings.model_copy(update={"max_waits": most})
     )

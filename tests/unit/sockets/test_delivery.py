@@ -30,7 +30,7 @@ from support.worlds.sockets import SocketBench
 
 
 async def delivered(world: SocketBench, line: Subscription) -> bool:
-    """Whether all was sent, within seconds."""
+    """Deliver within seconds, and return whether all was sent."""
     until = time.monotonic() + 60
     return await world.pushing.deliver(line, lambda: time.monotonic() < until)
 

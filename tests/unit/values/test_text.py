@@ -1,4 +1,4 @@
-"""What callers send is made safe to store."""
+"""Callers' input is made safe to store."""
 
 import pytest
 

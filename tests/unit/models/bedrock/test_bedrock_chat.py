@@ -1,4 +1,5 @@
-"""Which of Bedrock's APIs a model is asked by, and what is signed; all else is as with any provider."""
+"""The choice among Bedrock's APIs for a model, and the signed part of a request; all else is as with any
+provider."""
 
 import hashlib
 import re
@@ -48,7 +49,7 @@ SIGNATURE = re.compile(
 
 @pytest.fixture
 def variables(server: FakeOpenAI) -> dict[str, str]:
-    """What Lambda gives a function with a role, and where Bedrock is."""
+    """The variables that Lambda gives a function with a role, and Bedrock's URL."""
     return variables_of(server.base_url) | {"AWS_SESSION_TOKEN": TOKEN}
 
 

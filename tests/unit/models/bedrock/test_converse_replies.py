@@ -1,4 +1,4 @@
-"""What Converse answers, streamed and not, and what goes wrong on the way."""
+"""Converse's replies, streamed and not, and faults on the way."""
 
 import json
 from base64 import b64encode

@@ -296,7 +296,7 @@ def test_refused_setting_is_left_out_by_either_of_its_names(refused: str, gone: 
 
 
 def places(made: dict[str, Any]) -> dict[str, list[int]]:
-    """Where the cache points are: in the turns by their number."""
+    """Return the places of the cache points: in the turns by their number."""
     turns = [n for n, t in enumerate(made["messages"]) for b in t["content"] if b == CACHE_POINT]
     tools = made.get("toolConfig", {}).get("tools", [])
     named = {"system": made.get("system", []), "tools": tools}
