@@ -1,4 +1,4 @@
-"""The bytes of files, put into a prompt just before the model is asked (docs/behaviour.md#files)."""
+"""The bytes of files, put into a prompt just before the model call (docs/behaviour.md#files)."""
 
 import base64
 from collections.abc import Sequence
@@ -11,7 +11,8 @@ from layover.values.runs.model_settings import Input
 
 _OFFICE = "application/vnd.openxmlformats-officedocument"
 FILES = frozenset({"application/pdf"})
-"""Types that a model gets as a file part, whatever its `inputs`; of others it reads name and type."""
+"""Types that every model gets as a file part, whatever its `inputs`. Of other types it reads name and
+type."""
 DOCUMENTS = frozenset(
     {
         f"{_OFFICE}.wordprocessingml.document",
@@ -21,24 +22,24 @@ DOCUMENTS = frozenset(
     }
 )
 MAX_PROMPT_BYTES = 32 * 1024 * 1024
-"""Of all files of a prompt, the newest first: a request has to fit into memory, and providers refuse
-larger ones."""
+"""The limit for all files of a prompt, the newest first: a request has to fit into memory, and providers
+refuse larger ones."""
 READABLE = frozenset({"application/json", "application/xml", "application/x-yaml"})
 MAX_TEXT_BYTES = 16 * 1024
-"""Of a text file that is shown as text behind its name."""
+"""The limit for a text file that is shown as text behind its name."""
 MAX_LONG_TEXT_BYTES = 512 * 1024
-"""The same, where the model's `inputs` have `text`."""
+"""The same limit if the model's `inputs` have `text`."""
 
 
 class Attachments:
-    """Loads each file once an invocation."""
+    """Files of a run's prompts. Each is loaded once in an invocation."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
         self._loaded: dict[tuple[str, tuple[Input, ...]], Part] = {}
 
     async def loaded(self, prompt: Prompt) -> Prompt:
-        """The prompt with bytes in the place of references. The same files give the same bytes."""
+        """Return the prompt with bytes in the place of references. The same files give the same bytes."""
         if not any(_references(m) for m in prompt.messages):
             return prompt
         messages = list(prompt.messages)
@@ -106,7 +107,8 @@ def _takes(inputs: tuple[Input, ...], kind: str) -> bool:
 
 
 def _text(part: FilePart, data: bytes, most: int) -> TextPart:
-    """A short text is shown; of a long one, or what only claims to be one, name and type."""
+    """Return a short text as it is. A long one, or one that only claims to be a text, becomes its name and
+    type."""
     if len(data) > most:
         return _note(part)
     try:

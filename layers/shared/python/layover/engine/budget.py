@@ -1,6 +1,5 @@
-"""Budgets of a run: what it has used against its limits, and the call that asks a person for more.
-
-Everything is in the journal: use is the sum of the steps, an extension is a settled call."""
+"""Budgets of a run: its use against its limits, and the call that asks a person for more. Everything is in
+the journal: use is the sum of the steps, an extension is a settled call."""
 
 import asyncio
 from collections.abc import Sequence
@@ -35,7 +34,7 @@ class Budget:
         self._state = state
         self._agent = agent
         self._clock = clock
-        # Sub-agents that run side by side ask for what is above them.
+        # Sub-agents that run side by side ask the frames above them.
         self._asking = asyncio.Lock()
 
     async def allows(self, step: StepRecord | None, upcoming_calls: int = 0) -> bool:
@@ -63,13 +62,13 @@ class Budget:
         return False
 
     async def settle_decided(self) -> None:
-        """Take up decisions about budgets that nobody settled yet."""
+        """Settle the calls whose budget was decided and that no process has settled yet."""
         for call in self._state.budget_calls():
             if call.decision and call.state is CallState.WAITING:
                 await settle_budget(self._log, self._state, call, self._agent, self._clock)
 
     def _limits(self) -> Limits | None:
-        """As declared, or as last extended. Raises RunFailed after a refusal."""
+        """Return the limits as declared, or as last extended. Raises RunFailed after a refusal."""
         limits = self._agent.limits
         for call in self._state.budget_calls():
             if call.state is CallState.SETTLED:
@@ -145,8 +144,8 @@ async def settle_budget(
 
 
 def _extended(call: CallRecord, agent: Agent) -> Limits:
-    """The limits that the approver named, null for none at all; what is not named stays. An approval
-    that names none (no args, or `{}`) gives as much again as the agent declares."""
+    """Return the limits that the approver named (null for none at all); a limit that is not named stays. An
+    approval that names none (no args, or `{}`) gives as much again as the agent declares."""
     assert call.decision is not None
     if call.decision.args:
         return Limits.from_args({**call.args, **call.decision.args})
@@ -155,7 +154,7 @@ def _extended(call: CallRecord, agent: Agent) -> Limits:
 
 
 def _reached(limits: Limits, used: dict[str, Any], upcoming_calls: int) -> Sequence[str]:
-    """Names of the limits that leave no room for what comes next."""
+    """Return the names of the limits that leave no room for what comes next."""
     reached = []
     if limits.tokens is not None and used["tokens"] >= limits.tokens:
         reached.append("tokens")

@@ -1,5 +1,5 @@
-"""A run and the compaction of its branch (docs/behaviour.md#compaction-waits): what is observed ahead
-while it goes on, what takes effect, and when it has to wait."""
+"""A run and the compaction of its branch (docs/behaviour.md#compaction-waits): which steps are observed ahead
+while the run goes on, which results take effect, and when the run has to wait."""
 
 from dataclasses import dataclass, replace
 
@@ -31,8 +31,8 @@ class CompactionState:
 
 @dataclass(frozen=True)
 class _Sizes:
-    """Tokens of a prompt: `messages` that are not compacted; `stays`: the run's input, where it is; and
-    the block that stands for what is."""
+    """Tokens of a prompt. `messages`: those that are not compacted. `stays`: the run's input, if it stays in
+    the prompt. `block`: the text that stands for the compacted messages."""
 
     messages: int
     stays: int
@@ -40,7 +40,7 @@ class _Sizes:
 
     @property
     def prompt(self) -> int:
-        """All of them."""
+        """The tokens of the whole prompt."""
         return self.messages + self.stays + self.block
 
 
@@ -84,7 +84,7 @@ class Compaction:
         return False
 
     def _path(self, through: str | None) -> list[Message]:
-        """The branch behind `through`: history, the run's input, its own steps."""
+        """Return the branch behind `through`: history, the run's input, its own steps."""
         given, response = self._state.meta.input, self._state.response()
         history, own = drop_compacted(self._prompter.history, given, response, through)
         if stands_for_input(given, response, through):
@@ -134,10 +134,10 @@ class Compaction:
         return self._late(was) and since < self._limits.start
 
     async def _observe_ahead(self) -> None:
-        """Have the settled steps observed in the background, a slice at a time."""
+        """Request observations of the settled steps in the background, a slice at a time."""
         ahead, background = self._limits.ahead, self._runtime.background
         if ahead is None or background is None or not self._state.steps:
-            return  # what came before this run is the business of the run before
+            return  # messages before this run were the business of the run before
         path = self._path(self._prompter.shown.through)
         asked = self._state.asked_through
         begun = next((i + 1 for i, m in enumerate(path) if m.id == asked), 0)
@@ -153,12 +153,13 @@ class Compaction:
             self._state.asked_through = after = through
 
     async def _switch(self) -> None:
-        """Let what is ready take effect: what others compacted meanwhile, and slices made ahead."""
+        """Let compactions that are ready take effect: those that other runs made meanwhile, and slices made
+        ahead."""
         await self._save()
         meta, memory = self._state.meta, self._runtime.memory
         leaf = ([meta.input, *self._state.response()])[-1].id
         found = await memory.compacted(meta.owner, meta.thread_id, leaf, self._limits.kind)
-        self._show(found)  # what others let take effect, they counted
+        self._show(found)  # a compaction that another run let take effect was counted there
         chosen = compaction.ready_slices(
             self._path(found.through), found.slices, self._limits.tail, self._limits.start
         )
@@ -186,7 +187,7 @@ class Compaction:
         )
 
     async def _save(self) -> None:
-        """Put the settled steps into the database, each once: slices are made from there."""
+        """Save each settled step to the database, once: slices are made from there."""
         own = [self._state.meta.input, *self._state.response()]
         if len(own) - 1 == self._saved:
             return

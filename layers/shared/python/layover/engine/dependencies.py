@@ -1,4 +1,4 @@
-"""The dependencies of agents: made once in a process, for each of its event loops, and closed at its end."""
+"""The dependencies of agents: made once in a process for each of its event loops, and closed at its end."""
 
 import asyncio
 import atexit
@@ -17,7 +17,8 @@ from layover.values.deployment.settings import Settings
 
 @dataclass
 class _Made:
-    """`owner` is the task that entered a context manager: it has to be the one that leaves it."""
+    """A value that a factory made. `owner` is the task that entered its context manager: the same task has to
+    leave it."""
 
     make: Callable[..., Any]
     value: "asyncio.Future[Any]"
@@ -32,8 +33,8 @@ _kept: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, _Made]] = WeakKeyD
 
 
 async def with_deps(agent: Agent, settings: Settings) -> Agent:
-    """The agent with the value that its `deps` made in this process. Raises RunFailed where that fails,
-    and RetryableError where the factory does: the run is tried again then."""
+    """Return the agent with the value that its `deps` made in this process. Raises RunFailed if that fails,
+    and RetryableError if the factory raises one: the run is then tried again."""
     if agent.deps is None:
         return agent
     try:
@@ -49,7 +50,7 @@ async def with_deps(agent: Agent, settings: Settings) -> Agent:
 
 
 async def made(make: Callable[..., Any], settings: Settings) -> Any:
-    """The value of a factory. A failure is not kept: whoever comes next tries again."""
+    """Return the value of a factory. A failure is not kept: the next caller tries again."""
     loop = asyncio.get_running_loop()
     if not _kept:
         atexit.register(_close_all)
@@ -63,7 +64,8 @@ async def made(make: Callable[..., Any], settings: Settings) -> Any:
 
 
 async def _own(make: Callable[..., Any], settings: Settings, value: "asyncio.Future[Any]") -> None:
-    """Make the value, and close it when the loop ends: `asyncio.run` cancels what is left, and waits."""
+    """Make the value, and close it when the loop ends: `asyncio.run` cancels the tasks that are left, and
+    waits."""
     async with AsyncExitStack() as stack:
         try:
             given = make(settings) if inspect.signature(make).parameters else make()
@@ -73,7 +75,7 @@ async def _own(make: Callable[..., Any], settings: Settings, value: "asyncio.Fut
                 given = await stack.enter_async_context(given)
         except BaseException as error:
             value.set_exception(_named(error))
-            value.exception()  # somebody may have stopped waiting
+            value.exception()  # all callers may have stopped waiting
             return
         value.set_result(given)
         try:
@@ -89,7 +91,7 @@ def _named(error: BaseException) -> Exception:
 
 
 def _close_all() -> None:
-    """At the end of a process whose loop nobody closed, as those of functions."""
+    """Close the values at the end of a process whose loops are never closed, as in Lambda functions."""
     for loop, values in list(_kept.items()):
         if loop.is_closed() or loop.is_running():
             continue

@@ -1,5 +1,5 @@
-"""The loop of a run (docs/behaviour.md#run-loop), with what stands around it in one invocation: a cancel,
-the deadline, the end."""
+"""The loop of a run (docs/behaviour.md#run-loop), with its surroundings in one invocation: a cancel, the
+deadline, the end."""
 
 from layover.declare.agent import Agent
 from layover.engine.frames.definition import definition_of
@@ -38,8 +38,8 @@ class Loop:
         self._frame = Frame(invocation, log, self.state, agent, given)
 
     async def advance(self) -> Progress:
-        """Go on until the run is over, suspended, or out of time. Never raises for what the model,
-        a tool or a provider did; raises Fenced and RetryableError."""
+        """Go on until the run is over, suspended, or out of time. Failures of the model, a tool or a provider
+        are never raised. Raises Fenced and RetryableError."""
         try:
             if self.state.meta.cancel:
                 return CANCELLED
@@ -59,8 +59,8 @@ class Loop:
             return failed(failure)
 
     def with_unbegun(self, snapshot: RunSnapshot) -> RunState:
-        """The run as the journal has it. Of a call that was opened and never begun only this writer knows
-        that it did not run: it is planned again."""
+        """Return the run as the journal has it. A call that this writer opened and never began is planned
+        again: no other writer can know that it did not run."""
         state, begun = RunState(snapshot), self._stopping.begun
         for call in snapshot.calls:
             mine = call.state is CallState.OPEN and call.opener == self._log.opener
@@ -75,8 +75,8 @@ class Loop:
         return await self._frame.run()
 
     async def _note_definition(self) -> None:
-        """A run goes on under the definition that is deployed, and says once that it is another one
-        (docs/versions.md)."""
+        """Journal, once, that the deployed definition differs from the one that the run began with. The run
+        goes on under it (docs/versions.md)."""
         steps, now = self.state.steps, definition_of(self._agent)
         known = self.state.meta.definition or (steps[0].definition if steps else "")
         if known and known != now:
@@ -85,6 +85,6 @@ class Loop:
 
 
 def failed(failure: RunFailed) -> Over:
-    """The end of a run that cannot go on."""
+    """Return the end of a run that cannot go on."""
     error = ErrorInfo(type=failure.type, message=failure.message)
     return Over(Status.FAILED, FinishReason.ERROR, error=error)

@@ -9,7 +9,7 @@ from layover.values.runs.run import CallRecord, ErrorInfo, FinishReason, Status
 
 @dataclass(frozen=True)
 class Over:
-    """The loop is done; the end is yet to be written."""
+    """The loop is done. The end still has to be written."""
 
     status: Status
     finish_reason: FinishReason
@@ -22,7 +22,7 @@ CANCELLED = Over(Status.CANCELLED, FinishReason.CANCELLED)
 
 @dataclass(frozen=True)
 class Suspended:
-    """Nothing can go on before a person decides. `waiting`: the undecided calls."""
+    """The run cannot go on before a person decides. `waiting`: the undecided calls."""
 
     waiting: tuple[CallRecord, ...]
 
@@ -48,13 +48,13 @@ class RunEnds(BaseException):
 
 
 class OutOfTime(BaseException):
-    """The invocation is about to be cut off, and what runs can be repeated."""
+    """The invocation is about to be cut off, and the running work can be repeated."""
 
 
 class Stopped(BaseException):
-    """Somebody asked to cancel the run. Not an `Exception`: no tool's `except` can swallow it."""
+    """A cancellation of the run was requested. Not an `Exception`: no tool's `except` can swallow it."""
 
     def __init__(self, tools_have_s: float = 0) -> None:
         super().__init__(tools_have_s)
         self.tools_have_s = tools_have_s
-        """Seconds that tools which run may still go on."""
+        """Seconds that running tools may still go on."""

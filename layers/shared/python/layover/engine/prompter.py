@@ -1,4 +1,4 @@
-"""The prompts of one run: what does not change between its steps, and how much fits."""
+"""The prompts of one run: the parts that do not change between its steps, and the room for the others."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -15,7 +15,7 @@ from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.run import PromptSnapshot
 
 SHRINK = 0.7
-"""Of the budget that is left after the provider said that a prompt is too long."""
+"""The factor for the rest of the budget after the provider said that a prompt is too long."""
 TRIES = 4
 MOST_CORRECTION = 4.0
 """Characters of some scripts are a token each: four times the estimate."""
@@ -25,7 +25,7 @@ Ask = Callable[[Prompt], Awaitable[Reply]]
 
 
 class Prompter:
-    """Builds each step's prompt within the model's window (`window`: tokens, None where not known)."""
+    """Builds each step's prompt within the model's window (`window`: tokens; None if unknown)."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Prompter:
         self._budget = room(window)
 
     def room(self, state: RunState) -> int:
-        """Tokens that the next step's messages may have, as they are stored."""
+        """Return the tokens that the next step's messages may have, as they are stored."""
         shown = self.shown
         left = messages_room(self._agent, shown, self._tools(state), self._corrected(state))
         return left - estimate(shown.volatile)
@@ -57,11 +57,11 @@ class Prompter:
         return int(self._budget / _correction(state))
 
     def switch(self, base: PromptSnapshot, shown: RenderedMemory) -> None:
-        """From the next step on, the prompt shows another generation of its compaction."""
+        """Show another generation of its compaction in the prompt, from the next step on."""
         self.base, self.shown = base, shown
 
     def prompt(self, state: RunState) -> Prompt:
-        """The next step's prompt. Raises RunFailed where the run's input and last step do not fit."""
+        """Return the next step's prompt. Raises RunFailed if the run's input and last step do not fit."""
         try:
             return build_prompt(
                 self._agent,
@@ -80,8 +80,8 @@ class Prompter:
             raise RunFailed(problem, type="ContextLengthExceeded", run_id=state.meta.id) from None
 
     async def asked(self, state: RunState, ask: Ask) -> tuple[Reply, int]:
-        """The model's reply and the prompt's size by estimate. A prompt that the provider finds too
-        long is made smaller, a few times."""
+        """Return the model's reply and the prompt's estimated size. A prompt that the provider finds too long
+        is made smaller, a few times."""
         for attempt in range(1, TRIES + 1):
             prompt = self.prompt(state)
             try:

@@ -1,6 +1,5 @@
-"""A run as this invocation knows it: what was journaled before, and what it journaled itself.
-
-First run and replay take the same path: both are built from records of the journal."""
+"""A run as this invocation knows it: what was journaled before, and what it journaled itself. A first run and
+a replay take the same path: both are built from records of the journal."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -43,7 +42,7 @@ class _Journaled:
 
 
 class RunState:
-    """Steps and calls of a run, kept up as they are journaled; or of one sub-agent inside it, whose
+    """Steps and calls of a run, kept up to date as they are journaled; or of one sub-agent inside it, whose
     `path` its keys begin with."""
 
     def __init__(self, snapshot: RunSnapshot) -> None:
@@ -58,15 +57,15 @@ class RunState:
         run_id: str | None = None,
     ) -> None:
         self.meta = meta
-        """Of a sub-agent: the run's, with its own agent and input."""
+        """The run's record. A sub-agent's has its own agent and input."""
         self.path = path
         self.agent_path = agent_path
         """Names from the run's agent down to this one; empty: the run's own."""
         self.run_id = run_id or meta.id
-        """Whose messages these are: a child has an id of its own."""
+        """The run that the messages belong to: a child has an id of its own."""
         self._journaled = journaled
         self.calls = journaled.calls
-        """Of the whole run: whoever settles a call may know of all others."""
+        """The calls of the whole run: a process that settles one call may need the others."""
         self.steps: list[StepRecord] = list(steps_at(journaled.steps, path))
         # A step of the run's own: its `turn-end` came with its last call, or META says it.
         told = {c.key.rpartition("#CALL#")[0] for c in self.calls.values() if c.ends_step}
@@ -78,7 +77,8 @@ class RunState:
         self._rendered: list[list[Message]] = []
 
     def child(self, call: CallRecord) -> "RunState":
-        """The state of the sub-agent that runs in this call; what either journals, both know."""
+        """Return the state of the sub-agent that runs in this call. Parent and child share what either
+        journals."""
         child = call.child
         if child is None:
             raise ValueError(f"call {call.tool_call_id} is no sub-agent's")
@@ -99,7 +99,7 @@ class RunState:
         self.meta = self.meta.model_copy(update={"choice": choice})
 
     def frame_of(self, key: str) -> "RunState":
-        """The state that a step or a call belongs to, from the run's own down."""
+        """Return the state that a step or a call belongs to, from the run's own down."""
         path, state = path_of(key), self
         while state.path != path:
             within, _, _ = path.removeprefix(state.path).partition("/")
@@ -117,23 +117,23 @@ class RunState:
         return self.steps[-1] if self.steps else None
 
     def add(self, step: StepRecord) -> None:
-        """A step was journaled."""
+        """Add a step that was journaled."""
         self.steps.append(step)
         self._journaled.steps.append(step)
         self._journaled.call_ids.update(s.tool_call_id for s in step.slots)
 
     def update(self, call: CallRecord) -> None:
-        """A call was journaled."""
+        """Add or replace a call that was journaled."""
         self.calls[call.key] = call
         self._journaled.call_ids.add(call.tool_call_id)
 
     def next_key(self) -> tuple[int, str]:
-        """Number and key of the next step."""
+        """Return number and key of the next step."""
         index = len(self.steps) + 1
         return index, step_key(self.path, index)
 
     def calls_of(self, step: StepRecord) -> list[CallRecord]:
-        """The step's calls in order; those without a record are planned."""
+        """Return the step's calls in order; those without a record are planned."""
         parts = {p.tool_call_id: p for p in step.message.tool_calls}
         found: list[CallRecord] = []
         for slot in step.slots:
@@ -153,33 +153,32 @@ class RunState:
         return found
 
     def waiting(self) -> tuple[CallRecord, ...]:
-        """The calls that wait undecided, sub-agents' among them: of the newest step, or for a larger
-        budget."""
+        """Return the undecided calls, sub-agents' among them: of the newest step, or for a larger budget."""
         return tuple(c for c in self.below() if c.undecided)
 
     def below(self) -> Iterator[CallRecord]:
-        """The calls that have a record, at every depth."""
+        """Yield the calls that have a record, at every depth."""
         return (c for c in self.calls.values() if c.key.startswith(self.path))
 
     def all_steps(self) -> list[StepRecord]:
-        """The steps at every depth."""
+        """Return the steps at every depth."""
         return [s for s in self._journaled.steps if s.key.startswith(self.path)]
 
     def snapshot(self) -> RunSnapshot:
-        """The run as it stands."""
+        """Return the run as it stands."""
         return RunSnapshot(
             meta=self.meta, steps=tuple(self._journaled.steps), calls=tuple(self.calls.values())
         )
 
     def response(self) -> list[Message]:
-        """The messages that the run produced so far. Settled steps are rendered once."""
+        """Return the messages that the run has produced. Settled steps are rendered once."""
         while len(self._rendered) < len(self.steps) - 1:
             self._rendered.append(step_messages(self.steps[len(self._rendered)], self.calls))
         done = [m for messages in self._rendered for m in messages]
         return done + (step_messages(self.steps[-1], self.calls) if self.steps else [])
 
     def tool_messages(self, step: StepRecord) -> tuple[Message, ...]:
-        """The tool messages of one step, of the calls that are settled."""
+        """Return the tool messages of one step, for the calls that are settled."""
         return tuple(m for m in step_messages(step, self.calls) if m.role is Role.TOOL)
 
     def slot(self, step: StepRecord, call: CallRecord) -> ToolMessageSlot:
@@ -188,12 +187,12 @@ class RunState:
 
     @property
     def call_ids(self) -> set[str]:
-        """Ids of all calls of the run, at every depth and those for a larger budget among them. Whoever
-        names a call adds to it: sub-agents that run side by side share it."""
+        """The ids of all calls of the run, at every depth and those for a larger budget among them. Code that
+        names a call adds to it: sub-agents that run side by side share the set."""
         return self._journaled.call_ids
 
     def budget_calls(self) -> list[CallRecord]:
-        """The calls for a larger budget. A model may ask for a tool of that name: that is none."""
+        """Return the calls for a larger budget. A call of that name by a model is none."""
         named = [
             c
             for c in self.calls.values()
@@ -205,7 +204,8 @@ class RunState:
         return [c for c in named if c.key not in asked]
 
     def next_time(self, hint: datetime) -> datetime:
-        """After every message of the run; a step keeps room for its tool and custom messages."""
+        """Return a time after every message of the run; a step leaves room for its tool and custom
+        messages."""
         last = self.meta.input.created_at
         if self.steps:
             step = self.steps[-1]
@@ -217,5 +217,5 @@ class RunState:
         return usage_at(self._journaled.steps, self.calls, self.path)
 
     def settled(self, step: StepRecord) -> bool:
-        """Every call of the step is settled."""
+        """Return whether every call of the step is settled."""
         return all(c.state is CallState.SETTLED for c in self.calls_of(step))

@@ -47,7 +47,7 @@ from layover.values.runs.usage import Usage
 LONGEST_ID = 256
 """Bytes of a call's id, percent-encoded, as it is in sort keys (1,024 bytes at most) and in paths."""
 LONGEST_NESTED_ID = 64
-"""The same of a sub-agent's: the key of a call at the greatest depth has six ids."""
+"""The same for a sub-agent's: the key of a call at the greatest depth has six ids."""
 
 
 class ModelStep:
@@ -77,7 +77,7 @@ class ModelStep:
         self._day = DayRoom(runtime, state.meta, state.run_id)
 
     async def make(self) -> StepRecord:
-        """Ask the model for the next step and journal what it answered."""
+        """Call the model for the next step, and journal its answer."""
         index, key = self._state.next_key()
         clock = self._runtime.clock
         self._log.emit(TurnStart(at=clock.now(), step=index))
@@ -90,7 +90,7 @@ class ModelStep:
         fallback = Fallback(self._models, self._state.steps, index)
 
         async def complete(prompt: Prompt) -> Reply:
-            if streamed and fallback.events:  # whatever the model before it said
+            if streamed and fallback.events:  # Whatever the model before it has said is void.
                 told.on_delta(Delta(kind="restart"))
             names.forget()
             await self._day.reserve(prompt)
@@ -122,7 +122,7 @@ class ModelStep:
         return step
 
     async def _taken(self, around: AroundModel, reply: Reply) -> tuple[Reply, str | None]:
-        """The reply that is stored, and what the model is told where hooks want another one."""
+        """Return the reply that is stored, and the hooks' text for the model if they reject it."""
         try:
             return await around.response(reply), None
         except NotTaken as again:
@@ -225,8 +225,8 @@ class ModelStep:
 
 
 def _decoded(args: str) -> Any:
-    """The decoded arguments; what is no JSON object stays as the model wrote it. No store takes NUL
-    and lone surrogates, and JSON has neither NaN nor infinities."""
+    """Return the decoded arguments; anything but a JSON object stays as the model wrote it. No store takes
+    NUL and lone surrogates, and JSON has neither NaN nor infinities."""
     if not args.strip():
         return {}
     try:

@@ -1,4 +1,5 @@
-"""Beside a piece of work (a model's stream, running tools): flush its events, and watch for a cancel."""
+"""Supervision of a piece of work (a model's stream, running tools): flush its events, and watch for a
+cancel."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -12,12 +13,11 @@ from layover.values.runs.run import CANCELLED_TOOLS_HAVE
 FLUSH_EVERY = 0.1
 """Seconds between two batches of deltas (docs/behaviour.md#event-log)."""
 LOOK_AGAIN_S = 0.05
-"""Seconds between two looks whether what runs may be let go."""
+"""Seconds between two checks whether running work may be let go."""
 POLL_CANCEL_EVERY = 0.5
-"""Seconds between two looks at the cancel flag (docs/behaviour.md#cancel)."""
+"""Seconds between two reads of the cancel flag (docs/behaviour.md#cancel)."""
 LOST_TOOLS_HAVE_S = 0.9
-"""Seconds that running tools have to finish once another attempt took the run. Whoever cancels says
-himself how many they have."""
+"""Seconds that running tools have to finish once another attempt took the run. A cancel brings its own."""
 
 T = TypeVar("T")
 
@@ -29,9 +29,9 @@ Cut = tuple[Callable[[], float], Callable[[], bool]]
 async def supervise(
     log: RunLog, work: Coroutine[Any, Any, T], stopping: Stopping, cut: Cut | None = None
 ) -> T:
-    """The work's result. Raises Stopped when the run is to be cancelled, Fenced when another attempt
-    took it, OutOfTime when the invocation is about to be cut off; the work is cancelled first in all
-    cases, and tools are told through `stopping`."""
+    """Return the work's result. Raises Stopped when the run is to be cancelled, Fenced when another attempt
+    took it, OutOfTime when the invocation is about to be cut off. In all cases the work is cancelled first,
+    and tools are told through `stopping`."""
     task = asyncio.ensure_future(work)
     companions = [
         asyncio.create_task(_flush(log)),
@@ -70,7 +70,8 @@ def _tools_have_s(done: set[asyncio.Task[Any]]) -> float:
 
 
 async def _cut_off(left: Callable[[], float], can_be_cut: Callable[[], bool]) -> None:
-    """A tool that must not run twice is not let go: it may still make it."""
+    """Raise OutOfTime once the work has to be let go. A tool that must not run twice is never let go: it may
+    still finish."""
     while (seconds := left()) > 0:
         await asyncio.sleep(min(seconds, 60))
     while not can_be_cut():
@@ -97,6 +98,6 @@ async def _poll(log: RunLog) -> None:
         before, looked = looked, time()
         asked = await log.cancel_requested()
         if asked is not None:
-            # It is no older than the look before, whatever the clocks of two machines say.
+            # The request is no older than the look before, whatever the clocks of two machines say.
             age = min(max(asked.age.total_seconds(), 0.0), time() - before)
             raise Stopped(max(0.0, asked.tools_have.total_seconds() - age))

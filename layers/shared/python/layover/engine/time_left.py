@@ -7,18 +7,18 @@ from datetime import timedelta
 from layover.ports import Deadline
 
 RESERVE = timedelta(seconds=1)
-"""Kept for journaling what there is and for the answer."""
+"""The time kept for journaling and for the answer."""
 MODEL_NEEDS = timedelta(seconds=60)
 MODEL_SHARE = 0.3
-"""A model call is begun with a minute left, or with this share of a short limit."""
+"""The share of the limit that a model call needs to begin, if that is less than a minute."""
 TOOL_NEEDS = timedelta(seconds=30)
 TOOL_SHARE = 0.5
-"""The same for a tool that names no `timeout`."""
+"""The same for a tool that sets no `timeout`."""
 
 
 class TimeLeft:
-    """The deadline of one invocation. What is begun first is always begun: otherwise a step that is
-    longer than any limit would be put off for ever."""
+    """The deadline of one invocation. Its first piece of work always begins: otherwise a step that is longer
+    than any limit would be put off for ever."""
 
     def __init__(self, deadline: Deadline) -> None:
         self._deadline = deadline
@@ -35,7 +35,7 @@ class TimeLeft:
         return self._for(max((t or usual for t in timeouts), default=usual))
 
     def until_cut(self) -> float:
-        """Seconds until work that can be repeated has to be let go."""
+        """Return the seconds until work that can be repeated has to be let go."""
         return max(0.0, (self._deadline.remaining() - RESERVE).total_seconds())
 
     def _for(self, need: timedelta) -> bool:

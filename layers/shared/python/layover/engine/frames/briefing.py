@@ -18,7 +18,7 @@ def briefing(
     attempts: Sequence[LoggedAttempt],
     now: datetime,
 ) -> Message:
-    """The child's input: the task, what has to be known for it, and what was tried before, a text each."""
+    """Return the child's input, a text each: the task, the facts that it needs, and earlier attempts."""
     context = args.get("context")
     texts = (
         str(args["input"]),

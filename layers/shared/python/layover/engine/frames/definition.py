@@ -1,4 +1,5 @@
-"""The hash of what an agent is, so that a run knows the definition it began with (docs/versions.md)."""
+"""The hash of an agent's definition, by which a run knows the definition that it began with
+(docs/versions.md)."""
 
 import hashlib
 from collections.abc import Iterable
@@ -14,9 +15,9 @@ LENGTH = 16
 
 
 def definition_of(agent: Agent) -> str:
-    """The same for the same definition, in every process: its model and settings, instructions, tools with
-    their schemas and rules, limits, memory and output, and its sub-agents' likewise. What the code of a
-    tool does is no part of it."""
+    """Return the hash of an agent: the same for the same definition, in every process. It covers its model
+    and settings, instructions, tools with their schemas and rules, limits, memory and output, and its
+    sub-agents likewise. It does not cover the code of tools."""
     return hashlib.sha256(compact_json(_facts(agent)).encode("utf-8", "replace")).hexdigest()[
         :LENGTH
     ]
@@ -37,7 +38,7 @@ def _facts(agent: Agent) -> dict[str, Any]:
         "output": output.json_schema if output else None,
         "max_iterations": agent.max_iterations,
         "tool_concurrency": agent.tool_concurrency,
-        # Left out where there are none: runs of earlier releases have the same hash.
+        # Left out if there are none: runs of earlier releases have the same hash.
         **({"api": agent.api} if agent.api != "chat" else {}),
         **({"provider_tools": _dumped(agent.provider_tools)} if agent.provider_tools else {}),
         **({"hooks": [name_of(hook) for hook in agent.hooks]} if agent.hooks else {}),
@@ -64,7 +65,7 @@ def _tool(tool: Any) -> dict[str, Any]:
 
 
 def _said(instructions: Any) -> str:
-    """A text as it is; a function of the context by its name."""
+    """Return a text as it is, and the name of a function of the context."""
     if isinstance(instructions, str):
         return instructions
     return str(getattr(instructions, "__qualname__", type(instructions).__qualname__))

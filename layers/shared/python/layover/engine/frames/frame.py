@@ -95,7 +95,7 @@ class Frame:
         self._settings = agent.model_settings.over(given.model_settings)
         self._above = above
         self._held = False
-        """A budget, of this frame or above it, waits for a person."""
+        """True while a budget, of this frame or above it, waits for a person."""
         self._time = invocation.time
         self._budget = Budget(log, state, agent, runtime.clock)
         belongings = RunFiles(runtime, state.meta, agent.name)
@@ -161,8 +161,8 @@ class Frame:
         return await frame.run()
 
     async def run(self) -> Progress:
-        """Go on as far as it goes, and ask the hooks where it ends. Raises RunFailed where this agent cannot;
-        OutOfTime, Stopped, RunEnds, Fenced and RetryableError where the whole run does not go on here."""
+        """Advance as far as possible, and ask the hooks at the end. Raises RunFailed if this agent cannot go
+        on; OutOfTime, Stopped, RunEnds, Fenced and RetryableError if the whole run does not go on here."""
         self._end.stays_failed()
         try:
             progress = await self._advance()
@@ -195,7 +195,7 @@ class Frame:
             await self._steps.make()
 
     async def _finish_step(self, step: StepRecord) -> Progress | None:
-        """Settle the newest step. None: it is complete and the model is asked again."""
+        """Settle the newest step. Return None if it is complete and the model comes next."""
         if step.slots:
             if not await self._calls.advance(step, self._gate, self._time.for_tools):
                 self._check_hooks(step)
@@ -215,15 +215,15 @@ class Frame:
         return None
 
     def _check_hooks(self, step: StepRecord) -> None:
-        """Raises RunFailed where a hook raised about a call of the step that had run."""
+        """Raise RunFailed if a hook raised about a call of the step that had run."""
         for call in self._state.calls_of(step):
             if call.hooked and call.hooked.failure:
                 failure = call.hooked.failure
                 raise RunFailed(failure.message, type=failure.type, run_id=self._state.meta.id)
 
     async def _handed_over(self, step: StepRecord) -> bool:
-        """Give the conversation away where this agent's newest step asked for that: the agent that has it
-        then goes on in a fresh turn, which reads what that one remembers."""
+        """Hand the conversation over if this agent's newest step asked for it. That agent goes on in a fresh
+        turn, which reads its memory."""
         if step.agent != self._agent.name:
             return False
         calls = self._state.calls_of(step)
@@ -238,8 +238,8 @@ class Frame:
         return True
 
     def _first_window(self, step: StepRecord) -> FirstWindow:
-        """The calls that may be opened with their step. None where a budget has to be asked before they
-        begin, or room in the day be given back."""
+        """Return the calls that may be opened with their step: none if a budget has to be asked for before
+        they begin, or if room in the day has to be given back."""
         settings = self._invocation.runtime.settings
         limited = self._agent.limits is not None or self._above is not None
         if limited or settings.daily_tokens is not None or settings.daily_cost_usd is not None:
@@ -247,7 +247,8 @@ class Frame:
         return self._calls.first_window(step, self._time.for_tools)
 
     async def _gate(self, step: StepRecord, timeouts: list[timedelta | None]) -> bool:
-        """A window of calls begins only with enough budget, and with enough time for its tools."""
+        """Return whether there is enough budget for the next window of calls, and enough time for its
+        tools."""
         if not await self._allowed(len(timeouts)):
             return False
         return self._time.for_tools(timeouts)
@@ -270,8 +271,8 @@ class Frame:
         return Over(Status.SUCCESS, reason or FinishReason.STOP, output=output)
 
     def _parsed(self, step: StepRecord) -> Json:
-        """The output as JSON. Whether it fits was known when the step was journaled, but code may be
-        newer than that. Raises RunFailed, without the model's words."""
+        """Return the output as JSON. It fitted when the step was journaled, but code may be newer than that.
+        Raises RunFailed, without the model's words."""
         if step.verdict:
             return accepted(step, self._state.meta.id)
         try:
@@ -306,7 +307,8 @@ def _prompter(
 
 
 def _took_effect(call: CallRecord) -> bool:
-    """True if nobody kept a call that is settled from doing what it stands for."""
+    """Return whether a settled call did what it stands for: it did not fail, and no person or hook kept it
+    from that."""
     decision = call.decision.kind if call.decision else None
     if call.is_error or decision in (DecisionKind.DENIED, DecisionKind.EXPIRED):
         return False

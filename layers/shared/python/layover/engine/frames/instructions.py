@@ -1,4 +1,4 @@
-"""Instructions that are a function: asked once, before a run's first step, and pinned with it."""
+"""Instructions that are a function: called once, before a run's first step, and pinned with it."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -31,8 +31,8 @@ def run_context(
 
 
 async def instructions_of(agent: Agent, ctx: RunContext) -> str | None:
-    """The text that the run pins; None: the agent's own text. Raises RunFailed where the function raises or
-    gives no text."""
+    """Return the text that the run pins; None: the agent's own text. Raises RunFailed if the function raises
+    or returns no text."""
     make = agent.instructions
     if isinstance(make, str):
         return None

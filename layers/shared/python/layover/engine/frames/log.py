@@ -1,4 +1,4 @@
-"""The run's log as a sub-agent writes to it: its events say whose they are."""
+"""The run's log as a sub-agent writes to it: each event carries the sub-agent's path."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -10,7 +10,7 @@ from layover.values.thread import ThreadHead
 
 
 class NestedLog:
-    """`ports.RunLog` with `agent_path` on each event. Keys say where a sub-agent's facts are."""
+    """`ports.RunLog` with `agent_path` on each event. Keys locate a sub-agent's facts."""
 
     def __init__(self, log: RunLog, agent_path: tuple[str, ...]) -> None:
         self._log = log
@@ -18,7 +18,7 @@ class NestedLog:
 
     @property
     def snapshot(self) -> RunSnapshot:
-        """The whole run's."""
+        """The snapshot of the whole run."""
         return self._log.snapshot
 
     @property
@@ -101,5 +101,5 @@ class NestedLog:
 
 
 def signed(event: Event, agent_path: tuple[str, ...]) -> Event:
-    """The event as one of the agent at this path; the run's own have none."""
+    """Return the event with the agent's path. Events of the run's own agent have none."""
     return event.model_copy(update={"agent_path": agent_path}) if agent_path else event

@@ -17,8 +17,8 @@ from layover.values.runs.run import PromptSnapshot
 
 
 def as_sub_agent(agent: Agent, *, memory: bool) -> Agent:
-    """The same agent as one that answers its caller: a conversation is no sub-agent's to give, and without
-    memory it sees its briefing alone."""
+    """Return the same agent as one that answers its caller. A sub-agent cannot hand the conversation over,
+    and without memory it sees its briefing alone."""
     plain = copy(agent)
     plain.tools = [tool for tool in agent.tools if tool.handoff is None]
     if not memory:
@@ -27,7 +27,7 @@ def as_sub_agent(agent: Agent, *, memory: bool) -> Agent:
 
 
 def nothing_given(state: RunState, settings: ModelSettings) -> TurnInput:
-    """A sub-agent without memory sees its briefing alone."""
+    """Return the input of a sub-agent without memory: it sees its briefing alone."""
     base = PromptSnapshot(as_of=state.meta.input.created_at)
     return TurnInput((), base, RenderedMemory(), model_settings=settings)
 
@@ -35,8 +35,9 @@ def nothing_given(state: RunState, settings: ModelSettings) -> TurnInput:
 async def given_to(
     runtime: Runtime, agent: Agent, state: RunState, settings: ModelSettings
 ) -> TurnInput:
-    """As a run's own turn, but for what belongs to the thread as such: its messages, what they are condensed
-    to, session and plan. What it pinned at its first step, less what was deleted meanwhile, it keeps."""
+    """Return a sub-agent's input as for a run's own turn, without the parts that belong to the thread as
+    such: its messages and their compaction, session and plan. The sub-agent keeps the snapshot of its first
+    step, less what was deleted meanwhile."""
     meta = state.meta
     keys = note_keys(agent, meta.thread_id)
     notes = await runtime.memory.read_notes(meta.owner, keys) if keys else ()

@@ -21,7 +21,7 @@ MAX_RETRIES = 2
 async def judged(
     agent: Agent, state: RunState, base: PromptSnapshot, step: StepRecord, now: datetime
 ) -> StepRecord:
-    """The step with what the agent's validator says of its answer."""
+    """Return the step with the validator's verdict on its answer."""
     if agent.output_validator is None:
         return step
     about = run_context(agent, state.meta, state.run_id, now, base.metadata)

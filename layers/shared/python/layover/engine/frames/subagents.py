@@ -1,4 +1,4 @@
-"""Sub-agents of one frame of a run: briefed, entered, and settled as the call that they are."""
+"""Sub-agents of one frame of a run: briefed, entered, and settled as calls."""
 
 import json
 import logging
@@ -21,13 +21,13 @@ from layover.values.runs.run import CallRecord, ErrorInfo, FinishReason, Status
 logger = logging.getLogger("layover")
 
 Enter = Callable[[Delegate, RunState, int], Awaitable[Progress]]
-"""Goes on with a sub-agent at this state, in which so many calls may wait at once. Raises RunFailed where the
+"""Advances a sub-agent from this state, in which this many calls may wait at once. Raises RunFailed if the
 agent cannot go on."""
 
 
 class NestedRuns:
-    """`engine.tools.calls.SubAgents`. Without `enter` a child is briefed and left to the turn: whoever
-    settles one decided call has no time for a run."""
+    """`engine.tools.calls.SubAgents`. Without `enter`, a child is briefed and left to the turn: a process
+    that settles one decided call has no time for a run."""
 
     def __init__(self, runtime: Runtime, state: RunState, enter: Enter | None = None) -> None:
         self._runtime = runtime
@@ -35,7 +35,7 @@ class NestedRuns:
         self._enter = enter
 
     async def briefed(self, call: CallRecord, ready: Ready) -> CallRecord:
-        """The call with its child's facts: fixed from here on, whatever is tried meanwhile."""
+        """Return the call with its child's facts: fixed from here on, whatever is tried meanwhile."""
         assert ready.tool.delegate is not None
         meta, delegate = self._state.meta, ready.tool.delegate
         name = delegate.agent.name
@@ -44,14 +44,15 @@ class NestedRuns:
         child_id = derived("run", meta.id, call.key)
         given = briefing(meta, child_id, ready.args.as_dict(), attempts, now)
         if delegate.memory:
-            # Fixed here: whatever others add to its memory meanwhile, this one stands behind the same.
+            # Fixed here: whatever other runs add to its memory meanwhile, this child continues the same
+            # history.
             newest = await newest_of(self._runtime, delegate.agent, meta)
             given = given.model_copy(update={"parent_id": newest})
         child = ChildRun(id=child_id, agent=name, input=given, started_at=now)
         return call.model_copy(update={"child": child})
 
     async def advance(self, call: CallRecord, ready: Ready, width: int) -> Settled | None:
-        """See `SubAgents`. What the child could not do is a tool error of its call."""
+        """See `SubAgents`. A child's failure is a tool error of its call."""
         if self._enter is None or call.child is None or ready.tool.delegate is None:
             return None
         delegate, state = ready.tool.delegate, self._state.child(call)
@@ -98,8 +99,8 @@ class NestedRuns:
         )
 
     async def _note(self, call: CallRecord, child: ChildRun, error: str) -> None:
-        """A line of the iteration log, for the next attempt's briefing. A store that is away holds no run
-        up for that."""
+        """Add a line to the iteration log, for the next attempt's briefing. The run goes on even if the store
+        is away."""
         meta, args = self._state.meta, call.args
         action = args.get("input", "") if isinstance(args, dict) else str(args)
         line = LoggedAttempt(

@@ -1,5 +1,5 @@
-"""Tools that are a function of the run: asked in each process that goes on with it, about what the run pinned
-at its first step, and held to the names that they had then."""
+"""Tools that are a function of the run. Each process that goes on with the run calls the function with the
+facts that the run pinned at its first step, and keeps to the names that the tools had then."""
 
 from collections.abc import Sequence
 from copy import copy
@@ -23,8 +23,8 @@ from layover.values.runs.run import PromptSnapshot
 async def tools_of(
     agent: Agent, ctx: RunContext, pinned: Sequence[str] | None
 ) -> tuple[AnyTool, ...] | None:
-    """The tools of this run; None: those of the agent's list. `pinned`: the names that its first step had.
-    Raises RunFailed where the function raises, or gives what no agent could have."""
+    """Return the tools of this run; None: those of the agent's list. `pinned`: the names at its first step.
+    Raises RunFailed if the function raises, or returns tools that no agent could have."""
     if agent.make_tools is None:
         return None
     try:
@@ -36,7 +36,7 @@ async def tools_of(
         told = f"the function that gives agent {agent.name!r} its tools returned no list of tools"
         raise RunFailed(told, type="DefinitionError", run_id=ctx.run_id)
     known = {tool.name: tool for tool in given}
-    # A tool that is gone is not found when it is called; one that came later waits for the next run.
+    # A tool that is gone is not found when it is called; a tool that came later waits for the next run.
     made = given if pinned is None else [known[name] for name in pinned if name in known]
     return tuple(made)
 
@@ -49,14 +49,15 @@ async def with_made_tools(agent: Agent, state: RunState, given: TurnInput) -> Tu
     base = given.base
     about = run_context(agent, state.meta, state.run_id, base.as_of, base.metadata)
     tools = await tools_of(agent, about, base.tools)
-    with_tools(agent, tools)  # what cannot be fails the run here, before it begins
+    with_tools(agent, tools)  # tools that the agent cannot have fail the run here, before it begins
     if base.tools is None and tools is not None:
         base = base.model_copy(update={"tools": tuple(tool.name for tool in tools)})
     return replace(given, tools=tools, base=base)
 
 
 def with_tools(agent: Agent, tools: Sequence[AnyTool] | None) -> Agent:
-    """The same agent with these tools beside its hand-offs. Raises RunFailed where it cannot have them."""
+    """Return the same agent with these tools beside its hand-offs. Raises RunFailed if it cannot have
+    them."""
     if tools is None:
         return agent
     complete = copy(agent)
@@ -68,7 +69,7 @@ def with_tools(agent: Agent, tools: Sequence[AnyTool] | None) -> Agent:
 
 
 async def agent_at(runtime: Runtime, top: Agent, state: RunState, path: str) -> Agent | None:
-    """The agent at a path of the run, as it was when its newest step was made. None: it is gone. Raises
+    """Return the agent at a path of the run, as it was at its newest step; None: it is gone. Raises
     RunFailed."""
     agent = top
     while True:

@@ -22,6 +22,6 @@ class TurnInput:
     memory_tools: Sequence[AnyTool] = ()
     compaction: CompactionState | None = None
     model_settings: ModelSettings | None = None
-    """Those of the agent above, which hold where this one says nothing."""
+    """The settings of the agent above. They hold where this agent sets nothing."""
     tools: Sequence[AnyTool] | None = None
-    """Those that the agent's function gave; None: the agent has a list."""
+    """The tools that the agent's function returned; None: the agent has a list."""

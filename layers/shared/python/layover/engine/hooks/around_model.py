@@ -16,11 +16,11 @@ from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.run import MAX_ATTEMPTS
 
 MAX_RETRIES = 2
-"""In a row."""
+"""The limit of retries in a row."""
 
 
 class NotTaken(Exception):
-    """A hook wants the model to be asked again; the text is what the model is told."""
+    """A hook rejects the reply. The text tells the model why, with the next request."""
 
 
 class AroundModel:
@@ -36,8 +36,8 @@ class AroundModel:
         return bool(self._asking.at("after_model"))
 
     async def request(self, prompt: Prompt) -> Prompt:
-        """The request that is sent: what hooks made of it, and what was journaled of that is not asked
-        again. Raises RunFailed where a hook does not answer."""
+        """Return the request as hooks changed it. A journaled change is used again instead of another call of
+        the hooks. Raises RunFailed if a hook fails."""
         hooks = self._asking.at("before_model")
         if not hooks:
             return prompt
@@ -56,9 +56,9 @@ class AroundModel:
                 answer = await self._asked(hook, ctx, request)
                 journaled = {**about, "change": _change(request, answer)}
                 fresh.append(journaled)
-            # The first attempt sends what a later one would read.
+            # The first attempt sends the same request as a later one, which reads it from the journal.
             request = _changed(request, journaled["change"])
-        # A write is progress: a request that is another one at each attempt must not be tried for ever.
+        # A write counts as progress: a request that differs at each attempt must not be tried for ever.
         if fresh and len(records) < MAX_ATTEMPTS:
             asking = self._asking
             answers = {"answers": fresh}
@@ -75,7 +75,7 @@ class AroundModel:
         return answer
 
     async def response(self, reply: Reply) -> Reply:
-        """The reply that is stored. Raises NotTaken where a hook wants another one, and RunFailed."""
+        """Return the reply that is stored. Raises NotTaken if a hook rejects it, and RunFailed."""
         response = first = _response(reply)
         for _, hook in self._asking.at("after_model"):
             ctx = self._ctx = self._ctx or self._asking.context()
@@ -91,13 +91,13 @@ class AroundModel:
 
 
 def refused_in_a_row(verdicts: list[str]) -> int:
-    """The number of newest steps that hooks did not take."""
+    """Return how many of the newest steps in a row hooks have rejected."""
     newest = next((n for n, verdict in enumerate(reversed(verdicts)) if verdict != "hook"), None)
     return len(verdicts) if newest is None else newest
 
 
 def gave_up(told: str | None, run_id: str) -> RunFailed:
-    """The end of a run whose replies hooks do not take."""
+    """Return the failure of a run whose replies hooks reject."""
     problem = f"a hook did not take the model's reply, {MAX_RETRIES} retries included: {told}"
     return RunFailed(problem, type="RetriesUsedUp", run_id=run_id)
 
@@ -113,7 +113,7 @@ def _sent(prompt: Prompt, request: ModelRequest) -> Prompt:
 
 
 def _stored(message: Message) -> dict[str, Any]:
-    """A message with what its JSON leaves out, but for the provider's own."""
+    """Return a message with the fields that its JSON leaves out, except the provider's own."""
     return {**message.model_dump(mode="json"), "model_output": message.model_output}
 
 
@@ -125,7 +125,8 @@ def _digest(request: ModelRequest) -> str:
 
 
 def _change(before: ModelRequest, after: ModelRequest) -> dict[str, Json] | None:
-    """The difference as JSON: what stayed is named, what is new is there whole. None: nothing."""
+    """Return the difference as JSON: parts that stayed by name, new parts whole. None: there is no
+    difference."""
     change: dict[str, Json] = {}
     if after.system != before.system:
         change["system"] = after.system
@@ -167,7 +168,7 @@ def _changed(request: ModelRequest, change: dict[str, Any] | None) -> ModelReque
 
 
 def _message(stored: dict[str, Any], said: dict[str, Message]) -> Message:
-    """A changed message goes back to its provider with what that wants back."""
+    """Return a changed message with the state that its provider wants back."""
     message, before = Message.model_validate(stored), said.get(stored["id"])
     state = before.provider_state if before else None
     return message.model_copy(update={"provider_state": state})

@@ -36,7 +36,7 @@ Prepare = Callable[[CallRecord, Any], Ready | Settled]
 
 @dataclass(frozen=True)
 class Asked:
-    """A call after its hooks: what it may do now. `allowed`: it needs no approval any more."""
+    """A call after its hooks. `allowed`: it needs no approval any more."""
 
     call: CallRecord
     outcome: Ready | Settled | Suspension
@@ -52,12 +52,12 @@ class AroundTools:
 
     @property
     def ask_before(self) -> bool:
-        """True where some hook is asked before a call begins."""
+        """True if some hook is asked before a call begins."""
         return bool(self._asking.at("before_tool"))
 
     async def before(self, call: CallRecord, ready: Ready) -> Asked:
-        """Return the hooks' answers about a call that is about to begin. They are asked while it is
-        planned, and never again: what they answered is in its record with the first write."""
+        """Return the hooks' answers about a call that is about to begin. Hooks are asked while it is planned,
+        and never again: their answers are in its record from the first write."""
         given: list[HookDecision] = []
         allowed = False
         ctx = None
@@ -83,8 +83,8 @@ class AroundTools:
         return Asked(_with(call, given), ready, allowed)
 
     async def after(self, call: CallRecord, ready: Ready, outcome: Settled) -> Settled:
-        """Return a tool's outcome as hooks changed it. One that raises ends the run: nobody knows what it
-        would have left out of the result."""
+        """Return a tool's outcome as hooks changed it. A hook that raises ends the run: it may have wanted to
+        remove something from the result."""
         ctx: HookContext | None = None
         for _, hook in self._asking.at("after_tool"):
             ctx = ctx or self._asking.context()
@@ -125,7 +125,7 @@ class AroundTools:
 
 
 def told_of(call: CallRecord, at: datetime) -> list[Event]:
-    """The events of the hooks' answers about a call, which go with the first fact about it."""
+    """Return the events of the hooks' answers about a call. They go with the first fact about it."""
     if call.hooked is None or call.state is not CallState.PLANNED:
         return []
     return [
@@ -161,7 +161,7 @@ def _approval(ready: Ready, reason: str | None, now: datetime) -> Suspension:
 
 
 def _decision(hook: Any, answer: Any, seen: ToolCall) -> HookDecision | None:
-    """The record of an answer; None: it changes nothing. Raises TypeError."""
+    """Return the record of an answer; None: it changes nothing. Raises TypeError."""
     name = name_of(hook)
     match answer:
         case None:

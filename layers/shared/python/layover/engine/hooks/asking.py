@@ -18,7 +18,7 @@ V = TypeVar("V", bound=Value)
 
 
 class Asking:
-    """The hooks of one frame, and what they learn of its run. `metadata`: the thread's."""
+    """The hooks of one frame, and the facts of its run that they see. `metadata`: the thread's."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Asking:
         self._metadata = metadata
 
     def at(self, point: str) -> list[tuple[str, Any]]:
-        """The hooks that are asked at a point, with names that are theirs alone in this agent."""
+        """Return the hooks that are asked at a point, with names that are unique in this agent."""
         named = ((f"{n}.{name_of(hook)}", hook) for n, hook in enumerate(self.agent.hooks))
         return [(name, hook) for name, hook in named if defines(hook, point)]
 
@@ -56,18 +56,18 @@ class Asking:
         )
 
     def failed(self, hook: Any, point: str, error: Exception) -> RunFailed:
-        """The end of a run whose hook raised."""
+        """Return the failure of a run whose hook raised."""
         told = f"{point} of the hook {name_of(hook)!r} failed: {error}"
         return RunFailed(told, type=type(error).__name__, run_id=self.state.run_id)
 
 
 async def ask(hook: Any, point: str, *given: Any) -> Any:
-    """Return the hook's answer. Raises what it raises, always an Exception."""
+    """Return the hook's answer. Raises what the hook raises, always an Exception."""
     return await apart(called(getattr(hook, point), *given))
 
 
 def taken(answer: Any, before: V) -> V:
-    """A hook's answer as a value, validated; None: what was before. Raises TypeError."""
+    """Return a hook's answer as a validated value; `before` if it answered None. Raises TypeError."""
     if answer is None:
         return before
     kind = type(before)
@@ -75,7 +75,7 @@ def taken(answer: Any, before: V) -> V:
         told = f"it returned {type(answer).__name__}, not a changed copy of {kind.__name__}"
         raise TypeError(told)
     try:
-        # `model_copy` looks at nothing.
+        # `model_copy` validates nothing.
         return kind.model_validate(dict(answer))
     except ValidationError as error:
         names = ", ".join(str(e["loc"][0]) for e in error.errors(include_url=False) if e["loc"])

@@ -24,11 +24,11 @@ from layover.values.runs.run import ErrorInfo, FinishReason, Status
 logger = logging.getLogger("layover")
 
 CANCELLED_HOOKS_HAVE = timedelta(seconds=1)
-"""The time that the hooks of a cancelled run have together, the making of its deps included."""
+"""The time that the hooks of a cancelled run have together, including the making of its deps."""
 
 
 def has_at_end(agent: Agent | None) -> bool:
-    """True if some hook of the agent is asked at the end of its runs."""
+    """Return whether some hook of the agent is asked at the end of its runs."""
     return agent is not None and any(defines(hook, "at_end") for hook in agent.hooks)
 
 
@@ -52,7 +52,7 @@ async def tell_cancelled(runtime: Runtime, log: RunLog, state: RunState, agent: 
 
 
 async def _within(answers: Coroutine[Any, Any, dict[str, Any]], limit: timedelta) -> dict[str, Any]:
-    """The answers, or what kept them from coming."""
+    """Return the answers, or the error that prevented them."""
     try:
         return await apart(answers, limit)
     except TimedOut as late:
@@ -71,14 +71,14 @@ class AtEnd:
         self._asking = asking
 
     def stays_failed(self) -> None:
-        """Raises RunFailed where the hooks were told of a failure already: the run ends with it."""
+        """Raise RunFailed if the hooks were told of a failure already: the run ends with it."""
         for journaled in answers_of(self._asking.state, "at_end"):
             if journaled.get("error"):
                 raise _failure(journaled["error"], self._asking.state.run_id)
 
     async def over(self, over: Over) -> Over:
-        """The end as it is written. Raises RunFailed where a hook raised. What was journaled is not asked
-        again."""
+        """Return the end as it is written. Journaled answers are not asked for again. Raises RunFailed if a
+        hook raised."""
         if not self._asking.at("at_end"):
             return over
         asking = self._asking
@@ -91,7 +91,7 @@ class AtEnd:
         return replace(over, output=journaled["output"])
 
     async def failed(self, failure: RunFailed) -> None:
-        """The same of a frame that ends with this failure, which stays what it is."""
+        """Tell the hooks of a frame that ends with this failure, which stays what it is."""
         info = ErrorInfo(type=failure.type, message=failure.message)
         try:
             await self.over(Over(Status.FAILED, FinishReason.ERROR, error=info))
@@ -100,7 +100,7 @@ class AtEnd:
             logger.warning("a hook failed at the end of a failed run", extra=ids)
 
     async def answers(self, over: Over) -> dict[str, Any]:
-        """The hooks' answers about this end, as they are journaled. Raises RetryableError."""
+        """Return the hooks' answers about this end, as they are journaled. Raises RetryableError."""
         result = first = self._result(over)
         ended_with = over.error.model_dump() if over.error else None
         for _, hook in self._asking.at("at_end"):

@@ -1,5 +1,5 @@
-"""Records of what hooks answered where no step or call has room for it: a settled call that no model made,
-beside the step that comes next (docs/hooks.md#stored)."""
+"""Records of hooks' answers for which no step or call has room: a settled call that no model made, beside the
+step that comes next (docs/hooks.md#stored)."""
 
 from itertools import count
 from typing import Any, Literal
@@ -15,7 +15,7 @@ Kind = Literal["before_model", "at_end"]
 def answers_of(state: RunState, kind: Kind) -> list[Any]:
     """Return the answers that were journaled beside the next step."""
     _, key = state.next_key()
-    # Only these have a record before their step has one.
+    # Only answers of these kinds are recorded before their step is.
     return [
         call.result
         for call in state.calls.values()
@@ -28,7 +28,7 @@ def answers_of(state: RunState, kind: Kind) -> list[Any]:
 async def put_answers(
     log: RunLog, state: RunState, clock: Clock, kind: Kind, answers: dict[str, Any]
 ) -> None:
-    """Journal what hooks answered, in one write."""
+    """Journal hooks' answers, in one write."""
     _, key = state.next_key()
     # A provider may have called one of its own calls so.
     names = (f"hooks_{n}" for n in count(1))

@@ -13,9 +13,9 @@ from layover.values.runs.run import RunMeta
 from layover.values.runs.usage import Usage
 
 ANSWER_TOKENS = 4_000
-"""Tokens that an answer is taken for before it is there."""
+"""The tokens that are reserved for an answer before it is there."""
 LOOK_AGAIN_AFTER = timedelta(seconds=0.5)
-"""While steps of the user's other runs hold what is left of the day."""
+"""The pause between two looks while steps of the user's other runs hold the rest of the day."""
 
 
 class DayRoom:
@@ -30,7 +30,7 @@ class DayRoom:
         self._limits = DayLimits(settings.daily_tokens, settings.daily_cost_usd)
 
     async def reserve(self, prompt: Prompt) -> None:
-        """Hold what a request may come to; waits while other runs hold the rest. Raises RunFailed where
+        """Hold the room that a request may need. Waits while other runs hold the rest. Raises RunFailed if
         the day is used up."""
         if self._limits == DayLimits():
             return
@@ -47,8 +47,8 @@ class DayRoom:
 
     @asynccontextmanager
     async def released(self) -> AsyncIterator[None]:
-        """Let go what was held, and count what was spent. A step that is cut off may still be paid for: what
-        it holds stays until the run reserves again."""
+        """Release the room that was held, and count the use. A step that is cut off may still be paid for: it
+        keeps its room until the run reserves again."""
         try:
             yield
         except Exception:

@@ -1,4 +1,4 @@
-"""Models that take over where one stays down (docs/behaviour.md#fallback)."""
+"""Models that take over from one that stays down (docs/behaviour.md#fallback)."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
@@ -10,13 +10,14 @@ from layover.values.runs.run import ErrorInfo, StepRecord
 
 _STATUSES = frozenset({404, 408, 429})
 IN_A_ROW = 2
-"""Steps that fell back, after which the next one begins with what answered the last."""
+"""Steps that fell back in a row, after which the next one begins with the model that answered the last
+one."""
 
 Complete = Callable[[Prompt], Awaitable[Reply]]
 
 
 class Fallback:
-    """One step's models, in order. What it fell back to holds for the rest of the step."""
+    """One step's models, in order. A fallback holds for the rest of the step."""
 
     def __init__(self, models: Sequence[str], steps: Sequence[StepRecord], index: int) -> None:
         self._models = models
@@ -27,11 +28,11 @@ class Fallback:
 
     @property
     def fell_back_to(self) -> str | None:
-        """The model that is asked, where it is not the first one."""
+        """The model that is called, if it is not the first one."""
         return self._models[self._at] if self._at else None
 
     async def reply(self, prompt: Prompt, complete: Complete, now: Callable[[], datetime]) -> Reply:
-        """The reply of the first model that gives one. Raises the last one's ModelError."""
+        """Return the reply of the first model that gives one. Raises the last model's ModelError."""
         while True:
             name = self._models[self._at]
             try:

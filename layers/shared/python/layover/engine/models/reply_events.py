@@ -1,4 +1,4 @@
-"""The events of a reply while it comes: deltas, the partial output, and the ids that its calls will have."""
+"""The events of a reply as it arrives: deltas, the partial output, and the ids that its calls will have."""
 
 from datetime import datetime
 from urllib.parse import quote
@@ -20,14 +20,15 @@ from layover.values.runs.event import (
 from layover.values.runs.run import StepRecord
 
 GROWTH = 1.2
-"""Times the text of a partial output before the next one is told, so that a long answer costs no square."""
+"""The factor by which the text grows between two events with the partial output, so that their total size
+stays proportional to a long answer's."""
 FIRST = 16
-"""Characters more than that."""
+"""The characters of text beyond that factor."""
 
 
 class ReplyEvents:
-    """Tells of one reply. `streams`: False where its deltas are left out, or held back until it is whole: a
-    step that begins again is told all the same."""
+    """The events of one reply. `streams`: False if its deltas are left out, or held back until it is whole. A
+    step that begins again is announced in any case."""
 
     def __init__(
         self,
@@ -47,7 +48,7 @@ class ReplyEvents:
         self._partial = _PartialOutput(agent)
 
     def on_delta(self, delta: Delta) -> None:
-        """A piece of the reply came."""
+        """Add a piece of the reply."""
         if delta.kind == "restart":
             self._partial.restart()
         elif not self._streams:
@@ -57,7 +58,7 @@ class ReplyEvents:
             self._tell_output(self._partial.after(delta.text))
 
     def finish(self, step: StepRecord) -> None:
-        """The reply is whole: tell what was held back, and the output as it is."""
+        """Emit what was held back, and the output of the whole reply."""
         if not self._streams:
             self._log.emit(*_deltas(step, self._clock.now()))
         if not step.slots and step.correction is None:
@@ -70,20 +71,20 @@ class ReplyEvents:
 
 
 class _PartialOutput:
-    """The structured output as far as the text of a reply goes. None: nothing new to tell."""
+    """The structured output as far as a reply's text goes."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self.restart()
 
     def restart(self) -> None:
-        """The reply begins again."""
+        """Begin the reply again."""
         self._length = self._next = 0
         self._pieces: list[str] = []
         self._told: Json = None
 
     def after(self, text: str) -> Json:
-        """The output with this piece of text more."""
+        """Return the output with this piece of text; None if there is nothing new."""
         if self._agent.output is None:
             return None
         self._pieces.append(text)
@@ -96,7 +97,7 @@ class _PartialOutput:
         return self._new(text)
 
     def whole(self, text: str) -> Json:
-        """The output of the whole reply."""
+        """Return the output of the whole reply."""
         return None if self._agent.output is None else self._new(text)
 
     def _new(self, text: str) -> Json:
@@ -118,14 +119,14 @@ class CallNames:
         self._named: dict[int, str] = {}
 
     def of(self, at: int, given: str) -> str:
-        """The id of the reply's call number `at`, which the provider calls `given`."""
+        """Return the id of the reply's call number `at`, which the provider calls `given`."""
         if at not in self._named:
             self._named[at] = self._new(clean(given))
             self._used.add(self._named[at])
         return self._named[at]
 
     def forget(self) -> None:
-        """The reply begins again."""
+        """Forget the ids: the reply begins again."""
         self._used.difference_update(self._named.values())
         self._named.clear()
 
@@ -158,7 +159,7 @@ def _event(delta: Delta, step: int, clock: Clock, names: CallNames) -> Event:
 
 
 def _deltas(step: StepRecord, now: datetime) -> list[Event]:
-    """A reply that was held back, as one delta of each kind."""
+    """Return a reply that was held back as one delta of each kind."""
     events: list[Event] = []
     for part in step.message.content:
         match part:

@@ -10,7 +10,7 @@ from layover.values.runs.run import CallRecord
 
 
 def within_limit(ready: Ready | Settled, state: RunState, call: CallRecord) -> Ready | Settled:
-    """The call as it was prepared, or the error of one that is beyond its tool's `max_calls`."""
+    """Return the call as it was prepared, or the error of a call beyond its tool's `max_calls`."""
     most = ready.tool.options.max_calls if isinstance(ready, Ready) else None
     if most is None:
         return ready

@@ -53,24 +53,24 @@ from layover.values.runs.run import (
 )
 
 SHOWN_CHANGE = 4_000
-"""Characters of the arguments that a person changed, as the model is told of them."""
+"""Characters of a person's changed arguments that the model is shown."""
 
 Gate = Callable[[StepRecord, list[timedelta | None]], Awaitable[bool]]
-"""Asked before a window of calls with these time-outs begins: is there time, and budget?"""
+"""Returns whether a window of calls with these time-outs may begin: is there time, and budget?"""
 HasTime = Callable[[list[timedelta | None]], bool]
-"""Asked before a call that is begun already (decided, or left open) runs: is there time?"""
+"""Returns whether there is time to run a call that has begun already (decided, or left open)."""
 
 
 class SubAgents(Protocol):
-    """Runs what a tool stands for that is an agent (`layover.engine.frames`)."""
+    """Runs the agent that a tool stands for (`layover.engine.frames`)."""
 
     async def briefed(self, call: CallRecord, ready: Ready) -> CallRecord:
-        """The call with its child's facts, as it is journaled before the child begins."""
+        """Return the call with its child's facts, as it is journaled before the child begins."""
         ...
 
     async def advance(self, call: CallRecord, ready: Ready, width: int) -> Settled | None:
-        """Go on with the child. None: it waits, and its call stays open. `width`: calls that may wait at
-        once in it. Raises OutOfTime where it has to go on in a fresh invocation."""
+        """Go on with the child. None: it waits, and its call stays open. `width`: calls that may wait at once
+        in it. Raises OutOfTime if it has to go on in a fresh invocation."""
         ...
 
 
@@ -109,13 +109,13 @@ class Calls:
         self._memory = memory
         self._belongings = belongings
         self._stopping = stopping or Stopping()
-        # Calls of a window are closed one after another: the one that completes the step says so in
-        # its own transaction, and has to be the last.
+        # Calls of a window are closed one after another: the call that completes the step says so in its own
+        # transaction, and has to be the last.
         self._closing = asyncio.Lock()
-        # By key, the tool of every call that runs or whose outcome is being journaled.
+        # The tool of every call that runs or whose outcome is being journaled, by the call's key.
         self._running: dict[str, AnyTool] = {} if running is None else running
         self._sub_agents = sub_agents
-        # As many calls as may wait at once in the whole run: sub-agents side by side share them.
+        # The calls that may wait at once in the whole run: sub-agents side by side share them.
         self._width = width
         self._size = min(agent.tool_concurrency, width)
         self._tools: dict[str, AnyTool] = {t.name: t for t in (*agent.tools, *memory_tools)}
@@ -125,8 +125,8 @@ class Calls:
         self.turn_end = self._events.turn_end
 
     async def advance(self, step: StepRecord, gate: Gate, has_time: HasTime) -> bool:
-        """Settle what can be settled. True: every call of the step is settled; False: some wait, or
-        `gate` did not let the next window begin. Raises OutOfTime where a begun call has no time."""
+        """Settle all calls that can be settled. True: every call of the step is settled; False: some wait, or
+        `gate` did not let the next window begin. Raises OutOfTime if there is no time for a begun call."""
         await self._go_on(step)
         inside: list[_Job] = []
         for call in self._state.calls_of(step):
@@ -145,8 +145,8 @@ class Calls:
         return self._state.settled(step)
 
     def first_window(self, step: StepRecord, has_time: HasTime) -> FirstWindow:
-        """The calls that begin as soon as this step is journaled. Empty where anything else comes before
-        they begin: an answer of somebody's, or too little time."""
+        """Return the calls that begin as soon as this step is journaled: none if anything comes before them,
+        such as a person's decision or too little time."""
         self._at_once = FirstWindow()
         calls = self._state.calls_of(step)[: self._size]
         stops = self._stopping.asked or self._stopping.aborts is not None
@@ -160,16 +160,16 @@ class Calls:
         return self._at_once
 
     async def _go_on(self, step: StepRecord) -> None:
-        """Run the calls that were opened with their step, just now and by this writer. Nothing comes
-        between: one that is found open is in doubt."""
+        """Run the calls that this writer has just opened with their step. Nothing comes between: a call that
+        a later writer finds open is in doubt."""
         ready, self._at_once = self._at_once.ready, FirstWindow()
         calls = [c for c in self._state.calls_of(step) if c.key in ready]
         opened = [c for c in calls if c.state is CallState.OPEN]
         await _all(self._one(step, _Job(c, ready[c.key], self._context(c, None))) for c in opened)
 
     def _next_window(self, step: StepRecord) -> list[CallRecord]:
-        """The calls to begin next: first what is left of a window in which an earlier attempt died (a
-        window settles whole), then, if no call waits, a new one."""
+        """Return the calls to begin next: first the rest of a window in which an earlier attempt died (a
+        window settles whole), then, if no call waits, a new window."""
         size, calls = self._size, self._state.calls_of(step)
         for at in range(0, len(calls), size):
             window = calls[at : at + size]
@@ -179,12 +179,12 @@ class Calls:
         return []
 
     async def _take_up(self, step: StepRecord, call: CallRecord, has_time: HasTime) -> None:
-        """`settle`, but a tool begins only where there is time, and in no run that is to stop."""
+        """Settle as `settle` does, but begin a tool only if there is time, and in no run that is to stop."""
         await self._stopping.check()
         job = await self._job(step, call)
         if job is None:
             return
-        # Whether other calls wait or not: this one goes on at once, in a fresh invocation.
+        # Whether or not other calls wait, this one goes on at once, in a fresh invocation.
         if not has_time([job.ready.tool.timeout]):
             raise OutOfTime
         await self._run(step, [job])
@@ -252,7 +252,7 @@ class Calls:
         return tool.timeout if tool else None
 
     async def _window(self, step: StepRecord, calls: list[CallRecord]) -> None:
-        """A window settles whole: calls that need a person wait, broken ones fail, the rest run."""
+        """Settle a whole window: calls that need a person wait, broken ones fail, the rest run."""
         jobs: list[_Job] = []
         waiting: list[tuple[CallRecord, Suspension]] = []
         for call in calls:
@@ -270,7 +270,7 @@ class Calls:
             await self._run(step, jobs)
 
     async def _asked(self, call: CallRecord) -> Asked:
-        """A planned call after hooks and its tool's own rule were asked about it."""
+        """Return a planned call after its hooks and its tool's own rule were asked about it."""
         ready = self._prepare(call, call.args)
         if isinstance(ready, Settled):
             return Asked(call, ready)
@@ -285,7 +285,7 @@ class Calls:
         return asked if waits is None else replace(asked, outcome=waits)
 
     async def _run(self, step: StepRecord, jobs: list[_Job]) -> None:
-        """Journal first, then run, then journal what came of it."""
+        """Journal the calls, run them, and journal their outcomes."""
         jobs = [await self._briefed(job) for job in jobs]
         starts = [self._events.started(j.call, j.ready.args.as_dict()) for j in jobs]
         await self._log.open_calls([j.call for j in jobs], *chain.from_iterable(starts))
@@ -301,7 +301,7 @@ class Calls:
         return replace(job, call=await self._sub_agents.briefed(job.call, job.ready))
 
     async def _delegate(self, step: StepRecord, job: _Job) -> None:
-        """Go on with a sub-agent. Its call stays open while it waits: what it does is journaled below."""
+        """Go on with a sub-agent. Its call stays open while it waits: its work is journaled under it."""
         if self._sub_agents is None:
             return
         outcome = await self._sub_agents.advance(job.call, job.ready, self._share(step, job.call))
@@ -322,7 +322,8 @@ class Calls:
         call = job.call
         if job.ready.tool.delegate is not None:
             return await self._delegate(step, job)
-        # Until its outcome is journaled: whoever stops the run waits for a tool that it may keep.
+        # Until its outcome is journaled: a process that stops the run waits for a tool whose result it may
+        # keep.
         self._stopping.tools += 1
         self._stopping.begun.add(call.key)
         self._running[call.key] = job.ready.tool
@@ -378,7 +379,7 @@ class Calls:
             self._state.step_ended = step.index
 
     async def _suspend(self, waiting: Sequence[tuple[CallRecord, Suspension]]) -> None:
-        """Journal calls that wait, together: whoever sees one of them waiting sees them all."""
+        """Journal waiting calls together: a reader that sees one of them waiting sees all of them."""
         suspended = [_suspended(call, suspension) for call, suspension in waiting]
         await self._log.suspend_calls(suspended, *self._events.suspended(suspended))
         for call in suspended:
@@ -411,8 +412,8 @@ class Calls:
 
 
 async def _all(work: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """A window settles whole: what goes wrong with one call (its journal entry, for example) is raised when
-    the others are through."""
+    """Run to the end. An error of one call (in its journal entry, for example) is raised once the others are
+    through: a window settles whole."""
     tasks = [asyncio.ensure_future(each) for each in work]
     for ended in await asyncio.gather(*tasks, return_exceptions=True):
         if isinstance(ended, BaseException):
@@ -420,7 +421,7 @@ async def _all(work: Iterable[Coroutine[Any, Any, None]]) -> None:
 
 
 def _waiting_now(call: CallRecord) -> CallRecord:
-    """A call that was journaled with its suspension, as it is from then on."""
+    """Return a call that was journaled with its suspension, as it is from then on."""
     fresh = {"opener": None, "token": None, "decision": None, "votes": (), "voted": 0}
     waits = {"state": CallState.WAITING, "attempt": call.attempt + 1}
     return call.model_copy(update={**waits, **fresh})
@@ -437,7 +438,7 @@ def _with_change(changed: dict[str, Any] | None, outcome: Settled) -> Settled:
 
 
 def _suspended(call: CallRecord, suspension: Suspension) -> CallRecord:
-    """The call with what it waits for; an earlier attempt's decision is kept for audit."""
+    """Return the call with what it waits for; an earlier attempt's decision is kept for audit."""
     past = call.past
     if call.decision is not None:
         past = (*past, {"attempt": call.attempt, **call.decision.model_dump(mode="json")})

@@ -28,7 +28,7 @@ class CallEvents:
         self._clock = clock
 
     def started(self, call: CallRecord, args: Json) -> list[Event]:
-        """A call begins to run."""
+        """Return the events of a call that begins to run."""
         now = self._clock.now()
         begins = ToolExecutionStart(
             at=now, tool_call_id=call.tool_call_id, tool_name=call.tool_name, args=args
@@ -36,7 +36,7 @@ class CallEvents:
         return [*told_of(call, now), begins]
 
     def ended(self, step: StepRecord, before: CallRecord, call: CallRecord) -> list[Event]:
-        """A call is settled. `before`: as it was journaled."""
+        """Return the events of a call that is settled. `before`: the call as it was journaled."""
         now = self._clock.now()
         message = tool_message(step, self._state.slot(step, call), call)
         events: list[Event] = [
@@ -49,7 +49,7 @@ class CallEvents:
         return events
 
     def suspended(self, calls: Sequence[CallRecord]) -> list[Event]:
-        """Calls wait."""
+        """Return the events of calls that wait."""
         now = self._clock.now()
         told: list[Event] = [event for call in calls for event in told_of(call, now)]
         return [*told, *(self._waits(call) for call in calls)]
@@ -72,7 +72,7 @@ class CallEvents:
         )
 
     def turn_end(self, step: StepRecord) -> TurnEnd:
-        """A step is complete."""
+        """Return the event of a complete step."""
         return TurnEnd(
             at=self._clock.now(),
             step=step.index,

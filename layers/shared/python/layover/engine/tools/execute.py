@@ -1,4 +1,5 @@
-"""One tool call: look up, validate, ask whether it needs a person, run, shape what the model sees."""
+"""One tool call: look up, validate, ask whether it needs a person, run, shape the model's view of the
+result."""
 
 import json
 import logging
@@ -23,7 +24,7 @@ from layover.values.runs.run import CallRecord, ErrorInfo, Suspension, Suspensio
 logger = logging.getLogger("layover")
 
 MODEL_OUTPUT_TOKENS = 50_000
-"""Above, the model sees head and tail (docs/behaviour.md#long-results)."""
+"""The limit above which the model sees head and tail (docs/behaviour.md#long-results)."""
 _CHARACTERS = MODEL_OUTPUT_TOKENS * 4
 _SHOWN = 2_000
 """Characters of head and of tail."""
@@ -38,9 +39,9 @@ class Settled:
     is_error: bool = False
     custom: dict[str, Any] | None = None
     retry: bool = False
-    """The tool asks for another attempt."""
+    """True if the tool asks for another attempt."""
     child: ChildRun | None = None
-    """The sub-agent's run that the call was, as it ended."""
+    """The run of the sub-agent that the call stands for, as it ended."""
     failure: ErrorInfo | None = None
     """The failure that ends the run once the call is settled."""
 
@@ -54,18 +55,18 @@ class Ready:
 
 
 def not_found(name: str) -> Settled:
-    """The error of a call whose tool is not there, or not there any more."""
+    """Return the error of a call whose tool does not exist, or no longer exists."""
     return failed(f"Tool {name} not found")
 
 
 def failed(message: str) -> Settled:
-    """A tool error: it reaches the model and never ends the run."""
+    """Return a tool error: it reaches the model and never ends the run."""
     return Settled(result=message, model_output=message, is_error=True)
 
 
 def raised(tool: str, call: CallRecord, error: Exception) -> Settled:
-    """A tool error of what the author's code raised: the log says where. What it says is the call's
-    result, and in no log."""
+    """Return a tool error for an exception of the author's code. The log says where it was raised. Its
+    message is the call's result, and in no log."""
     cause = error.__cause__
     logger.warning(
         "tool %s failed with %s",
@@ -82,12 +83,12 @@ def raised(tool: str, call: CallRecord, error: Exception) -> Settled:
 
 
 def interrupted(name: str) -> Settled:
-    """The error of a call in doubt (docs/behaviour.md#calls-in-doubt)."""
+    """Return the error of a call in doubt (docs/behaviour.md#calls-in-doubt)."""
     return failed(f"Interrupted: {name} may or may not have taken effect")
 
 
 def declined(name: str, reason: str | None, *, expired: bool) -> Settled:
-    """The ordinary result of a denied or expired call (docs/behaviour.md#denials)."""
+    """Return the ordinary result of a denied or expired call (docs/behaviour.md#denials)."""
     result: dict[str, Any] = {
         "declined": True,
         "message": f'Tool "{name}" was not approved',
@@ -99,13 +100,13 @@ def declined(name: str, reason: str | None, *, expired: bool) -> Settled:
 
 
 def prepare(tools: Mapping[str, AnyTool], name: str, args: Any) -> Ready | Settled:
-    """The call's tool and validated arguments, or the error that settles it."""
+    """Return the call's tool and validated arguments, or the error that settles it."""
     tool = tools.get(name)
     if tool is None:
         return not_found(name)
     try:
         valid = tool.validate(args)
-        valid.as_dict()  # What cannot be told of a call must not run.
+        valid.as_dict()  # A call whose arguments cannot be shown must not run.
     except ValidationError as error:
         return failed(invalid_input(error))
     except Exception as error:  # an author's validator or serializer may raise anything
@@ -114,8 +115,8 @@ def prepare(tools: Mapping[str, AnyTool], name: str, args: Any) -> Ready | Settl
 
 
 async def approval(ready: Ready, ctx: ToolContext, now: datetime) -> Suspension | None:
-    """The suspension of a call that a person has to approve first. Raises what a predicate raises:
-    the call must not run then."""
+    """Return the suspension of a call that a person has to approve first. Raises what a predicate raises: the
+    call must not run then."""
     if not await apart(ready.tool.requires_approval(ready.args, ctx)):
         return None
     payload = {"type": "approval", "tool_name": ready.tool.name, "args": ready.args.as_dict()}
@@ -167,7 +168,8 @@ def _suspension(
 
 
 async def shaped(ready: Ready, value: Any, call: CallRecord) -> Settled:
-    """Raw result, what the model sees, and the custom message. A shaper that raises is a tool error."""
+    """Return the raw result, the model's view of it, and the custom message. A shaper that raises is a tool
+    error."""
     try:
         result = ready.tool.jsonable(value)
         output = ready.tool.model_output(value)
@@ -178,8 +180,8 @@ async def shaped(ready: Ready, value: Any, call: CallRecord) -> Settled:
 
 
 async def limited(settled: Settled, call: CallRecord, belongings: RunFiles | None) -> Settled:
-    """With head and tail in the place of an output that is too long for the model; the whole is kept
-    behind `url` (null where it could not be kept)."""
+    """Return the outcome with head and tail in the place of an output that is too long for the model. The
+    whole is kept behind `url` (null if it could not be kept)."""
     output = settled.model_output
     if len(output) <= _CHARACTERS:
         return settled

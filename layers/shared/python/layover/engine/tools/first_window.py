@@ -1,4 +1,4 @@
-"""The calls that begin as soon as their step is journaled: one transaction has the step and opens them
+"""The calls that begin as soon as their step is journaled: one transaction stores the step and opens them
 (docs/saved-writes.md#opened-with-the-step)."""
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ from layover.values.runs.run import CallRecord
 
 @dataclass(frozen=True)
 class FirstWindow:
-    """Calls that are opened with their step, what they need to run (by key), and the events that say so."""
+    """Calls that are opened with their step, the jobs to run (by key), and the events of their begin."""
 
     calls: tuple[CallRecord, ...] = ()
     ready: Mapping[str, Ready] = field(default_factory=dict)
@@ -24,8 +24,8 @@ def ready_at_once(
     tools: Mapping[str, AnyTool],
     prepare: Callable[[CallRecord], Ready | Settled],
 ) -> dict[str, Ready]:
-    """Those of the calls that nothing but their begin is left of: no person and no code of the author's is
-    asked, no limit is counted, no sub-agent briefed, and the arguments are valid."""
+    """Return the calls that only have to begin: they ask no person and no code of the author's, have no limit
+    to count and no sub-agent to brief, and their arguments are valid."""
     found: dict[str, Ready] = {}
     for call in calls:
         tool = tools.get(call.tool_name)

@@ -33,7 +33,7 @@ class Stopping:
     """Keys of the calls that this writer has begun to run."""
 
     async def check(self) -> None:
-        """Raises Stopped where no further model or tool may be called."""
+        """Raise Stopped if no further model or tool may be called."""
         if self.asked:
             raise Stopped
         if self.aborts is None or self.log is None:
@@ -74,7 +74,7 @@ class Hooks:
         event = DataEvent(at=self._clock.now(), tool_call_id=self._tool_call_id, data=data)
         if _running_loop() is self._loop:
             return self._log.emit(event)
-        with suppress(RuntimeError):  # the loop is closed: nobody follows the run any more
+        with suppress(RuntimeError):  # the loop is closed: the run is followed no more
             self._loop.call_soon_threadsafe(self._log.emit, event)
         return None
 
@@ -95,13 +95,13 @@ class Hooks:
         await self._on_loop(self._memory.log_attempt(meta.owner, meta.thread_id, line, id))
 
     async def _on_loop(self, work: Coroutine[Any, Any, T]) -> T:
-        """Stores belong to the loop as well."""
+        """Await the work on the loop: stores belong to it as well."""
         if _running_loop() is self._loop:
             return await work
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     def node_memory(self, node_id: str) -> NodeHistory:
-        """The history of a node."""
+        """Return the history of a node."""
         return self._owned().node(node_id)
 
     def _owned(self) -> RunFiles:

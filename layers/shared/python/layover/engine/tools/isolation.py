@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 LAST_WORDS_S = 1.0
-"""Seconds that cancelled code has to clean up; after that it is left behind."""
+"""Seconds that cancelled code has to clean up. After that it is left behind."""
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ def left_behind() -> int:
 
 
 class TimedOut(Exception):
-    """The time that the engine gave is over (a tool's own TimeoutError is something else)."""
+    """The time limit of the engine is over (a tool's own TimeoutError is something else)."""
 
     def __init__(self, limit: float) -> None:
         super().__init__(f"it took longer than {limit:g} s")
@@ -28,12 +28,12 @@ class TimedOut(Exception):
 
 
 class Raised(Exception):
-    """Carries what is no `Exception`: a CancelledError of the author's own, an exit."""
+    """Carries an exception that is no `Exception`: a CancelledError of the author's own, an exit."""
 
 
 async def apart(work: Coroutine[Any, Any, T], limit: timedelta | None = None) -> T:
-    """The work's result. Raises what it raises (always an Exception), TimedOut, and CancelledError
-    only where the caller itself was cancelled; the work is cancelled in both cases."""
+    """Return the work's result. Raises what the work raises (always an Exception), TimedOut, and
+    CancelledError only if the caller itself was cancelled. The work is cancelled in both cases."""
     seconds = None if limit is None else limit.total_seconds()
     task = asyncio.ensure_future(work)
     task.add_done_callback(_seen)
@@ -60,7 +60,7 @@ def _result(task: asyncio.Future[T]) -> T:
 
 
 def _named(name: str, message: str) -> Exception:
-    """An exception that reads as the one it stands for: the model is shown the type's name."""
+    """Return an exception that reads as the one it stands for: the model is shown the type's name."""
     named: type[Exception] = type(name, (Raised,), {})
     return named(message)
 

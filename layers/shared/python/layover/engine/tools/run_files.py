@@ -18,7 +18,7 @@ logger = logging.getLogger("layover")
 
 
 class RunFiles:
-    """Of one run."""
+    """The files of one run."""
 
     def __init__(self, runtime: Runtime, meta: RunMeta, agent: str) -> None:
         self.files = Files(runtime.blobs, meta.owner)
@@ -27,8 +27,8 @@ class RunFiles:
         self._agent = agent
 
     async def save_file(self, name: str, mime_type: str, data: bytes) -> FilePart:
-        """Store a file of the thread's. Raises ValueError for a name, a type or a size that no file may
-        have, NotFound where the thread is gone."""
+        """Store a file of the thread's. Raises ValueError for a name, a type or a size that no file may have,
+        NotFound if the thread is gone."""
         name = clean(name).strip()
         if not name.isprintable() or not 0 < len(name) <= MAX_NAME:
             raise ValueError(f"a file's name has 1 to {MAX_NAME} printable characters")
@@ -40,8 +40,8 @@ class RunFiles:
         return FilePart(file_id=facts.id, name=name, mime_type=mime_type)
 
     async def keep_result(self, call: CallRecord, output: str) -> bool:
-        """Keep the whole of a result that is cut for the model; False where that fails: the call has
-        run, and its result must not be lost for that."""
+        """Keep the whole of a result that is cut for the model. Return False if that fails: the call has run,
+        and its result must not be lost for that."""
         ending, mime_type = _kind(output)
         name = f"{call.tool_name}-{call.tool_call_id}"[: MAX_NAME - 5] + ending
         try:
@@ -54,7 +54,7 @@ class RunFiles:
         return True
 
     def node(self, node_id: str) -> NodeHistory:
-        """The history of a node. Raises ConfigurationError for an id that cannot be."""
+        """Return the history of a node. Raises ConfigurationError for an invalid id."""
         meta = self._meta
         return NodeLog(self._runtime, meta.owner, self._agent, meta.thread_id, node_id)
 
@@ -63,7 +63,7 @@ class RunFiles:
         now = self._runtime.clock.now()
         facts = thread_file_facts(file_id, meta.thread_id, name, mime_type, data, now)
         await self.files.keep(facts, data)
-        # Erasing marks the thread first and deletes then: one of both sees the other.
+        # Erasing marks the thread first and deletes then: either this code or the eraser sees the other.
         head = await self._runtime.journal.thread(meta.owner, meta.thread_id)
         if head is None or head.deleted:
             await self.files.release(file_id, meta.thread_id)
@@ -72,7 +72,7 @@ class RunFiles:
 
 
 def _kind(output: str) -> tuple[str, str]:
-    """Ending and type of what a tool answered."""
+    """Return file ending and type of a tool's output."""
     if output[:1] in "{[":
         try:
             json.loads(output)

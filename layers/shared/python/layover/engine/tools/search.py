@@ -1,4 +1,4 @@
-"""Finding tools by words: what a model with many tools reads instead of all their schemas."""
+"""Finding tools by words: a model with many tools reads this one instead of all their schemas."""
 
 import math
 import re
@@ -15,20 +15,20 @@ from layover.values.prompt import ToolSpec
 from layover.values.runs.run import SEARCH_TOOL, CallState
 
 SEARCH_ABOVE = 30
-"""Tools that a model is shown all at once."""
+"""The number of tools above which the model searches."""
 FOUND = 5
-"""Tools of one answer."""
+"""The number of tools in one answer."""
 _WORD = re.compile(r"[^\W_]+")
 _CASES = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def searches(agent: Agent) -> bool:
-    """True if the agent's model finds its tools by words."""
+    """Return whether the agent's model finds its tools by words."""
     return agent.tool_search and len(agent.tools) > SEARCH_ABOVE
 
 
 def search_tool(tools: Sequence[AnyTool]) -> AnyTool:
-    """The tool that finds others."""
+    """Return the tool that finds others."""
 
     @tool(name=SEARCH_TOOL, idempotent=True, trusted=True)
     def search_tools(
@@ -41,7 +41,7 @@ def search_tool(tools: Sequence[AnyTool]) -> AnyTool:
 
 
 def found(tools: Sequence[AnyTool], query: str) -> list[AnyTool]:
-    """The tools that fit best, those with rare words of the query first; none where no word fits."""
+    """Return the tools that fit best, those with rare words of the query first; none if no word fits."""
     texts = [_words(f"{t.name} {t.description} {' '.join(_names(t))}") for t in tools]
     wanted = _words(query)
     rarity = {w: math.log(1 + len(tools) / n) for w in wanted if (n := _having(texts, w))}
@@ -51,8 +51,8 @@ def found(tools: Sequence[AnyTool], query: str) -> list[AnyTool]:
 
 
 def specs_of(agent: Agent, built_in: Sequence[AnyTool], state: RunState) -> list[ToolSpec]:
-    """The tools that the next step's model is shown: with a search those of Layover's own, hand-offs, a tool
-    that it has to call, and what it has found in this run, in this order."""
+    """Return the tools that the next step's model is shown. With a search, in this order: Layover's own,
+    hand-offs, a tool that it has to call, and those that it has found in this run."""
     if not searches(agent):
         return [t.spec for t in (*agent.tools, *built_in)]
     forced = agent.model_settings.tool_choice
@@ -63,7 +63,7 @@ def specs_of(agent: Agent, built_in: Sequence[AnyTool], state: RunState) -> list
 
 
 def _found_in(state: RunState) -> list[str]:
-    """Names in the answers of the run's searches, from its journal."""
+    """Return the names in the answers of the run's searches, from its journal."""
     names: list[str] = []
     for step in state.steps:
         for call in state.calls_of(step):
@@ -78,7 +78,8 @@ def _names(tool: AnyTool) -> list[str]:
 
 
 def _words(text: str) -> Counter[str]:
-    """The words, without those of one or two letters, which say nothing; other scripts need no more."""
+    """Return the words. Words of one or two letters say nothing and are left out; other scripts need no
+    more."""
     words = (word.lower() for word in _WORD.findall(_CASES.sub(" ", text)))
     return Counter(word for word in words if len(word) > 2 or not word.isascii())
 
@@ -88,7 +89,7 @@ def _having(texts: Sequence[Counter[str]], word: str) -> int:
 
 
 def _fits(text: Counter[str], word: str) -> bool:
-    """True if a word of the text is this one, or another form of it: the same beginning."""
+    """Return whether a word of the text is this one, or another form of it: the same beginning."""
     if word in text:
         return True
     beginning = word[: max(4, len(word) - 3)]
