@@ -33,19 +33,20 @@ HELD = timedelta(minutes=15)
 """The time until a step's reservation lapses if its process dies: no function lives longer."""
 _MILLIONTHS = 1_000_000
 _HOLD = "hold_"
-"""Attributes of a day with what a run's step holds: tokens, millionths of a dollar, and until when."""
+"""Attributes of a day that hold room for a run's step: tokens, millionths of a dollar, and the end of the
+hold."""
 _DONE = "done_"
-"""Attributes with what a run's last step came to, until the next reservation reads them."""
+"""Attributes with the use of a run's last step, until the next reservation reads them."""
 _TRIES = 20
-"""Of a reservation beside others of the same user."""
+"""Attempts of a reservation while others of the same user are made."""
 _log = logging.getLogger("layover")
 
 
 class TableAllowance:
-    """`ports.Allowance`. `counts`: whether anybody limits days, else no use is written.
+    """`ports.Allowance`. `counts`: False if no limit of a day is set; then no use is written.
 
-    Counters are added to without a transaction: a request that boto3 repeats may count twice, and
-    what a killed process had not written is not counted."""
+    Counters are added to without a transaction: a request that boto3 repeats may count twice, and use that a
+    killed process had not written is not counted."""
 
     def __init__(self, table: Table, clock: Clock, *, counts: bool = True) -> None:
         self._counts = counts
@@ -70,9 +71,9 @@ class TableAllowance:
     async def reserve(
         self, owner: str, run_id: str, need: DayUse, limits: DayLimits
     ) -> Reservation:
-        """See `ports.Allowance`. Granted in one conditional write, as long as what was spent and what the
-        steps of other runs hold leave anything. A hold is as large as the day's largest step, so that the
-        steps under way fit; where the day knows none yet, one of them goes first."""
+        """See `ports.Allowance`. One conditional write grants it, as long as the use so far and the holds of
+        other runs leave any room. A hold is as large as the day's largest step, so that the steps under way
+        fit. If the day knows no step yet, one of them goes first."""
         pk = Keys(owner).day(self._today())
         for _ in range(_TRIES):
             day = _Day(await self._table.get(pk, SPENT) or {}, run_id, self._clock.now())
@@ -98,7 +99,7 @@ class TableAllowance:
         await self._write(owner, day, taken, changes)
 
     async def admit(self, owner: str, per_minute: int) -> timedelta | None:
-        """See `ports.Allowance`. Minutes begin with the clock's."""
+        """See `ports.Allowance`. Minutes are those of the clock."""
         now = self._clock.now()
         minute = now.replace(second=0, microsecond=0)
         after = minute + timedelta(minutes=1)
@@ -119,7 +120,7 @@ class TableAllowance:
         return _use(int(item.get("tokens", 0)), int(item.get("cost", 0)))
 
     async def stopped(self) -> bool:
-        """See `ports.Allowance`. The switch is an item that is there or not, whatever is in it."""
+        """See `ports.Allowance`. The switch is on if the item exists, whatever is in it."""
         now = self._clock.now()
         if self._seen is None or not now - SEEN_AFTER < self._seen[0] <= now:
             self._seen = now, await self._table.get(SWITCH, SWITCH) is not None
@@ -165,7 +166,7 @@ class _Day:
 
     @property
     def largest(self) -> tuple[int, int] | None:
-        """Tokens and millionths of a dollar of the day's largest steps; None: it has none yet."""
+        """Tokens and millionths of a dollar of the day's largest steps; None if it has none yet."""
         known = [_pair(str(self._item["largest"]))] if "largest" in self._item else []
         pairs = [*known, *self._done]
         return (max(p[0] for p in pairs), max(p[1] for p in pairs)) if pairs else None

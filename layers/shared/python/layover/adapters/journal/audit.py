@@ -1,4 +1,4 @@
-"""The audit: a row for each vote and decision, by UTC day, in the transaction that makes it."""
+"""The audit: a row for each vote and decision, by UTC day, written in the transaction that makes it."""
 
 import asyncio
 import secrets
@@ -19,7 +19,7 @@ _PREFIX = f"{AUDIT}#"
 
 
 class Audit:
-    """`kept`: how long a row lives."""
+    """Rows of the audit. `kept`: the life of a row."""
 
     def __init__(self, table: Table, clock: Clock, kept: timedelta) -> None:
         self._table = table
@@ -38,14 +38,14 @@ class Audit:
         return Put(audit_partition(day, row.run_id), sk, item)
 
     async def allowed_by_hooks(self, run: RunMeta, calls: Iterable[CallRecord]) -> list[Action]:
-        """What adds the rows of calls that are opened because hooks allowed them."""
+        """Return the writes that add the rows of calls that are opened because hooks allowed them."""
         rows = rows_of_hooks(run, calls, self._clock.now())
         return [await self.put(row) for row in rows]
 
     async def page(
         self, since: date | None, until: date | None, limit: int, cursor: str | None
     ) -> Page[AuditRow]:
-        """Rows of these days, the oldest first; `cursor` is the sort key before them."""
+        """Return rows of these days, the oldest first; `cursor` is the sort key before them."""
         first = cursor.removeprefix(_PREFIX)[:10] if cursor else ""
         low = max(first, since.isoformat() if since else "")
         days = await self._marks.names(AUDIT, low, until.isoformat() if until else _END)
@@ -58,7 +58,7 @@ class Audit:
         return Page(items=rows, next_cursor=found[limit - 1][0] if len(found) > limit else None)
 
     async def _day(self, day: str, after: str, limit: int) -> list[tuple[str, str]]:
-        """Sort keys and texts behind `after`: deletion by TTL is late, so what has expired is left out."""
+        """Return sort keys and texts behind `after`. Expired rows are left out: deletion by TTL is late."""
         now = int(self._clock.now().timestamp())
         partitions = audit_partitions(day)
         low, found = after + " " if after else _PREFIX, []

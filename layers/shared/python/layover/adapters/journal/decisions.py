@@ -1,4 +1,4 @@
-"""Decisions about calls that wait: the first one wins, and is in the audit with the same transaction."""
+"""Decisions about calls that wait: the first one wins, and its transaction also writes it to the audit."""
 
 import secrets
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ _CALL, _META = 0, 1
 
 
 class Decisions:
-    """Conditional writes on behalf of whoever decides, never of a run's own writer."""
+    """Conditional writes for callers that decide, never for a run's own writer."""
 
     def __init__(self, table: Table, bodies: PayloadStore, clock: Clock, audit: Audit) -> None:
         self._table = table
@@ -50,7 +50,7 @@ class Decisions:
         events: tuple[Event, ...],
         votes: Sequence[Vote] | None,
     ) -> None:
-        """Record a decision with its events; the call leaves every list of what waits."""
+        """Record a decision with its events. The call leaves every list of waiting calls."""
         keys, now = Keys(run.owner), rfc3339(self._clock.now())
         folder = keys.bodies(run.thread_id, run.id)
         packed = await self._bodies.pack_beside(folder, decision.model_dump_json())
@@ -83,7 +83,7 @@ class Decisions:
         decision: Decision,
         events: tuple[Event, ...],
     ) -> None:
-        """Record votes that do not settle the call, with the decision that the newest of them wants."""
+        """Record votes that do not settle the call, with the decision that the newest vote asks for."""
         keys, now = Keys(run.owner), rfc3339(self._clock.now())
         counts = Update(
             keys.run(run.id),
@@ -108,7 +108,7 @@ class Decisions:
         return {"votes": packed, "voted": call.voted + 1}
 
     async def _write(self, run: RunMeta, facts: list[Action], events: tuple[Event, ...]) -> None:
-        """The facts, with their events at the end of the run's log. Raises TransactionFailed."""
+        """Write the facts, with their events at the end of the run's log. Raises TransactionFailed."""
         keys = Keys(run.owner)
         folder = keys.bodies(run.thread_id, run.id)
         log = EventLog(self._table, self._bodies, keys, run.id, folder)
@@ -118,7 +118,7 @@ class Decisions:
             if closed:
                 raise DecisionAlreadyMade("the run is over", run_id=run.id)
             try:
-                # A batch without events would hold the number of the next one for ever.
+                # A batch without events would take the seq of the next batch for ever.
                 told = [log.batch(body, next_seq)] if events else []
                 return await self._table.transact([*facts, *told], secrets.token_hex(16))
             except TransactionFailed as failure:
@@ -127,7 +127,7 @@ class Decisions:
 
 
 def _refused(run: RunMeta, call: CallRecord, failure: TransactionFailed) -> Exception:
-    """StaleVotes where nothing but votes (and their events) came between."""
+    """Return the error to raise: StaleVotes if only votes (and their events) came in between."""
     old = failure.failed.get(_CALL)
     if _META not in failure.failed and old is not None and "decision" not in old:
         as_seen = (old["state"], old["attempt"]) == (CallState.WAITING.value, call.attempt)
@@ -137,12 +137,12 @@ def _refused(run: RunMeta, call: CallRecord, failure: TransactionFailed) -> Exce
 
 
 def _waits_as_voted(call: CallRecord) -> Condition:
-    """And nobody has voted since."""
+    """Return the condition of `_waits`, and that no vote was added since."""
     return all_of(*_waits(call).parts, same("voted", call.voted or None))
 
 
 def _waits(call: CallRecord) -> AllOf:
-    """The call waits undecided, as whoever decides has seen it."""
+    """Return the condition that the call still waits undecided, as the caller that decides has read it."""
     return all_of(
         Equals("state", CallState.WAITING.value),
         Equals("attempt", call.attempt),

@@ -44,7 +44,7 @@ class TableDues:
             "gsi2pk": DUE,
             "gsi2sk": rfc3339(at),
         }
-        # An update: whoever ends a run may write no whole items.
+        # An update: functions that end runs may lack the right to put items.
         new = any_of(Missing("pk"), Above("gsi2sk", rfc3339(at)))
         with suppress(ConditionFailed):
             place = Keys(owner).partition, due_key(kind, name)
@@ -66,7 +66,7 @@ class TableDues:
         return [_due(item) for item in found]
 
     async def reschedule(self, due: Due, at: datetime) -> None:
-        """See `ports.Dues`. What somebody asked for meanwhile stands."""
+        """See `ports.Dues`. A time that was requested meanwhile stays."""
         place = Keys(due.owner).partition, due_key(due.kind, due.name)
         as_seen = Below("gsi2sk", rfc3339(due.at + MICROSECOND))
         with suppress(ConditionFailed):

@@ -1,8 +1,8 @@
-"""The end of a run's records: they expire some time after the run, or go with their thread.
+"""The end of a run's records: they expire some time after the run, or are deleted with their thread.
 
-What a run has in S3 is below its thread there, so that deleting the thread finds it by prefix, whatever
-became of the records. Those expire by TTL. S3 knows no time that would fit (a run may wait for a year), so a
-run that has anything there is looked at by the sweeper when its records expire (`adapters.journal.dues`)."""
+A run's objects in S3 are below its thread there, so that deleting the thread finds them by prefix, whatever
+became of the records. The records expire by TTL. S3 has no fitting lifecycle rule (a run may wait for a
+year), so the sweeper looks at a run with objects in S3 when its records expire (`adapters.journal.dues`)."""
 
 import asyncio
 from contextlib import suppress
@@ -23,18 +23,18 @@ from layover.ports import Blobs
 
 _PAGE = 25
 _LOWEST, _HIGHEST = " ", "~"
-"""Every sort key of a run lies between: META, STEP#..., EVENT#..."""
+"""The bounds of a run's sort keys: META, STEP#..., EVENT#..."""
 
 
 class Erasure:
-    """Empties the partitions of runs."""
+    """Deletes the records of runs, or lets them expire."""
 
     def __init__(self, table: Table, blobs: Blobs) -> None:
         self._table = table
         self._blobs = blobs
 
     async def erase_runs(self, keys: Keys, thread_id: str) -> None:
-        """Each run: what it has in S3, its items, META last (it keeps the run in the index)."""
+        """Delete each run: its objects in S3, its items, and META last (META keeps the run in the index)."""
         await self._erase_runs(keys, thread_id)
         await self._blobs.delete_prefix(keys.bodies(thread_id))
 
@@ -48,12 +48,12 @@ class Erasure:
                 await self._erase_run(keys, thread_id, item["id"])
             if len(found) < _PAGE:
                 return
-            # The index is eventually consistent: what was just deleted may still be in it.
+            # The index is eventually consistent: runs that were just deleted may still be in it.
             after = found[-1]["gsi1sk"]
 
     async def erase_late(self, keys: Keys, thread_id: str) -> None:
-        """Each run that was erased once more, and the mark that says so: deltas and what goes to S3
-        are written without a look at META, for as long as a function lives."""
+        """Delete each erased run once more, and its mark. Deltas and objects in S3 are written without a look
+        at META, for as long as a function lives."""
         pk, high = keys.thread(thread_id), ERASED_PREFIX + _HIGHEST
         while marks := await self._table.query(pk, ERASED_PREFIX, high, limit=_PAGE):
             for mark in marks:
@@ -62,7 +62,8 @@ class Erasure:
         await self._blobs.delete_prefix(keys.bodies(thread_id))
 
     async def erase_run(self, keys: Keys, thread_id: str, run_id: str) -> None:
-        """One run whose time is over: TTL comes later, and a record without its body could not be read."""
+        """Delete one run whose time is over: TTL comes later, and a record without its body cannot be
+        read."""
         pk = keys.run(run_id)
         while items := await self._table.query(pk, _LOWEST, _HIGHEST, limit=_PAGE, forward=False):
             if any(item.get("pointed") for item in items):
@@ -71,10 +72,10 @@ class Erasure:
         await self._blobs.delete_prefix(keys.bodies(thread_id, run_id))
 
     async def expire(self, keys: Keys, run_id: str, expires: int) -> str | None:
-        """Give every item but META its time to live. Answers the run's thread where anything is in S3.
+        """Give every item but META its time to live. Return the run's thread if any item refers to S3.
 
-        Known from the items, not from S3, where a list costs as much as eight writes: what was put there for
-        a record that was never written goes with its thread."""
+        The items tell, not S3, where a list costs as much as eight writes: an object that was put there for a
+        record that was never written goes with its thread."""
         pk, low = keys.run(run_id), _LOWEST
         thread_id, spilled = None, False
         while items := await self._table.query(pk, low, _HIGHEST, limit=_PAGE):
@@ -89,7 +90,7 @@ class Erasure:
         return thread_id if spilled else None
 
     async def set_ttl(self, keys: Keys, run_id: str, expires: int) -> None:
-        """META's time to live: it leaves the watch with that."""
+        """Set META's time to live, and take the run off the watch with it."""
         gone = {"expires": expires, "gsi2pk": None, "gsi2sk": None}
         await self._expire(keys.run(run_id), META, gone)
 
@@ -98,7 +99,7 @@ class Erasure:
             await self._table.write(Update(pk, sk, set=changes, when=Exists("pk")))
 
     async def _erase_run(self, keys: Keys, thread_id: str, run_id: str) -> None:
-        # Where bodies were before they were kept below their thread.
+        # An earlier layout kept bodies here, not below their thread.
         await self._blobs.delete_prefix(keys.blob("runs", run_id) + "/")
         pk = keys.run(run_id)
         await self._erase_request(await self._table.get(pk, META))
@@ -108,14 +109,14 @@ class Erasure:
             if [i["sk"] for i in items] == [META]:
                 if items[0].get("pointed"):
                     await self._table.write(Delete(pointer_partition(run_id), POINTER))
-                # Nothing but the mark leads to the run's records when META is gone.
+                # Once META is gone, only the mark leads to the run's records.
                 mark = Put(keys.thread(thread_id), erased_key(run_id), {"id": run_id})
                 await self._table.write(mark)
                 await self._table.write(Delete(pk, META))
                 return
 
     async def _erase_request(self, run: Item | None) -> None:
-        """The request key that made the run; one that made another one since stays."""
+        """Delete the request key that made the run. A key that has made another run since stays."""
         if run is not None and "request" in run:
             with suppress(ConditionFailed):
                 mine = Equals("run_id", run["id"])

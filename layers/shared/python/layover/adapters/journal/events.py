@@ -1,9 +1,8 @@
 """The event log of a run: batches keyed by their first seq, several writers, no gaps
 (docs/behaviour.md#event-log).
 
-A batch is put if its first seq is free. Every writer's next seq is the end of some batch that it saw,
-and so the beginning of the following one: a stale writer always collides, and renumbers.
-"""
+A batch is put if its first seq is free. Every writer's next seq is the end of a batch that it saw, and so the
+beginning of the following one: a stale writer always collides, and renumbers."""
 
 import secrets
 from typing import Any
@@ -14,14 +13,14 @@ from layover.keys import EVENT_PREFIX, Keys, event_key
 from layover.values.runs.event import Event, EventPage, dump_events, load_events
 
 LONGEST_BATCH = 500
-"""Events. A page reads the whole of every batch that it begins or ends in."""
+"""Events in a batch. A page reads the whole of every batch that it begins or ends in."""
 _BATCHES = 50
 """Batches read at once."""
 _END = EVENT_PREFIX + "~"
 
 
 class EventLog:
-    """Reads and builds the batches of one run. `folder`: where a writer's large ones go in S3."""
+    """Reads and builds the batches of one run. `folder`: the place of this writer's large batches in S3."""
 
     def __init__(
         self, table: Table, bodies: PayloadStore, keys: Keys, run_id: str, folder: str = ""
@@ -33,13 +32,13 @@ class EventLog:
         self._folder = folder
 
     async def body(self, events: list[Event]) -> dict[str, Any]:
-        """The body of a batch: it does not depend on the batch's number. `id` tells a batch of this
-        writer's, put twice because its first answer was lost, from another writer's."""
+        """Return the body of a batch. It does not depend on the batch's number. `id` distinguishes a batch of
+        this writer's that was put twice, because its first answer was lost, from another writer's batch."""
         packed = await self._bodies.pack(self._folder, dump_events(events))
         return {**packed, "count": len(events), "id": secrets.token_hex(8)}
 
     def batch(self, body: dict[str, Any], first_seq: int, *, last: bool = False) -> Put:
-        """The put of a batch at `first_seq`. `last`: no event can follow."""
+        """Return the put of a batch at `first_seq`. `last`: no event can follow."""
         return Put(
             pk=self._keys.run(self._run_id),
             sk=event_key(first_seq),
@@ -48,7 +47,7 @@ class EventLog:
         )
 
     async def tail(self) -> tuple[int, bool]:
-        """The next free seq, and whether the log is closed."""
+        """Return the next free seq, and whether the log is closed."""
         found = await self._table.query(
             self._keys.run(self._run_id), EVENT_PREFIX, _END, limit=1, forward=False
         )
@@ -59,7 +58,7 @@ class EventLog:
         )
 
     async def page(self, after: int, limit: int) -> EventPage:
-        """Events with seq > after; `done` once the closed end of the log was reached."""
+        """Return events with seq > after; `done` once the closed end of the log was reached."""
         pk = self._keys.run(self._run_id)
         found = await self._table.query(pk, event_key(after + 1), _END, limit=_BATCHES)
         if after > 0 and (not found or _first(found[0]) != after + 1):

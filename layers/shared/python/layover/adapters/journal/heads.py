@@ -1,4 +1,4 @@
-"""Threads' heads: making, listing, changing, and handing a thread from one run to the next."""
+"""Threads' heads: create, list and edit them, and hand a thread from one run to the next."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -34,11 +34,11 @@ from layover.values.runs.run import Outcome, RunMeta, Status
 from layover.values.thread import ThreadHead, after
 
 _THREADS = "T#"
-"""Of the owner's index: threads by their last change."""
+"""The prefix in the owner's index of threads by their last change."""
 _TOMBS = "G#"
-"""Of the owner's index: threads that were deleted."""
+"""The prefix in the owner's index of deleted threads."""
 _KNOWN = "THREADS"
-"""Sort key of the mark that the owner's heads are all here."""
+"""The sort key of the mark that all of the owner's heads are in the journal."""
 
 
 class ThreadRecords:
@@ -49,7 +49,7 @@ class ThreadRecords:
         self._clock = clock
 
     async def put(self, head: ThreadHead) -> None:
-        """Make a thread; one that is there already stays."""
+        """Create a thread. An existing one stays as it is."""
         keys = Keys(head.owner)
         put = Put(keys.thread(head.id), HEAD, head_item(keys, head), when=Missing("pk"))
         try:
@@ -58,12 +58,12 @@ class ThreadRecords:
             return
 
     async def get(self, owner: str, thread_id: str) -> ThreadHead | None:
-        """The head, deleted or not."""
+        """Return the head, deleted or not."""
         item = await self._table.get(Keys(owner).thread(thread_id), HEAD)
         return head_from(owner, item) if item else None
 
     async def page(self, owner: str, limit: int, cursor: str | None) -> Page[ThreadHead]:
-        """Newest change first."""
+        """Return a page of heads, the newest change first."""
         found = await self._table.query_index(
             Keys(owner).partition, _THREADS, limit=limit + 1, forward=False, after=cursor
         )
@@ -75,13 +75,13 @@ class ThreadRecords:
         return await self._table.get(Keys(owner).partition, _KNOWN) is not None
 
     async def know(self, owner: str, heads: Sequence[ThreadHead]) -> None:
-        """Make the missing ones; the mark comes last, so that a crash repeats it."""
+        """Create the missing heads. The mark comes last, so that a crash repeats the work."""
         for head in heads:
             await self.put(head)
         await self._table.write(Put(Keys(owner).partition, _KNOWN, {"id": _KNOWN}))
 
     async def unknow(self, owner: str) -> None:
-        """Take the mark away."""
+        """Remove the mark."""
         await self._table.write(Delete(Keys(owner).partition, _KNOWN))
 
     async def edit(
@@ -92,7 +92,7 @@ class ThreadRecords:
         metadata: Mapping[str, Any] | None,
         untitled_only: bool,
     ) -> ThreadHead | None:
-        """Replace what is given."""
+        """Replace the given fields."""
         now = rfc3339(self._clock.now())
         changes: dict[str, Any] = {"updated_at": now}
         changes.update(thread_index(Keys(owner), thread_id, now))
@@ -108,7 +108,8 @@ class ThreadRecords:
     async def mark_deleted(
         self, owner: str, thread_id: str, forget_profile: bool
     ) -> ThreadHead | None:
-        """A tombstone: it leaves the list, takes no run, and stays, without what its owner called it."""
+        """Turn the head into a tombstone: it leaves the list, takes no run, and stays, without the owner's
+        title and metadata."""
         before = await self.get(owner, thread_id)
         changes = {
             "deleted": True,
@@ -124,21 +125,21 @@ class ThreadRecords:
         return before
 
     async def mark_purged(self, owner: str, thread_id: str, again_at: datetime) -> None:
-        """The first time: a later emptying stays as it is."""
+        """Note the first emptying, and when it is repeated. A later emptying changes nothing."""
         at = rfc3339(again_at)
         first = all_of(Exists("gsi2sk"), Missing("empty_again_at"))
         await self._change(owner, thread_id, {"empty_again_at": at, "gsi2sk": at}, first)
 
     async def finish_erasure(self, owner: str, thread_id: str) -> None:
-        """The tombstone is all that is left."""
+        """Take the tombstone off the watch: nothing else is left."""
         await self._change(owner, thread_id, {"gsi2pk": None, "gsi2sk": None}, Exists("deleted"))
 
     async def reschedule_erasure(self, owner: str, thread_id: str, at: datetime) -> None:
-        """A later look at a tombstone that is watched."""
+        """Set a later look at a tombstone that is watched."""
         await self._change(owner, thread_id, {"gsi2sk": rfc3339(at)}, Exists("gsi2sk"))
 
     async def tombs(self, owner: str, limit: int, cursor: str | None) -> Page[ThreadHead]:
-        """Deleted threads, in the order of their ids."""
+        """Return a page of deleted threads, in the order of their ids."""
         found = await self._table.query_index(
             Keys(owner).partition, _TOMBS, limit=limit + 1, forward=True, after=cursor
         )
@@ -146,7 +147,7 @@ class ThreadRecords:
         return Page(items=tuple(_listed(owner, i) for i in found[:limit]), next_cursor=more)
 
     async def unmake(self, owner: str, thread_id: str) -> bool:
-        """Take away a tombstone that nobody looks at any more. False: it is still watched."""
+        """Remove a tombstone that is no longer watched. Return False if it still is."""
         done = all_of(Exists("deleted"), Missing("gsi2sk"))
         try:
             await self._table.write(Delete(Keys(owner).thread(thread_id), HEAD, when=done))
@@ -166,7 +167,7 @@ class ThreadRecords:
 
 
 def _listed(owner: str, item: Item) -> ThreadHead:
-    """A head as the index has it: when it changed last stands in its place there, if at all."""
+    """Return a head as the index has it: `updated_at` is part of the index's key, if it is there at all."""
     kind, changed_at, *_ = item["gsi1sk"].split("#")
     updated_at = changed_at if f"{kind}#" == _THREADS else item["created_at"]
     return head_from(owner, {**item, "updated_at": updated_at})
@@ -183,8 +184,8 @@ class QueueHandover:
     async def plan(
         self, run: RunMeta, outcome: Outcome, head: ThreadHead | None = None
     ) -> tuple[list[Action], str | None]:
-        """Actions of the end's transaction, and the run that holds the thread afterwards. `head`: as it was
-        read before; the transaction fails where it moved since."""
+        """Return the actions for the end's transaction, and the run that holds the thread afterwards. `head`:
+        as it was read before; the transaction fails if it has changed since."""
         keys = Keys(run.owner)
         item: Item | None
         if head is not None and head.active_run == run.id:
@@ -224,7 +225,7 @@ class QueueHandover:
         return [moved, *([starting] if starting else [])], next_run
 
     async def _start(self, keys: Keys, run_id: str, outcome: Outcome) -> Update | None:
-        """The move of a queued run to running; its input follows the leaf that there is now."""
+        """Return the move of a queued run to running. Its input follows the leaf that the thread now has."""
         item = await self._table.get(keys.run(run_id), META)
         if item is None or item["status"] != Status.QUEUED.value:
             return None

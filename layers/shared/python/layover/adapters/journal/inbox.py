@@ -28,19 +28,20 @@ _READ_AT_ONCE = 16
 
 
 class Inbox:
-    """Places of calls that wait for others than the run's owner."""
+    """Places of calls that wait for people other than the run's owner."""
 
     def __init__(self, table: Table, clock: Clock) -> None:
         self._table = table
         self._marks = Marks(table, clock)
 
     async def place(self, run: RunMeta, call: CallRecord) -> dict[str, Any]:
-        """Attributes that put a call that waits where its approvers look; {} where the owner decides."""
+        """Return the attributes that list a waiting call where its approvers look; {} if the owner
+        decides."""
         if call.suspension is None or call.suspension.approval is None:
             return {}
         groups = call.suspension.approval.by
         rule = rule_name(groups)
-        # Before the call waits: one that no mark leads to would be found by nobody.
+        # The marks come before the call waits: without a mark, no approver would find it.
         await asyncio.gather(
             *(self._marks.put(group_partition(g), rule, _LONGEST_WAIT) for g in groups)
         )
@@ -56,7 +57,7 @@ class Inbox:
         return Put(pointer_partition(run.id), POINTER, {"owner": run.owner})
 
     async def page(self, groups: Collection[str], limit: int, cursor: str | None) -> Page[Item]:
-        """Items of calls that wait for members of any of these groups, the oldest first."""
+        """Return items of calls that wait for members of any of these groups, the oldest first."""
         names = await asyncio.gather(*(self._marks.names(group_partition(g)) for g in groups))
         partitions = [approver_partition(rule) for rule in sorted({r for n in names for r in n})]
         found: list[Item] = []
@@ -71,7 +72,7 @@ class Inbox:
                     if len(found) == limit:
                         return Page(items=tuple(found), next_cursor=after)
                     after = place
-                    # The index is eventually consistent: who is decided has left it on the item itself.
+                    # The index is eventually consistent: the item itself tells that a call has been decided.
                     if item is not None and item.get("gsi2sk") == place:
                         found.append(item)
             if len(places) <= limit:

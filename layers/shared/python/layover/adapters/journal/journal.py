@@ -251,7 +251,7 @@ class TableJournal(TableDues):
             await self.call(run.owner, run.id, call.key),
             await self.run(run.owner, run.id),
         )
-        # Nobody is woken who would send it.
+        # Notify here: a vote wakes no process that would deliver its event.
         self._sink.notify(run.owner, run.id, meta.sockets if meta else ())
         assert voted is not None
         return voted
@@ -264,8 +264,8 @@ class TableJournal(TableDues):
         *events: Event,
         votes: Sequence[Vote] | None = None,
     ) -> Decided:
-        """See `ports.Journal`. The token is read after the decision stands: either it is there, or
-        whoever stores it later sees the decision."""
+        """See `ports.Journal`. The token is read after the decision is written: either it exists by then, or
+        the process that stores it later sees the decision."""
         await self._decisions.decide(run, call, decision, events, votes)
         decided = await self.call(run.owner, run.id, call.key)
         assert decided is not None
@@ -298,8 +298,8 @@ class TableJournal(TableDues):
                     f"{MAX_ATTEMPTS} attempts made no step", run_id=run_id
                 ) from failure
             if old and Status(old["status"]).over:
-                # Whoever ended it may have died before it sent the end; a line that is gone by now, or
-                # has all of it, gets nothing.
+                # The writer that ended the run may have died before it sent the end. A line that is gone by
+                # now, or has all of it, gets nothing.
                 self._sink.notify(owner, run_id, old.get("sockets", ()))
             return None
 
@@ -342,7 +342,7 @@ class TableJournal(TableDues):
         return found
 
     async def erase_runs(self, owner: str, thread_id: str) -> None:
-        """See `ports.Journal`. From the index, a page at a time, until nothing is left."""
+        """See `ports.Journal`. Runs come from the index, a page at a time, until none is left."""
         await self._erasure.erase_runs(Keys(owner), thread_id)
 
     async def set_ttl(self, owner: str, run_id: str, expires_at: datetime) -> None:
@@ -412,7 +412,7 @@ class TableJournal(TableDues):
     async def _take(self, owner: str, run_id: str, condition: Condition) -> RunLog:
         pk = Keys(owner).run(run_id)
         parts = (Equals("status", "running"), *getattr(condition, "parts", ()))
-        # boto3 may repeat a write whose answer was lost: the taker's own name means that it has it.
+        # boto3 may repeat a write whose answer was lost: if the item has this taker, it succeeded.
         taker = secrets.token_hex(8)
         changes = {"updated_at": rfc3339(self._clock.now()), "taker": taker}
         counts = {"epoch": 1, "attempts": 1, "history": TURN_EVENTS}
@@ -424,7 +424,7 @@ class TableJournal(TableDues):
             if taken is None or taken.get("taker") != taker:
                 raise
         assert taken is not None
-        # A run's first writer finds no step and no event: nobody can have written one.
+        # A run's first writer finds no step and no event: no writer came before it.
         first = taken["epoch"] == 1
         items = [] if first else await self._table.query(pk, INPUT, _STEPS_END)
         given = next((item for item in items if item["sk"] == INPUT), None)
@@ -441,7 +441,7 @@ class TableJournal(TableDues):
 
 
 def _within(prefix: str, cursor: str | None) -> str | None:
-    """A cursor leads nowhere but into its own list."""
+    """Return the cursor. Raises InvalidRequest if it leads out of its own list."""
     if cursor is not None and not cursor.startswith(prefix):
         error = {"loc": ["query", "cursor"], "msg": "not a cursor of this list", "type": "cursor"}
         raise InvalidRequest("the cursor is not one of this list", [error])

@@ -1,6 +1,6 @@
-"""Leases (`ports.Leases`) in the journal's table: an item for each owner and kind with a set of what is held.
-
-A lease is one write, its return another. Whoever finds the set full looks for what has expired in it."""
+"""Leases (`ports.Leases`) in the journal's table: an item for each owner and kind, with a set of the leases
+held. Taking a lease is one write, returning it another. A taker that finds the set full removes the expired
+leases."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -23,7 +23,7 @@ class TableLeases:
     async def take(self, lease: Lease, most: int, now: datetime) -> bool:
         """See `ports.Leases`. Of many at once, no more than `most` get one."""
         if most <= 0:
-            # There is no set yet that could be too long.
+            # No set exists yet whose length the condition could compare.
             return False
         expires = int((lease.until + KEPT).timestamp())
         add = Update(
@@ -73,7 +73,7 @@ def _partition(owner: str | None) -> str:
 
 
 def _element(lease: Lease) -> str:
-    """Whole seconds: a set of a hundred stays small."""
+    """Return the lease as text, with whole seconds: a set of a hundred stays small."""
     return f"{int(lease.until.timestamp())}#{lease.id}"
 
 

@@ -57,7 +57,7 @@ _LONGEST_PAUSE_S = 0.2
 
 
 class RunCommands:
-    """Conditional writes on behalf of a caller, never of a run's own writer."""
+    """Conditional writes for callers, never for a run's own writer."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class RunCommands:
     async def accept(
         self, run: RunMeta, head: ThreadHead, on_busy: OnBusy, request: RequestKey | None
     ) -> Accepted:
-        """One transaction; see `ports.Journal.accept`."""
+        """Accept a run in one transaction; see `ports.Journal.accept`."""
         if head.active_run is not None and on_busy is OnBusy.REJECT:
             raise ThreadBusy("the thread has an active run", run_id=head.active_run)
         if head.active_run is not None and len(head.queue) >= MAX_QUEUE:
@@ -85,7 +85,7 @@ class RunCommands:
         body = await self._bodies.pack(folder, run.input.model_dump_json())
         short = isinstance(body.get("b"), str) and len(body["b"].encode()) <= INLINE_INPUT
         if "blob" in body:
-            # TTL knows nothing of S3: whoever ends the run looks at each of its records.
+            # TTL knows nothing of S3: the process that ends the run has to look at each of its records.
             run = run.model_copy(update={"records_expire_at": None})
         actions: list[Action] = [
             Put(
@@ -116,9 +116,10 @@ class RunCommands:
         return Accepted(run.id, started=started, interrupts=interrupts)
 
     def _claim(self, keys: Keys, run: RunMeta, head: ThreadHead, on_busy: OnBusy) -> Update:
-        """The thread is this run's, or the run stands in its queue; only if the head is as it was read.
+        """Return the write that gives the thread to the run, or puts the run into its queue; only if the head
+        is as it was read.
 
-        Behind the queue it may stand whatever else came meanwhile, as long as some run is active."""
+        A run that joins the end of the queue does not mind other changes, as long as some run is active."""
         now = rfc3339(self._clock.now())
         changes: dict[str, Any] = {"updated_at": now, "gsi1sk": f"T#{now}#{head.id}"}
         pk, queue = keys.thread(head.id), list(head.queue)
@@ -158,7 +159,7 @@ class RunCommands:
         raise StaleHead
 
     async def replayed(self, owner: str, request: RequestKey, now: datetime) -> str | None:
-        """The run of a request key that is still valid."""
+        """Return the run of a request key that is still valid."""
         item = await self._table.get(Keys(owner).idempotency(request.key), REQUEST)
         if item is None or item["expires"] < int(now.timestamp()):
             return None
@@ -167,7 +168,7 @@ class RunCommands:
     async def store_token(
         self, owner: str, run_id: str, execution: str, key: str, attempt: int, token: str
     ) -> bool:
-        """False where the call does not wait for a token (any more)."""
+        """Store the token. Return False if the call does not wait for a token (any more)."""
         pk = Keys(owner).run(run_id)
         driven = all_of(Equals("execution", execution), Equals("status", Status.RUNNING.value))
         waits = all_of(
@@ -188,7 +189,7 @@ class RunCommands:
         return True
 
     async def publish_later(self, owner: str, run_id: str, key: str, token: str) -> None:
-        """Have the sweeper wake the branch of a call that still waits on this token."""
+        """Schedule the wake-up of the branch of a call that still waits on this token."""
         pk = Keys(owner).run(run_id)
         waits = all_of(Equals("state", CallState.WAITING.value), Equals("token", token))
         soon = {"gsi2sk": rfc3339(self._clock.now())}
@@ -204,7 +205,8 @@ class RunCommands:
     async def end_queued(
         self, owner: str, run_id: str, outcome: Outcome, events: tuple[Event, ...]
     ) -> bool:
-        """A run that never started is over, and leaves the queue: its log has these events alone."""
+        """End a run that never started, and take it out of the queue: its log has only these events. Return
+        False if it is not queued."""
         keys = Keys(owner)
         item = await self._table.get(keys.run(run_id), META)
         if item is None:
@@ -229,18 +231,18 @@ class RunCommands:
             except TransactionFailed as failure:
                 if set(failure.failed) != {2}:
                     return False
-                # Somebody else changed the queue; many at once do it after each other.
+                # Another process changed the queue; many at once do it one after another.
                 await self._sleep(random.uniform(0, min(_LONGEST_PAUSE_S, 0.01 * attempt)))
             else:
                 break
         return True
 
     async def _leaves(self, thread: str, run_id: str) -> list[Action]:
-        """Takes the run out of its thread's queue, if it stands there."""
+        """Return the write that takes the run out of its thread's queue, if it is there."""
         head = await self._table.get(thread, HEAD) or {}
         queue: list[str] = head.get("queue", [])
         if run_id not in queue or head.get("deleted"):
-            # Nothing starts from a deleted thread's queue: all of it can end at once.
+            # A deleted thread's queue starts no run: all of it can end at once.
             return []
         interrupts = head.get("interrupts", 0)
         changes = {
@@ -252,7 +254,8 @@ class RunCommands:
     async def start_successor(
         self, owner: str, run_id: str, execution: str | None, fresh: bool
     ) -> int | None:
-        """Name the execution that follows; None where another one drives the run by now."""
+        """Set the execution that follows, and return its number; None if another one drives the run by
+        now."""
         pk = Keys(owner).run(run_id)
         item = await self._table.get(pk, META)
         if item is None or item.get("execution") != execution:
@@ -271,8 +274,8 @@ class RunCommands:
             **({"attempts": 0, "redriven_at": now} if fresh else {}),
         }
         try:
-            # Whoever still writes for the one before opens no call any more, which the next would take
-            # for interrupted; what is open already may be closed.
+            # The new epoch keeps a writer of the execution before from opening calls, which the next one
+            # would take for interrupted. Calls that are open already may be closed.
             await self._table.write(Update(pk, META, set=changes, add={"epoch": 1}, when=driven))
         except ConditionFailed:
             return None
@@ -314,7 +317,7 @@ class RunCommands:
         return True
 
     async def mark_saved(self, owner: str, run_id: str, thread_id: str) -> None:
-        """The outcome of a run that was over unsaved is in the database now."""
+        """Record that the outcome of a run that ended unsaved is in the database now."""
         keys = Keys(owner)
         meta = Update(
             keys.run(run_id),
@@ -341,7 +344,8 @@ class RunCommands:
             await self._table.write(self._cancel(Keys(owner), run_id, tools_have))
 
     def _cancel(self, keys: Keys, run_id: str, tools_have: timedelta) -> Update:
-        """The flag, and the sweeper's next look: whoever sets it may die before the run is ended."""
+        """Return the write of the flag and of the sweeper's next look: the process that sets the flag may die
+        before the run is ended."""
         alive = any_of(
             Equals("status", Status.RUNNING.value), Equals("status", Status.QUEUED.value)
         )
@@ -356,7 +360,7 @@ class RunCommands:
 
 
 def _placed(run: RunMeta, head: ThreadHead) -> RunMeta:
-    """The run as it begins: at once, or in the queue."""
+    """Return the run as it begins: at once, or in the queue."""
     if head.active_run is not None:
         waits = {"status": Status.QUEUED, "execution": None, "records_expire_at": None}
         return run.model_copy(update=waits)

@@ -1,4 +1,4 @@
-"""One writer's hand on a run's journal (`ports.RunLog`): every fact and its events in one transaction."""
+"""One writer's access to a run's journal (`ports.RunLog`): every fact and its events in one transaction."""
 
 import asyncio
 import secrets
@@ -50,7 +50,7 @@ from layover.values.thread import ThreadHead
 
 
 class _NotRetired(Exception):
-    """Somebody has to look at the run after its end: it is followed by now, or has something in S3."""
+    """The run needs a look after its end: a socket follows it by now, or it has objects in S3."""
 
 
 class TableRunLog:
@@ -84,7 +84,7 @@ class TableRunLog:
         self._opener = f"{meta.epoch}.{secrets.token_hex(6)}"
         self._items = CallItems(bodies, self._folder, self._opener)
         self._next_seq = next_seq
-        self._progressed = False  # It has set the attempts back.
+        self._progressed = False  # A write has set the attempts back.
         self._done: dict[str, Any] = {}
         self._emitted: deque[Event] = deque()
         # Facts of parallel calls are written one after another, so that their events have one order.
@@ -102,11 +102,11 @@ class TableRunLog:
         return self._opener
 
     def emit(self, *events: Event) -> None:
-        """Durable with the next fact or `flush`."""
+        """Add events. They become durable with the next fact or `flush`."""
         self._emitted.extend(events)
 
     async def flush(self) -> None:
-        """Write what was emitted, if this writer still holds the run."""
+        """Write the events emitted so far, if this writer still holds the run."""
         if self._emitted or self._writing.locked():
             await whole(self._flush())
 
@@ -128,13 +128,13 @@ class TableRunLog:
         return [self._emitted.popleft() for _ in range(len(self._emitted))]
 
     async def _shorten(self, emitted: list[Event]) -> None:
-        """Put the oldest as batches of their own, until what is left fits into one."""
+        """Put the oldest events as batches of their own, until the rest fits into one."""
         while len(emitted) > LONGEST_BATCH:
             await self._put_batch(emitted[:LONGEST_BATCH])
             del emitted[:LONGEST_BATCH]
 
     async def _put_batch(self, batch: list[Event]) -> None:
-        """Deltas state no fact: a plain put, half the price of a transaction."""
+        """Put a batch of deltas. Deltas state no fact: a plain put costs half as much as a transaction."""
         body = await self._log.body(batch)
         while True:
             if self._next_seq is None:
@@ -165,19 +165,19 @@ class TableRunLog:
         ended: bool = False,
         opened: Sequence[CallRecord] = (),
     ) -> None:
-        """Journal a model call; the attempts count from here again."""
+        """Journal a model call. The count of attempts starts again."""
         body = await self._bodies.pack(self._folder, step_body(step))
         nested = bool(path_of(step.key))
         item = {**body, "ended": True} if ended and nested else body
         put = Put(self._pk, step.key, item, when=Missing("pk"))
-        # Whoever asks the model again has ended the steps before.
+        # A writer that calls the model again has ended the steps before.
         done = {} if nested else {"step_ended": step.index - (not ended)}
         meta = self._meta({"attempts": 0, **done})
         await self._write([put, meta, *await self._opening(opened)], events)
         self._progressed = True
 
     async def end_step(self, step: StepRecord, *events: Event) -> None:
-        """A step whose calls others settled is complete."""
+        """Journal that a step whose calls were settled by other writers is complete."""
         progress, marks = self._ended(step)
         await self._write([self._meta(progress), *marks], events)
 
@@ -188,7 +188,7 @@ class TableRunLog:
         return {}, [Update(self._pk, step.key, set={"ended": True}, when=Exists("pk"))]
 
     async def hand_over(self, agent: str, definition: str, *events: Event) -> None:
-        """The run and its thread are another agent's from here on."""
+        """Journal that the run and its thread belong to another agent from here on."""
         meta = self._snapshot.meta
         mine = Equals("active_run", meta.id)
         head = Update(self._keys.thread(meta.thread_id), HEAD, set={"agent": agent}, when=mine)
@@ -196,11 +196,11 @@ class TableRunLog:
         await self._write([facts, head], events)
 
     async def redefine(self, definition: str, *events: Event) -> None:
-        """The run goes on under another definition."""
+        """Journal that the run goes on under another definition."""
         await self._write([self._meta({"definition": definition})], events)
 
     async def wait_for_compaction(self, index: int) -> None:
-        """The run yields for its compaction before step `index`."""
+        """Journal that the run yields for its compaction before step `index`."""
         before = self._snapshot.meta.compacted_for
         await self._write([self._meta({"compacted_for": index, "compacted_before": before})])
 
@@ -224,7 +224,7 @@ class TableRunLog:
         [item] = await self._items.of([call], CallState.SETTLED)
         ended, marks = self._ended(ended_step)
         if self._is_mine(call) and self._progressed and events:
-            # META has nothing to learn. The end of a run settles its calls, and closes its log.
+            # META stays as it is. The end of a run settles its calls, and closes its log.
             item["ends"] = True if ended else None
             self._done |= ended
         elif self._is_mine(call):
@@ -238,8 +238,8 @@ class TableRunLog:
         self._progressed = True
 
     async def suspend_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
-        """Calls wait: attempt, payload and expiry are new, token and decision are gone. Before that, no
-        record of the run expires any more."""
+        """Journal that calls wait: attempt, payload and expiry are new, token and decision are gone. Before
+        that, the records of the run lose their expiry."""
         async with self._writing:
             if not self._expiry.kept:
                 await self._expiry.keep(self._table)
@@ -280,8 +280,8 @@ class TableRunLog:
         return Put(self._pk, call.key, item, when=self._journaled(call))
 
     async def cancel_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
-        """Settle calls as they are given. Raises Fenced also where one was decided or settled
-        meanwhile (its opener needs no epoch): then look again, what was settled stays."""
+        """Settle calls as they are given. Raises Fenced also if one was decided or settled meanwhile (its
+        opener needs no epoch): read the run again then; what was settled stays."""
         actions: list[Action] = [self._meta({"waiting": None, "decided": None})]
         items = await self._items.of(calls, CallState.SETTLED)
         for call, item in zip(calls, items, strict=True):
@@ -317,7 +317,7 @@ class TableRunLog:
         head: ThreadHead | None = None,
         retention: timedelta | None = None,
     ) -> Ended:
-        """The end: META over, HEAD handed on, the last events."""
+        """Write the end: META over, HEAD handed on, the last events."""
         at = self._clock.now()
         over = {
             **self._done,
@@ -337,7 +337,7 @@ class TableRunLog:
             if retires:
                 leaves = {"expires": expires, "gsi2pk": None, "gsi2sk": None}
             else:
-                # The sweeper sees to it that the run is saved and its records retired.
+                # The sweeper makes sure that the run is saved and its records retired.
                 leaves = {"gsi2sk": rfc3339(at)}
             try:
                 facts = [self._meta({**over, **leaves}), *handover]
@@ -346,13 +346,12 @@ class TableRunLog:
             except _NotRetired:
                 continue
             except TransactionFailed as failure:
-                # The head or the next run in the queue moved since it was read; the run is still ours.
+                # The head or the next run in the queue has changed since it was read; the run is still ours.
                 if 0 in failure.failed:
                     raise Fenced("the run is over", run_id=self._snapshot.meta.id) from failure
 
     def _may_retire(self, expires: int) -> bool:
-        """True where nobody has to look at the run again: its records go by themselves, and no socket follows
-        that may have to be sent the end."""
+        """Return whether nothing is left to do: its records expire alone, and no socket waits for the end."""
         return self._expiry.covers(expires) and self._watchers.none_ever
 
     async def _write(
@@ -363,7 +362,7 @@ class TableRunLog:
         last: bool = False,
         retires: bool = False,
     ) -> None:
-        """`retires`: the facts have the run retired. Raises _NotRetired."""
+        """Write facts and events. `retires`: the facts retire the run. Raises _NotRetired."""
         await whole(self._write_now(facts, events, last, retires))
 
     async def _write_now(
@@ -396,7 +395,7 @@ class TableRunLog:
             try:
                 told = self._log.batch(body, self._next_seq, last=last)
                 await self._attempt([*facts, told], retires)
-                # After the last event no number is free: whoever writes on finds the log closed.
+                # After the last event no seq is free: a writer that goes on finds the log closed.
                 self._next_seq = None if last else self._next_seq + len(batch)
                 return None
             except TransactionFailed as failure:
@@ -425,14 +424,14 @@ class TableRunLog:
             raise Fenced("the run is over", run_id=self._snapshot.meta.id)
 
     def _is_fence(self, action: Action) -> bool:
-        """Its failure means that another writer holds the run or the call."""
+        """Return whether a failure of the action means that another writer holds the run or the call."""
         return action.pk == self._pk and not action.sk.startswith(EVENT_PREFIX)
 
     def _held(self) -> Condition:
         return all_of(Equals("epoch", self._snapshot.meta.epoch), Equals("status", "running"))
 
     def _meta(self, changes: dict[str, Any], settles: str | None = None) -> Update:
-        """A change of META under this epoch. `settles`: the key of a decided call that is taken up."""
+        """Return a change of META under this epoch. `settles`: the key of a decided call to settle."""
         taken_up = {"decided": settles} if settles else {}
         return Update(self._pk, META, set=changes, exclude=taken_up, when=self._held())
 
@@ -440,7 +439,7 @@ class TableRunLog:
         return call.state is CallState.OPEN and call.opener == self._opener
 
     def _journaled(self, call: CallRecord) -> Condition:
-        """The call is as this writer knows it: planned, decided, open by this or an earlier writer."""
+        """The condition that the call is as this writer knows it: planned, decided, or open by its opener."""
         if call.state is CallState.PLANNED:
             return Missing("pk")
         state = Equals("state", call.state.value)

@@ -1,7 +1,7 @@
-"""Tickets, connections and lines (`ports.Connections`) in the journal's table.
+"""Tickets, connections and subscriptions (`ports.Connections`) in the journal's table.
 
-A ticket's text carries its owner's hash, so that its key can be made from the text alone. A connection's
-key has no owner: `$disconnect` knows nothing but API Gateway's id, which no caller can choose."""
+A ticket's text carries its owner's hash, so that its key can be made from the text alone. A connection's key
+has no owner: `$disconnect` knows only API Gateway's id, which no caller can choose."""
 
 import secrets
 from contextlib import suppress
@@ -32,9 +32,9 @@ from layover.values.socket import Claim, Connection, Held, Subscription, Ticket
 
 _TICKET = "TICKET"
 _STREAM_TICKET = "STREAM"
-"""Apart from those of sockets: neither is ever taken for the other."""
+"""Tickets of streams are kept apart from those of sockets: neither is ever taken for the other."""
 _CONNECTIONS = "C#"
-"""Of the owner's index."""
+"""The prefix of connections in the owner's index."""
 _PAGE = 100
 
 
@@ -74,7 +74,7 @@ class TableConnections:
         return ticket if ticket is not None and ticket.expires_at > now else None
 
     async def open(self, connection: Connection) -> None:
-        """See `ports.Connections`. One whose token expires is watched by the sweeper."""
+        """See `ports.Connections`. The sweeper watches a connection whose token expires."""
         until = _time(connection.token_expires_at)
         item = {
             "id": connection.id,
@@ -108,8 +108,8 @@ class TableConnections:
             after = found[-1]["gsi1sk"]
 
     async def close(self, connection_id: str) -> None:
-        """See `ports.Connections`. The connection itself goes last, once it follows nothing: whoever
-        closes again finds what is left, also what it began to follow meanwhile."""
+        """See `ports.Connections`. The connection itself goes last, once it follows nothing. A repeated close
+        finds the rest, including runs that the connection began to follow meanwhile."""
         while (item := await self._item(connection_id)) is not None:
             for run_id in item.get("runs", ()):
                 await self.unsubscribe(Subscription(item["owner"], run_id, connection_id))
@@ -121,8 +121,8 @@ class TableConnections:
     async def subscribe(
         self, line: Subscription, token_expires_at: datetime | None, after: int
     ) -> bool:
-        """See `ports.Connections`. The run's number of subscriptions is part of every condition of
-        its writers: none of them misses a new one."""
+        """See `ports.Connections`. The run's number of subscriptions is part of every condition of its
+        writers: none of them misses a new one."""
         item = {"sent": after, "token_until": _time(token_expires_at)}
         connection = connection_key(line.connection_id)
         actions: list[Action] = [
@@ -150,7 +150,7 @@ class TableConnections:
         await self.forget(line)
 
     async def forget(self, line: Subscription) -> None:
-        """See `ports.Connections`. Nothing is forgotten of a line that is there again."""
+        """See `ports.Connections`. A line that exists again is not forgotten."""
         connection = connection_key(line.connection_id)
         for known in (
             Update(_run(line), META, exclude={"sockets": line.connection_id}, when=Exists("pk")),

@@ -14,33 +14,33 @@ from layover.values.runs.run import RunMeta
 
 
 class Watchers:
-    """The connections that one writer tells `sink` of."""
+    """The connections that one writer reports new events of to `sink`."""
 
     def __init__(self, sink: EventSink, meta: RunMeta) -> None:
         self._sink = sink
         self._owner, self._run_id = meta.owner, meta.id
         self._pk = Keys(meta.owner).run(meta.id)
         self._number, self._connections = meta.subscribed, meta.sockets
-        # What an earlier writer put and did not live to send.
+        # An earlier writer may have died between its write and the delivery.
         self.wrote()
 
     @property
     def connections(self) -> frozenset[str]:
-        """Those that are known."""
+        """The connections that this writer knows."""
         return self._connections
 
     @property
     def none_ever(self) -> bool:
-        """True where no connection has followed the run so far."""
+        """True if no connection has followed the run so far."""
         return not self._number and not self._connections
 
     def wrote(self) -> None:
-        """The log has new events."""
+        """Notify the connections: the log has new events."""
         if self._connections:
             self._sink.notify(self._owner, self._run_id, self._connections)
 
     def saw(self, item: Item) -> None:
-        """META, as it is now."""
+        """Take over the connections of META as it is now."""
         number = int(item.get("subscribed", 0))
         is_new = number != self._number
         self._number, self._connections = number, frozenset(item.get("sockets", ()))
@@ -48,7 +48,7 @@ class Watchers:
             self.wrote()
 
     def guarded(self, actions: Sequence[Action]) -> list[Action]:
-        """The actions, under the condition that nobody subscribed since."""
+        """Return the actions, under the condition that no subscription was added since."""
         return [self._guarded(each) if self._is_meta(each) else each for each in actions]
 
     def learned(self, actions: Sequence[Action], failure: TransactionFailed) -> bool:

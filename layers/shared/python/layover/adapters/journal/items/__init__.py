@@ -1,1 +1,1 @@
-"""Items of the journal's table: how they are stored, and how they become values."""
+"""Items of the journal's table: their storage format, and their conversion into values."""

@@ -10,7 +10,7 @@ from layover.values.runs.run import CallRecord, CallState
 
 
 class CallItems:
-    """Builds the items of calls. `folder`: where large bodies go in S3; `opener`: the writer's name."""
+    """Builds the items of calls. `folder`: the place of large bodies in S3; `opener`: the writer's name."""
 
     def __init__(self, bodies: PayloadStore, folder: str, opener: str) -> None:
         self._bodies = bodies
@@ -18,7 +18,7 @@ class CallItems:
         self._opener = opener
 
     async def of(self, calls: Sequence[CallRecord], state: CallState) -> list[dict[str, Any]]:
-        """The calls in this writer's hand, as one transaction writes them."""
+        """Return the items of calls that this writer opens or suspends, as one transaction writes them."""
         bodies = await self.bodies(calls)
         return [
             {
@@ -34,7 +34,8 @@ class CallItems:
         ]
 
     async def bodies(self, calls: Sequence[CallRecord]) -> list[dict[str, Any]]:
-        """Large ones go to S3 side by side: a window's, one after another, would take seconds."""
+        """Return the bodies. Large ones go to S3 side by side: one after another, a window's would take
+        seconds."""
         packing = [self._bodies.pack(self._folder, call_body(c), len(calls)) for c in calls]
         return await asyncio.gather(*packing)
 

@@ -1,4 +1,4 @@
-"""Bodies of items: JSON, compressed when long, in S3 when longer than an item may be
+"""Bodies of items: JSON, compressed if long, in S3 if longer than an item may be
 (docs/behaviour.md#item-sizes)."""
 
 import hashlib
@@ -10,15 +10,15 @@ from layover.errors import LayoverError
 from layover.ports import Blobs
 
 COMPRESS_ABOVE = 700
-"""Bytes: with its keys such an item costs one write unit (1 KB), and compressing saves nothing."""
+"""Bytes. With its keys, a shorter item costs one write unit (1 KB) anyway, so compressing saves nothing."""
 SPILL_ABOVE = 350_000
 """Bytes, compressed; an item may have 400 KB."""
 SPILL_BESIDE_ABOVE = 30_000
-"""Bytes, compressed, of what stands beside a body in the same item (a decision, an outcome)."""
+"""Bytes, compressed, of a value beside a body in the same item (a decision, an outcome)."""
 SHARED = 2_500_000
 SHARED_BESIDE = 500_000
-"""Bytes, compressed, of all bodies of one transaction's calls, and of all that stand beside them. A
-transaction may have 4 MB (TransactWriteItems): META and a batch of events have the rest."""
+"""Bytes, compressed, of all bodies of one transaction's calls, and of all values beside them. A transaction
+may have 4 MB (TransactWriteItems): META and a batch of events need the rest."""
 
 
 class PayloadStore:
@@ -28,8 +28,9 @@ class PayloadStore:
         self._blobs = blobs
 
     async def pack(self, folder: str, text: str, among: int = 1) -> dict[str, Any]:
-        """Attributes that hold the text. A spilled body is in S3, in the run's `folder` (`Keys.bodies`),
-        before anything refers to it. `among`: how many such bodies one transaction writes."""
+        """Return the attributes that hold the text. A spilled body is in S3, in the run's `folder`
+        (`Keys.bodies`), before anything refers to it. `among`: the number of such bodies in one
+        transaction."""
         raw = text.encode()
         if len(raw) <= COMPRESS_ABOVE:
             return {"b": text}
@@ -39,8 +40,8 @@ class PayloadStore:
         return await self._spill(folder, packed)
 
     async def pack_beside(self, folder: str, text: str, among: int = 1) -> str | bytes | list[str]:
-        """One attribute's value, for what stands beside a body: it goes to S3 much earlier, so that
-        both together stay an item."""
+        """Return one attribute's value, for a value beside a body. It goes to S3 at a much smaller size, so
+        that both together fit into an item."""
         raw = text.encode()
         if len(raw) <= COMPRESS_ABOVE:
             return text
@@ -51,7 +52,7 @@ class PayloadStore:
         return [spilled["blob"], spilled["sha256"], str(spilled["size"])]
 
     async def unpack_beside(self, value: str | bytes | Sequence[str]) -> str:
-        """The inverse of `pack_beside`."""
+        """Invert `pack_beside`."""
         if isinstance(value, str):
             return value
         if isinstance(value, bytes):
@@ -60,7 +61,7 @@ class PayloadStore:
         return await self._fetch(blob, digest, int(size))
 
     async def unpack(self, item: Mapping[str, Any]) -> str:
-        """The text; what comes from S3 is checked against its hash and length."""
+        """Return the text. A body from S3 is checked against its hash and length."""
         body = item.get("b")
         if isinstance(body, str):
             return body

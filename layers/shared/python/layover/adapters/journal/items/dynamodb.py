@@ -35,14 +35,14 @@ _TARGET = "DynamoDB_20120810."
 _INDEX = "gsi1"
 _WATCH = "gsi2"
 _CONFLICTS = 12
-"""A conflict with another transaction is no failed condition: try again with jitter."""
+"""Attempts after a conflict with another transaction, with jitter. A conflict is no failed condition."""
 
 
 class JsonClient(Protocol):
     """A client that sends operations to DynamoDB (`layover.adapters.aws.client.AwsClient`)."""
 
     async def call(self, target: str, document: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer of one operation. Raises ServiceError, NoAnswer."""
+        """Return the answer of one operation. Raises ServiceError, NoAnswer."""
         ...
 
 
@@ -60,7 +60,7 @@ class DynamoTable:
         self._sleep = sleep
 
     async def get(self, pk: str, sk: str) -> Item | None:
-        """One item, consistent."""
+        """Return one item, read consistently."""
         answer = await self._call(
             "GetItem", TableName=self._name, Key=_key(pk, sk), ConsistentRead=True
         )
@@ -69,7 +69,7 @@ class DynamoTable:
     async def query(
         self, pk: str, low: str, high: str, *, limit: int | None = None, forward: bool = True
     ) -> list[Item]:
-        """Items with low <= sk <= high, consistent, all pages up to `limit`."""
+        """Return items with low <= sk <= high, read consistently, from all pages up to `limit`."""
         return await self._pages(
             limit,
             KeyConditionExpression="pk = :p AND sk BETWEEN :l AND :h",
@@ -81,10 +81,10 @@ class DynamoTable:
     async def query_index(
         self, partition: str, prefix: str, *, limit: int, forward: bool, after: str | None
     ) -> list[Item]:
-        """Items of the owner's index; eventually consistent."""
+        """Return items of the owner's index, read with eventual consistency."""
         low, high = prefix, prefix + "\uffff"
         if after is not None:
-            # A caller's cursor may be made up: it never leads out of the prefix.
+            # A caller may have made up the cursor: it never leads out of the prefix.
             low, high = (max(low, after), high) if forward else (low, min(high, after))
         if low > high:
             return []
@@ -98,7 +98,7 @@ class DynamoTable:
         return [i for i in found if i["gsi1sk"] != after][:limit]
 
     async def due(self, partition: str, until: str, limit: int) -> list[tuple[str, str]]:
-        """Keys in the watch index with a sort key <= `until`; eventually consistent."""
+        """Return keys in the watch index with a sort key <= `until`, read with eventual consistency."""
         found = await self._pages(
             limit,
             IndexName=_WATCH,
@@ -108,7 +108,7 @@ class DynamoTable:
         return [(i["pk"], i["sk"]) for i in found]
 
     async def behind(self, partition: str, after: str, limit: int) -> list[tuple[str, str, str]]:
-        """Places in a partition of the watch index behind `after`; eventually consistent."""
+        """Return places in a partition of the watch index behind `after`, read with eventual consistency."""
         found = await self._pages(
             limit,
             IndexName=_WATCH,
@@ -119,7 +119,7 @@ class DynamoTable:
         return [(i["gsi2sk"], i["pk"], i["sk"]) for i in found]
 
     async def write(self, action: Write) -> Item | None:
-        """One conditional write."""
+        """Make one conditional write."""
         operation = {Put: "PutItem", Update: "UpdateItem", Delete: "DeleteItem"}[type(action)]
         arguments = self._arguments(action)
         if isinstance(action, Update):
@@ -130,7 +130,7 @@ class DynamoTable:
         return _read(answer["Attributes"]) if "Attributes" in answer else None
 
     async def transact(self, actions: Sequence[Action], token: str) -> None:
-        """One TransactWriteItems, repeated on conflicts with other transactions."""
+        """Make one TransactWriteItems, repeated on conflicts with other transactions."""
         names = {Put: "Put", Update: "Update", Delete: "Delete", Check: "ConditionCheck"}
         items = [{names[type(a)]: self._arguments(a)} for a in actions]
         await self._settled("TransactWriteItems", TransactItems=items, ClientRequestToken=token)
@@ -175,7 +175,7 @@ class DynamoTable:
             arguments["ExclusiveStartKey"] = last
 
     async def _call(self, operation: str, **arguments: Any) -> dict[str, Any]:
-        """One operation; the provider's errors become ours."""
+        """Make one call; the provider's errors become ours."""
         try:
             return await self._client.call(_TARGET + operation, arguments)
         except ServiceError as error:

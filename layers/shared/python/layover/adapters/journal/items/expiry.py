@@ -33,8 +33,8 @@ _RUNNING = Equals("status", "running")
 
 
 class RecordExpiry:
-    """The expiry of the records that one writer makes. `kept`: none that the run has will expire; `alone`:
-    all are this writer's, and S3 has nothing of them."""
+    """The expiry of the records that one writer makes. `kept`: no record of the run will expire; `alone`: all
+    records are this writer's, and none refers to S3."""
 
     def __init__(self, meta: RunMeta, pk: str, clock: Clock) -> None:
         self._pk = pk
@@ -45,46 +45,46 @@ class RecordExpiry:
         self.kept = self._expires is None
 
     def stamped(self, actions: Sequence[Action]) -> list[Action]:
-        """The actions, each record of the run with its expiry."""
+        """Return the actions, with its expiry on each record of the run."""
         return [
             self.put(each) if isinstance(each, Put) and each.pk == self._pk else each
             for each in actions
         ]
 
     def put(self, put: Put) -> Put:
-        """A record with its expiry."""
+        """Return a record with its expiry."""
         self.saw(put.item)
         if not self._soon():
             return put
         return replace(put, item={**put.item, "expires": self._expires})
 
     def saw(self, item: Mapping[str, Any]) -> None:
-        """Note a record: what it has in S3 does not go with it, since TTL knows nothing of that."""
+        """Note a record. If it refers to S3, its object does not expire with it: TTL knows nothing of S3."""
         self.alone = self.alone and not refers(item)
 
     def covers(self, expires: int) -> bool:
-        """True where every record of the run lives until then and not much longer, also one that is written
-        while this writer lives."""
+        """Return whether every record of the run, including one written while this writer lives, lives until
+        then and not much longer."""
         late = self._meta.has_to_keep_records(self._clock.now() + MAX_WRITER)
         return self._soon() and not late and self.alone and is_near(self._expires, expires)
 
     def _soon(self) -> bool:
-        """True while the run has not taken long."""
+        """Return whether the run is still short enough for its records to have an expiry."""
         if self._meta.has_to_keep_records(self._clock.now()):
             self._expires = None
         return self._expires is not None
 
     async def keep(self, table: Table) -> None:
-        """Take the expiry off all that the run has, before it waits: META says so with that. No other write
-        of this writer may be under way."""
+        """Remove the expiry from all records of the run before it waits; META then says so. No other write of
+        this writer may be under way."""
         self._expires = None
         await _take_off(table, self._pk)
         self.kept = True
 
 
 async def keep_records(table: Table, pk: str, *, for_good: bool = False) -> bool:
-    """Take the expiry off the records of a run that is not over; META says so behind that. False: some are
-    gone. `for_good`: nobody is left who writes records with one."""
+    """Remove the expiry from the records of a run that is not over; META then says so. Return False if some
+    are gone. `for_good`: no writer is left that writes records with an expiry."""
     whole = await _take_off(table, pk)
     if whole:
         is_kept = {"records_kept": True, **({"records_expire": None} if for_good else {})}
@@ -94,8 +94,8 @@ async def keep_records(table: Table, pk: str, *, for_good: bool = False) -> bool
 
 
 async def _take_off(table: Table, pk: str) -> bool:
-    """In transactions: the end of the run may give its records another expiry meanwhile, which has to
-    stay."""
+    """Remove the expiry in transactions that check META: the end of the run may set another expiry meanwhile,
+    which has to stay."""
     low, following, whole = _LOWEST, 1, True
     while items := await table.query(pk, low, _HIGHEST, limit=_PAGE):
         for batch in (item for item in items if item["sk"].startswith(EVENT_PREFIX)):
@@ -116,10 +116,10 @@ async def _take_off(table: Table, pk: str) -> bool:
 
 
 def is_near(expires: int | None, wanted: int) -> bool:
-    """True where a record that expires then needs no other time."""
+    """Return whether a record that expires then needs no other time."""
     return expires is not None and 0 <= expires - wanted <= RECORDS_SLACK.total_seconds()
 
 
 def refers(item: Mapping[str, Any]) -> bool:
-    """True where something of the item is in S3: its body, or what stands beside that."""
+    """Return whether part of the item is in S3: its body, or a value beside it."""
     return "blob" in item or any(isinstance(item.get(name), list) for name in _BESIDE)

@@ -1,4 +1,4 @@
-"""Marks: items that lead to where something is. A mark that leads to nothing does no harm."""
+"""Marks: items that lead to other items. A mark that leads to nothing does no harm."""
 
 from datetime import datetime, timedelta
 
@@ -11,7 +11,8 @@ _AGAIN = timedelta(days=1)
 
 
 class Marks:
-    """Written before what they lead to, and once a process and day: many decisions share one."""
+    """Marks. Each is written before the items that it leads to, and once in a process and day: many decisions
+    share one."""
 
     def __init__(self, table: Table, clock: Clock) -> None:
         self._table = table
@@ -19,7 +20,7 @@ class Marks:
         self._written: dict[tuple[str, str], datetime] = {}
 
     async def put(self, pk: str, name: str, kept: timedelta) -> None:
-        """Leave a mark that stays for so long."""
+        """Write a mark that lives for `kept`."""
         now = self._clock.now()
         last = self._written.get((pk, name))
         if last is not None and last <= now < last + _AGAIN:
@@ -29,7 +30,7 @@ class Marks:
         self._written[pk, name] = now
 
     async def names(self, pk: str, low: str = "", high: str = "~") -> list[str]:
-        """Marks of a partition with low <= name <= high, in order."""
+        """Return the marks of a partition with low <= name <= high, in order."""
         now = int(self._clock.now().timestamp())
         found = await self._table.query(pk, mark_key(low), mark_key(high))
         return [str(item["name"]) for item in found if item["expires"] > now]

@@ -8,7 +8,7 @@ from layover.keys import INPUT
 from layover.values.runs.run import CallRecord, OpenApproval, RunMeta, RunSnapshot, StepRecord
 
 _INPUTS_KEPT = 16
-"""Items that a process remembers, the newest: compressed, most have a few KB."""
+"""Items that a process remembers, the newest ones: compressed, most have a few KB."""
 
 
 def has_input(meta: Item) -> bool:
@@ -18,11 +18,11 @@ def has_input(meta: Item) -> bool:
 
 
 class InputGone(LayoverError):
-    """The records of a run are being erased, or expire: META is there still, and its input is not."""
+    """The records of a run are being erased, or expire: META still exists, and its input does not."""
 
 
 class Reader:
-    """Reads what `records` and `codec` have written."""
+    """Reads the items that `records` and `codec` have written."""
 
     def __init__(self, table: Table, bodies: PayloadStore) -> None:
         self._table = table
@@ -30,14 +30,15 @@ class Reader:
         self._inputs: dict[str, Item] = {}
 
     async def meta(self, owner: str, item: Item, given: Item | None = None) -> RunMeta:
-        """The value of a run's META. `given`: its INPUT, if it was read with it."""
+        """Return the value of a run's META. `given`: its INPUT, if it was read with it."""
         if not has_input(item):
             given = given or await self._input(item)
         body = await self._bodies.unpack(given or item)
         return run_from(owner, item, body, await self._beside(item, "outcome"))
 
     async def _input(self, meta: Item) -> Item:
-        """INPUT, which never changes: who looks at a run again and again reads it once."""
+        """Return INPUT. It never changes: a process that reads the same run again and again fetches it
+        once."""
         pk = meta["pk"]
         found = self._inputs.pop(pk, None) or await self._table.get(pk, INPUT)
         if found is None:
@@ -48,13 +49,13 @@ class Reader:
         return found
 
     async def call(self, run_id: str, item: Item) -> CallRecord:
-        """The value of a call."""
+        """Return the value of a call."""
         body = await self._bodies.unpack(item)
         decision, votes = await self._beside(item, "decision"), await self._beside(item, "votes")
         return call_from(run_id, item, body, decision, votes)
 
     async def snapshot(self, meta: RunMeta, items: list[Item]) -> RunSnapshot:
-        """A run with the steps and calls of these items."""
+        """Return a run with the steps and calls of these items."""
         steps: list[StepRecord] = []
         calls: list[CallRecord] = []
         for item in items:
@@ -65,7 +66,7 @@ class Reader:
         return RunSnapshot(meta=meta, steps=tuple(steps), calls=tuple(calls))
 
     async def approval(self, item: Item) -> OpenApproval:
-        """A call that waits, as lists show it."""
+        """Return a waiting call, as lists show it."""
         run_id = str(item["gsi1sk"]).split("#", 3)[2]
         call = await self.call(run_id, item)
         assert call.suspension is not None

@@ -1,4 +1,5 @@
-"""Items of the table <-> values. What conditions look at is an attribute of its own; the rest is a body."""
+"""Conversion between items of the table and values. A field that conditions test is an attribute of its own;
+the rest is a body."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,7 @@ from layover.values.runs.usage import Usage
 from layover.values.thread import ThreadHead
 
 RUN_VERSION = 1
-"""Of all records of a run: META has it. Fields that a reader may leave out need no new one."""
+"""The version of all records of a run, kept in META. Fields that a reader may ignore need no new version."""
 HEAD_VERSION = 1
 _CALL_ATTRIBUTES = {
     "state",
@@ -44,7 +45,7 @@ _CALL_ATTRIBUTES = {
 
 
 def head_item(keys: Keys, head: ThreadHead) -> dict[str, Any]:
-    """Attributes of `THREAD#id / HEAD`."""
+    """Return the attributes of `THREAD#id / HEAD`."""
     return {
         "id": head.id,
         "owner": head.owner,
@@ -65,12 +66,12 @@ def head_item(keys: Keys, head: ThreadHead) -> dict[str, Any]:
 
 
 def thread_index(keys: Keys, thread_id: str, updated_at: str) -> dict[str, str]:
-    """The thread's place in the owner's index: by time of its last change."""
+    """Return the thread's place in the owner's index: by time of its last change."""
     return {"gsi1pk": keys.partition, "gsi1sk": f"T#{updated_at}#{thread_id}"}
 
 
 def head_from(owner: str, item: Item) -> ThreadHead:
-    """The value of a HEAD item."""
+    """Return the value of a HEAD item."""
     last, again = item.get("last_created_at"), item.get("empty_again_at")
     return ThreadHead(
         id=item["id"],
@@ -93,7 +94,7 @@ def head_from(owner: str, item: Item) -> ThreadHead:
 
 
 def run_index(keys: Keys, run: RunMeta) -> dict[str, str]:
-    """The run's place in the owner's index: by thread, by time."""
+    """Return the run's place in the owner's index: by thread, by time."""
     return {
         "gsi1pk": keys.partition,
         "gsi1sk": f"R#{run.thread_id}#{rfc3339(run.created_at)}#{run.id}",
@@ -101,7 +102,7 @@ def run_index(keys: Keys, run: RunMeta) -> dict[str, str]:
 
 
 def run_item(keys: Keys, run: RunMeta) -> dict[str, Any]:
-    """Attributes of a new run's META, but for its body (`run_body`)."""
+    """Return the attributes of a new run's META, without its body (`run_body`)."""
     return {
         "v": RUN_VERSION,
         "id": run.id,
@@ -132,7 +133,8 @@ INLINE_INPUT = 300
 
 
 def input_from(item: Item, body: str) -> Message:
-    """The run's input. What a queued run's became when it started is in META, beside it."""
+    """Return the run's input. META has the fields of a queued run's input that were set when the run
+    started."""
     message = Message.model_validate_json(body)
     if "input_at" not in item:
         return message
@@ -143,7 +145,7 @@ def input_from(item: Item, body: str) -> Message:
 
 
 def run_from(owner: str, item: Item, body: str, outcome_text: str | None) -> RunMeta:
-    """The value of a META item; `body` is the run's input. Raises NewerFormat."""
+    """Return the value of a META item; `body` is the run's input. Raises NewerFormat."""
     check_version("a run's records", item.get("v", 1), RUN_VERSION)
     outcome = json.loads(outcome_text) if outcome_text else {}
     return RunMeta(
@@ -189,7 +191,7 @@ def run_from(owner: str, item: Item, body: str, outcome_text: str | None) -> Run
 
 
 def epoch_seconds(moment: datetime | None) -> int | None:
-    """As attributes that TTL looks at."""
+    """Return the time as TTL attributes need it."""
     return int(moment.timestamp()) if moment else None
 
 
@@ -218,7 +220,7 @@ def votes_text(votes: Sequence[Vote]) -> str:
 def call_from(
     run_id: str, item: Item, body: str, decision: str | None, votes: str | None
 ) -> CallRecord:
-    """The value of a CALL item."""
+    """Return the value of a CALL item."""
     return CallRecord.model_validate(
         {
             **json.loads(body),
@@ -238,7 +240,7 @@ def call_from(
 
 
 def is_call(item: Mapping[str, Any]) -> bool:
-    """A CALL item (the last part of its key is a call's)."""
+    """Return whether this is a CALL item (the last part of its key is a call's)."""
     return "#CALL#" in str(item["sk"]).rsplit("/", 1)[-1]
 
 
@@ -248,12 +250,12 @@ def step_body(step: StepRecord) -> str:
     state = step.message.provider_state
     if state is None:
         return body
-    # A message's JSON leaves it out: that is what callers see.
+    # A message's JSON, which callers see, leaves this field out.
     return f'{body[:-1]},"provider_state":{json.dumps(state.model_dump())}}}'
 
 
 def step_from(item: Item, body: str) -> StepRecord:
-    """The value of a STEP item."""
+    """Return the value of a STEP item."""
     about = {"key": item["sk"], "ended": item.get("ended", False)}
     step = {**json.loads(body), **about}
     step["message"]["provider_state"] = step.pop("provider_state", None)

@@ -6,7 +6,7 @@ TTL_ATTRIBUTE = "expires"
 """Epoch seconds. Deletion is late on AWS (up to days): every condition checks expiry by itself."""
 
 OWNER_INDEX = "gsi1"
-"""One partition an owner: open approvals, threads by time."""
+"""One partition for each owner: open approvals, threads by time."""
 
 WATCH_INDEX = "gsi2"
 """Runs that are not over, by the time of the sweeper's next look. Sparse: a finished run leaves it.
@@ -56,7 +56,7 @@ TABLE: dict[str, Any] = {
     ],
     "BillingMode": "PAY_PER_REQUEST",
 }
-"""Parameters of `create_table`, all but `TableName`."""
+"""Parameters of `create_table`, without `TableName`."""
 
 TIME_TO_LIVE: dict[str, Any] = {"Enabled": True, "AttributeName": TTL_ATTRIBUTE}
 """`TimeToLiveSpecification` of `update_time_to_live`."""

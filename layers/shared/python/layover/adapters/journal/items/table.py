@@ -14,21 +14,21 @@ Item = dict[str, Any]
 
 @dataclass(frozen=True)
 class Missing:
-    """The attribute (or, asked of `pk`, the item) is not there."""
+    """Holds if the attribute (for `pk`: the item) does not exist."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Exists:
-    """The attribute (or the item) is there."""
+    """Holds if the attribute (for `pk`: the item) exists."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Equals:
-    """The attribute has this value."""
+    """Holds if the attribute has this value."""
 
     name: str
     value: Any
@@ -36,7 +36,7 @@ class Equals:
 
 @dataclass(frozen=True)
 class Differs:
-    """The attribute is not there or has another value."""
+    """Holds if the attribute does not exist or has another value."""
 
     name: str
     value: Any
@@ -44,7 +44,7 @@ class Differs:
 
 @dataclass(frozen=True)
 class Below:
-    """The attribute is less than this value."""
+    """Holds if the attribute is less than this value."""
 
     name: str
     value: Any
@@ -52,7 +52,7 @@ class Below:
 
 @dataclass(frozen=True)
 class Above:
-    """The attribute is more than this value."""
+    """Holds if the attribute is more than this value."""
 
     name: str
     value: Any
@@ -60,7 +60,7 @@ class Above:
 
 @dataclass(frozen=True)
 class Shorter:
-    """The list, or set, is not there or has fewer elements."""
+    """Holds if the list, or set, does not exist or has fewer elements."""
 
     name: str
     size: int
@@ -68,14 +68,14 @@ class Shorter:
 
 @dataclass(frozen=True)
 class AllOf:
-    """Every one holds."""
+    """Holds if every part holds."""
 
     parts: tuple["Condition", ...]
 
 
 @dataclass(frozen=True)
 class AnyOf:
-    """At least one holds."""
+    """Holds if at least one part holds."""
 
     parts: tuple["Condition", ...]
 
@@ -84,17 +84,17 @@ Condition = Missing | Exists | Equals | Differs | Below | Above | Shorter | AllO
 
 
 def all_of(*parts: Condition) -> AllOf:
-    """Every one holds."""
+    """Return a condition that holds if every part holds."""
     return AllOf(parts)
 
 
 def any_of(*parts: Condition) -> AnyOf:
-    """At least one holds."""
+    """Return a condition that holds if at least one part holds."""
     return AnyOf(parts)
 
 
 def same(name: str, value: Any) -> Condition:
-    """The attribute is as it was seen; None stands for not being there."""
+    """Return the condition that the attribute is as it was seen; None: it did not exist."""
     return Missing(name) if value is None else Equals(name, value)
 
 
@@ -110,18 +110,18 @@ class Put:
 
 @dataclass(frozen=True)
 class Update:
-    """Change attributes, each in one way. `set` with None removes."""
+    """Change attributes, each in one way. None in `set` removes an attribute."""
 
     pk: str
     sk: str
     set: Mapping[str, Any] = field(default_factory=dict)
     add: Mapping[str, int] = field(default_factory=dict)
     include: Mapping[str, str | frozenset[str]] = field(default_factory=dict)
-    """Set attribute -> element, or elements, to add."""
+    """Elements to add, by set attribute."""
     exclude: Mapping[str, str] = field(default_factory=dict)
-    """Set attribute -> element to take out."""
+    """The element to remove, by set attribute."""
     append: Mapping[str, str] = field(default_factory=dict)
-    """List attribute -> element to put at its end."""
+    """The element to append, by list attribute."""
     when: Condition | None = None
 
 
@@ -132,7 +132,7 @@ def elements(added: str | frozenset[str]) -> set[str]:
 
 @dataclass(frozen=True)
 class Check:
-    """Write nothing; the transaction fails unless it holds."""
+    """Write nothing; the transaction fails if the condition does not hold."""
 
     pk: str
     sk: str
@@ -141,7 +141,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Delete:
-    """Take an item away."""
+    """Delete an item."""
 
     pk: str
     sk: str
@@ -153,7 +153,7 @@ Action = Put | Update | Check | Delete
 
 
 class ConditionFailed(Exception):
-    """A write's condition did not hold. `old` is the item as it is, None where there is none."""
+    """A write's condition did not hold. `old` is the item as it is; None if there is none."""
 
     def __init__(self, old: Item | None) -> None:
         super().__init__("the condition did not hold")
@@ -161,7 +161,7 @@ class ConditionFailed(Exception):
 
 
 class TransactionFailed(Exception):
-    """Some conditions did not hold; nothing was written. `failed`: index of the action -> old item."""
+    """Some conditions did not hold, and nothing was written. `failed`: index of the action -> old item."""
 
     def __init__(self, failed: Mapping[int, Item | None]) -> None:
         super().__init__(f"the conditions of actions {sorted(failed)} did not hold")
@@ -169,46 +169,48 @@ class TransactionFailed(Exception):
 
 
 class Table(Protocol):
-    """The port below the journal. All reads are consistent, but for the index."""
+    """The port below the journal. All reads are consistent, except those of an index."""
 
     async def get(self, pk: str, sk: str) -> Item | None:
-        """One item."""
+        """Return one item."""
         ...
 
     async def query(
         self, pk: str, low: str, high: str, *, limit: int | None = None, forward: bool = True
     ) -> list[Item]:
-        """Items with low <= sk <= high, in order of sk (or backwards)."""
+        """Return items with low <= sk <= high, in order of sk (or backwards)."""
         ...
 
     async def query_index(
         self, partition: str, prefix: str, *, limit: int, forward: bool, after: str | None
     ) -> list[Item]:
-        """Items of the owner's index whose sort key begins with `prefix`, strictly after `after`
-        in the direction of reading."""
+        """Return items of the owner's index whose sort key begins with `prefix`, strictly after `after` in
+        the direction of reading."""
         ...
 
     async def due(self, partition: str, until: str, limit: int) -> list[tuple[str, str]]:
-        """Keys (pk, sk) in the watch index with a sort key <= `until`, the oldest first."""
+        """Return keys (pk, sk) in the watch index with a sort key <= `until`, the oldest first."""
         ...
 
     async def behind(self, partition: str, after: str, limit: int) -> list[tuple[str, str, str]]:
-        """Places in a partition of the watch index behind `after`, in order: (sort key there, pk, sk)."""
+        """Return places in a partition of the watch index behind `after`, in order: (sort key there, pk,
+        sk)."""
         ...
 
     async def write(self, action: Write) -> Item | None:
-        """One conditional write; an Update answers the new item, a Delete the old one. Raises
+        """Make one conditional write. Return the new item of an Update, the old one of a Delete. Raises
         ConditionFailed."""
         ...
 
     async def transact(self, actions: Sequence[Action], token: str) -> None:
-        """All or nothing; repeating with the same token does nothing twice. Raises TransactionFailed."""
+        """Write all or nothing; repeating with the same token does nothing twice. Raises
+        TransactionFailed."""
         ...
 
 
 async def whole(write: Coroutine[Any, Any, None]) -> None:
-    """A write that was begun is waited for even by a task that is being cancelled: its request may have
-    arrived, and if it were not known to be done, its events would be told twice."""
+    """Wait for a write that has begun, even in a task that is being cancelled: its request may have arrived,
+    and if it were not known to be done, its events would be written twice."""
     task = asyncio.ensure_future(write)
     try:
         await asyncio.shield(task)
