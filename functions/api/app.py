@@ -1,4 +1,4 @@
-"""The resolver: routes, and what becomes of errors."""
+"""The resolver: routes, and the answers to errors."""
 
 import logging
 import re
@@ -40,11 +40,11 @@ _LOG_IDS = {
     "thread_id": re.compile(r"/threads/(thread_\w{1,64})(?:/|\Z)", re.ASCII),
     "run_id": re.compile(r"/runs/(run_\w{1,64})(?:/|\Z)", re.ASCII),
 }
-"""Parts of a path that log lines name; none of them is a caller's invention."""
+"""Path parameters that log lines may name; callers cannot make them up."""
 
 
 class Resolver(APIGatewayHttpResolver):
-    """Routes whose ids may hold anything: paths come percent-decoded, and providers choose call ids."""
+    """Routes whose ids may hold any character: paths come percent-decoded, and providers choose call ids."""
 
     @staticmethod
     def _compile_regex(rule: str, base_regex: str = "^{}$") -> re.Pattern[str]:
@@ -56,7 +56,7 @@ class Resolver(APIGatewayHttpResolver):
 def answer(
     event: Mapping[str, Any], context: Any, host: Host, *, streams: bool = False
 ) -> dict[str, Any]:
-    """The answer to one API Gateway event (HTTP API, payload 2.0). Never raises. Where the function
+    """Return the answer to one API Gateway event (HTTP API, payload 2.0). Never raises. If the function
     `streams`, the body may be an asynchronous iterator of bytes."""
     result = _answer(event, context, host, streams)
     if streams and (cors_headers := shared_with(event, host)):
@@ -95,7 +95,7 @@ def _call(request: Mapping[str, Any], path: str, host: Host, streams: bool) -> C
 
 @cache
 def resolver() -> Resolver:
-    """The one resolver of this environment."""
+    """Return the one resolver of this environment."""
     app = Resolver(enable_validation=True, json_body_deserializer=parse_json)
     for module in (
         routes_meta,
@@ -144,7 +144,7 @@ def _map_errors(app: Resolver) -> None:
 
 
 def _body(text: str | None) -> Any:
-    """Return the body that wrong fields belong to. A call that takes no body reads none, whatever it is."""
+    """Return the body that wrong fields belong to. A route that takes no body reads none, whatever it is."""
     try:
         return parse_json(text) if text else None
     except LayoverError:
@@ -158,7 +158,7 @@ def _methods(app: Resolver, path: str) -> set[str]:
 
 def _known_error(error: LayoverError, request_id: str, log: str = LOG) -> Response[str]:
     if type(error) is RetryableError and isinstance(error.__cause__, RetryableError):
-        # For the state machine the environment calls every passing fault by one name.
+        # For the state machine, the environment gives every passing fault one name.
         error = error.__cause__
     if not is_known(error):
         return _unforeseen(error, request_id, log)
@@ -173,7 +173,7 @@ def _unforeseen(error: Exception, request_id: str, log: str = LOG) -> Response[s
 
 
 def _log(error: Exception, request_id: str) -> None:
-    """Log where it happened, and what our own errors say: others' may hold a user's text."""
+    """Log where it happened, and the message of our own errors: those of others may hold a user's text."""
     logger.error(
         "a request failed",
         extra={

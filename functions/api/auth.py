@@ -1,4 +1,4 @@
-"""The caller: the claims of a verified token, and the end user whom a backend names."""
+"""The caller: the claims of a verified token, and the end user that a backend names."""
 
 import base64
 import json
@@ -13,14 +13,13 @@ from layover.values.deployment.access import RESOURCE_HEADER, Access, Actor, is_
 _NONE: frozenset[str] = frozenset()
 _JWT = re.compile(r"(?:bearer\s+)?[\w-]+\.([\w-]+)\.[\w-]*", re.IGNORECASE | re.ASCII)
 _RESOURCE = re.compile(r"[!-+\--~]{1,256}")
-"""Printable ASCII without blanks and commas: a gateway joins headers that came twice by commas."""
+"""Printable ASCII without blanks and commas: a gateway joins repeated headers by commas."""
 
 
 def caller(event: Mapping[str, Any], path: str, access: Access) -> Actor | None:
-    """Return the caller, with the user for whom it acts; None on open paths.
-
-    The gateway has verified signature, issuer, audience and expiry. Raises Unauthenticated (no token),
-    Forbidden (a scope is missing), InvalidRequest (a named user that is no id)."""
+    """Return the caller, with the user for whom it acts; None on open paths. The gateway has verified
+    signature, issuer, audience and expiry. Raises Unauthenticated (no token), Forbidden (a scope is missing),
+    InvalidRequest (the named user is no id)."""
     if is_open(path):
         return None
     claims = claims_of(event)
@@ -47,7 +46,7 @@ def claims_of(event: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
-    """Of `scope` (RFC 8693) and `scp`; the authorizer passes lists on as `[a b]`."""
+    """Return the scopes of `scope` (RFC 8693) and `scp`; the authorizer passes lists on as `[a b]`."""
     values = [claims.get(name) for name in ("scope", "scp")]
     return frozenset(
         s for each in values if isinstance(each, str) for s in each.strip("[]").split()
@@ -55,9 +54,11 @@ def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _groups(event: Mapping[str, Any], claims: Mapping[str, Any], claim: str) -> frozenset[str]:
-    """Groups of the caller. The JWT authorizer of an HTTP API passes a list on as one text, `[finance ops]`:
-    a group whose name has a blank would become two. So they are read from the token itself where it is
-    there, which the authorizer has verified, and from the text where it is not."""
+    """Return the groups of the caller.
+
+    The JWT authorizer of an HTTP API passes a list on as one text, `[finance ops]`: a group whose name has a
+    blank would become two. So the groups are read from the token itself, which the authorizer has verified.
+    If the token is not there, they are read from the text."""
     value = _payload(event, claims).get(claim, claims.get(claim))
     if isinstance(value, str):
         value = _split(value)
@@ -78,7 +79,7 @@ def _split(text: str) -> list[Any]:
 
 
 def _payload(event: Mapping[str, Any], claims: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The claims as the token has them, if it is the one whose claims the authorizer passed on."""
+    """Return the claims as the token has them, if the authorizer passed on the claims of this token."""
     token = _JWT.fullmatch(_header(event, "Authorization") or "")
     if token is None:
         return {}

@@ -37,7 +37,7 @@ _SAYS_SOMETHING: dict[str, Any] = {
 
 
 def _whole(value: Any) -> Any:
-    """The number as an int if it has no fraction: in JSON 1.0 is one."""
+    """Return the number as an int if it has no fraction: in JSON 1.0 is one."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -48,9 +48,9 @@ def _short(text: str) -> str:
 
 
 Whole = BeforeValidator(_whole)
-"""Behind a strict int and its bounds."""
-# Texts may hold lone surrogates, which the services replace. A bound of pydantic's own would refuse
-# them: these stand in the schema alone, and are kept by what takes the text.
+"""The annotation that follows a strict int and its bounds."""
+# Texts may hold lone surrogates, which the services replace. A bound of pydantic's own would refuse them: the
+# bounds stand in the schema alone, and the code that takes the text enforces them.
 AgentName = Annotated[str, Field(pattern=AGENT_NAME)]
 ModelName = Annotated[str, Field(pattern=MODEL_NAME)]
 Title = Annotated[str, Field(json_schema_extra={"maxLength": MAX_TITLE})]
@@ -64,7 +64,7 @@ def _shape(value: Any) -> str:
     return "(parts)" if isinstance(value, list) else "(text)"
 
 
-# Told apart by hand: errors then name the part that is wrong, once. The tags are no names of fields:
+# A discriminator of our own: errors then name the wrong part, once. The tags are no names of fields:
 # `problems` leaves them out of the paths that callers see.
 Input = Annotated[
     Annotated[Text, Tag("(text)")] | Annotated[Parts, Tag("(parts)")], Discriminator(_shape)
@@ -92,7 +92,7 @@ class ThreadPatch(Body):
     metadata: dict[str, Any] | None = None
 
     def changes(self) -> dict[str, Any]:
-        """The named fields, as `services.threads.edit` takes them."""
+        """Return the named fields, as `services.threads.edit` takes them."""
         changes: dict[str, Any] = {}
         if "title" in self.model_fields_set:
             changes["title"] = self.title or ""
@@ -126,7 +126,7 @@ class NewRun(Body):
     ) = None
 
     def request(self) -> StartRun:
-        """As the service takes it."""
+        """Return the request as the service takes it."""
         return StartRun(
             input=self.input,
             parent_id=self.parent_id if "parent_id" in self.model_fields_set else ABSENT,
@@ -153,7 +153,7 @@ class Approve(Body):
     attempt: Attempt | None = None
 
     def request(self) -> DecisionRequest:
-        """As the service takes it."""
+        """Return the request as the service takes it."""
         return DecisionRequest(
             Verdict.APPROVE, args=self.args, reason=self.reason, attempt=self.attempt
         )
@@ -166,7 +166,7 @@ class Deny(Body):
     attempt: Attempt | None = None
 
     def request(self) -> DecisionRequest:
-        """As the service takes it."""
+        """Return the request as the service takes it."""
         return DecisionRequest(Verdict.DENY, reason=self.reason, attempt=self.attempt)
 
 
@@ -177,5 +177,5 @@ class Resume(Body):
     attempt: Attempt | None = None
 
     def request(self) -> DecisionRequest:
-        """As the service takes it."""
+        """Return the request as the service takes it."""
         return DecisionRequest(Verdict.RESUME, data=self.data, attempt=self.attempt)

@@ -1,4 +1,4 @@
-"""Answers that change with a release alone."""
+"""Answers that change only with a release."""
 
 import hashlib
 from typing import Any
@@ -18,8 +18,8 @@ def cached(
     lifetime: str = f"max-age={FRESH_S}",
     headers: dict[str, str] | None = None,
 ) -> Response[str]:
-    """A text that is the same for everybody; nothing of it where the client has it already. `lifetime`: of
-    `Cache-Control`."""
+    """Answer with a text that is the same for all callers; without the text if the client has it already.
+    `lifetime`: the value of `Cache-Control`."""
     tag = f'W/"{hashlib.sha256(text.encode()).hexdigest()[:16]}"'
     response_headers: dict[str, Any] = {
         "ETag": tag,

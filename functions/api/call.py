@@ -1,4 +1,4 @@
-"""Tools of every route: the caller, the services, and answers that fit into a Lambda's."""
+"""Tools of every route: the caller, the services, and answers that fit into Lambda's."""
 
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
@@ -21,9 +21,9 @@ from layover.values.runs.event import EventPage
 from layover.values.runs.run import Run, RunGlimpse
 
 _ENVELOPE = 10_000
-"""Bytes of a page around its runs, a cursor among them."""
+"""Bytes of a page around its runs, including a cursor."""
 _ANSWERED_WITHIN_S = 27.0
-"""API Gateway takes 30 s for late, and the function may have had to start."""
+"""Seconds for an answer: API Gateway gives up after 30 s, and the function may have had to start."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -43,7 +43,7 @@ Wait = Annotated[
 
 
 def _written_out(value: object) -> object:
-    """Pydantic would take a number for seconds since 1970."""
+    """Refuse digits alone: pydantic would take them for seconds since 1970."""
     if isinstance(value, str) and value.isdigit():
         raise ValueError("a day is written as 2026-01-31")
     return value
@@ -64,23 +64,23 @@ class Host(Protocol):
         ...
 
     def run(self, work: Coroutine[Any, Any, T], /) -> T:
-        """The result of `work` on the environment's event loop."""
+        """Return the result of `work` on the environment's event loop."""
         ...
 
 
 @dataclass
 class Call:
-    """One request: whose, on what, and whether its client reads gzip. `asker` is None on open paths."""
+    """One request: its caller, its time, and whether its client reads gzip. `asker` is None on open paths."""
 
     host: Host
     asker: Actor | None
     takes_gzip: bool = False
     streams: bool = False
-    """This function can stream its answer."""
+    """True if this function can stream its answer."""
     ends_at: datetime | None = None
-    """Expiry of the ticket's token, where a ticket names the caller."""
+    """Expiry of the ticket's token, if a ticket names the caller."""
     pieces: AsyncGenerator[bytes, None] | None = field(default=None, init=False)
-    """The answer's body, where it is streamed."""
+    """The answer's body, if it is streamed."""
     _began: float = field(default_factory=lambda: time.monotonic(), init=False)
 
     @property
@@ -100,7 +100,7 @@ class Call:
 
     @property
     def left_s(self) -> float:
-        """Seconds that the request may still wait for something."""
+        """Return the seconds that the request may still wait."""
         return max(0.0, _ANSWERED_WITHIN_S - (time.monotonic() - self._began))
 
     def act(
@@ -109,7 +109,7 @@ class Call:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """The result of a service that records the caller."""
+        """Return the result of a service that records the caller."""
 
         async def work() -> T:
             return await service(self.host.runtime(), self.actor, *args, **kwargs)
@@ -122,7 +122,7 @@ class Call:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """The result of a service for the caller."""
+        """Return the result of a service for the caller."""
         owner = self.actor.owner
 
         async def work() -> T:
@@ -132,19 +132,19 @@ class Call:
 
 
 def new_router() -> Router:
-    """A group of routes; `api.app` includes it."""
+    """Return a group of routes; `api.app` includes it."""
     return Router()  # type: ignore[no-untyped-call]
 
 
 def call_of(router: Router) -> Call:
-    """The request that is answered now."""
+    """Return the request that is being answered."""
     return cast(Call, router.context["call"])
 
 
 def answer_json(
     value: BaseModel, status: int = 200, headers: dict[str, Any] | None = None
 ) -> Response[str]:
-    """A value as JSON; compressed where it is large and the client takes that."""
+    """Answer with a value as JSON, compressed if it is large and the client reads gzip."""
     text = value.model_dump_json()
     return _response(text, is_large(text), status, headers)
 
@@ -152,13 +152,13 @@ def answer_json(
 def answer_run(
     call: Call, run: Run | RunGlimpse, status: int = 200, headers: dict[str, Any] | None = None
 ) -> Response[str]:
-    """A run, or what there is room for of one that is larger than a function's answer, or what an
-    approver sees of it."""
+    """Answer with a run: cut if it is larger than a function's answer, and with only the parts that an
+    approver may see."""
     return _answer(run, call.takes_gzip, status, headers)
 
 
 def answer_page(call: Call, fetch: Callable[[int], Page[Any]], limit: int) -> Response[str]:
-    """A page with `limit` items, or with fewer where so many do not fit."""
+    """Answer with a page of `limit` items, or of fewer if that many do not fit."""
     while True:
         page = fetch(limit)
         if len(page.items) <= 1 or fits(page):
@@ -167,7 +167,7 @@ def answer_page(call: Call, fetch: Callable[[int], Page[Any]], limit: int) -> Re
 
 
 def answer_events(call: Call, page: EventPage) -> Response[str]:
-    """As many of the events as fit, at least one."""
+    """Answer with as many of the events as fit, at least one."""
     while len(page.items) > 1 and not fits(page):
         items = page.items[: len(page.items) // 2]
         page = EventPage(items=items, last_seq=items[-1].seq, done=False)
@@ -175,13 +175,13 @@ def answer_events(call: Call, page: EventPage) -> Response[str]:
 
 
 class ResponseBudget:
-    """The rest of an answer that takes one run after the other, the first one in any case."""
+    """The room left in an answer that takes one run after the other. The first one is taken in any case."""
 
     def __init__(self) -> None:
         self._room: int | None = None
 
     def takes(self, run: Run) -> bool:
-        """Say whether the run still fits."""
+        """Return whether the run still fits."""
         size = answer_size(run.model_dump_json())
         if self._room is None:
             self._room = MAX_ANSWER - _ENVELOPE - size

@@ -23,7 +23,7 @@ _ID: Json = {"minLength": 1, "pattern": "^[^/]+$"}
 
 
 def correct(spec: Json) -> None:
-    """Correct parameters, bodies and schemas. Problems are no part of it: they are added as they are."""
+    """Correct parameters, bodies and schemas. Problems are added as they are, and need no correction."""
     schemas = spec["components"]["schemas"]
     requests, answers = set[str](), set[str]()
     for operation in _operations(spec):
@@ -59,7 +59,7 @@ def _correct_request(operation: Json) -> None:
 
 
 def _without_null(schema: Json) -> Json:
-    """The schema of what may be absent, and cannot be null: a parameter, a body."""
+    """Return the schema of a parameter or a body that may be absent, and cannot be null."""
     kinds = [s for s in schema.get("anyOf", ()) if s != {"type": "null"}]
     if len(kinds) != 1:
         return schema
@@ -72,14 +72,15 @@ def _discriminators(properties: Json) -> set[str]:
 
 
 def _always_present(name: str, properties: Json) -> set[str]:
-    # Events of a run's own have none; what waits always has.
+    # Events of a run's own have none; a waiting call always has one.
     if {"seq", "agent_path"} <= properties.keys() and name != "ToolCallSuspended":
         properties = {n: p for n, p in properties.items() if n != "agent_path"}
     return properties.keys() - _SOMETIMES.get(name, set())
 
 
 def _reachable(value: Any, schemas: Json, visited: frozenset[str] = frozenset()) -> set[str]:
-    """Names of the schemas that a part of the document refers to, and of those that they refer to."""
+    """Return the names of the schemas that a part of the document refers to, and of those that they refer
+    to."""
     names: set[str] = set()
     for name in _references(value):
         if name in schemas and name not in visited | names:

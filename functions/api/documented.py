@@ -13,7 +13,7 @@ _PROBLEM: Any = {CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem
 
 
 def answers(status: int, model: Any, what: str, *problems: int) -> dict[int, OpenAPIResponse]:
-    """The answer of a route (no body for model None), and the problems that it may answer."""
+    """Return the answer of a route (no body for model None), and the problems that it may answer."""
     content: Any = {"application/json": {"model": model}} if model is not None else {}
     documented: dict[int, OpenAPIResponse] = {status: {"description": what, "content": content}}
     for code in sorted({401, 403, 422, 500, 503, *problems}):
@@ -22,25 +22,25 @@ def answers(status: int, model: Any, what: str, *problems: int) -> dict[int, Ope
 
 
 def open_answer(model: Any, what: str) -> dict[int, OpenAPIResponse]:
-    """The only answer of a route that needs neither a token nor anything else."""
+    """Return the only answer of a route that needs neither a token nor anything else."""
     return {200: {"description": what, "content": {"application/json": {"model": model}}}}
 
 
 def also(
     documented: dict[int, OpenAPIResponse], status: int, model: Any, what: str
 ) -> dict[int, OpenAPIResponse]:
-    """One more good answer."""
+    """Return one more good answer."""
     content: Any = {"application/json": {"model": model}} if model is not None else {}
     return {**documented, status: {"description": what, "content": content}}
 
 
 def streamed(what: str, *problems: int) -> dict[int, OpenAPIResponse]:
-    """The answer of a route that streams, and its problems."""
+    """Return the answer of a route that streams, and the problems that it may answer."""
     return {**answers(200, None, what, *problems), 200: {"description": what, "content": _STREAM}}
 
 
 def or_stream(documented: dict[int, OpenAPIResponse]) -> dict[int, OpenAPIResponse]:
-    """The good answer may also be a stream of server-sent events."""
+    """Add a stream of server-sent events to the good answer."""
     good: Any = documented[200]
     good["content"] = {**good["content"], **_STREAM}
     return {**documented, 200: good}

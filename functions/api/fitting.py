@@ -1,4 +1,4 @@
-"""Answers that are too large for a function: the same, with what is long cut and what is oldest left out."""
+"""Answers that are too large for a function: cut at long texts, and without the oldest parts."""
 
 import json
 import zlib
@@ -12,28 +12,28 @@ from pydantic_core import to_json
 from layover.values.message import Message, ToolResultPart
 
 MAX_ANSWER = 5_500_000
-"""Bytes of a body inside the function's answer that fit plain and compressed: what compresses badly
-grows by a tenth in base64."""
+"""Bytes of a body inside the function's answer that fit plain and compressed: incompressible data grows by a
+tenth in base64."""
 _MAX_BODY = 6 * 1024 * 1024 - 16 * 1024
-"""Bytes of a body in the form in which it is sent: Lambda's 6 MB, less status and headers."""
+"""Bytes of a body as it is sent: Lambda's 6 MB, less status and headers."""
 _SURELY_FITS = MAX_ANSWER // 6
 """Characters: in the answer a character takes six bytes at most."""
 _PIECE = 1_000_000
-"""Characters that are compressed at once."""
+"""Characters that are compressed in one piece."""
 _OPEN = frozenset({"result", "args", "payload", "resume_schema", "data", "output"})
 """Fields that hold whatever JSON a tool, a model or a caller made."""
 _FIELD_LIMITS = (200_000, 20_000, 2_000)
-"""Characters that such a field may have, tried in turn. A model sees no longer results than the first."""
+"""Characters that such a field may have, tried in turn. The first is the longest result that a model sees."""
 _MAX_TEXT = 20_000
 _EXCERPT = 2_000
 """Characters of head and of tail, as a model sees them of a long result (docs/behaviour.md#long-results)."""
 
 _Wholes = Mapping[str, tuple[int, str]]
-"""Of results that are kept whole, by call: how long they are, and their path."""
+"""Results that are kept whole, by call: their length, and their path."""
 
 
 def fitting(value: BaseModel, takes_gzip: bool) -> tuple[str, bool]:
-    """The JSON of the value, bounded where it would not fit, and whether to compress it."""
+    """Return the JSON of the value, bounded if it would not fit, and whether to compress it."""
     text = value.model_dump_json()
     if not is_large(text):
         return text, False
@@ -46,23 +46,23 @@ def fitting(value: BaseModel, takes_gzip: bool) -> tuple[str, bool]:
 
 
 def fits(value: BaseModel) -> bool:
-    """Say whether the JSON fits uncompressed, whatever the client takes."""
+    """Return whether the JSON fits uncompressed, whatever the client reads."""
     text = value.model_dump_json()
     return not is_large(text) or answer_size(text) <= MAX_ANSWER
 
 
 def is_large(text: str) -> bool:
-    """Say whether the text is worth compressing; one that is not fits in any case."""
+    """Return whether the text is worth compressing; one that is not fits in any case."""
     return len(text) > _SURELY_FITS
 
 
 def answer_size(text: str) -> int:
-    """Bytes of the text in the function's answer, where it stands as a JSON string."""
+    """Return the bytes of the text in the function's answer, which holds it as a JSON string."""
     return len(json.dumps(text))
 
 
 def _fits_compressed(text: str) -> bool:
-    # As the framework compresses, in base64: that is what is sent.
+    # As the framework does before it sends the body: compressed, in base64.
     gzip = zlib.compressobj(9, zlib.DEFLATED, zlib.MAX_WBITS | 16)
     size = 0
     for at in range(0, len(text), _PIECE):
@@ -73,10 +73,8 @@ def _fits_compressed(text: str) -> bool:
 
 
 def _bounded(data: dict[str, Any], wholes: _Wholes) -> str:
-    """Less and less until it fits: long fields go first, then the messages of sub-agents, then the oldest of
-    the run's own, then long texts.
-
-    A page comes with the one item that does not fit alone."""
+    """Cut the answer step by step until it fits: long fields go first, then the messages of sub-agents, then
+    the oldest of the run's own, then long texts. A page comes with the one item that does not fit alone."""
     items = data.get("items")
     whole: dict[str, Any] = {**(items[0] if items else data), "truncated": True}
     for longest in _FIELD_LIMITS:
@@ -84,7 +82,7 @@ def _bounded(data: dict[str, Any], wholes: _Wholes) -> str:
         if answer_size(text := _dumped(data, one)) <= MAX_ANSWER:
             return text
     if _size(data, one) > MAX_ANSWER and one.get("children"):
-        # They are in the run's events, too; the run's own messages are more to its caller.
+        # They are in the run's events, too, and the run's own messages matter more to its caller.
         one["children"] = [_without_messages(child) for child in one["children"]]
     for field in ("messages", "unexecuted"):
         if one.get(field):
@@ -95,7 +93,7 @@ def _bounded(data: dict[str, Any], wholes: _Wholes) -> str:
 
 
 def _without_messages(child: dict[str, Any]) -> dict[str, Any]:
-    """A sub-agent's run without its messages, and those below it likewise."""
+    """Return a sub-agent's run without its messages, and without those of the runs below it."""
     below = [_without_messages(each) for each in child["children"]]
     return {**child, "messages": [], "children": below, "truncated": True}
 
@@ -110,7 +108,7 @@ def _size(data: dict[str, Any], one: dict[str, Any]) -> int:
 
 
 def _truncate_fields(value: Any, longest: int, wholes: _Wholes) -> Any:
-    """The value with head and tail in the place of every open field that is longer."""
+    """Return the value with head and tail in the place of every open field that is longer."""
     if isinstance(value, list):
         return [_truncate_fields(item, longest, wholes) for item in value]
     if not isinstance(value, dict):
@@ -162,13 +160,13 @@ def _wholes(value: BaseModel) -> Iterator[tuple[str, tuple[int, str]]]:
 
 
 def _messages(value: Any) -> Iterable[Message]:
-    """The messages of a run, or of a page with one run or one message."""
+    """Return the messages of a run, or of a page with one run or one message."""
     one = value.items[0] if getattr(value, "items", None) else value
     return (one,) if isinstance(one, Message) else getattr(one, "messages", ())
 
 
 def _newest(items: list[Any], room: int) -> list[Any]:
-    """The last items, as many as there is room for."""
+    """Return the last items, as many as fit."""
     start = len(items)
     while start and (room := room - answer_size(_json(items[start - 1])) - 1) >= 0:
         start -= 1
@@ -180,7 +178,7 @@ def _json(value: Any) -> str:
 
 
 def _shortened(value: Any) -> Any:
-    """The value with long texts cut: nothing else is left to leave out."""
+    """Return the value with long texts cut: nothing else is left to leave out."""
     if isinstance(value, dict):
         return {name: _shortened(content) for name, content in value.items()}
     if isinstance(value, list):

@@ -10,5 +10,5 @@ wiring.import_ahead("api")
 
 @wiring.logged
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """One HTTP request."""
+    """Answer one HTTP request."""
     return answer(event, context, wiring)

@@ -87,7 +87,8 @@ def _by(**parameters: str) -> Json:
 
 
 def _next_page(operation: Json) -> Json:
-    """The same call with the cursor of its answer; a cursor is another list's where a filter is gone."""
+    """Return a link to the same call with the cursor of its answer. It repeats the filters: without them, the
+    cursor would belong to another list."""
     same = {
         parameter["name"]: f"$request.{parameter['in']}.{parameter['name']}"
         for parameter in operation["parameters"]

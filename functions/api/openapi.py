@@ -34,7 +34,7 @@ _TAGS = {
 
 @cache
 def document(app: ApiGatewayResolver) -> str:
-    """The OpenAPI 3.1 document of this app's routes, as JSON."""
+    """Return the OpenAPI 3.1 document of this app's routes, as JSON."""
     text = app.get_openapi_json_schema(
         title="Layover",
         version="1",
@@ -53,19 +53,19 @@ def document(app: ApiGatewayResolver) -> str:
 
 @cache
 def docs_page(app: ApiGatewayResolver) -> str:
-    """The document as a page."""
+    """Return the document as a page."""
     return page(json.loads(document(app)))
 
 
 def _with_problems(spec: dict[str, Any]) -> dict[str, Any]:
-    """Our problem documents in the place of the framework's error schemas."""
+    """Put our problem documents in the place of the framework's error schemas."""
     schemas = spec["components"]["schemas"]
     for unused in ("HTTPValidationError", "ValidationError", "ResponseValidationError"):
         schemas.pop(unused, None)
     schema = Problem.model_json_schema(ref_template=_REFS)
     schemas.update(schema.pop("$defs", {}))
     schemas["Problem"] = schema
-    # The framework documents its own 422 wherever it validates; these routes take nothing.
+    # The framework documents its own 422 for every route that validates; these routes take no input.
     for path in ("/healthz", DISCOVERY):
         spec["paths"][path]["get"]["responses"].pop("422")
     return spec

@@ -47,7 +47,7 @@ BEYOND_SCHEMAS = {
     "entry_text": "no letter or digit, or too long with what stands for a secret",
     "not_overridable": "the agent does not let a run choose it",
 }
-"""Why requests are refused that the OpenAPI document lets pass, by the `type` of the field's error."""
+"""Reasons to refuse requests that the OpenAPI document lets pass, by the `type` of the field's error."""
 
 
 class MalformedBody(RequestError):
@@ -175,12 +175,12 @@ _INTERNAL = Kind(HTTPStatus.INTERNAL_SERVER_ERROR, "internal-error", "Something 
 
 
 def is_known(error: LayoverError) -> bool:
-    """Say whether the caller learns the error's kind; every other one is an internal error."""
+    """Return whether the caller learns the error's kind; every other error is an internal error."""
     return _kind(error) is not None
 
 
 def answer_error(error: LayoverError, log: str = LOG) -> Response[str]:
-    """The problem document of an error that `is_known` knows. `log`: which one says more."""
+    """Return the problem document of an error for which `is_known` is true. `log`: the log that says more."""
     kind = _kind(error) or _INTERNAL
     errors = error.errors if isinstance(error, InvalidRequest) else []
     extra: dict[str, Any] = dict(error.ids)
@@ -214,7 +214,7 @@ def problem(
     extra: Mapping[str, Any] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response[str]:
-    """A problem document."""
+    """Return a problem document."""
     document: dict[str, Any] = {
         **(extra or {}),
         "type": PREFIX + kind.slug,
@@ -233,7 +233,7 @@ def problem(
 
 
 def wrong_fields(errors: Iterable[Mapping[str, Any]], body: Any = None) -> InvalidRequest:
-    """A request whose fields pydantic refused. `body`: as it was sent."""
+    """Return the error for a request whose fields pydantic refused. `body`: as it was sent."""
     field_errors = [{**_without_input(e), "loc": _sent_path(e, body)} for e in errors]
     return InvalidRequest("some fields are missing or wrong", field_errors)
 
@@ -271,7 +271,7 @@ def _sent_path(error: Mapping[str, Any], body: Any) -> list[str | int]:
 
 
 def _without_input(error: Mapping[str, Any]) -> dict[str, Any]:
-    # These two repeat what was sent in their message.
+    # The messages of these two repeat what was sent.
     if error["type"] in ("union_tag_invalid", "extra_forbidden"):
         message = {
             "union_tag_invalid": "an unknown kind of part",

@@ -17,7 +17,7 @@ td { border-top: 1px solid #8884; padding: .25rem .75rem .25rem 0; vertical-alig
 
 
 def page(spec: Mapping[str, Any]) -> str:
-    """The page of an OpenAPI document."""
+    """Return the page of an OpenAPI document."""
     body = "\n".join([*_introduction(spec), *_operations(spec), *_schemas(spec)])
     title = escape(spec["info"]["title"])
     return (

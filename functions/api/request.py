@@ -17,15 +17,15 @@ MAX_BODY = 5 * 1024 * 1024
 _MAX_PATH = 1500
 """Bytes: an id in a path becomes part of a key, which holds 2,048."""
 _NO_TEXT = "\x00"
-"""Stands for bytes that are no UTF-8: no JSON either."""
+"""Stands for bytes that are no UTF-8: it is no JSON, either."""
 _WAIT = re.compile(r'(?:^|[,;\s])wait\s*=\s*"?(\d{1,9})"?\s*(?:$|[,;])', re.IGNORECASE)
 
 _REMEMBERED_PREFERENCE = re.compile(r"(?:^|[,;\s])remembered\s*(?:$|[,;])", re.IGNORECASE)
 
 
 def prepare_event(event: Mapping[str, Any]) -> dict[str, Any]:
-    """The event with its body as text. Raises NotFound (absurd paths). What is wrong with a body is
-    told by `parse_json`, to calls that take one."""
+    """Return the event with its body as text. Raises NotFound (absurd paths). Errors in a body are left to
+    `parse_json`, for routes that take one."""
     if len(str(event.get("rawPath", "")).encode("utf-8", "replace")) > _MAX_PATH:
         raise NotFound("there is no such path")
     # Every body is JSON, whatever the client calls it: `curl -d` says that it is a form.
@@ -34,7 +34,7 @@ def prepare_event(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def token_expires_at(event: Mapping[str, Any]) -> datetime | None:
-    """Return the verified token's expiry; None: it has none. Raises Unauthenticated where that is no
+    """Return the verified token's expiry; None: it has none. Raises Unauthenticated if the claim is no
     time."""
     claim = claims_of(event).get("exp")
     if claim is None:
@@ -47,7 +47,7 @@ def token_expires_at(event: Mapping[str, Any]) -> datetime | None:
 
 
 def parse_json(text: str) -> dict[str, Any]:
-    """A JSON object. Raises TooLarge, MalformedBody where it is no JSON, InvalidRequest where it is
+    """Return a JSON object. Raises TooLarge, MalformedBody if the text is no JSON, InvalidRequest if it is
     another value."""
     if len(text) > MAX_BODY or len(text.encode("utf-8", "surrogatepass")) > MAX_BODY:
         raise TooLarge(f"the body is larger than {MAX_BODY} bytes")
@@ -62,18 +62,18 @@ def parse_json(text: str) -> dict[str, Any]:
 
 
 def preferred_wait(prefer: str | None) -> int | None:
-    """Seconds of `Prefer: wait=N` (RFC 7240), read leniently; None where it does not say."""
+    """Return the seconds of `Prefer: wait=N` (RFC 7240), read leniently; None if it has none."""
     match = _WAIT.search(prefer or "")
     return int(match[1]) if match else None
 
 
 def prefers_remembered(prefer: str | None) -> bool:
-    """Say whether `Prefer` asks to wait for memory's work as well."""
+    """Return whether `Prefer` asks to wait for memory's work as well."""
     return _REMEMBERED_PREFERENCE.search(prefer or "") is not None
 
 
 def takes_gzip(event: Mapping[str, Any]) -> bool:
-    """Say whether the client reads gzip, by the framework's rule."""
+    """Return whether the client reads gzip, by the framework's rule."""
     headers = {k.lower(): v for k, v in (event.get("headers") or {}).items()}
     return "gzip" in headers.get("accept-encoding", "")
 

@@ -1,4 +1,4 @@
-"""AG-UI: what comes is a RunAgentInput, what goes are its events."""
+"""AG-UI: a request is a RunAgentInput, an answer its events."""
 
 import json
 from collections.abc import Iterable
@@ -94,7 +94,7 @@ class AgUiFrames:
         return _frames(self._run.begin())
 
     def go_on(self) -> bytes:
-        """The step in which the run waited."""
+        """Return the step in which the run waited."""
         return _frames(self._run.go_on())
 
     def frames(self, event: Event) -> bytes:
@@ -102,11 +102,11 @@ class AgUiFrames:
         return _frames(self._run.events(event))
 
     def rest(self) -> bytes:
-        """`RUN_FINISHED` with interrupts."""
+        """Return `RUN_FINISHED` with interrupts."""
         return _frames(self._run.rest())
 
     def end(self) -> bytes:
-        """Nothing: the last event says that it is the last."""
+        """Return nothing: the last event says that it is the last."""
         return b""
 
 
@@ -117,7 +117,7 @@ def _frames(events: Iterable[AgUiEvent]) -> bytes:
 async def _begin(
     runtime: Runtime, actor: Actor, agent: str, body: RunAgentInput
 ) -> tuple[str, str, int]:
-    """The run, its thread, and the seq after which the answer begins."""
+    """Return the run, its thread, and the seq after which the answer begins."""
     head = await chat_thread(runtime, actor.owner, agent, body.thread_id)
     if body.resume:
         if head.active_run is None:
@@ -133,7 +133,7 @@ async def _begin(
 
 
 async def _state(runtime: Runtime, owner: str, thread_id: str) -> bytes:
-    """Working memory and plan, as the run leaves them. A database that sleeps ends no answer."""
+    """Return working memory and plan, as the run leaves them. A sleeping database does not end the answer."""
     try:
         memory = await thread_memory(runtime, owner, thread_id)
     except LayoverError:

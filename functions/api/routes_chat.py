@@ -1,4 +1,4 @@
-"""Chats of the AI SDK (`useChat`): what comes is its request, what goes is its UI message stream."""
+"""Chats of the AI SDK (`useChat`): a request is the SDK's, an answer its UI message stream."""
 
 import json
 from collections.abc import Iterable
@@ -102,19 +102,19 @@ class UiFrames:
         return _frames([self._message.begin()])
 
     def go_on(self) -> bytes:
-        """Nothing: the client knows what it was shown."""
+        """Return nothing: the client knows what it was shown."""
         return b""
 
     def frames(self, event: Event) -> bytes:
-        """Chunks of one event."""
+        """Return the chunks of one event."""
         return _frames(self._message.chunks(event))
 
     def rest(self) -> bytes:
-        """The end, for now."""
+        """Return the end, for now."""
         return _frames(self._message.rest()) + self.end()
 
     def end(self) -> bytes:
-        """The end of the stream."""
+        """Return the end of the stream."""
         return sse.data_frame(DONE)
 
 
@@ -125,7 +125,7 @@ def _frames(chunks: Iterable[Chunk]) -> bytes:
 async def _begin(
     runtime: Runtime, actor: Actor, agent: str, body: ChatRequest
 ) -> tuple[str, str, int]:
-    """Run, thread, and the seq after which the answer begins."""
+    """Return the run, its thread, and the seq after which the answer begins."""
     if body.trigger == "regenerate-message":
         head = await chat_thread(runtime, actor.owner, agent, body.id)
         return await regenerate(runtime, actor.owner, head, body.message_id), head.id, 0

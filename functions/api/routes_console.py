@@ -10,7 +10,7 @@ from layover.errors import NotFound
 router = new_router()
 _DOCS_LINK = '<link rel="help" href="docs">\n'
 _ONE_MACHINE = "'self' http://127.0.0.1:* http://localhost:*"
-"""Hosts of files on one machine; on AWS the sign-in's and the bucket's hosts have TLS."""
+"""Hosts of files on one machine. On AWS, the hosts of the sign-in and the bucket have TLS."""
 _FOREVER = "max-age=31536000, immutable"
 _NOSNIFF = {"X-Content-Type-Options": "nosniff"}
 
@@ -37,13 +37,14 @@ def get_file(version: str, file: str) -> Response[str]:
     asset = assets.assets().get(file)
     if asset is None:
         raise NotFound("there is no such path")
-    # A page of the release before gets this one's files, and is not told to keep them.
+    # A page of the release before gets this release's files, but not the advice to keep them.
     lifetime = _FOREVER if version == assets.version() else "max-age=0"
     return cached(router, asset.content_type, asset.text, lifetime=lifetime, headers=_NOSNIFF)
 
 
 def _policy(connects: str) -> str:
-    """The page runs its own scripts alone, makes no markup of texts, and is in no frame."""
+    """Return the page's policy: it runs its own scripts alone, makes no markup of texts, and is in no
+    frame."""
     return "; ".join(
         (
             "default-src 'none'",

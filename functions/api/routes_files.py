@@ -1,4 +1,4 @@
-"""Files, and the whole of what a tool answered."""
+"""Files, and whole results of tools."""
 
 from typing import Annotated, Any
 

@@ -1,4 +1,4 @@
-"""All that is stored of the caller: as one document, and gone."""
+"""All data that is stored of the caller: exported as one document, and erased."""
 
 from typing import Any
 
@@ -81,5 +81,5 @@ def forget_me() -> Response[str]:
 
 
 def _fits(text: str) -> bool:
-    """Say whether the document fits into a function's answer."""
+    """Return whether the document fits into a function's answer."""
     return answer_size(text) <= MAX_ANSWER

@@ -1,4 +1,4 @@
-"""Health, documentation, and what agents there are."""
+"""Health, documentation, and the list of agents."""
 
 from typing import Any, Literal
 
@@ -83,7 +83,7 @@ def get_agents(limit: Limit = 20, cursor: Cursor = None) -> Response[str]:
 
 
 def _app() -> ApiGatewayResolver:
-    """The app that these routes are part of, which is what the document describes."""
+    """Return the app that these routes are part of, which is the one that the document describes."""
     app = router.api_resolver
     assert isinstance(app, ApiGatewayResolver)
     return app

@@ -1,4 +1,4 @@
-"""Answers that are streamed: the requests for one, and its pieces."""
+"""Streamed answers: the requests for one, and its pieces."""
 
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -24,7 +24,7 @@ _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 def wants_stream(call: Call, accept: str | None) -> bool:
-    """Say whether the answer is to be a stream. Raises NotAcceptable where this function cannot stream and
+    """Return whether the answer is to be a stream. Raises NotAcceptable if this function cannot stream and
     the client accepts nothing else."""
     accepted = [part.partition(";")[0].strip().lower() for part in (accept or "").split(",")]
     if sse.CONTENT_TYPE not in accepted:
@@ -39,10 +39,11 @@ def wants_stream(call: Call, accept: str | None) -> bool:
 def stream_events(
     call: Call, run_id: str, after: int, event: Mapping[str, Any], first: bytes = b""
 ) -> Response[str]:
-    """A run's events as server-sent events, until the caller's token ends at the latest. Raises NotFound."""
+    """Answer with a run's events as server-sent events, until the caller's token ends at the latest. Raises
+    NotFound."""
     call.do(meta_of, run_id)
     if not claims_of(event) and call.do(_is_over, run_id, after):
-        # A browser comes back to whatever ends, unless it is told so.
+        # A browser reconnects to a stream that ended, unless the answer tells it not to.
         return Response(status_code=204, body="")
     looks = follow(
         call.host.runtime(),
@@ -63,14 +64,14 @@ def stream_answer(
     headers: Mapping[str, str] | None = None,
     closing: Callable[[], Awaitable[bytes]] | None = None,
 ) -> Response[str]:
-    """A run's answer in the words of a protocol."""
+    """Answer with a run's events in the words of a protocol."""
     runtime, until = call.host.runtime(), token_expires_at(event)
     pieces = answer(runtime, call.actor.owner, run_id, translation, after, until, closing=closing)
     return answer_stream(call, pieces, headers)
 
 
 def chat_caller(call: Call) -> Call:
-    """The call. Raises NotAcceptable where this function cannot stream."""
+    """Return the call. Raises NotAcceptable if this function cannot stream."""
     if not call.streams:
         raise NotAcceptable(call.access.stream_url)
     return call
@@ -79,7 +80,7 @@ def chat_caller(call: Call) -> Call:
 def answer_stream(
     call: Call, pieces: AsyncGenerator[bytes, None], headers: Mapping[str, str] | None = None
 ) -> Response[str]:
-    """The pieces as they come, with heartbeats between them."""
+    """Answer with the pieces as they come, and heartbeats between them."""
     call.pieces = beating(pieces, sse.HEARTBEAT)
     return Response(
         status_code=200,
@@ -105,7 +106,8 @@ def stream_base(call: Call, event: Mapping[str, Any]) -> str:
 
 
 def shared_with(event: Mapping[str, Any], host: Host) -> dict[str, str]:
-    """Headers that let a page of another origin read the answer: a REST API leaves them to the function."""
+    """Return headers that let a page of another origin read the answer: a REST API leaves them to the
+    function."""
     headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
     origin = headers.get("origin")
     if origin not in host.runtime().settings.origins:
@@ -114,8 +116,8 @@ def shared_with(event: Mapping[str, Any], host: Host) -> dict[str, str]:
 
 
 def ticketed(event: Mapping[str, Any], path: str, host: Host) -> Ticket | None:
-    """The ticket of a request for a run's events that has no token: an `EventSource` cannot send one. None:
-    it names no ticket. Raises Unauthenticated where the ticket is no good for this run."""
+    """Return the ticket of a request for a run's events without a token: an `EventSource` cannot send one.
+    None: the request names no ticket. Raises Unauthenticated if the ticket is not valid for this run."""
     text = (event.get("queryStringParameters") or {}).get("ticket")
     events_of = _EVENTS.fullmatch(path)
     if claims_of(event) or not text or events_of is None:

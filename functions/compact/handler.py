@@ -1,4 +1,4 @@
-"""Compact: condense what a thread's branch holds, ahead of time."""
+"""Compact: condense the messages of a thread's branch, ahead of time."""
 
 from typing import Any
 

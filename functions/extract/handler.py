@@ -1,4 +1,4 @@
-"""Extract: what is learned from a run after it is over."""
+"""Extract: learn from a run after it is over."""
 
 from typing import Any
 

@@ -1,6 +1,5 @@
-"""CloudFormation's side of the custom resource: what was done goes to the URL that the event names.
-
-The URL is a permission: it goes into no log and into no error."""
+"""CloudFormation's side of the custom resource: the outcome goes to the URL that the event names. The URL is
+a permission: it goes into no log and into no error."""
 
 import json
 import logging
@@ -22,17 +21,16 @@ Send = Callable[[str, bytes], None]
 def answer_cloudformation(
     event: Mapping[str, Any], work: Callable[[], dict[str, Any]], send: Send | None = None
 ) -> dict[str, Any]:
-    """Do the work and tell CloudFormation how it went; a failure that it was told of is not raised.
-
-    Lambda repeats an invocation that failed: the migration would run again while CloudFormation rolls
-    back. A deploy whose resource says nothing hangs until CloudFormation gives up: then
-    ConnectionError."""
+    """Do the work and tell CloudFormation how it went. A failure that was reported is not raised: Lambda
+    repeats an invocation that failed, and the migration would run again while CloudFormation rolls back. A
+    deployment whose resource does not answer hangs until CloudFormation gives up: then ConnectionError is
+    raised."""
     tell = send or put
     try:
         result = work()
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"[:MAX_REASON]
-        # The reason may hold what the database said; it is for the deployer.
+        # The reason may hold the database's message; it is for the deployer.
         logger.error("the schema was not migrated", extra={"error": type(error).__name__})
         _tell(event, {"Status": "FAILED", "Reason": reason}, tell)
         return {}
@@ -42,7 +40,7 @@ def answer_cloudformation(
 
 def _tell(event: Mapping[str, Any], outcome: Mapping[str, Any], send: Send) -> None:
     same = {name: event[name] for name in ("StackId", "RequestId", "LogicalResourceId")}
-    # Always the same id: another one would have CloudFormation delete the old resource.
+    # Always the same id: CloudFormation would delete the old resource for another one.
     body = json.dumps({**same, "PhysicalResourceId": RESOURCE_ID, **outcome}).encode()
     for attempt in range(1, ATTEMPTS + 1):
         try:

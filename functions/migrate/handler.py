@@ -10,7 +10,7 @@ from migrate.cloudformation import answer_cloudformation
 
 @wiring.logged
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """CloudFormation's Create, Update or Delete, answered at the event's `ResponseURL`; or `{}`."""
+    """Answer CloudFormation's Create, Update or Delete at the event's `ResponseURL`; or `{}`."""
 
     def work() -> dict[str, Any]:
         return asyncio.run(migrate(event, wiring.migrator()))

@@ -1,4 +1,4 @@
-"""Requests of WebSockets, and events left to send. (A folder `socket` would hide Python's own.)"""
+"""Requests of WebSockets, and deliveries of events. (A folder `socket` would hide Python's own.)"""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""API Gateway's WebSocket routes: one service call each; what cannot be done is told in a frame."""
+"""API Gateway's WebSocket routes: one service call each. A frame tells the client of failures."""
 
 import base64
 import json
@@ -18,7 +18,7 @@ logger = logging.getLogger("layover")
 
 
 async def answer(runtime: Runtime, event: Mapping[str, Any]) -> int:
-    """The status for API Gateway. Only that of `$connect` reaches the client."""
+    """Return the status for API Gateway. Only that of `$connect` reaches the client."""
     context = event["requestContext"]
     connection_id = str(context["connectionId"])
     match context["routeKey"]:
@@ -58,7 +58,7 @@ def _request(event: Mapping[str, Any]) -> sockets.Request:
 def _problem(error: Exception, request_id: str) -> Any:
     if isinstance(error, LayoverError) and is_known(error):
         return json.loads(str(answer_error(error).body))
-    # No text of the error's: it may be a user's.
+    # The error's text is left out: it may be a user's.
     extra = {"request_id": request_id, "error": type(error).__name__}
     logger.error("a socket's request failed", extra=extra)
     return json.loads(str(internal_error(request_id).body))

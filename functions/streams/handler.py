@@ -9,5 +9,5 @@ from streams.rest_event import http_event
 
 @wiring.logged
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """One HTTP request. `layover.runtime_client` sends the body: a text, or an iterator of bytes."""
+    """Answer one HTTP request. `layover.runtime_client` sends the body: a text, or an iterator of bytes."""
     return answer(http_event(event), context, wiring, streams=True)

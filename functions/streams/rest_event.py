@@ -10,8 +10,8 @@ from layover.values.deployment.access import TICKETED
 
 
 def http_event(event: Mapping[str, Any]) -> dict[str, Any]:
-    """The event in the shape of an HTTP API's; one that has it already as it is. Ticketed paths lose their
-    prefix."""
+    """Return the event in the shape of an HTTP API's; an event that has it already stays as it is. Ticketed
+    paths lose their prefix."""
     if event.get("version") == "2.0":
         return dict(event)
     path = str(event["path"]).removeprefix(TICKETED)
@@ -44,8 +44,8 @@ def _many(event: Mapping[str, Any], name: str) -> dict[str, list[str]]:
 
 
 def _claims(claims: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
-    """Claims that the authorizer has verified. It writes times as English dates: `exp` is read from the token
-    itself."""
+    """Return the claims that the authorizer has verified. It writes times as English dates: `exp` is read
+    from the token itself."""
     _, _, token = headers.get("authorization", "").rpartition(" ")
     try:
         payload = token.split(".")[1]

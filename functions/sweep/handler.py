@@ -8,5 +8,5 @@ from layover.recovery.sweep import sweep
 
 @wiring.logged
 def handler(event: dict[str, Any], context: Any) -> dict[str, int]:
-    """`{}` -> what was done, counted."""
+    """`{}` -> the work done, counted."""
     return wiring.run(sweep(wiring.runtime()))

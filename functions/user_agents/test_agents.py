@@ -1,4 +1,4 @@
-"""Tests of your agents: what the model does is scripted, the engine is the one that runs on Lambda."""
+"""Tests of your agents: the model is scripted, the engine is the one that runs on Lambda."""
 
 from layover.testing import ScriptedModel, call, say, tool_results
 from user_agents import support

@@ -26,8 +26,8 @@ MODULES = (
     "usage",
     "app",
 )
-"""In the order of what they import. Each file more is a request, and on a cold start a function: so they are
-sent as one, with names that are unique among all of them."""
+"""The modules in the order of their imports. Each further file is a request, and on a cold start a function:
+so they are sent as one, with names that are unique among all of them."""
 LIBRARIES = ("preact.mjs", "hooks.mjs", "htm.mjs", "marked.esm.js")
 _IMPORT = re.compile(r"^import \{[^}]*\} from \"\./(?!vendor/)[^\"]+\";\n", re.MULTILINE)
 _LIBRARY = re.compile(r"^(import .* from \"\./)vendor/", re.MULTILINE)
@@ -45,7 +45,7 @@ class Asset:
 
 @cache
 def assets() -> dict[str, Asset]:
-    """All that the page loads, by name."""
+    """Return all files that the page loads, by name."""
     libraries = {name: Asset(_SCRIPT, _read(f"vendor/{name}")) for name in LIBRARIES}
     return {
         **libraries,
@@ -57,7 +57,7 @@ def assets() -> dict[str, Asset]:
 
 @cache
 def version() -> str:
-    """Another one whenever a file of the page is: files under it never change."""
+    """Return a version that changes whenever a file of the page does: files under it never change."""
     digest = hashlib.sha256()
     for name, asset in sorted(assets().items()):
         digest.update(f"{name} {hashlib.sha256(asset.text.encode()).hexdigest()}\n".encode())
@@ -65,12 +65,12 @@ def version() -> str:
 
 
 def page() -> str:
-    """The page itself."""
+    """Return the page itself."""
     return _read("page/index.html").replace("{version}", version())
 
 
 def _joined() -> str:
-    """Our modules as one: imports among them left out, those of libraries once."""
+    """Return our modules as one, without the imports among them; libraries are imported once."""
     heads: dict[str, None] = {}
     bodies = []
     for name in MODULES:

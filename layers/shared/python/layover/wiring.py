@@ -1,4 +1,4 @@
-"""Environment -> Runtime. The only reader of `os.environ`; nothing is made before it is asked for."""
+"""Environment -> Runtime. The only reader of `os.environ`; no client is made before its first use."""
 
 import asyncio
 import logging
@@ -41,21 +41,21 @@ LEAVE_AFTER_S = 0.25
 
 @cache
 def environment() -> Environment:
-    """The process's environment, read once; an empty variable counts as not set."""
+    """Return the process's environment, read once; an empty variable counts as not set."""
     names = {f.alias for f in Environment.model_fields.values() if f.alias}
     variables = {k: v for k, v in os.environ.items() if k in names and v}
     return Environment.model_validate(variables)
 
 
 def unset(*names: str) -> list[str]:
-    """Those of these variables that are not set."""
+    """Return those of these variables that are not set."""
     fields = {f.alias: name for name, f in Environment.model_fields.items()}
     return [name for name in names if not getattr(environment(), fields[name])]
 
 
 @cache
 def runtime() -> ports.Runtime:
-    """The ports on AWS (or on what `AWS_ENDPOINT_URL` names)."""
+    """Return the ports on AWS (or on the server that `AWS_ENDPOINT_URL` names)."""
     clock = SystemClock()
     return ports.Runtime(
         journal=lazy(_journal),
@@ -211,7 +211,7 @@ def _model() -> ports.ChatModel:
 
 @cache
 def _api_key() -> str | None:
-    """The model provider's key: the variable, or what the parameter holds."""
+    """Return the model provider's key, from the variable or the parameter."""
     env = environment()
     if env.openai_api_key or not env.api_key_parameter:
         return env.openai_api_key
@@ -226,7 +226,7 @@ def _parameter(name: str) -> str:
 
 @cache
 def _embeds() -> bool:
-    """Say whether the deployment has an embedder. One that Bedrock has no adapter for is logged once."""
+    """Return whether the deployment has an embedder. A Bedrock model without an adapter is logged once."""
     if not environment().embedder_model:
         return False  # The adapters of embedders take 24 ms of every cold start.
     from layover.adapters.embeddings.providers import has_embedder
@@ -275,7 +275,8 @@ def _window(model: str) -> int | None:
 
 
 def import_ahead(function: str) -> None:
-    """In Lambda's init phase (elsewhere a process may never be used): what each invocation needs."""
+    """Import what each invocation needs, in Lambda's init phase only: elsewhere a process may never be
+    used."""
     if "AWS_LAMBDA_INITIALIZATION_TYPE" in os.environ:
         from layover.adapters.ahead import import_all
 
@@ -300,7 +301,7 @@ def migrator() -> "Migrator":
 
 @dataclass
 class _Loop:
-    """The event loop of an execution environment: one, kept between invocations."""
+    """The event loop of an execution environment: one loop, kept between invocations."""
 
     loop: asyncio.AbstractEventLoop | None = field(default=None)
 
@@ -314,8 +315,8 @@ _loop = _Loop()
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run on the environment's loop. A passing fault leaves as `RetryableError`, under exactly that
-    name: the state machine retries what is called so."""
+    """Run on the environment's loop. A passing fault is raised as `RetryableError`: the state machine retries
+    errors of exactly that name."""
     _logging()
     try:
         return _loop.run(work)
@@ -332,7 +333,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def _write_allowance() -> None:
-    """Record the spending. A failure costs no invocation its answer."""
+    """Record the spending. A failure does not cost an invocation its answer."""
     if not _allowance.cache_info().currsize:
         return
     try:
@@ -342,7 +343,7 @@ def _write_allowance() -> None:
 
 
 def _publish_metrics() -> None:
-    """Publish the metrics. A failure costs no invocation its answer."""
+    """Publish the metrics. A failure does not cost an invocation its answer."""
     try:
         _metrics().flush()
     except Exception:
@@ -350,8 +351,8 @@ def _publish_metrics() -> None:
 
 
 def _leave_if_unclean() -> None:
-    """A process that had to abandon a tool takes no other event: it could go on in
-    the middle of another one's. It leaves once its answer is sent."""
+    """End a process that had to abandon a tool, once its answer is sent. It takes no other event: the tool
+    could go on in the middle of it."""
     threads = sys.modules.get("layover.declare.blocking")
     apart = sys.modules.get("layover.engine.tools.isolation")
     if (threads and threads.abandoned()) or (apart and apart.left_behind()):
@@ -361,19 +362,19 @@ def _leave_if_unclean() -> None:
 
 
 def logged(handler: H) -> H:
-    """A function's handler whose log lines name the invocation: its request and its run."""
+    """Return the handler with log lines that name the invocation: its request and its run."""
     return logs.with_ids(handler, _logging)
 
 
 @cache
 def _logging() -> None:
-    """JSON lines for everything that logs to `layover`."""
+    """Write JSON lines for everything that logs to `layover`."""
     env = environment()
     logs.write_json(env.service, env.log_level)
 
 
 def in_process(agent: "Agent") -> "InProcess":
-    """The driver of an agent that runs in this process: `Agent(runtime=...)`, else stores in memory
+    """Return the driver of an agent that runs in this process: `Agent(runtime=...)`, else stores in memory
     and the model that the environment names."""
     from layover.inprocess.driver import InProcess
 
@@ -391,9 +392,9 @@ def in_memory_runtime(
     on_change: Callable[[], None] | None = None,
     metrics: ports.Metrics | None = None,
 ) -> ports.Runtime:
-    """A runtime whose stores forget when the process ends, of these agents and all that a conversation
-    may be given to. Without `model` (`layover.testing.ScriptedModel`) and `embedder` (`HashingEmbedder`)
-    those of the environment; `metrics`: what counts, for example `MemoryMetrics`."""
+    """Return a runtime whose stores end with the process, for these agents and all that they may hand a
+    conversation to. Without `model` (`layover.testing.ScriptedModel`) and `embedder` (`HashingEmbedder`), it
+    uses those of the environment. `metrics`: the counter, for example `MemoryMetrics`."""
     from layover.adapters.inmemory.blobs import MemoryBlobs
     from layover.adapters.inmemory.callbacks import MemoryCallbacks
     from layover.adapters.inmemory.journal import in_memory_journal

@@ -1,4 +1,4 @@
-"""Accept a run: what is asked is journaled, and an execution started. Needs no Postgres."""
+"""Accept a run: journal the request, and start an execution. Needs no Postgres."""
 
 import hashlib
 import logging
@@ -56,7 +56,7 @@ _log = logging.getLogger("layover")
 
 
 class Absent(Enum):
-    """`parent_id` was not named, which is something else than null (a new root)."""
+    """The caller named no `parent_id`, which is different from null (a new root)."""
 
     ABSENT = "absent"
 
@@ -67,7 +67,7 @@ ABSENT: Final = Absent.ABSENT
 @dataclass(frozen=True)
 class StartRun:
     """A caller's request for a run. `parent_id`: absent continues the newest leaf, None begins a new root.
-    `thread_given`: False where the caller named no thread, and one was made for this run."""
+    `thread_given`: False if the caller named no thread, and one was made for this run."""
 
     input: str | Sequence[InputPart]
     parent_id: str | Literal[Absent.ABSENT] | None = ABSENT
@@ -77,11 +77,11 @@ class StartRun:
     choice: RunChoice = field(default_factory=RunChoice)
     thread_given: bool = True
     run_id: str | None = None
-    """Of a caller in this process that has to know it first."""
+    """The run's id, if a caller in this process has to know it first."""
 
 
 def keyed(key: str, thread_id: str, request: StartRun, now: datetime) -> RequestKey:
-    """An `Idempotency-Key` bound to what was asked: the thread and the whole request."""
+    """Return an `Idempotency-Key` bound to its request: the thread and the whole body."""
     named = request.parent_id is not ABSENT
     facts = [
         thread_id,
@@ -92,7 +92,7 @@ def keyed(key: str, thread_id: str, request: StartRun, now: datetime) -> Request
         request.on_busy.value,
         request.max_iterations,
     ]
-    if request.choice.names:  # without any, as releases before this one hashed it
+    if request.choice.names:  # without any choice, the hash is the one of earlier releases
         facts.append(request.choice.model_dump(exclude_none=True))
     digest = hashlib.sha256(compact_json(facts).encode("utf-8", "surrogatepass")).hexdigest()
     return RequestKey(key, digest, now + KEY_LIFETIME)
@@ -155,11 +155,11 @@ async def _accept(
         except StaleHead:
             if pace.now() >= give_up:
                 break
-            # At random, so that those who met here do not meet again.
+            # At random, so that requests that collided here do not collide again.
             longest = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(attempt, 8))
             await pace.sleep(random.uniform(0, longest))
         except (ThreadBusy, LimitReached):
-            # What holds the thread may be this very request, sent twice at once.
+            # The run that holds the thread may come from this very request, sent twice at once.
             again = await _replay(runtime, owner, request_key)
             if again is None:
                 raise
@@ -168,7 +168,7 @@ async def _accept(
 
 
 async def _with_parent(runtime: Runtime, head: ThreadHead, request: StartRun) -> StartRun:
-    """The request with a parent that is a message of this thread, in the journal or the database."""
+    """Return the request with a parent that is a message of this thread, in the journal or the database."""
     if request.parent_id is ABSENT or request.parent_id is None:
         return request
     parent = sanitise(request.parent_id)
@@ -181,7 +181,7 @@ async def _with_parent(runtime: Runtime, head: ThreadHead, request: StartRun) ->
 
 
 def _check_choice(runtime: Runtime, agent_name: str, choice: RunChoice) -> None:
-    """Raises InvalidRequest for what the agent does not let a run choose."""
+    """Raise InvalidRequest for a choice that the agent does not leave to its runs."""
     if not choice.names:
         return
     agent = runtime.agents().get(agent_name)
@@ -204,7 +204,7 @@ def _meta(
     request: StartRun,
 ) -> RunMeta:
     now = runtime.clock.now()
-    # Who stands in the queue follows what is the newest message when it starts.
+    # A run in the queue follows the message that is the newest when the run starts.
     newest = head.leaf_id if head.active_run is None else None
     message = Message(
         id=message_id,
@@ -237,7 +237,7 @@ async def _start(runtime: Runtime, owner: str, meta: RunMeta) -> None:
     try:
         await runtime.callbacks.start(owner, meta.id, meta.n)
     except RetryableError as error:
-        # The run is accepted: the sweeper starts what has no execution.
+        # The run is accepted: the sweeper starts runs that have no execution.
         _log.warning(
             "an accepted run waits for the sweeper",
             extra={"run_id": meta.id, "cause": type(error).__name__},
@@ -249,7 +249,7 @@ async def _interrupt(runtime: Runtime, owner: str, run_id: str) -> None:
         has_s = INTERRUPTED_TOOLS_HAVE.total_seconds() + END_TAKES_S
         await cancel(runtime, owner, run_id, holder_has_s=has_s)
     except RetryableError as error:
-        # The new run is accepted and the flag is set: whoever drives the old one ends it.
+        # The new run is accepted and the flag is set: the process that drives the old one ends it.
         _log.warning(
             "an interrupted run ends later",
             extra={"run_id": run_id, "cause": type(error).__name__},
@@ -263,7 +263,7 @@ async def _replay(runtime: Runtime, owner: str, request_key: RequestKey | None) 
 
 
 def _content(given: str | Sequence[InputPart]) -> tuple[InputPart, ...]:
-    """The parts of the input, cleaned and checked."""
+    """Return the parts of the input, cleaned and checked."""
     if json_size(_plain(given)) > MAX_INPUT:
         raise TooLarge(f"the input is larger than {MAX_INPUT} bytes of JSON")
     if isinstance(given, str):
@@ -287,7 +287,7 @@ def _plain(given: str | Sequence[InputPart]) -> Any:
 
 
 def _check_file(index: int, part: FilePart) -> None:
-    """A file has one source: a `url` (https) or a `file_id`."""
+    """Check that a file has one source: a `url` (https) or a `file_id`."""
     if (part.file_id is None) == (part.url is None):
         raise _invalid((index,), "a file part needs either file_id or url", "file_source")
     if part.file_id is None and not _is_https(part.url or ""):

@@ -25,15 +25,15 @@ from layover.values.runs.run import (
 )
 
 END_TAKES_S = 0.2
-"""Seconds that the holder of a run has to end it when its tools have had their time."""
+"""Seconds that the process at work on a run has to end it after its tools have had their time."""
 HOLDER_HAS_S = CANCELLED_TOOLS_HAVE.total_seconds() + END_TAKES_S
-"""Seconds that the holder has from the request on to see the flag (it polls every 0.5 s) and end the
-run. What is left of the 2 s is for an end by force."""
+"""Seconds that this process has, from the request on, to see the flag (it polls every 0.5 s) and end the run.
+The rest of the 2 s is for an end by force."""
 SAVE_HAS_S = 0.5
-"""Seconds that the database has to save a run that ends by force; one that is away does not hold a
-cancel up: whoever reads the thread next saves the run first."""
+"""Seconds that the database has to save a run that ends by force. A database that is away does not delay a
+cancel: the next read of the thread saves the run first."""
 FORCED_SAVE_HAS_S = 0.15
-"""The same where the run's holder was waited for."""
+"""The same after a wait for the process at work on the run."""
 LOOK_EVERY_S = 0.1
 _TRIES = 5
 """Attempts to end a run when a decision comes between the look at it and its end."""
@@ -48,11 +48,10 @@ async def cancel(
     asks_hooks: bool = True,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> RunMeta:
-    """End the run as cancelled; one that is over stays as it is. Raises NotFound.
-
-    `holder_has_s`: after so many seconds it ends by force; running tools have `END_TAKES_S` less. Hooks that
-    are asked `at_end` have their own time on top, whoever asks them. `asks_hooks`: this process has the
-    user's code, and may ask them."""
+    """End the run as cancelled; one that is over stays as it is. Raises NotFound. `holder_has_s`: after this
+    many seconds it ends by force; running tools have `END_TAKES_S` less. Hooks that are asked `at_end` have
+    their own time on top, in whichever process asks them. `asks_hooks`: this process has the user's code, and
+    may ask them."""
     time = asyncio.get_running_loop().time
     give_up = time() + holder_has_s
     tools_have = timedelta(seconds=max(0.0, holder_has_s - END_TAKES_S))
@@ -77,7 +76,7 @@ async def cancel(
 
 
 def _agent_with_hooks(runtime: Runtime, run: RunMeta) -> Agent | None:
-    """The run's agent, if a hook of it is asked at the end."""
+    """Return the run's agent, if a hook of it is asked at the end."""
     try:
         agent = runtime.agents().get(run.agent)
     except DefinitionError:
@@ -94,7 +93,7 @@ async def _is_worked_on(runtime: Runtime, run: RunMeta) -> bool:
 
 
 async def _drop(runtime: Runtime, run: RunMeta) -> bool:
-    """A queued run never began: nothing of it reaches the thread."""
+    """End a queued run. It never began: nothing of it reaches the thread."""
     outcome = Outcome(
         status=Status.CANCELLED,
         finish_reason=FinishReason.CANCELLED,
@@ -112,8 +111,8 @@ async def _force(runtime: Runtime, run: RunMeta, save_has: timedelta, agent: Age
         log = await runtime.journal.seize(run.owner, run.id)
         if log is None:
             return
-        # Stopped first: a process that dies in between leaves a run that is flagged, which the sweeper
-        # ends, and never an execution that waits for a run that is over.
+        # The execution is stopped first: a process that dies in between leaves a flagged run, which the
+        # sweeper ends, and never an execution that waits for a run that is over.
         if run.execution is not None:
             await _stop(runtime, run.execution)
         try:
@@ -123,13 +122,13 @@ async def _force(runtime: Runtime, run: RunMeta, save_has: timedelta, agent: Age
                 await tell_cancelled(runtime, log, state, agent)
             await end_even_unsaved(runtime, log, state, head, CANCELLED, within=save_has)
         except Fenced:
-            # A decision came first, or another end: the next look tells which.
+            # A decision came first, or another end: the next look shows which.
             continue
         return
 
 
 async def _stop(runtime: Runtime, execution: str) -> None:
-    """Best effort: an execution that goes on finds the run over and does nothing."""
+    """Stop the execution as best effort: one that goes on finds the run over and does nothing."""
     try:
         await runtime.callbacks.stop(execution, "the run was cancelled")
     except RetryableError:

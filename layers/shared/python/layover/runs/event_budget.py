@@ -1,21 +1,21 @@
-"""The history of an execution: Step Functions ends an execution at its 25,000th event. So the events that
-it may have spent are counted, and before that many a successor goes on."""
+"""The budget of an execution's history: Step Functions ends an execution at its 25,000th event. So the events
+that it may have used are counted, and a successor takes over before the limit."""
 
 from layover.ports import Runtime
 from layover.runs.finish import start_execution
 from layover.values.runs.payload import RunPayload
 
 BRANCH_EVENTS = 90
-"""A waiting call's, until it is settled or waits again: Await, Resume, with all their retries."""
+"""Events of a waiting call until it is settled or waits again: Await, Resume, with all their retries."""
 PAUSE_EVENTS = 40
-"""A Turn that found everything stopped, with all its retries, and its pause."""
+"""Events of a Turn while everything is stopped, with all its retries, and of its pause."""
 SETTLE_EVENTS = 80
-"""A Turn that failed with all its retries, and Settle after it."""
+"""Events of a Turn that failed with all its retries, and of Settle after it."""
 
 
 async def spend(runtime: Runtime, payload: RunPayload, events: int) -> None:
-    """Count events of a branch. Where they are too many the sweeper looks at once: it starts a successor
-    as soon as no call is being made."""
+    """Count events of a branch. If they are too many, the sweeper looks at once: it starts a successor as
+    soon as no call is being made."""
     await runtime.journal.spend(
         payload.owner, payload.run_id, payload.execution, events, runtime.settings.max_history
     )
@@ -24,8 +24,8 @@ async def spend(runtime: Runtime, payload: RunPayload, events: int) -> None:
 async def room_for(
     runtime: Runtime, payload: RunPayload, events: int, *, fresh: bool = False
 ) -> bool:
-    """Count events to come. False: they would be too many, and the successor is started; this execution
-    has no more to do. `fresh`: the run has all its attempts again."""
+    """Count events to come. Return False if they would be too many: the successor is started, and this
+    execution has no more to do. `fresh`: the run has all its attempts again."""
     owner, run_id, limit = payload.owner, payload.run_id, runtime.settings.max_history
     spent = await runtime.journal.spend(
         owner, run_id, payload.execution, events, limit, fresh=fresh

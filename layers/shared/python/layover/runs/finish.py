@@ -44,7 +44,7 @@ logger = logging.getLogger("layover")
 
 
 _Save = Callable[[TurnRecord], Awaitable[bool]]
-"""Saves a run to the database and says whether it is there."""
+"""Saves a run to the database, and returns whether it is there."""
 
 
 async def end_run(
@@ -55,8 +55,8 @@ async def end_run(
     over: Over,
     retention: timedelta | None = None,
 ) -> Ended:
-    """Save what the run produced, end it, start the next in the queue. `retention` as in `RunLog.end`.
-    Raises RetryableError while the database is away: then the run is not over."""
+    """Save the run's messages, end it, start the next run in the queue. `retention` as in `RunLog.end`.
+    Raises RetryableError while the database is away: the run is not over then."""
 
     async def save(record: TurnRecord) -> bool:
         await runtime.threads.save_turn(record)
@@ -74,18 +74,20 @@ async def end_even_unsaved(
     *,
     within: timedelta | None = None,
 ) -> None:
-    """The end of a run that nobody will try again: a database that is away, or does not answer
-    `within` this time, does not hold it up. The thread is freed all the same and marked unsaved: its
-    next turn, or the sweeper, saves the run from the journal."""
+    """End a run that will not be tried again. A database that is away, or does not answer `within` this time,
+    does not delay the end. The thread is freed all the same and marked unsaved: its next turn, or the
+    sweeper, saves the run from the journal."""
 
     async def save(record: TurnRecord) -> bool:
         if head.unsaved:
-            # Behind a parent that is missing it would begin a branch of its own.
+            # Without its parent in the database, it would begin a branch of its own.
             return False
         try:
             async with asyncio.timeout(within.total_seconds() if within else None):
                 await runtime.threads.save_turn(record)
-        except Exception as error:  # whatever it is: whoever saves the run later finds it as well
+        except (
+            Exception
+        ) as error:  # whatever it is: the process that saves the run later meets it as well
             logger.warning(
                 "the run is saved later",
                 extra={"run_id": state.meta.id, "cause": type(error).__name__},
@@ -130,15 +132,15 @@ async def _end(
 
 
 async def _close_open_calls(runtime: Runtime, log: RunLog, state: RunState) -> list[str]:
-    """A run that ends while calls run or wait (cancelled, failed): they are settled as cancelled.
-    Returns the tokens of those that waited."""
+    """Settle as cancelled the calls that run or wait when their run ends (cancelled, failed). Return the
+    tokens of those that waited."""
     unfinished = [c for c in state.calls.values() if c.state is not CallState.SETTLED]
     if not unfinished:
         return []
     now = runtime.clock.now()
     cut = Decision(kind=DecisionKind.CANCELLED, decided_by=SYSTEM, via=Via.SYSTEM, at=now)
     decided: list[Event] = [ToolCallDecided.of(c, cut) for c in unfinished if c.undecided]
-    # The deepest first: what a sub-agent did ends before the call that it is.
+    # The deepest first: a sub-agent's calls end before the call that it stands for.
     closed = sorted((_cancelled(c, cut) for c in unfinished), key=lambda c: -c.key.count("/"))
     for call in closed:
         state.update(call)
@@ -168,8 +170,8 @@ def _closed_events(state: RunState, closed: Sequence[CallRecord], now: datetime)
 
 
 def _cancelled(call: CallRecord, cut: Decision) -> CallRecord:
-    """A call that ran is in doubt; one that waited or did not begin never ran; a sub-agent did what its own
-    calls tell."""
+    """Return the call as it ends. One that ran is in doubt; one that waited or did not begin never ran; a
+    sub-agent did what its own calls say."""
     child = call.child
     if child is not None:
         text, ended = "was not finished", {"status": Status.CANCELLED, "ended_at": cut.at}
@@ -194,8 +196,8 @@ def _cancelled(call: CallRecord, cut: Decision) -> CallRecord:
 
 
 async def wake(runtime: Runtime, token: str, run_id: str) -> bool:
-    """Wake a branch as best effort: the record decides, and the sweeper looks again. False: nobody
-    waits on the token."""
+    """Wake a branch as best effort: the record decides, and the sweeper looks again. Return False if no
+    branch waits on the token."""
     try:
         return await runtime.callbacks.wake(token)
     except RetryableError:
@@ -204,7 +206,7 @@ async def wake(runtime: Runtime, token: str, run_id: str) -> bool:
 
 
 def _run_over(state: RunState, outcome: Outcome) -> Run:
-    """The run as it will be read when it is over."""
+    """Return the run as it will be read when it is over."""
     told = ("status", "finish_reason", "output", "error", "usage", "model")
     ended = {name: getattr(outcome, name) for name in told}
     return run_view(state.snapshot()).model_copy(update={**ended, "pending": (), "unexecuted": ()})
@@ -235,7 +237,7 @@ def turn_record(
 
 
 async def start_execution(runtime: Runtime, owner: str, run_id: str, n: int) -> None:
-    """Start an execution; one that cannot be started now is started by the sweeper."""
+    """Start an execution. The sweeper starts one that cannot be started now."""
     try:
         await runtime.callbacks.start(owner, run_id, n)
     except RetryableError:
@@ -243,7 +245,7 @@ async def start_execution(runtime: Runtime, owner: str, run_id: str, n: int) -> 
 
 
 def last_events(runtime: Runtime, outcome: Outcome, response: Sequence[Message]) -> list[Event]:
-    """`error` (failed), exactly one `finish`, `agent-end` (success)."""
+    """Return the last events: `error` (failed), exactly one `finish`, `agent-end` (success)."""
     now = runtime.clock.now()
     events: list[Event] = []
     if outcome.error is not None:

@@ -1,4 +1,4 @@
-"""Following a run for as long as it takes: what streams are made of (docs/behaviour.md#streams)."""
+"""Following a run for as long as it takes: the source of streams (docs/behaviour.md#streams)."""
 
 import time
 from collections.abc import AsyncGenerator
@@ -13,7 +13,7 @@ from layover.values.lease import LeaseKind
 from layover.values.runs.event import Event
 
 HEARTBEAT_S = 10.0
-"""Seconds without a byte after which a stream says that it is there: proxies close what is silent."""
+"""Seconds of silence after which a stream sends a heartbeat: proxies close silent connections."""
 STREAM_LIVES = timedelta(minutes=14)
 """Lambda and API Gateway both end a stream after 15 minutes (docs/aws-facts.md#api-gateway)."""
 _FIRST_DELAY_S = 0.05
@@ -30,12 +30,10 @@ async def follow(
     until: datetime | None = None,
     pace: Pace | None = None,
 ) -> AsyncGenerator[tuple[Event, ...], None]:
-    """Yield the run's events after this seq, in order, none missing, none twice; nothing (an empty tuple) at
-    each look that finds nothing new. Ends behind the last event.
-
-    Ends earlier after `STREAM_LIVES`, at `until` (the end of the caller's token), when the thread is deleted,
-    and, behind what there is, for a caller with too many requests that wait. Whoever comes back with the last
-    seq misses nothing."""
+    """Yield the run's events after this seq, in order, none missing, none twice; an empty tuple at each look
+    that finds nothing new. Ends behind the last event. Ends earlier after `STREAM_LIVES`, at `until` (the end
+    of the caller's token), when the thread is deleted, and, behind the events that there are, for a caller
+    with too many requests that wait. A caller that comes back with the last seq misses nothing."""
     pace = pace or Pace()
     now = runtime.clock.now()
     ends_at = min(now + STREAM_LIVES, until or datetime.max.replace(tzinfo=now.tzinfo))
@@ -68,10 +66,10 @@ async def follow(
 async def beating(
     pieces: AsyncGenerator[bytes, None], beat: bytes, pace: Pace | None = None
 ) -> AsyncGenerator[bytes, None]:
-    """The pieces, and `beat` where nothing but empty ones came for `HEARTBEAT_S`."""
+    """Yield the pieces, and `beat` after `HEARTBEAT_S` in which only empty ones came."""
     now = pace.now if pace else time.monotonic
     sent = now()
-    # Closed with this one: what is left to the collector of garbage gives no place back in time.
+    # Closed together with this generator: the garbage collector would give a place back too late.
     async with aclosing(pieces):
         async for piece in pieces:
             if piece:

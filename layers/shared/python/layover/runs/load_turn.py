@@ -39,8 +39,8 @@ from layover.values.thread import ThreadHead
 
 
 def agent_of(runtime: Runtime, meta: RunMeta) -> Agent:
-    """The run's agent. An agents' module that cannot be imported, or an agent that is gone, ends the
-    run with an error that names it."""
+    """Return the run's agent. Raises RunFailed, with the name, if the agents' module cannot be imported or
+    the agent is gone."""
     try:
         agent = runtime.agents().get(meta.agent)
     except DefinitionError as error:
@@ -51,7 +51,7 @@ def agent_of(runtime: Runtime, meta: RunMeta) -> Agent:
 
 
 async def head_of(runtime: Runtime, meta: RunMeta) -> ThreadHead:
-    """The thread's head; a run without one belongs to a thread that is gone for good."""
+    """Return the thread's head. Raises Fenced if the run's thread is gone for good."""
     head = await runtime.journal.thread(meta.owner, meta.thread_id)
     if head is None:
         raise Fenced("the thread is gone", run_id=meta.id, thread_id=meta.thread_id)
@@ -61,8 +61,8 @@ async def head_of(runtime: Runtime, meta: RunMeta) -> ThreadHead:
 async def given_for(
     runtime: Runtime, agent: Agent, head: ThreadHead, snapshot: RunSnapshot
 ) -> TurnInput:
-    """The history and what memory adds. A run that has a step keeps what it pinned then, less what was
-    deleted meanwhile. Raises RunFailed where the agent's instructions do."""
+    """Return the history and memory's additions. A run that has a step keeps the snapshot that it pinned
+    then, less what was deleted meanwhile. Raises RunFailed if the agent's instructions do."""
     pinned = pinned_of(own_steps(snapshot), snapshot.meta.agent)
     as_of = runtime.clock.now()
     bounds = limits_of(runtime, agent)
@@ -124,7 +124,8 @@ def turn_query(
 
 
 def _compaction(pinned: PromptSnapshot | None, bounds: Limits | None) -> CompactionQuery | None:
-    """A generation that the run has pinned is shown to its end, also where the agent compacts no more."""
+    """Return the query for the compaction. A generation that the run has pinned is shown to its end, even if
+    the agent no longer compacts."""
     shown = (pinned.generation or 0) if pinned else None
     if bounds is None and not shown:
         return None

@@ -1,5 +1,5 @@
-"""Requests that wait. Each keeps an environment of `api` from all others: a user may hold some of them, all
-users together not all. Who may not wait is answered at once."""
+"""Requests that wait. Each occupies an environment of `api`: a user may hold some of them, all users together
+not all. A request that may not wait is answered at once."""
 
 import logging
 import secrets
@@ -45,7 +45,7 @@ async def _taken(runtime: Runtime, lease: Lease, most: int, held: list[Lease]) -
         if not await runtime.leases.take(lease, most, runtime.clock.now()):
             return False
     except RetryableError:
-        # Many at once on the one item that counts for all: there are enough.
+        # Many requests write the one item that counts for all users: enough of them wait already.
         return False
     held.append(lease)
     return True

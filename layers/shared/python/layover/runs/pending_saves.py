@@ -9,8 +9,8 @@ from layover.values.thread import ThreadHead
 
 
 async def save_unsaved(runtime: Runtime, head: ThreadHead) -> None:
-    """Write the messages and the usage of the thread's unsaved runs to the database, oldest first;
-    once each holds, the journal says so."""
+    """Write the messages and the usage of the thread's unsaved runs to the database, oldest first. Once a run
+    is there, the journal says so."""
     for run_id in head.unsaved:
         snapshot = await runtime.journal.snapshot(head.owner, run_id)
         if snapshot is not None:

@@ -26,7 +26,7 @@ _LAST_DELAY = 0.5
 MAX_SEQ = 900_000_000
 _CURSOR = "runs"
 _READ_AT_ONCE = 4
-"""Runs of a page: one may be many megabytes, and a full page needs no more of them."""
+"""Runs of a page that are read at once: one may be many megabytes, and no page needs more."""
 
 T = TypeVar("T")
 
@@ -42,9 +42,9 @@ class Pace:
 async def get(
     runtime: Runtime, owner: str, run_id: str, wait: float = 0, pace: Pace | None = None
 ) -> Run:
-    """One run, after waiting up to `wait` seconds until it is suspended or over; a caller who has too many
-    such requests is answered at once. One whose records have expired is read from the database. Raises
-    NotFound, and then alone DatabaseWaking."""
+    """Return one run, after waiting up to `wait` seconds until it is suspended or over. A caller with too
+    many such requests is answered at once. A run whose records have expired is read from the database. Raises
+    NotFound, and only for such a run DatabaseWaking."""
 
     async def look() -> RunMeta | None:
         return await runtime.journal.run(owner, run_id)
@@ -64,8 +64,8 @@ async def get(
 async def wait_remembered(
     runtime: Runtime, owner: str, run: Run, wait: float, pace: Pace | None = None
 ) -> bool:
-    """Say whether memory has learned from the run, after waiting up to `wait` seconds for it. Only a run that
-    succeeded teaches anything."""
+    """Return whether memory has learned from the run, after waiting up to `wait` seconds for it. Only a run
+    that succeeded teaches anything."""
     if run.status is not Status.SUCCESS:
         return False
 
@@ -79,7 +79,7 @@ async def wait_remembered(
 
 
 def settled(run: Run) -> bool:
-    """Suspended or over: nothing happens without somebody else."""
+    """Return whether the run is suspended or over: it does not go on by itself."""
     return run.status is Status.SUSPENDED or run.status.over
 
 
@@ -91,9 +91,8 @@ async def list_runs(
     cursor: str | None,
     takes: Callable[[Run], bool] = lambda run: True,
 ) -> Page[Run]:
-    """A thread's runs, newest first. Raises NotFound.
-
-    `takes` is asked about each in turn: the page ends before the first run that it refuses."""
+    """Return a thread's runs, newest first. Raises NotFound. `takes` is called for each in turn: the page
+    ends before the first run that it refuses."""
     await head_of(runtime, owner, thread_id)
     start = decode_cursor_field(_CURSOR, cursor)
     page = await runtime.journal.runs(owner, thread_id, limit, start)
@@ -112,8 +111,8 @@ async def list_runs(
 async def _shorter(
     runtime: Runtime, owner: str, thread_id: str, limit: int, start: str | None, views: list[Run]
 ) -> Page[Run]:
-    """The first `limit` runs and the cursor behind them. A run that began meanwhile is not among them:
-    what it pushed out comes with the next page."""
+    """Return the first `limit` runs and the cursor behind them. A run that began meanwhile is not among them:
+    the run that it displaced comes with the next page."""
     page = await runtime.journal.runs(owner, thread_id, limit, start)
     shown = set(page.items)
     items = tuple(view for view in views if view.id in shown)
@@ -136,7 +135,7 @@ async def events(
     wait: float = 0,
     pace: Pace | None = None,
 ) -> EventPage:
-    """Events with seq > `after`, after waiting up to `wait` seconds for the first (as `get`). Raises
+    """Return events with seq > `after`, after waiting up to `wait` seconds for the first (as `get`). Raises
     NotFound."""
     await meta_of(runtime, owner, run_id)
 
@@ -148,7 +147,7 @@ async def events(
 
 
 async def meta_of(runtime: Runtime, owner: str, run_id: str) -> RunMeta:
-    """META of a run whose thread is there. Raises NotFound."""
+    """Return META of a run whose thread exists. Raises NotFound."""
     meta = await runtime.journal.run(owner, run_id)
     if meta is None:
         raise NotFound("there is no such run", run_id=run_id)
@@ -157,7 +156,7 @@ async def meta_of(runtime: Runtime, owner: str, run_id: str) -> RunMeta:
 
 
 async def snapshot_of(runtime: Runtime, owner: str, run_id: str) -> RunSnapshot:
-    """Everything journaled of a run whose thread is there. Raises NotFound."""
+    """Return the whole journal of a run whose thread exists. Raises NotFound."""
     snapshot = await runtime.journal.snapshot(owner, run_id)
     if snapshot is None:
         raise NotFound("there is no such run", run_id=run_id)
@@ -166,7 +165,7 @@ async def snapshot_of(runtime: Runtime, owner: str, run_id: str) -> RunSnapshot:
 
 
 async def _check_thread(runtime: Runtime, meta: RunMeta) -> None:
-    """A deleted thread takes its runs with it, long before they are erased."""
+    """Raise NotFound if the thread is deleted: its runs go with it, long before they are erased."""
     logs.name(run_id=meta.id, thread_id=meta.thread_id)
     head = await runtime.journal.thread(meta.owner, meta.thread_id)
     if head is not None and head.deleted:
@@ -189,7 +188,7 @@ async def _until(
     wait: float,
     pace: Pace,
 ) -> T:
-    """Return the first sufficient result of `look`, or its last one. A place is taken only where there is
+    """Return the first sufficient result of `look`, or its last one. A place is taken only if there is
     something to wait for; without a place, the first result is the answer."""
     found = await look()
     if wait <= 0 or enough(found):

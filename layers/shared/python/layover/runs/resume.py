@@ -1,4 +1,4 @@
-"""Await and Resume: a call's task token is stored, and when it is answered the call is settled."""
+"""Await and Resume: store a call's task token, and settle the call when the token is answered."""
 
 import logging
 from typing import Any
@@ -72,7 +72,8 @@ async def _publish(runtime: Runtime, payload: AwaitPayload, call: CallRecord) ->
 
 
 async def resume(runtime: Runtime, payload: ResumePayload) -> WaitingCall:
-    """Settle one call. Status `waiting`: it waits (again, or an invalid decision came); `done`."""
+    """Settle one call. Status `waiting`: it waits (again, or the decision was invalid); `done`: it does
+    not."""
     log = await runtime.journal.attach(payload.owner, payload.run_id, payload.execution)
     call = log.snapshot.call(payload.call.key) if log else None
     if log is None or call is None:
@@ -92,7 +93,7 @@ async def resume(runtime: Runtime, payload: ResumePayload) -> WaitingCall:
 
 
 async def _wait_again(runtime: Runtime, payload: ResumePayload, call: CallRecord) -> WaitingCall:
-    """The call waits on a new token."""
+    """Let the call wait on a new token."""
     await spend(runtime, payload, BRANCH_EVENTS)
     return next_wait(payload.call, payload.output, call, runtime.clock.now())
 

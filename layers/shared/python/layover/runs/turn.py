@@ -40,14 +40,14 @@ from layover.values.thread import ThreadHead
 logger = logging.getLogger("layover")
 
 Answer = Mapping[str, Any]
-"""`status`: suspended | yielded | compact | paused | over | left; `waiting`: the calls that wait; `next`:
-the way that the state machine goes; `call`: the one that waits, if no other does. Executions that began
-before there was a `next` go by `status`."""
+"""The turn's answer to the state machine. `status`: suspended | yielded | compact | paused | over | left;
+`waiting`: the calls that wait; `next`: the transition to take; `call`: the call that waits, if it is the only
+one. Executions that began before `next` existed go by `status`."""
 _WAYS = {"yielded": "turn", "compact": "compact", "paused": "pause", "left": "done"}
 
 
 async def turn(runtime: Runtime, payload: RunPayload, deadline: Deadline) -> Answer:
-    """One invocation's worth of a run. Raises RetryableError, AttemptsUsedUp."""
+    """Advance a run for one invocation. Raises RetryableError, AttemptsUsedUp."""
     item = payload.call if isinstance(payload, TurnPayload) else None
     if item is not None:
         waits_on = await _take_answer(runtime, payload, item)
@@ -72,8 +72,8 @@ async def turn(runtime: Runtime, payload: RunPayload, deadline: Deadline) -> Ans
 
 
 async def _take_answer(runtime: Runtime, payload: Any, item: WaitingCall) -> Answer | None:
-    """Record what the answer of the one call's token decides. None: the run goes on. It does not take the
-    run, so that an answer which decides nothing uses up no attempt."""
+    """Record the decision that the answer to the one call's token carries. None: the run goes on. It does not
+    take the run, so that an answer without a decision uses up no attempt."""
     run, call = await asyncio.gather(
         runtime.journal.run(payload.owner, payload.run_id),
         runtime.journal.call(payload.owner, payload.run_id, item.key),
@@ -91,9 +91,9 @@ async def _take_answer(runtime: Runtime, payload: Any, item: WaitingCall) -> Ans
 
 
 async def _not_mine(runtime: Runtime, payload: RunPayload, epoch: int | None = None) -> Answer:
-    """`over`, so that a run whose last answer was lost is still remembered; else another drives it.
-    `yielded`: nobody does, since the writer of this epoch was only in the way of an older one that
-    closed its call late."""
+    """Answer for a run that this turn could not take, or lost. `over`: its memory work may be left to do, if
+    its last answer was lost. `left`: another execution drives it. `yielded`: no process does, since the
+    writer of this epoch only stood in the way of an older one that closed its call late."""
     run = await runtime.journal.run(payload.owner, payload.run_id)
     if run is not None and run.status.over:
         return await _over(runtime, run, await runtime.journal.thread(run.owner, run.thread_id))
@@ -129,11 +129,11 @@ async def _turn(runtime: Runtime, payload: RunPayload, log: RunLog, deadline: De
 async def _end(
     runtime: Runtime, log: RunLog, state: RunState, head: ThreadHead, over: Over
 ) -> Answer:
-    """End the run. Where nothing follows, its records may go by themselves from here on."""
+    """End the run. If no work follows, its records may expire from here on."""
     meta = log.snapshot.meta
     work, retention = _what_follows(runtime, meta.agent, over.status, head), None
     if work is MemoryWork.NOTHING:
-        # Before the end: nobody looks at the run behind it. A look that comes too early is put off.
+        # Before the end: nothing looks at the run after it. A look that comes too early is put off.
         await watch_thread(runtime, meta.owner, meta.thread_id)
         retention = runtime.settings.run_retention
     ended = await end_run(runtime, log, state, head, over, retention)
@@ -144,7 +144,7 @@ async def _end(
 
 
 async def _over(runtime: Runtime, run: RunMeta, head: ThreadHead | None) -> Answer:
-    """Answer for a run that was over already: its memory's work, or its retirement, may be left."""
+    """Answer for a run that was over already: its memory work, or its retirement, may be left to do."""
     work = _what_follows(runtime, run.agent, run.status, head)
     if work is MemoryWork.NOTHING and run.saved:
         await watch_thread(runtime, run.owner, run.thread_id)
@@ -153,7 +153,7 @@ async def _over(runtime: Runtime, run: RunMeta, head: ThreadHead | None) -> Answ
 
 
 async def _retire(runtime: Runtime, run: RunMeta) -> None:
-    """Give the records their time to live: nobody else comes, but the sweeper where a socket still
+    """Give the records their time to live: no work follows, except the sweeper's if a socket still
     follows."""
     if not run.sockets:
         await set_ttl(runtime, run)
@@ -180,14 +180,14 @@ def _memory_work(runtime: Runtime, agent: Agent, status: Status, *, titled: bool
     memory = agent.memory
     teaches = memory.profile or memory.session or (memory.titles and not titled)
     teaches = teaches or (memory.episodic is not None and memory.episodic.per_turn > 0)
-    # A run's texts are kept for recall however it ended; what it teaches, after a good one.
+    # A run's texts are kept for recall however it ended; only a good run teaches.
     learns = memory.semantic_recall is not None or (status is Status.SUCCESS and teaches)
     return MemoryWork.LEARN if learns else MemoryWork.NOTHING
 
 
 async def _at_the_end(runtime: Runtime, loop: Loop, over: Over) -> RunState:
-    """The run as it is to end. A cancel may have met a fact on its way to the journal, which has it now
-    though the loop was stopped before it knew: only the journal says what there is."""
+    """Return the run as it is to end. The journal may have a fact of which the loop was stopped before it
+    knew, if a cancel met the fact's write: so the journal is read again."""
     if over.status is not Status.CANCELLED:
         return loop.state
     meta = loop.state.meta
@@ -198,8 +198,8 @@ async def _at_the_end(runtime: Runtime, loop: Loop, over: Over) -> RunState:
 
 
 async def _may_begin(runtime: Runtime, log: RunLog) -> None:
-    """A run that waited in a queue was accepted when its user's day had room. One that nobody has looked
-    at until its records expired does not go on: some are gone. Raises RunFailed."""
+    """Raise RunFailed if the run may not begin, or go on. A queued run was accepted when its user's day had
+    room. A run whose records have expired while it stood still does not go on: some are gone."""
     meta = log.snapshot.meta
     expire_at = meta.records_expire_at
     if expire_at is not None and not meta.records_kept and expire_at <= runtime.clock.now():
@@ -213,7 +213,7 @@ async def _may_begin(runtime: Runtime, log: RunLog) -> None:
 
 async def _suspended(runtime: Runtime, payload: RunPayload, how: Suspended) -> Answer:
     """Wait, in a fresh execution if this one's history may not hold all branches. A run that waits is in
-    order: whatever goes wrong while it does, it has all its attempts again."""
+    order: it has all its attempts again, whatever goes wrong in the wait."""
     if not await room_for(runtime, payload, BRANCH_EVENTS * len(how.waiting), fresh=True):
         return _answer("left")
     now = runtime.clock.now()
@@ -221,7 +221,7 @@ async def _suspended(runtime: Runtime, payload: RunPayload, how: Suspended) -> A
 
 
 async def _yielded(runtime: Runtime, payload: RunPayload, meta: RunMeta, how: Yielded) -> Answer:
-    """Go on in a fresh invocation; after many, in a fresh execution (its history has a limit)."""
+    """Go on in a fresh invocation; after many of them, in a fresh execution (its history has a limit)."""
     if meta.history <= runtime.settings.max_history:
         return _answer("compact" if how.context else "yielded")
     await start_successor(runtime, meta.owner, meta.id, payload.execution)

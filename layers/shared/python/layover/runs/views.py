@@ -1,4 +1,4 @@
-"""Views for owners (docs/reference/http-api.md#objects), made from the journal's records. Pure."""
+"""Views for owners (docs/reference/http-api.md#objects), made from the journal's records. No I/O."""
 
 from collections.abc import Mapping, Sequence
 
@@ -22,7 +22,7 @@ from layover.values.thread import ActiveRun, Thread, ThreadHead
 
 
 def run_view(snapshot: RunSnapshot) -> Run:
-    """The run with its messages, what it waits for, what it has used so far, and its sub-agents'."""
+    """Return the run with its messages, its waiting calls, its usage so far, and its sub-agents'."""
     meta = snapshot.meta
     steps = own_steps(snapshot)
     messages = response_messages(snapshot)
@@ -50,7 +50,7 @@ def run_view(snapshot: RunSnapshot) -> Run:
 
 
 def _children(snapshot: RunSnapshot, calls: Mapping[str, CallRecord], path: str) -> tuple[Run, ...]:
-    """The runs of a frame's sub-agents, in the order of their calls."""
+    """Return the runs of a frame's sub-agents, in the order of their calls."""
     own = steps_at(snapshot.steps, path)
     return tuple(
         _child(snapshot, calls, call, call.child)
@@ -89,7 +89,8 @@ def _child(
 
 
 def _ended(child: ChildRun) -> Status:
-    """A call that was settled without its child's end: its tool was gone when it came to its turn."""
+    """Return the status of a child. A call may be settled without its child's end: its tool was gone by its
+    turn."""
     return child.status if child.status.over else Status.CANCELLED
 
 
@@ -98,13 +99,14 @@ def _is_below(calls: Mapping[str, CallRecord], tool_call_id: str, path: str) -> 
 
 
 def last_text(messages: tuple[Message, ...]) -> str:
-    """The newest text that the assistant wrote, "" before the first."""
+    """Return the assistant's newest text, "" before the first."""
     texts = (m.text for m in reversed(messages) if m.role is Role.ASSISTANT)
     return next((text for text in texts if text), "")
 
 
 def pending_calls(snapshot: RunSnapshot) -> tuple[Pending, ...]:
-    """Calls that wait undecided, at any depth, in the order of the calls; none once the run is over."""
+    """Return the calls that wait undecided, at any depth, in the order of the calls; none once the run is
+    over."""
     if snapshot.meta.status.over:
         return ()
     waiting = {call.key: call for call in snapshot.calls if call.undecided}
@@ -115,7 +117,7 @@ def pending_calls(snapshot: RunSnapshot) -> tuple[Pending, ...]:
 
 
 def _in_order(snapshot: RunSnapshot, calls: Mapping[str, CallRecord], path: str) -> list[str]:
-    """Keys of the calls with a record: those of a sub-agent behind the one that it is."""
+    """Return the keys of the calls with a record: a sub-agent's calls behind the call that it stands for."""
     found: list[str] = []
     for call in calls_at(steps_at(snapshot.steps, path), calls):
         found.append(call.key)
@@ -125,7 +127,7 @@ def _in_order(snapshot: RunSnapshot, calls: Mapping[str, CallRecord], path: str)
 
 
 def unexecuted_calls(snapshot: RunSnapshot) -> tuple[UnexecutedCall, ...]:
-    """The run's own calls of the last step that have not begun (they stay planned while a sibling
+    """Return the run's own calls of the last step that have not begun (they stay planned while a sibling
     waits)."""
     return _unexecuted(own_steps(snapshot), {c.key: c for c in snapshot.calls})
 
@@ -145,7 +147,7 @@ def _unexecuted(
 
 
 def thread_view(head: ThreadHead, active: RunMeta | None) -> Thread:
-    """The thread; `active` is the run that holds it, as far as it is there and not over."""
+    """Return the thread. `active`: the run that holds it, unless it is gone or over."""
     holds = active is not None and not active.status.over
     return Thread(
         id=head.id,
