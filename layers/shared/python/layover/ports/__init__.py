@@ -118,11 +118,11 @@ class Runtime:
     ids: Ids
     settings: Settings
     agents: "Callable[[], Mapping[str, Agent]]"
-    """The user's agents by name; imported when first asked for."""
+    """The user's agents by name. They are imported on first use."""
     price: "Callable[[str, Usage], Decimal | None] | None" = None
-    """(model, usage) -> USD, or None where the price is not known."""
+    """(model, usage) -> USD; None if the price is unknown."""
     window: "Callable[[str], int | None] | None" = None
-    """Tokens of a model's context window, None where it is not known."""
+    """Tokens of a model's context window; None if it is unknown."""
     embedder: Embedder | None = None
     """None: semantic recall is off."""
     embedder_named: "Callable[[str], Embedder] | None" = None

@@ -44,62 +44,62 @@ class Allowance(Protocol):
     async def reserve(
         self, owner: str, run_id: str, need: DayUse, limits: DayLimits
     ) -> Reservation:
-        """Hold room in the owner's day for the next step of a run, in place of what the run held. `need`:
-        an estimate; a step that was larger than all estimates counts for the next ones. Held until
+        """Hold room in the owner's day for the next step of a run, in place of the run's previous hold.
+        `need`: an estimate; a step that was larger than all estimates counts for the next ones. Held until
         `release`, or for `HELD` without a release."""
         ...
 
     async def release(self, owner: str, run_id: str) -> None:
-        """Let go what the run holds, and write what was noted for its user."""
+        """Release the run's hold, and write the use that was noted for its user."""
         ...
 
     async def admit(self, owner: str, per_minute: int) -> timedelta | None:
-        """Count one more run of the owner in this minute. None: it may begin; else how long to wait."""
+        """Count one more run of the owner in this minute. None: it may begin; else the time to wait."""
         ...
 
     def note(self, owner: str, usage: Usage) -> None:
-        """Count what a model was paid for. Kept until `flush`; never raises."""
+        """Note the usage of a model call. Kept until `flush`; never raises."""
         ...
 
     async def flush(self) -> None:
-        """Write what was noted. What cannot be written now is tried again with the next."""
+        """Write the noted use. Use that cannot be written now is written with the next flush."""
         ...
 
     async def used(self, owner: str) -> DayUse:
-        """Of today, as far as it was written."""
+        """Return today's use, as far as it was written."""
         ...
 
     async def stopped(self) -> bool:
-        """True if the operator lets nothing run. May be `SEEN_AFTER` old."""
+        """Return whether the operator has stopped everything. May be `SEEN_AFTER` old."""
         ...
 
 
 class NoAllowance:
-    """`Allowance` where nothing is limited and nothing can be stopped."""
+    """`Allowance` without limits and without a switch."""
 
     async def reserve(
         self, owner: str, run_id: str, need: DayUse, limits: DayLimits
     ) -> Reservation:
-        """Always."""
+        """Always grant."""
         return Reservation.GRANTED
 
     async def release(self, owner: str, run_id: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     async def admit(self, owner: str, per_minute: int) -> timedelta | None:
-        """Always."""
+        """Always admit."""
         return None
 
     def note(self, owner: str, usage: Usage) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     async def flush(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     async def used(self, owner: str) -> DayUse:
-        """Nothing."""
+        """Return no use."""
         return DayUse()
 
     async def stopped(self) -> bool:
-        """Never."""
+        """Never stopped."""
         return False

@@ -1,4 +1,4 @@
-"""Large things by key. `layover.ports` has it with the others."""
+"""Large objects by key. `layover.ports` has them with the others."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -7,7 +7,7 @@ from typing import IO, Protocol
 
 @dataclass(frozen=True)
 class BlobFacts:
-    """`tag` changes whenever the bytes do."""
+    """Facts about an object. `tag` changes whenever the bytes do."""
 
     size: int
     content_type: str
@@ -16,18 +16,18 @@ class BlobFacts:
 
 
 class Blobs(Protocol):
-    """Large things, by key below the owner's prefix (`Keys.blob`)."""
+    """Large objects, by key below the owner's prefix (`Keys.blob`)."""
 
     async def get(self, key: str) -> bytes | None:
-        """The bytes, or None."""
+        """Return the bytes; None if there is no such object."""
         ...
 
     async def put(self, key: str, data: bytes, content_type: str) -> None:
-        """Write, replacing what is there."""
+        """Write an object, or replace it."""
         ...
 
     async def delete(self, key: str) -> None:
-        """Delete this one; none is fine."""
+        """Delete an object; a missing one is no error."""
         ...
 
     async def delete_prefix(self, prefix: str, before: datetime | None = None) -> None:
@@ -35,35 +35,36 @@ class Blobs(Protocol):
         ...
 
     async def put_file(self, key: str, file: IO[bytes], content_type: str) -> None:
-        """Write what a file holds from its beginning, a piece at a time."""
+        """Write the content of a file from its beginning, a piece at a time."""
         ...
 
     async def head(self, key: str) -> BlobFacts | None:
-        """Returns its facts without reading it, or None."""
+        """Return an object's facts without reading it; None if there is no such object."""
         ...
 
     async def get_tagged(self, key: str) -> tuple[bytes, BlobFacts] | None:
-        """The bytes with their tag, for `put_if`; None where there is nothing."""
+        """Return the bytes with their tag, for `put_if`; None if there is no such object."""
         ...
 
     async def put_if(self, key: str, data: bytes, content_type: str, tag: str | None) -> bool:
-        """Write if what is there has this tag (None: if nothing is there). False: it is otherwise."""
+        """Write if the object has this tag (None: if it does not exist). Return False, and write nothing,
+        otherwise."""
         ...
 
     async def copy_if(self, source: str, target: str, tag: str) -> bool:
-        """Copy what still has this tag. False: it has another one, or is gone."""
+        """Copy the object if it still has this tag. Return False if it has another one, or is gone."""
         ...
 
     async def keys(self, prefix: str) -> list[str]:
-        """All keys that begin with this, in order."""
+        """Return all keys that begin with this prefix, in order."""
         ...
 
     async def upload_url(self, key: str, content_type: str, size: int, lifetime: timedelta) -> str:
-        """Returns a URL that takes a PUT of exactly `size` bytes of this type, without other credentials."""
+        """Return a URL that takes a PUT of exactly `size` bytes of this type, without other credentials."""
         ...
 
     async def download_url(
         self, key: str, name: str, content_type: str, lifetime: timedelta
     ) -> str:
-        """Returns a URL whose GET answers the bytes as an attachment of this name."""
+        """Return a URL whose GET answers the bytes as an attachment of this name."""
         ...

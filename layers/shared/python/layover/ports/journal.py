@@ -35,8 +35,8 @@ class RequestKey:
 
 @dataclass(frozen=True)
 class Accepted:
-    """`started`: the thread is claimed, an execution has to be started. `replayed`: the request key
-    had been used for this run before."""
+    """The outcome of `accept`. `started`: the thread is claimed, an execution has to be started. `replayed`:
+    the request key had been used for this run before."""
 
     run_id: str
     started: bool
@@ -58,7 +58,7 @@ class Watched:
 
 @dataclass(frozen=True)
 class CancelAsked:
-    """A run is to be cancelled. `age`: how long ago it was asked; running tools may go on until it is
+    """A request to cancel a run. `age`: the time since the request; running tools may go on until it is
     `tools_have`."""
 
     age: timedelta
@@ -67,7 +67,7 @@ class CancelAsked:
 
 @dataclass(frozen=True)
 class Asked:
-    """A call that waits for others than its owner."""
+    """A call that waits for people other than its owner."""
 
     owner: str
     thread_id: str
@@ -75,22 +75,22 @@ class Asked:
 
 
 class StaleVotes(Exception):
-    """Somebody voted since the call was read: read it again."""
+    """A vote was added since the call was read: read it again."""
 
 
 class StaleHead(Exception):
-    """The thread's head moved since it was read: read it again."""
+    """The thread's head changed since it was read: read it again."""
 
 
 class RunLog(Protocol):
-    """The journal of one run in the hand of one writer, under the epoch that it took.
+    """The journal of one run for one writer, under the epoch that the writer took.
 
-    Every fact is one transaction with its events; what was emitted before goes with it. A writer
-    whose epoch is gone gets `Fenced` and must stop."""
+    Every fact is one transaction with its events; events that were emitted before go with it. A writer whose
+    epoch is gone gets `Fenced` and must stop."""
 
     @property
     def snapshot(self) -> RunSnapshot:
-        """The run as it was journaled when this writer took it. Its own writes are not added."""
+        """The run as it was journaled when this writer took it. The writer's own writes are not added."""
         ...
 
     @property
@@ -99,15 +99,15 @@ class RunLog(Protocol):
         ...
 
     def emit(self, *events: Event) -> None:
-        """Add events to the run's sequence; they are durable with the next fact or `flush`."""
+        """Add events to the run's sequence. They become durable with the next fact or `flush`."""
         ...
 
     async def flush(self) -> None:
-        """Write what was emitted."""
+        """Write the events emitted so far."""
         ...
 
     async def has_begun(self) -> bool:
-        """True if the run has any event already (`agent-start` is never repeated)."""
+        """Return whether the run has any event already (`agent-start` is never repeated)."""
         ...
 
     async def put_step(
@@ -117,12 +117,12 @@ class RunLog(Protocol):
         ended: bool = False,
         opened: Sequence[CallRecord] = (),
     ) -> None:
-        """Journal a model call. The run's attempts count from here again. `ended`: the step is
-        complete, `turn-end` is among the events. `opened`: calls of it that begin at once, planned so far."""
+        """Journal a model call. The count of the run's attempts starts again. `ended`: the step is complete,
+        `turn-end` is among the events. `opened`: calls of it, planned so far, that begin at once."""
         ...
 
     async def end_step(self, step: StepRecord, *events: Event) -> None:
-        """Record that a step whose calls others settled is complete, with its `turn-end`."""
+        """Record that a step whose calls were settled by other writers is complete, with its `turn-end`."""
         ...
 
     async def hand_over(self, agent: str, definition: str, *events: Event) -> None:
@@ -130,12 +130,12 @@ class RunLog(Protocol):
         ...
 
     async def redefine(self, definition: str, *events: Event) -> None:
-        """Record the definition that the run goes on under: it is not the one before."""
+        """Record the definition that the run goes on under: it differs from the one before."""
         ...
 
     async def wait_for_compaction(self, index: int) -> None:
-        """Record that the run yields for its compaction before step `index`, with what was emitted:
-        it waits once for a step, whatever comes of it."""
+        """Record that the run yields for its compaction before step `index`, with the events emitted so far.
+        It waits once for a step, whatever comes of it."""
         ...
 
     async def open_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
@@ -156,12 +156,12 @@ class RunLog(Protocol):
         ...
 
     async def cancel_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
-        """Settle calls as they are given, whatever they were: the run is about to end. Raises
-        `Fenced` where one was decided or settled meanwhile."""
+        """Settle calls as they are given, in whatever state they were: the run is about to end. Raises
+        `Fenced` if one was decided or settled meanwhile."""
         ...
 
     async def cancel_requested(self) -> CancelAsked | None:
-        """A request to cancel this run; None without one. Raises `Fenced` where the epoch moved."""
+        """The request to cancel this run; None without one. Raises `Fenced` if the epoch has changed."""
         ...
 
     async def end(
@@ -171,16 +171,16 @@ class RunLog(Protocol):
         head: ThreadHead | None = None,
         retention: timedelta | None = None,
     ) -> "Ended":
-        """The end, one transaction: run over, thread handed on, last events. `retention`: nothing is left
-        to do for the run, and its records may go so long after this."""
+        """Write the end in one transaction: run over, thread handed on, last events. `retention`: no work is
+        left for the run, and its records may expire after this time."""
         ...
 
 
 @dataclass(frozen=True)
 class Ended:
-    """`next_run`: the run that holds the thread now and whose execution has to be started; `at`: when the
-    run ended; `sockets`: the connections that followed it then; `retired`: its records go by themselves, and
-    nobody looks at it again."""
+    """The end of a run. `next_run`: the run that holds the thread now and whose execution has to be started;
+    `at`: the time of the end; `sockets`: the connections that followed it then; `retired`: its records expire
+    by themselves, and nothing looks at the run again."""
 
     at: datetime
     next_run: str | None = None
@@ -190,39 +190,39 @@ class Ended:
 
 @dataclass(frozen=True)
 class Decided:
-    """A recorded decision. `token`: what to wake, None if the call has not stored one yet (it will
-    look for a decision when it does)."""
+    """A recorded decision. `token`: the token to wake; None if the call has not stored one yet (it looks for
+    a decision when it does)."""
 
     call: CallRecord
     token: str | None
 
 
 class Journal(Dues, Protocol):
-    """Threads' heads, runs, their steps, calls and events. Every method names the owner: what
-    belongs to another owner reads as absent."""
+    """Threads' heads, runs, their steps, calls and events. Every method names the owner: records of another
+    owner read as absent."""
 
     async def put_thread(self, head: ThreadHead) -> None:
-        """Make a thread; one that is there already stays as it is."""
+        """Create a thread; an existing one stays as it is."""
         ...
 
     async def thread(self, owner: str, thread_id: str) -> ThreadHead | None:
-        """The head, deleted ones included (callers look at `deleted`)."""
+        """Return the head, deleted or not (callers look at `deleted`)."""
         ...
 
     async def threads(self, owner: str, limit: int, cursor: str | None) -> Page[ThreadHead]:
-        """Newest first, without deleted ones."""
+        """Return a page of heads, newest first, without deleted ones."""
         ...
 
     async def knows_threads(self, owner: str) -> bool:
-        """True if this journal has had the owner's threads since it was made."""
+        """Return whether this journal has had the owner's threads since it was made."""
         ...
 
     async def know_threads(self, owner: str, heads: Sequence[ThreadHead]) -> None:
-        """Make the heads that are missing (a restored table, a restarted runner), once."""
+        """Create the heads that are missing (a restored table, a restarted runner), once."""
         ...
 
     async def unknow_threads(self, owner: str) -> None:
-        """Forget that the owner's threads are known here."""
+        """Drop the mark that the owner's threads are known here."""
         ...
 
     async def edit_thread(
@@ -234,36 +234,35 @@ class Journal(Dues, Protocol):
         metadata: Mapping[str, Any] | None = None,
         untitled_only: bool = False,
     ) -> ThreadHead | None:
-        """Replace what is given. None: no such thread, or it has a title and `untitled_only`."""
+        """Replace the given fields. None: there is no such thread, or it has a title and `untitled_only`."""
         ...
 
     async def mark_deleted(
         self, owner: str, thread_id: str, *, forget_profile: bool = False
     ) -> ThreadHead | None:
-        """From now on the thread takes no run, and has no title. Returns the head as it was, None if
-        there is none. `forget_profile`: for whoever erases it."""
+        """Delete the thread's title, and let it take no run from now on. Return the head as it was, None if
+        there is none. `forget_profile`: a flag for the eraser."""
         ...
 
     async def tombs(self, owner: str, limit: int, cursor: str | None) -> Page[ThreadHead]:
-        """Threads that were deleted."""
+        """Return a page of deleted threads."""
         ...
 
     async def unmake(self, owner: str, thread_id: str) -> bool:
-        """Take away what is left of a deleted thread. False: it is not erased yet."""
+        """Remove the tombstone of a deleted thread. Return False if it is not erased yet."""
         ...
 
     async def erase_run(self, owner: str, thread_id: str, run_id: str) -> None:
-        """Delete a run's records, then what it has in S3."""
+        """Delete a run's records, then its objects in S3."""
         ...
 
     async def accept(
         self, run: RunMeta, head: ThreadHead, on_busy: OnBusy, request: RequestKey | None
     ) -> Accepted:
-        """One transaction: the run's META, the thread claimed (or the run queued), the request key.
-
-        Raises StaleHead where the head is not as given (for the end of the queue: where no run is
-        active any more, or the queue filled up); ThreadBusy (on_busy REJECT and an active
-        run); LimitReached (queue full); Conflict (request key used with another body)."""
+        """Accept a run in one transaction: the run's META, the thread claimed (or the run queued), the
+        request key. Raises StaleHead if the head is not as given (for the end of the queue: if no run is
+        active any more, or the queue has filled up); ThreadBusy (on_busy REJECT and an active run);
+        LimitReached (queue full); Conflict (request key used with another body)."""
         ...
 
     async def replayed(self, owner: str, request: RequestKey, now: datetime) -> str | None:
@@ -271,28 +270,28 @@ class Journal(Dues, Protocol):
         ...
 
     async def run(self, owner: str, run_id: str) -> RunMeta | None:
-        """META alone."""
+        """Return META alone."""
         ...
 
     async def snapshot(self, owner: str, run_id: str) -> RunSnapshot | None:
-        """META, steps and calls."""
+        """Return META, steps and calls."""
         ...
 
     async def runs(self, owner: str, thread_id: str, limit: int, cursor: str | None) -> Page[str]:
-        """Ids of a thread's runs, newest first."""
+        """Return the ids of a thread's runs, newest first."""
         ...
 
     async def approvals(
         self, owner: str, thread_id: str | None, limit: int, cursor: str | None
     ) -> Page[OpenApproval]:
-        """Calls that wait undecided, oldest first."""
+        """Return calls that wait undecided, oldest first."""
         ...
 
     async def store_token(
         self, owner: str, run_id: str, execution: str, key: str, attempt: int, token: str
     ) -> CallRecord | None:
-        """Put the token on a call that waits undecided for this attempt, driven by this execution.
-        None: it does not (decided, another attempt, run over): wake yourself."""
+        """Store the token on a call that waits undecided for this attempt, driven by this execution. Return
+        None if it does not (decided, another attempt, run over): the caller then wakes its own branch."""
         ...
 
     async def publish_later(self, owner: str, run_id: str, key: str, token: str) -> None:
@@ -300,13 +299,13 @@ class Journal(Dues, Protocol):
         ...
 
     async def inbox(self, groups: Collection[str], limit: int, cursor: str | None) -> Page[Asked]:
-        """Calls of all owners that wait undecided for a member of any of these groups, oldest first. For
-        their approvers alone."""
+        """Return calls of all owners that wait undecided for a member of any of these groups, oldest first.
+        Only their approvers may see them."""
         ...
 
     async def owner_of(self, run_id: str) -> str | None:
-        """The owner of a run that has asked others than its owner; None for any other run. Only one of those
-        may learn it."""
+        """Return the owner of a run that has asked others than its owner; None for any other run. Only its
+        approvers may learn the owner."""
         ...
 
     async def vote(
@@ -317,8 +316,8 @@ class Journal(Dues, Protocol):
         decision: Decision,
         *events: Event,
     ) -> CallRecord:
-        """Record `votes` in place of those of `call`, which waits on undecided; `decision` is what the newest
-        of them wants, for the audit. Raises StaleVotes, DecisionAlreadyMade."""
+        """Record `votes` in place of those of `call`, which goes on waiting undecided. `decision`: the one
+        that the newest vote asks for, for the audit. Raises StaleVotes, DecisionAlreadyMade."""
         ...
 
     async def decide(
@@ -329,8 +328,8 @@ class Journal(Dues, Protocol):
         *events: Event,
         votes: Sequence[Vote] | None = None,
     ) -> Decided:
-        """Record the decision of a call that waits undecided for this attempt; the first wins. It is in
-        the audit by the same write. `votes`: those that settle it, in place of those of `call`. Raises
+        """Record the decision of a call that waits undecided for this attempt; the first one wins. The same
+        write adds it to the audit. `votes`: those that settle the call, in place of those of `call`. Raises
         DecisionAlreadyMade (with `ids["token"]` never; the loser re-sends via `call`) and, with votes,
         StaleVotes."""
         ...
@@ -338,16 +337,17 @@ class Journal(Dues, Protocol):
     async def audit(
         self, since: date | None, until: date | None, limit: int, cursor: str | None
     ) -> Page[AuditRow]:
-        """All votes and decisions of these UTC days (both included; None: no bound), of all owners, the
-        oldest first. They outlive runs, threads and users. For holders of the audit scope alone."""
+        """Return all votes and decisions of these UTC days (both included; None: no bound), of all
+        owners, the oldest first. They outlive runs, threads and users. Only holders of the audit scope
+        may see them."""
         ...
 
     async def call(self, owner: str, run_id: str, key: str) -> CallRecord | None:
-        """One call's record."""
+        """Return one call's record."""
         ...
 
     async def events(self, owner: str, run_id: str, after: int, limit: int) -> EventPage:
-        """Events with seq > after, in order."""
+        """Return events with seq > after, in order."""
         ...
 
     async def acquire(self, owner: str, run_id: str, execution: str) -> RunLog | None:
@@ -369,12 +369,12 @@ class Journal(Dues, Protocol):
         ...
 
     async def due(self, until: datetime, limit: int) -> list[Watched]:
-        """Lists the runs, threads and connections that the sweeper has to look at by then, of all owners;
-        at most `limit` a partition of the watch. For the sweeper alone."""
+        """Return the runs, threads and connections that the sweeper has to look at by then, of all owners; at
+        most `limit` for each partition of the watch. For the sweeper alone."""
         ...
 
     async def erase_runs(self, owner: str, thread_id: str) -> None:
-        """Delete the records of a deleted thread's runs, and what they keep in S3."""
+        """Delete the records of a deleted thread's runs, and their objects in S3."""
         ...
 
     async def set_ttl(self, owner: str, run_id: str, expires_at: datetime) -> None:
@@ -383,41 +383,41 @@ class Journal(Dues, Protocol):
         ...
 
     async def keep_records(self, owner: str, run_id: str, *, for_good: bool = False) -> None:
-        """Take the expiry off the records of a run that is not over. `for_good`: no writer is left that
-        gives them one."""
+        """Remove the expiry from the records of a run that is not over. `for_good`: no writer is left that
+        sets one."""
         ...
 
     async def erase_late(self, owner: str, thread_id: str) -> None:
-        """Delete what unstoppable writers have left of runs that were erased."""
+        """Delete what unstoppable writers have written to runs after these were erased."""
         ...
 
     async def mark_purged(self, owner: str, thread_id: str, again_at: datetime) -> None:
-        """Nothing is left of a deleted thread now. The sweeper looks for late writes at `again_at`."""
+        """Record that a deleted thread is empty now. The sweeper looks for late writes at `again_at`."""
         ...
 
     async def finish_erasure(self, owner: str, thread_id: str) -> None:
-        """Nothing is left of a deleted thread but its tombstone: the sweeper need not look again."""
+        """Record that only its tombstone is left of a deleted thread: the sweeper need not look again."""
         ...
 
     async def reschedule_erasure(self, owner: str, thread_id: str, at: datetime) -> None:
-        """A deleted thread is not erased yet: the sweeper looks at it then, behind what is due before.
-        One that another sweep has erased meanwhile stays so."""
+        """Let the sweeper look at a deleted thread then, behind what is due before: it is not erased yet. A
+        thread that another sweep has erased meanwhile stays so."""
         ...
 
     async def reschedule_check(
         self, owner: str, run_id: str, seen: datetime, at: datetime, lost_at: datetime | None = None
     ) -> bool:
-        """Set when the sweeper looks next, and since when nothing drives the run. A look that others want
-        since the sweeper saw what was due (`seen`) stands: a decision wants a look at once. False: so it
-        was, or the run was retired."""
+        """Set the time of the sweeper's next look, and the time since which nothing drives the run. Return
+        False, and change nothing, if another look was requested since the sweeper saw what was due (`seen`),
+        such as the one at once after a decision, or if the run was retired."""
         ...
 
     async def start_successor(
         self, owner: str, run_id: str, execution: str | None, *, fresh: bool = False
     ) -> int | None:
-        """Name the run's next execution: its number, to be started; epoch + 1. None: the run is over, or
-        not driven by `execution` any more. `fresh`: it has all its attempts again, and keeps when that
-        was (`redriven_at`)."""
+        """Set the run's next execution, with epoch + 1, and return its number: the caller starts it. None:
+        the run is over, or no longer driven by `execution`. `fresh`: it has all its attempts again, and keeps
+        the time of that (`redriven_at`)."""
         ...
 
     async def spend(
@@ -430,18 +430,18 @@ class Journal(Dues, Protocol):
         *,
         fresh: bool = False,
     ) -> int | None:
-        """Add to the events that the execution may have spent of its history; their number by now. Above
-        `limit` the sweeper looks at the run at once. `fresh`: it has all its attempts again. None: the
-        run is over, or driven by another execution."""
+        """Add to the events that the execution may have used of its history, and return their number. Above
+        `limit`, the sweeper looks at the run at once. `fresh`: it has all its attempts again. None: the run
+        is over, or driven by another execution."""
         ...
 
     async def mark_saved(self, owner: str, run_id: str, thread_id: str) -> None:
-        """Record that a run that was over unsaved is in the database now."""
+        """Record that a run that ended unsaved is in the database now."""
         ...
 
     async def request_cancel(
         self, owner: str, run_id: str, tools_have: timedelta = CANCELLED_TOOLS_HAVE
     ) -> RunMeta | None:
-        """Set the cancel flag of a run that is not over; returns the run as it is now. `tools_have`:
-        how long running tools may go on. `accept` flags a run that is interrupted, too."""
+        """Set the cancel flag of a run that is not over; return the run as it is now. `tools_have`: the time
+        that running tools may go on. `accept` flags a run that is interrupted, too."""
         ...

@@ -1,4 +1,4 @@
-"""Leases on what is scarce, counted by owner."""
+"""Leases on scarce things, counted by owner."""
 
 from datetime import datetime
 from typing import Protocol
@@ -7,32 +7,32 @@ from layover.values.lease import Lease, LeaseKind
 
 
 class Leases(Protocol):
-    """Leases by owner and kind. One that has expired counts no more."""
+    """Leases by owner and kind. An expired lease no longer counts."""
 
     async def take(self, lease: Lease, most: int, now: datetime) -> bool:
-        """Hold it from now on; repeatable. False: its owner holds `most` of this kind. Raises
+        """Take the lease; repeatable. Return False if its owner holds `most` of this kind. Raises
         RetryableError."""
         ...
 
     async def give_back(self, lease: Lease) -> None:
-        """Hold it no longer; repeatable. Raises RetryableError."""
+        """Give the lease back; repeatable. Raises RetryableError."""
         ...
 
     async def list_leases(self, owner: str, kind: LeaseKind, now: datetime) -> tuple[Lease, ...]:
-        """Lists an owner's leases, in no order."""
+        """Return an owner's leases, in no order."""
         ...
 
 
 class NoLeases:
-    """`Leases` where everybody may hold everything."""
+    """`Leases` without limits."""
 
     async def take(self, lease: Lease, most: int, now: datetime) -> bool:
-        """Always."""
+        """Always grant."""
         return True
 
     async def give_back(self, lease: Lease) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     async def list_leases(self, owner: str, kind: LeaseKind, now: datetime) -> tuple[Lease, ...]:
-        """Nothing."""
+        """Return none."""
         return ()

@@ -12,11 +12,11 @@ class Clock(Protocol):
     """The time that the system reads."""
 
     def now(self) -> datetime:
-        """Timezone-aware, UTC."""
+        """Return the time in UTC, timezone-aware."""
         ...
 
     async def sleep(self, delay: timedelta) -> None:
-        """Return once this much of the clock's time is over."""
+        """Return once this much of the clock's time has passed."""
         ...
 
 
@@ -24,7 +24,7 @@ class Ids(Protocol):
     """New identifiers."""
 
     def new(self, kind: str) -> str:
-        """A new id of this kind, never given before."""
+        """Return a new id of this kind, never given before."""
         ...
 
 
@@ -35,7 +35,7 @@ class ChatModel(Protocol):
     """A model behind any provider."""
 
     async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
-        """One reply. Passing faults are retried inside (docs/behaviour.md#provider-retries); raises
+        """Return one reply. Passing faults are retried inside (docs/behaviour.md#provider-retries); raises
         ModelError."""
         ...
 
@@ -45,11 +45,11 @@ class Embedder(Protocol):
 
     @property
     def model(self) -> str:
-        """The label that its vectors are kept with: vectors of another one are never compared."""
+        """The label stored with its vectors: vectors of different labels are never compared."""
         ...
 
     async def embed(self, texts: Sequence[str]) -> Embedded:
-        """One vector a text, in order, and what that cost. Passing faults are retried inside; raises
+        """Return one vector for each text, in order, and the usage. Passing faults are retried inside; raises
         ModelError."""
         ...
 
@@ -58,15 +58,16 @@ class Callbacks(Protocol):
     """The orchestrator: executions and task tokens."""
 
     async def start(self, owner: str, run_id: str, n: int) -> None:
-        """Start the execution `{run_id}-{n}`; one that is there already is fine."""
+        """Start the execution `{run_id}-{n}`. An existing one is no error."""
         ...
 
     async def alive(self, execution: str) -> bool:
-        """True if an execution of this name is running."""
+        """Return whether an execution of this name is running."""
         ...
 
     async def wake(self, token: str) -> bool:
-        """Tell a waiting branch to look. False: no branch waits on this token (any more), which is fine."""
+        """Tell a waiting branch to look. Return False if no branch waits on this token (any more), which is
+        no error."""
         ...
 
     async def stop(self, execution: str, reason: str) -> None:
@@ -82,16 +83,17 @@ class Background(Protocol):
     """Background work."""
 
     async def observe(self, owner: str, run_id: str, after_id: str | None, through_id: str) -> None:
-        """Have a slice of the run's branch observed ahead: the messages after one (None: from the
+        """Request that a slice of the run's branch is observed ahead: the messages after one (None: from the
         root) and through another. Best effort: nothing is raised, nothing is lost without it."""
         ...
 
 
 class Aborts(Protocol):
-    """Runs that this very process was asked to stop. What comes from elsewhere is in the journal."""
+    """Runs that this very process was asked to stop. Requests from elsewhere are in the journal."""
 
     async def is_aborted(self, run_id: str) -> bool:
-        """Looked at before each model and tool call, when all that came before is in the journal."""
+        """Return whether the run is to stop. Called before each model and tool call, when all earlier facts
+        are in the journal."""
         ...
 
     async def wait(self, run_id: str) -> None:
@@ -103,7 +105,7 @@ class Deadline(Protocol):
     """The time that is left to this invocation."""
 
     def remaining(self) -> timedelta:
-        """Time left; may be very large."""
+        """Return the time left; may be very large."""
         ...
 
 
@@ -113,15 +115,15 @@ class Metrics(Protocol):
     def count(
         self, name: Metric, value: float = 1, unit: Unit = "Count", **dimensions: str
     ) -> None:
-        """Note a value, in all and by these dimensions together; it is published when the invocation is
+        """Note a value, in total and by these dimensions together. It is published when the invocation is
         over. Dimensions take few values (an agent's name, never an id). Never raises."""
         ...
 
 
 class NoMetrics:
-    """`Metrics` that go nowhere."""
+    """`Metrics` that are dropped."""
 
     def count(
         self, name: Metric, value: float = 1, unit: Unit = "Count", **dimensions: str
     ) -> None:
-        """Nothing."""
+        """Do nothing."""

@@ -18,38 +18,39 @@ class ThreadStore(Protocol):
     """Threads and messages in Postgres, under row security."""
 
     async def open_turn(self, query: TurnQuery) -> TurnContext:
-        """Write the input, read the context: one round trip."""
+        """Write the input, and read the context, in one round trip."""
         ...
 
     async def save_turn(self, record: TurnRecord) -> None:
-        """Write what the run produced: one round trip. Dropped where the thread is gone."""
+        """Write the run's messages and usage in one round trip. Nothing is written if the thread is gone."""
         ...
 
     async def messages(
         self, owner: str, thread_id: str, leaf_id: str, limit: int, cursor: str | None
     ) -> Page[Message] | None:
-        """The branch that ends in `leaf_id`, oldest first; None where there is no such message."""
+        """Return the branch that ends in `leaf_id`, oldest first; None if there is no such message."""
         ...
 
     async def message(self, owner: str, thread_id: str, message_id: str) -> Message | None:
-        """One message of this thread."""
+        """Return one message of this thread."""
         ...
 
     async def past_run(self, owner: str, run_id: str) -> PastRun | None:
-        """The tree of a run that is over, with its messages; None where there is none, or its thread is
-        gone. It is there when the journal's records have expired."""
+        """Return the tree of a run that is over, with its messages; None if there is none, or its thread is
+        gone. It outlives the journal's records."""
         ...
 
     async def head(self, owner: str, thread_id: str) -> ThreadHead | None:
-        """The head of a thread as far as the database knows it (a restored table, a restarted runner)."""
+        """Return the head of a thread as far as the database knows it (a restored table, a restarted
+        runner)."""
         ...
 
     async def heads(self, owner: str) -> Sequence[ThreadHead]:
-        """All heads of an owner as far as the database knows them."""
+        """Return all heads of an owner as far as the database knows them."""
         ...
 
     async def erase(self, owner: str, thread_id: str) -> None:
-        """Delete the thread and all that hangs on it."""
+        """Delete the thread and everything that belongs to it."""
         ...
 
 
@@ -65,10 +66,10 @@ class MemoryStore(
     """Memory beyond messages."""
 
     async def is_extracted(self, owner: str, run_id: str) -> bool:
-        """True if `record_extraction` was done for this run."""
+        """Return whether `record_extraction` was done for this run."""
         ...
 
     async def record_extraction(self, owner: str, extraction: Extraction) -> bool:
-        """Store the results of a run's extraction in one transaction; False if it was done before.
-        Raises StaleState where `session` was made from another version; nothing is stored then."""
+        """Store the results of a run's extraction in one transaction. Return False if it was done before.
+        Raises StaleState, and stores nothing, if `session` was made from another version."""
         ...

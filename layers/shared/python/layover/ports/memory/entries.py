@@ -16,13 +16,13 @@ from layover.values.message import Message
 
 
 class EntryStore(Protocol):
-    """The entries of an owner, under row security. Each belongs to one agent and is never found by
-    another. They are written by `MemoryStore.record_extraction`, with all else that a run teaches."""
+    """The entries of an owner, under row security. Each belongs to one agent and is never found by another.
+    `MemoryStore.record_extraction` writes them, with all else that a run teaches."""
 
     async def find_entries(self, owner: str, query: EntryQuery) -> FoundEntries:
-        """The best ones: by words, by vector, or both, with a small bonus for what is new. One with
-        neither signal is not there. A turn asks with `TurnQuery.entries` instead, in its one round
-        trip."""
+        """Return the best entries: by words, by vector, or both, with a small bonus for new ones. An
+        entry with neither signal is left out. A turn asks with `TurnQuery.entries` instead, in its one
+        round trip."""
         ...
 
     async def similar_entries(
@@ -33,30 +33,30 @@ class EntryStore(Protocol):
         model: str,
         least: float,
     ) -> SimilarEntries:
-        """For each vector the stored entries of the same model with at least this cosine, nearest
+        """Return, for each vector, the stored entries of the same model with at least this cosine, nearest
         first."""
         ...
 
     async def list_entries(
         self, owner: str, agent: str, limit: int, after: EntryPlace | None
     ) -> tuple[FoundEntry, ...]:
-        """Newest first, from behind that place; none that is superseded."""
+        """Return entries newest first, from behind that place; none that is superseded."""
         ...
 
     async def correct_entry(self, owner: str, correction: EntryCorrection) -> FoundEntry | None:
-        """Give an entry that is retrieved other words, without a vector. None: there is no such entry.
-        Raises Conflict where the agent remembers the same already."""
+        """Give an entry that is retrieved other words, without a vector. Return None if there is no such
+        entry. Raises Conflict if the agent remembers the same already."""
         ...
 
     async def delete_entry(self, owner: str, id: str) -> bool:
-        """Forget an entry, and those that it superseded. False: there is no such entry."""
+        """Forget an entry, and those that it superseded. Return False if there is no such entry."""
         ...
 
 
 class ReembeddingStore(Protocol):
-    """Texts with vectors of another embedder, or with none, under row security; page by page, so
-    that it may be stopped and begun again. `dimensions` of the model's vectors: one of another length is
-    not of this model as it is now (None: every length is)."""
+    """Texts with vectors of another embedder, or with none, under row security; page by page, so that the
+    work may be stopped and begun again. `dimensions`: the length of the model's vectors. A vector of another
+    length is not of this model as it is now (None: every length is)."""
 
     async def stale_entries(
         self,
@@ -67,14 +67,14 @@ class ReembeddingStore(Protocol):
         after_id: str,
         limit: int,
     ) -> tuple[StaleEntry, ...]:
-        """Entries of an agent without a vector of this model, by id, from behind one ("" first).
+        """Return entries of an agent without a vector of this model, by id, from behind one ("" first).
         Superseded ones are not searched and stay as they are."""
         ...
 
     async def put_entry_vectors(
         self, owner: str, model: str, vectors: Sequence[tuple[str, tuple[float, ...]]]
     ) -> None:
-        """Keep these vectors, each with an entry's id. An entry that is gone is left out."""
+        """Store these vectors, each with an entry's id. An entry that is gone is left out."""
         ...
 
     async def stale_messages(
@@ -86,14 +86,14 @@ class ReembeddingStore(Protocol):
         after_id: str,
         limit: int,
     ) -> tuple[Message, ...]:
-        """Messages that recall searches without a vector of this model, by id, from behind one;
-        `RecallStore.index_messages` keeps the new ones."""
+        """Return messages that recall searches without a vector of this model, by id, from behind one.
+        `RecallStore.index_messages` stores the new ones."""
         ...
 
 
 class Owners(Protocol):
-    """Lists the owners of stored data. For operators alone: the functions have no such right."""
+    """The owners of stored data. For operators alone: the functions have no such right."""
 
     async def owners(self, after: str, limit: int) -> tuple[str, ...]:
-        """Owners by name, from behind one ("" first)."""
+        """Return owners by name, from behind one ("" first)."""
         ...

@@ -9,18 +9,18 @@ from layover.values.memory.context import LoggedAttempt, ThreadState
 from layover.values.memory.note import Note, NoteKey, NoteWrite
 
 NEWEST_ATTEMPTS = 50
-"""Of the iteration log, as many as a turn reads and the API shows."""
+"""The attempts of the iteration log that a turn reads and the API shows."""
 
 
 class StaleState(Exception):
-    """The thread's state, or the agent's entries, moved since they were read: read them again."""
+    """The thread's state, or the agent's entries, changed since they were read: read them again."""
 
 
 class NoteStore(Protocol):
     """Notes of an owner, under row security."""
 
     async def read_notes(self, owner: str, keys: Sequence[NoteKey]) -> tuple[Note, ...]:
-        """A note for each key, in order; version 0 where there is none."""
+        """Return a note for each key, in order; version 0 if there is none."""
         ...
 
     async def merge_note(
@@ -31,8 +31,8 @@ class NoteStore(Protocol):
         at: datetime,
         run_id: str | None = None,
     ) -> NoteWrite:
-        """Set these fields of an object, in one statement: parallel writers lose nothing. A field that
-        is None goes. A text that stands there becomes the field `about`."""
+        """Set these fields of an object in one statement: parallel writers lose nothing. A field that is None
+        is removed. A text in the place of the object becomes the field `about`."""
         ...
 
     async def replace_note(
@@ -44,31 +44,32 @@ class NoteStore(Protocol):
         run_id: str | None = None,
         expected_version: int | None = None,
     ) -> NoteWrite:
-        """Put another value there if the note has this version (None: whatever it has)."""
+        """Replace the value if the note has this version (None: whatever version it has)."""
         ...
 
     async def delete_note(self, owner: str, key: NoteKey, at: datetime) -> None:
-        """Forget a note; none is fine. Of a profile: with all that was said before, learned or not."""
+        """Forget a note; a missing one is no error. With a profile goes all that was said before, learned or
+        not."""
         ...
 
     async def read_state(self, owner: str, thread_id: str) -> ThreadState:
-        """Session, plan and the newest attempts (`NEWEST_ATTEMPTS`)."""
+        """Return session, plan and the newest attempts (`NEWEST_ATTEMPTS`)."""
         ...
 
     async def write_plan(self, owner: str, thread_id: str, plan: Any, at: datetime) -> bool:
-        """Replace the plan, whatever it was (a thread has one run at a time). False: the thread is
+        """Replace the plan, whatever it was (a thread has one run at a time). Return False if the thread is
         gone."""
         ...
 
     async def log_attempt(
         self, owner: str, thread_id: str, attempt: LoggedAttempt, id: str
     ) -> int | None:
-        """Append to the iteration log; the attempt's number within its task, None where the thread is
-        gone. An `id` that is there already is not logged again."""
+        """Append to the iteration log. Return the attempt's number within its task, None if the thread is
+        gone. An `id` that exists already is not logged again."""
         ...
 
     async def attempts(
         self, owner: str, thread_id: str, task: str | None = None, limit: int = NEWEST_ATTEMPTS
     ) -> tuple[LoggedAttempt, ...]:
-        """The newest attempts (of one task), oldest first."""
+        """Return the newest attempts (of one task), oldest first."""
         ...

@@ -1,5 +1,5 @@
-"""The part of `ports.MemoryStore` that is about a whole user: all that the database has of them, read out,
-erased, or too old."""
+"""The part of `ports.MemoryStore` that is about a whole user: all their data in the database, exported,
+erased, or expired."""
 
 from collections.abc import Sequence
 from datetime import date, datetime
@@ -13,7 +13,7 @@ StoredKind = Literal["messages", "generations", "attempts", "entries", "notes", 
 
 
 class PersonalStore(Protocol):
-    """All of an owner, under row security."""
+    """All data of an owner, under row security."""
 
     async def list_stored(
         self,
@@ -23,7 +23,7 @@ class PersonalStore(Protocol):
         limit: int,
         thread_id: str | None = None,
     ) -> Page[dict[str, Any]]:
-        """A page of what is stored, as JSON objects with times in RFC 3339."""
+        """Return a page of stored data, as JSON objects with times in RFC 3339."""
         ...
 
     async def usage_by_day(
@@ -34,22 +34,21 @@ class PersonalStore(Protocol):
         after: Sequence[str] | None,
         limit: int,
     ) -> Sequence[DayUsage]:
-        """Usage of these UTC days (both included; None: no bound), the newest day first, then by
+        """Return the usage of these UTC days (both included; None: no bound), the newest day first, then by
         agent, model and kind. `after`: day, agent, model and kind of the row before the first."""
         ...
 
     async def forget(self, owner: str, until: datetime, late: datetime) -> None:
-        """From now on nothing reads what was made until then: threads become tombstones, and entries,
-        notes, texts for recall and usage are deleted; also notes that a run of an erased thread has made
-        until `late`. Repeatable; what was made later stays."""
+        """Hide all that was made until then: threads become tombstones, and entries, notes, texts for recall
+        and usage are deleted, including notes that a run of an erased thread makes until `late`. Repeatable;
+        what was made later stays."""
         ...
 
     async def drop(self, owner: str, until: datetime) -> bool:
-        """Delete some of the tombstones of threads that were made until then, with all that may still
-        hang on them. False: none is left."""
+        """Delete some of the tombstones of threads that were made until then, with everything that may still
+        belong to them. Return False if none is left."""
         ...
 
     async def expire_entries(self, owner: str, before: datetime) -> datetime | None:
-        """Delete the entries that were made before then. Answers when the oldest that is left was
-        made."""
+        """Delete the entries that were made before then. Return the time of the oldest one left."""
         ...

@@ -16,19 +16,19 @@ class RecallStore(Protocol):
         run_id: str = "",
         usage: Sequence[StepUsage] = (),
     ) -> None:
-        """Keep texts of a thread for recall, and what their vectors cost (`usage`, of `run_id`), in
-        one transaction. Repeatable: a text that was indexed by words alone gets its vector; a message
-        that is gone is left out; a row of usage stays as it was first."""
+        """Store texts of a thread for recall, and the usage of their vectors (`usage`, of `run_id`), in one
+        transaction. Repeatable: a text that was indexed by words alone gets its vector; a message that is
+        gone is left out; a row of usage stays as it was first."""
         ...
 
     async def common_words(
         self, owner: str, agent: str, thread_id: str | None, words: Sequence[str]
     ) -> frozenset[str]:
-        """Those of these words (`memory.recall.query_words`) that more than a quarter of the newest
+        """Return those of these words (`memory.recall.query_words`) that more than a quarter of the newest
         texts of the scope have."""
         ...
 
     async def recall(self, owner: str, query: RecallQuery) -> tuple[Recalled, ...]:
-        """The best matches with their neighbours in the order of the conversation, from the newest
+        """Return the best matches with their neighbours in the order of the conversation, from the newest
         path of each thread. A turn asks with `TurnQuery.recall` instead, in its one round trip."""
         ...
