@@ -1,4 +1,4 @@
-"""The clock. Everything that reads the time reads it here, so that tests and the local runner can move it."""
+"""The clock. All code reads the time here, so that tests and the local runner can move it."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,10 +16,10 @@ def install_offset(offset: Callable[[], timedelta] | None) -> None:
 
 
 class SystemClock:
-    """UTC wall time, plus the host's offset where one is installed."""
+    """UTC wall time, plus the host's offset if one is installed."""
 
     def now(self) -> datetime:
-        """The current time, timezone-aware, in UTC."""
+        """Return the current time, timezone-aware, in UTC."""
         now = datetime.now(UTC)
         return now if _offset is None else now + _offset()
 
@@ -35,7 +35,7 @@ class ManualClock:
         self._now = start or datetime(2026, 1, 1, tzinfo=UTC)
 
     def now(self) -> datetime:
-        """The time that was set, timezone-aware, in UTC."""
+        """Return the time that was set, timezone-aware, in UTC."""
         return self._now
 
     def advance(self, by: timedelta) -> None:
@@ -43,16 +43,16 @@ class ManualClock:
         self._now += by
 
     async def sleep(self, delay: timedelta) -> None:
-        """Move the clock forward by `delay`, after whatever else is ready to run."""
+        """Move the clock forward by `delay`, after everything else that is ready to run."""
         await asyncio.sleep(0)
         self.advance(delay)
 
 
 def rfc3339(moment: datetime) -> str:
-    """RFC 3339 in UTC with microseconds and `Z`: sorts as text in the order of time."""
+    """Return RFC 3339 in UTC with microseconds and `Z`: the text sorts in the order of time."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
 def from_rfc3339(text: str) -> datetime:
-    """The inverse of `rfc3339`."""
+    """Invert `rfc3339`."""
     return datetime.fromisoformat(text.replace("Z", "+00:00"))

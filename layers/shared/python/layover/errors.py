@@ -41,7 +41,8 @@ def shown_names(names: Iterable[str]) -> str:
 
 
 class LayoverError(Exception):
-    """The root. `ids` names what it is about (`run_id=...`); the message carries no user's text."""
+    """The root. `ids` names the things that it is about (`run_id=...`); the message carries no user's
+    text."""
 
     def __init__(self, message: str, **ids: str | None) -> None:
         self.message = message
@@ -55,7 +56,7 @@ class LayoverError(Exception):
 
 
 class DefinitionError(LayoverError):
-    """A tool or an agent is declared in a way that cannot work. Found when it is made."""
+    """A tool or an agent is declared in a way that cannot work. Raised when it is made."""
 
 
 class ConfigurationError(DefinitionError):
@@ -63,8 +64,8 @@ class ConfigurationError(DefinitionError):
 
 
 class AgentsNotLoaded(DefinitionError):
-    """The module of the agents fails, or has none. `told`: the same for callers, without what the
-    author's code said of it."""
+    """The module of the agents fails, or has none. `told`: the message for callers, without that of the
+    author's code."""
 
     def __init__(self, message: str, told: str | None = None) -> None:
         super().__init__(message)
@@ -72,7 +73,7 @@ class AgentsNotLoaded(DefinitionError):
 
 
 class RequestError(LayoverError):
-    """The caller asked for something that cannot be done as asked. Nothing was changed."""
+    """The caller asked for something that cannot be done as asked. No data was changed."""
 
 
 class InvalidRequest(RequestError):
@@ -98,7 +99,7 @@ class NotFound(RequestError):
 
 
 class Conflict(RequestError):
-    """Something else came first."""
+    """Another request came first."""
 
 
 class ThreadBusy(Conflict):
@@ -114,11 +115,11 @@ class DecisionError(RequestError):
 
 
 class DecisionAlreadyMade(DecisionError, Conflict):
-    """Another decision of this call came first, or it does not wait (any more)."""
+    """Another decision of this call came first, or the call does not wait (any more)."""
 
 
 class NotAnApprover(DecisionError):
-    """The call waits for others. `by`: the groups whose members decide."""
+    """The call waits for other people. `by`: the groups whose members decide."""
 
     def __init__(self, message: str, by: Sequence[str], **ids: str | None) -> None:
         super().__init__(message, **ids)
@@ -130,7 +131,7 @@ class DecisionInvalid(DecisionError, InvalidRequest):
 
 
 class LimitReached(LayoverError):
-    """A limit was reached; try later or ask for more. `retry_after`: what is left until it may work."""
+    """A limit was reached; try later or ask for more. `retry_after`: the time until it may work."""
 
     def __init__(
         self, message: str, retry_after: timedelta | None = None, **ids: str | None
@@ -140,7 +141,7 @@ class LimitReached(LayoverError):
 
 
 class DayUsedUp(LimitReached):
-    """The user has spent what a day allows. `retry_after`: until the next one begins."""
+    """The user has used up the day. `retry_after`: the time until the next day begins."""
 
 
 class RetryableError(LayoverError):
@@ -148,7 +149,7 @@ class RetryableError(LayoverError):
 
 
 class StoppedByOperator(RetryableError):
-    """The operator has stopped the system: nothing begins until it is let go."""
+    """The operator has stopped the system: nothing begins until the operator starts it again."""
 
 
 class DatabaseWaking(RetryableError):
@@ -156,12 +157,12 @@ class DatabaseWaking(RetryableError):
 
 
 class NewerFormat(RetryableError):
-    """A newer release wrote what is stored: this one cannot read it, and changes nothing. It goes on once
+    """A newer release wrote the record: this one cannot read it, and changes nothing. The run goes on once
     the newer release runs again."""
 
 
 def check_version(what: str, version: object, newest: int) -> None:
-    """Raises NewerFormat where what is stored has a version above the one that this release knows."""
+    """Raise NewerFormat if the record has a version above the one that this release knows."""
     if not isinstance(version, int) or version > newest:
         raise NewerFormat(
             f"{what} have version {version!r}, and this release reads up to version {newest}: deploy the "
@@ -174,7 +175,7 @@ class Fenced(LayoverError):
 
 
 class RunFailed(LayoverError):
-    """Ends the run as `failed`. `type` is what the caller sees as `error.type`."""
+    """Ends the run as `failed`. Callers see `type` as `error.type`."""
 
     def __init__(self, message: str, *, type: str | None = None, **ids: str | None) -> None:
         super().__init__(message, **ids)

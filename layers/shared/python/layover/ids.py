@@ -1,4 +1,4 @@
-"""Identifiers: opaque, sortable by the time they were made, safe in URLs and in keys."""
+"""Identifiers: opaque, sortable by their time, safe in URLs and in keys."""
 
 import hashlib
 import secrets
@@ -17,10 +17,10 @@ def _base32(value: int, length: int) -> str:
 
 
 class RandomIds:
-    """Ids of 10 characters of time (ms) and 16 random ones, with a prefix that says what they name."""
+    """Ids of 10 characters of time (ms) and 16 random ones, with a prefix for their kind."""
 
     def new(self, kind: str) -> str:
-        """A new id, for example `run_01k...`."""
+        """Return a new id, for example `run_01k...`."""
         return (
             f"{kind}_{_base32(time.time_ns() // 1_000_000, 10)}{_base32(secrets.randbits(80), 16)}"
         )
@@ -47,12 +47,12 @@ class SequentialIds:
         self._next: dict[str, int] = {}
 
     def new(self, kind: str) -> str:
-        """The next id of this kind: `run_1`, `run_2`, ..."""
+        """Return the next id of this kind: `run_1`, `run_2`, ..."""
         self._next[kind] = self._next.get(kind, 0) + 1
         return f"{kind}_{self._next[kind]}"
 
 
 def derived(kind: str, *parts: object) -> str:
-    """An id that depends on its parts alone, so that making it again gives the same one."""
+    """Return an id that depends on its parts alone: equal parts give the same id."""
     digest = hashlib.sha256("\x1f".join(map(str, parts)).encode()).digest()
     return f"{kind}_{_base32(int.from_bytes(digest[:16], 'big'), 26)}"

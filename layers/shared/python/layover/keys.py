@@ -18,16 +18,16 @@ EVENT_PREFIX = "EVENT#"
 ERASED_PREFIX = "ERASED#"
 DUE_PREFIX = "DUE#"
 DUE = "DUE"
-"""Partition of the watch index with what may have outlived its use (`ports.Due`): apart from runs, which wait
-for nothing that is only to be tidied up."""
+"""Partition of the watch index with data that may have outlived its use (`ports.Due`). It is separate from
+runs, which must not wait behind data that is only to be tidied up."""
 CONNECTION = "CONNECTION"
 SPENT = "SPENT"
 RATE = "RATE"
 LEASES = "LEASES"
-"""Partition of the leases that count for all users together. No owner: it is everybody's."""
+"""Partition of the leases that count for all users together. It has no owner."""
 REQUEST = "REQUEST"
 SWITCH = "STOP"
-"""Both keys of the one item that stops everything while it is there. No owner: it is the operator's."""
+"""Both keys of the one item that stops everything while it exists. It has no owner: it is the operator's."""
 
 
 WATCHES = 4
@@ -35,7 +35,7 @@ WATCHES = 4
 
 
 def watch_partitions() -> list[str]:
-    """All of them, for the sweeper."""
+    """Return all partitions of the watch index, for the sweeper."""
     return [f"WATCH#{n}" for n in range(WATCHES)]
 
 
@@ -72,21 +72,21 @@ class Keys:
         return f"U#{self.hash}#IDEMPOTENCY#{hashlib.sha256(key.encode()).hexdigest()}"
 
     def day(self, day: datetime) -> str:
-        """Partition of what the owner has spent on a day: SPENT."""
+        """Partition of the owner's use on a day: SPENT."""
         return f"U#{self.hash}#DAY#{day:%Y-%m-%d}"
 
     def minute(self, minute: datetime) -> str:
-        """Partition of how many runs the owner began in a minute: RATE."""
+        """Partition of the owner's count of runs in a minute: RATE."""
         return f"U#{self.hash}#MINUTE#{minute:%Y-%m-%dT%H:%M}"
 
     @property
     def leases(self) -> str:
-        """Partition of what the owner holds: an item for each kind."""
+        """Partition of the owner's leases: an item for each kind."""
         return f"U#{self.hash}#LEASES"
 
     def bodies(self, thread_id: str, run_id: str = "") -> str:
-        """Prefix of what a run keeps in S3 (of what all runs of the thread keep): below the thread, so that
-        deleting that finds it when the run's records have expired."""
+        """Prefix of a run's objects in S3 (without `run_id`: of all runs of the thread). It is below the
+        thread, so that deleting the thread finds them even when the run's records have expired."""
         return self.blob("threads", thread_id, "runs", *([run_id] if run_id else ())) + "/"
 
     def blob(self, *segments: str) -> str:
@@ -114,14 +114,14 @@ def approver_partition(rule: str) -> str:
 
 
 def pointer_partition(run_id: str) -> str:
-    """Partition of the pointer from a run to its owner. No owner: who decides for another knows the run
-    alone, and whoever is no approver of it learns nothing."""
+    """Partition of the pointer from a run to its owner. It has no owner itself: an approver knows only the
+    run, and a caller that is no approver of it learns nothing."""
     return f"RUN#{run_id}"
 
 
 AUDIT = "AUDIT"
-"""Partition of the marks of days on which something was decided. The audit is nobody's: erasing a user,
-a thread or a run leaves it."""
+"""Partition of the marks of days with decisions. The audit has no owner: erasing a user, a thread or a run
+leaves it."""
 AUDITS = 4
 """Partitions of a day's decisions: a partition takes 1,000 writes a second."""
 
@@ -132,7 +132,7 @@ def audit_partition(day: str, run_id: str) -> str:
 
 
 def audit_partitions(day: str) -> list[str]:
-    """All of a day."""
+    """Return all partitions of a day."""
     return [f"{AUDIT}#{day}#{n}" for n in range(AUDITS)]
 
 
@@ -142,7 +142,7 @@ def audit_key(at: str, run_id: str, unique: str) -> str:
 
 
 def mark_key(text: str) -> str:
-    """Sort key of a mark: something is to be found elsewhere under this name."""
+    """Sort key of a mark: another item is to be found under this name."""
     return f"MARK#{text}"
 
 
@@ -162,7 +162,7 @@ def child_path(call: str) -> str:
 
 
 def path_of(key: str) -> str:
-    """Path of a step's or a call's key: "" for the run's own, else that of the sub-agent whose it is."""
+    """Path of a step's or a call's key: "" for the run's own, else the sub-agent's."""
     call, slash, _ = key.rpartition("/")
     return call + slash
 
@@ -173,7 +173,7 @@ def event_key(seq: int) -> str:
 
 
 def due_key(kind: str, name: str) -> str:
-    """Sort key, in the owner's partition, of something that the sweeper looks at when its time is over."""
+    """Sort key, in the owner's partition, of a thing that the sweeper looks at when its time is over."""
     return f"{DUE_PREFIX}{kind}#{name}"
 
 
@@ -194,6 +194,6 @@ def ticket_key(text: str) -> str:
 
 
 def connection_key(connection_id: str) -> str:
-    """Partition of a connection. The one key without an owner: `$disconnect` knows nothing else, and
-    the id is API Gateway's own, never a caller's word."""
+    """Partition of a connection. The one key without an owner: `$disconnect` knows only the id, which is API
+    Gateway's own and never chosen by a caller."""
     return f"CONN#{connection_id}"

@@ -1,4 +1,4 @@
-"""Values that are imported, made or compiled at their first use."""
+"""Values that are imported, made or compiled on first use."""
 
 import re
 from collections.abc import Callable
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 class _Lazy:
-    """Stands for a port whose adapter is made when it is first used."""
+    """Stands for a port whose adapter is made on first use."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
@@ -22,10 +22,10 @@ class _Lazy:
 
 
 def lazy(make: Callable[[], T]) -> T:
-    """Return a stand-in for the result of `make`, which is called at the first use."""
+    """Return a stand-in for the result of `make`, which is called on first use."""
     return cast(T, _Lazy(make))
 
 
 def lazy_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
-    """The pattern, compiled when it is first used: those of memory would cost every cold start 20 ms."""
+    """Return the pattern, compiled on first use: those of memory would cost every cold start 20 ms."""
     return lazy(lambda: re.compile(text, flags))

@@ -1,4 +1,4 @@
-"""Log lines: JSON, one each, with what they belong to. Everything logs to the logger `layover`.
+"""Log lines: JSON, one each, with the ids that they belong to.
 
 Ids stay with one invocation: they are in a context of its own, which its tasks and threads share, and which
 is gone when it returns. Outside an invocation nothing is kept."""
@@ -23,8 +23,8 @@ _FRAMES = 12
 
 
 def where(error: BaseException) -> list[str]:
-    """`FILE:LINE FUNCTION` of where it was raised, outermost first. An error's message may be a user's
-    text, so it is left out."""
+    """Return `FILE:LINE FUNCTION` for each frame, outermost first. The error's message is left out: it may be
+    a user's text."""
     return [
         f"{frame.filename}:{frame.lineno} {frame.name}"
         for frame in traceback.extract_tb(error.__traceback__)[-_FRAMES:]
@@ -42,8 +42,8 @@ def bind_ids(**ids: str | None) -> Iterator[None]:
 
 
 def name(**ids: str) -> None:
-    """Name these ids from here to the end of the invocation. Those that are named already stay: what an
-    invocation is about is known first."""
+    """Name these ids from here to the end of the invocation. An id that is named already stays: the first one
+    is the invocation's own."""
     if (now := _ids.get()) is not None:
         now.update({**ids, **now})
 
@@ -69,11 +69,13 @@ def ids_of(event: Any, context: Any) -> dict[str, str | None]:
 
 
 def with_ids(handler: H, begin: Callable[[], object]) -> H:
-    """A Lambda handler whose lines name what its invocation is about. `begin`: sets the lines up."""
+    """Return a Lambda handler whose log lines name the ids of its invocation. `begin`: sets the lines up."""
 
     @wraps(handler)
     def invoke(event: Any, context: Any) -> Any:
-        with suppress(ValueError):  # of the environment: what reads it next says what is wrong
+        with suppress(
+            ValueError
+        ):  # an error in the environment: the next code that reads it reports it
             begin()
         with bind_ids(**ids_of(event, context)):
             return handler(event, context)
@@ -82,13 +84,13 @@ def with_ids(handler: H, begin: Callable[[], object]) -> H:
 
 
 def write_json(service: str, level: str) -> None:
-    """JSON lines on stdout from this level on, with the deployment as `service`."""
+    """Write JSON lines on stdout from this level on, with the deployment as `service`."""
     from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(LambdaPowertoolsFormatter(service=service, utc=True, use_rfc3339=True))
     handler.addFilter(_name_ids)
-    # Not powertools' own Logger: its logger is called as the service is, and nothing here logs to that.
+    # Not powertools' own Logger: its logger is named after the service, and nothing here logs to that.
     logger = logging.getLogger(LOGGER)
     logger.setLevel(level.upper())
     logger.handlers = [handler]
@@ -97,7 +99,7 @@ def write_json(service: str, level: str) -> None:
 
 
 def _name_ids(record: logging.LogRecord) -> bool:
-    """The line's own `extra` wins."""
+    """Add the bound ids to a record. The record's own `extra` wins."""
     for key, value in bound_ids().items():
         if getattr(record, key, None) is None:
             setattr(record, key, value)

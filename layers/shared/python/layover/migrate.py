@@ -24,7 +24,7 @@ class Migrator(Protocol):
     """Applies migrations."""
 
     async def apply(self) -> tuple[str, ...]:
-        """Apply what is missing; the names of what was applied. Raises RetryableError."""
+        """Apply the missing migrations, and return their names. Raises RetryableError."""
         ...
 
 

@@ -24,7 +24,7 @@ from layover import logs, wiring
 
 _PATH = "/2018-06-01/runtime"
 _PRELUDE_ENDS = b"\0" * 8
-"""Between status and headers, as JSON, and the body of a streamed HTTP response."""
+"""The separator between status and headers, as JSON, and the body of a streamed HTTP response."""
 _TYPE = "application/vnd.awslambda.http-integration-response"
 _STATUS_AND_HEADERS = ("statusCode", "headers", "cookies")
 
@@ -54,7 +54,7 @@ class RuntimeApi:
         self._connection = http.client.HTTPConnection(address)
 
     def next(self) -> tuple[dict[str, Any], Context]:
-        """The next event; waits for it as long as it takes."""
+        """Return the next event; wait for it as long as it takes."""
         self._connection.request("GET", f"{_PATH}/invocation/next")
         response = self._connection.getresponse()
         event = json.loads(response.read())
@@ -77,14 +77,14 @@ class RuntimeApi:
         self._connection.getresponse().read()
 
     async def stream(self, request_id: str, answer: Mapping[str, Any]) -> None:
-        """Send the answer piece by piece. Ends quietly where the reader is gone."""
+        """Send the answer piece by piece. Ends quietly if the reader is gone."""
         try:
             await self._stream(request_id, answer)
         except ConnectionError:
             self.reconnect()
 
     def reconnect(self) -> None:
-        """Begin with a fresh connection: the old one is in the middle of something."""
+        """Begin with a fresh connection: the old one is in the middle of a request."""
         self._connection.close()
         self._connection = http.client.HTTPConnection(self._address)
 
@@ -121,7 +121,7 @@ class RuntimeApi:
         self._connection.endheaders()
 
     async def _send_all(self, pieces: AsyncGenerator[bytes, None]) -> None:
-        """Each piece as a chunk, an empty one as nothing: it checks for a reader. Raises
+        """Send each piece as a chunk, and an empty one as nothing: it only checks for a reader. Raises
         ConnectionError."""
         async with aclosing(pieces):
             async for piece in pieces:
@@ -134,7 +134,8 @@ class RuntimeApi:
         self._connection.send(b"%x\r\n%b\r\n" % (len(piece), piece))
 
     def _is_closed(self) -> bool:
-        """Say whether the other side has closed the connection: it has no reason to write before the end."""
+        """Return whether the other side has closed the connection: it has no reason to write before the
+        end."""
         readable, _, _ = select.select([self._connection.sock], [], [], 0)
         return bool(readable)
 
@@ -146,7 +147,7 @@ def _log(what: str, error: BaseException) -> None:
 
 
 def _error_object(error: BaseException) -> bytes:
-    """In Lambda's shape. An error's message may be a user's text: its type has to do."""
+    """Return the error in Lambda's shape. Its message may be a user's text: only its type is sent."""
     return json.dumps(
         {"errorType": type(error).__name__, "errorMessage": "see the function's log"}
     ).encode()
@@ -161,7 +162,7 @@ def _error_trailers(error: BaseException) -> bytes:
 
 
 def serve(api: RuntimeApi, handler: Handler) -> None:
-    """Answer one invocation. Raises what ends the process: the Runtime API is gone."""
+    """Answer one invocation. Raises the error that ends the process: the Runtime API is gone."""
     event, context = api.next()
     try:
         answer = handler(event, context)
@@ -174,7 +175,7 @@ def serve(api: RuntimeApi, handler: Handler) -> None:
 
 def main() -> None:
     """Serve invocations of the handler that `_HANDLER` names, until Lambda ends this process."""
-    # Lambda tells its runtime client in no other way.
+    # Lambda gives its runtime client the address in no other way.
     api = RuntimeApi(os.environ["AWS_LAMBDA_RUNTIME_API"])
     module, _, function = os.environ["_HANDLER"].rpartition(".")
     try:

@@ -17,15 +17,15 @@ Usd = Annotated[Decimal, PlainSerializer(float, return_type=float, when_used="js
 """US dollars, exact inside, a number on the wire."""
 
 Json = Any
-"""Anything that JSON can say."""
+"""Any value that JSON can express."""
 
 MAX_DEPTH = 100
-"""Levels of nesting, of all JSON that enters: pydantic reads 200, and records and events wrap theirs."""
+"""Levels of nesting of all JSON that enters. Pydantic reads 200, and records and events add their own."""
 TOO_DEEP = f"the JSON is nested deeper than {MAX_DEPTH} levels"
 
 
 def too_deep(value: Json) -> bool:
-    """True if objects and lists are nested more than `MAX_DEPTH` levels."""
+    """Return whether objects and lists are nested more than `MAX_DEPTH` levels."""
     level = [value]
     for _ in range(MAX_DEPTH + 1):
         level = [v for v in level if isinstance(v, (dict, list, tuple))]
@@ -36,18 +36,18 @@ def too_deep(value: Json) -> bool:
 
 
 def compact_json(value: Json) -> str:
-    """One text for equal values: keys sorted, no blanks."""
+    """Return one text for equal values: keys sorted, no blanks."""
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
 def strict_json(text: str) -> Json:
-    """A JSON text's value. Raises ValueError for what is no JSON (NaN, Infinity), and for a number that
-    no float holds (1e999): kept as null, it would mean something else to a reader."""
+    """Return a JSON text's value. Raises ValueError for a text that is no JSON (NaN, Infinity), and for a
+    number that no float holds (1e999): stored as null, it would mean something else to a reader."""
     return json.loads(text, parse_constant=_refuse, parse_float=_finite)
 
 
 def all_finite(value: Json) -> bool:
-    """True if there is neither NaN nor an infinity in it. Not for values nested without a bound."""
+    """Return whether the value has neither NaN nor an infinity. Not for values nested without a bound."""
     if isinstance(value, float):
         return math.isfinite(value)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Opaque cursors of lists. They name what they belong to, so that another list's cursor is refused."""
+"""Opaque cursors of lists. A cursor names its list, so that another list refuses it."""
 
 import base64
 import binascii
@@ -11,13 +11,13 @@ MAX_CURSOR = 4096
 
 
 def bad_cursor() -> InvalidRequest:
-    """Returns the error for a cursor that no list gave out."""
+    """Return the error for a cursor that no list gave out."""
     error = {"loc": ["query", "cursor"], "msg": "not a cursor of this list", "type": "cursor"}
     return InvalidRequest("the cursor is not one of this list", [error])
 
 
 def encode_cursor(kind: str, *fields: str | None) -> str | None:
-    """A cursor of this kind; None if every field is None (the last page)."""
+    """Return a cursor of this kind; None if every field is None (the last page)."""
     if all(field is None for field in fields):
         return None
     text = json.dumps([kind, *fields], separators=(",", ":"))
@@ -25,7 +25,7 @@ def encode_cursor(kind: str, *fields: str | None) -> str | None:
 
 
 def decode_cursor(kind: str, cursor: str | None, count: int = 1) -> list[str | None]:
-    """The fields of a cursor, all None for no cursor. Raises InvalidRequest."""
+    """Return the fields of a cursor; all None without a cursor. Raises InvalidRequest."""
     if cursor is None:
         return [None] * count
     try:
@@ -43,5 +43,5 @@ def decode_cursor(kind: str, cursor: str | None, count: int = 1) -> list[str | N
 
 
 def decode_cursor_field(kind: str, cursor: str | None) -> str | None:
-    """The only field of a cursor."""
+    """Return the only field of a cursor."""
     return decode_cursor(kind, cursor)[0]

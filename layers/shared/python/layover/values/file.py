@@ -41,16 +41,16 @@ class FileUpload(Value):
 
 
 def is_mime_type(text: str) -> bool:
-    """True if a file may have this type: any of a registered kind, `charset` at most beside it."""
+    """Return whether a file may have this type: any of a registered kind, with at most a `charset`."""
     return _TYPE.fullmatch(text) is not None
 
 
 def bare_type(mime_type: str) -> str:
-    """The type without parameters, in lower case."""
+    """Return the type without parameters, in lower case."""
     bare = mime_type.partition(";")[0].strip().lower()
     return "image/jpeg" if bare == "image/jpg" else bare
 
 
 def max_bytes(mime_type: str) -> int:
-    """Bytes that a file of this type may have."""
+    """Return the bytes that a file of this type may have."""
     return MAX_IMAGE if bare_type(mime_type) in IMAGES else MAX_FILE

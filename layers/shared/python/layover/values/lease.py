@@ -11,24 +11,25 @@ MAX_UPLOADS = 100
 
 
 def max_waits(environments: int) -> int:
-    """Requests of all users that may wait at once, of so many environments of `api`: the others answer."""
+    """Return how many requests of all users may wait at once, given this many environments of `api`: the
+    other environments answer."""
     return environments * 6 // 10
 
 
 class LeaseKind(StrEnum):
-    """The kind of what is held."""
+    """The kind of a lease."""
 
     WAIT = "WAIT"
-    """A request that waits: it keeps an environment of `api` from everybody else."""
+    """A request that waits: it occupies an environment of `api` that no other request can use."""
     STREAM = "STREAM"
-    """The same of `streams`, over all users; of one user, streams and other requests count together."""
+    """The same for `streams`, over all users. Streams and other requests of one user count together."""
     SOCKET = "SOCKET"
     UPLOAD = "UPLOAD"
 
 
 @dataclass(frozen=True)
 class Lease:
-    """One thing that is held until a moment, at most. `owner` None: it counts for all users together."""
+    """One lease, held until a moment at most. `owner` None: it counts for all users together."""
 
     owner: str | None
     kind: LeaseKind

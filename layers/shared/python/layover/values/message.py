@@ -62,7 +62,7 @@ class ToolCallPart(Value):
 
 
 class ToolResultPart(Value):
-    """The raw result of a call (what the model saw is the message's `model_output`)."""
+    """The raw result of a call (the model's view of it is the message's `model_output`)."""
 
     type: Literal["tool_result"] = "tool_result"
     tool_call_id: str
@@ -111,11 +111,11 @@ class ProviderState(Value):
     provider: str
     """The host that it came from."""
     model: str
-    """As it was asked for."""
+    """The model, by the name that it was called under."""
     fields: dict[str, Any] = Field(default_factory=dict)
-    """Of the message, by their names on the wire."""
+    """State of the message, by the wire's field names."""
     calls: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    """The same of its calls, by `tool_call_id`."""
+    """State of its calls, by `tool_call_id`."""
 
 
 class Message(Value):
@@ -129,7 +129,7 @@ class Message(Value):
     content: tuple[Part, ...] = ()
     created_at: Time
     model_output: str | None = Field(default=None, exclude=True, repr=False)
-    """The tool's result as the model sees it, computed once when the call settled
+    """The tool's result as the model sees it, computed once when the call was settled
     (docs/behaviour.md#model-output)."""
     provider_state: ProviderState | None = Field(default=None, exclude=True, repr=False)
     """Kept for the provider alone (docs/behaviour.md#provider-state)."""

@@ -1,5 +1,5 @@
-"""The names under which the system counts (CloudWatch namespace `Layover`). Dashboards and alarms rely on
-them: a name is added here and never changed."""
+"""The names of the system's metrics (CloudWatch namespace `Layover`). Dashboards and alarms rely on them: a
+name is added here and never changed."""
 
 from enum import StrEnum
 from typing import Literal
@@ -7,7 +7,7 @@ from typing import Literal
 NAMESPACE = "Layover"
 
 Unit = Literal["Count", "Seconds", "Milliseconds", "Bytes"]
-"""As CloudWatch spells them."""
+"""Units as CloudWatch spells them."""
 
 
 class Metric(StrEnum):
@@ -24,11 +24,12 @@ class Metric(StrEnum):
     COMPACTION_WAITS = "compaction_waits"
     """A run waited because nothing had been compacted ahead (docs/behaviour.md#compaction-ahead). `agent`."""
     COMPACTION_FAILED = "compaction_failed"
-    """A memory model failed, or answered nothing of use; all stayed as it was. `agent`."""
+    """A memory model failed, or returned nothing of use; the thread stayed as it was. `agent`."""
     OBSERVATIONS_MADE = "observations_made"
     """Observations stored. `agent`."""
     TOKENS_COMPACTED = "tokens_compacted"
-    """Tokens that a compaction took out of prompts: what left less what stands for it. `agent`."""
+    """Tokens that a compaction removed from prompts: those of the messages, less those of the block.
+    `agent`."""
     PUBLISH_FAILED = "publish_failed"
     """EventBridge did not take `ApprovalRequested`; the sweeper has it published later."""
     APPROVAL_AGE = "approval_age"

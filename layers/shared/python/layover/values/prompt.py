@@ -38,8 +38,8 @@ class OutputSpec(Value):
 
 
 class Prompt(Value):
-    """One request. `messages` are thread messages as the model is to see them: orphans stripped,
-    custom ones left out; tool messages say `model_output`."""
+    """One request. `messages` are thread messages as the model is to see them: without orphans and custom
+    ones; tool messages show `model_output`."""
 
     model: str
     system: str | None = None
@@ -52,11 +52,11 @@ class Prompt(Value):
     run_id: str | None = None
     settings: ModelSettings = ModelSettings()
     api: Api = "chat"
-    """Of a provider that has both: Chat Completions, or the Responses API."""
+    """The API, for a provider that has both: Chat Completions, or the Responses API."""
     provider_tools: tuple[ProviderTool, ...] = ()
-    """Sent where the API has any."""
+    """Tools of the provider, sent if the API has any."""
     cache_key: str | None = None
-    """`prompt_cache_key`, where the provider knows it."""
+    """`prompt_cache_key`, if the provider knows it."""
 
 
 class RequestedCall(Value):
@@ -90,7 +90,7 @@ class Reply(Value):
 
 @dataclass(frozen=True)
 class Embedded:
-    """An embedder's answer: one vector a text, in order. `usage` None: it costs nothing."""
+    """An embedder's answer: one vector for each text, in order. `usage` None: it costs nothing."""
 
     vectors: list[list[float]]
     model: str

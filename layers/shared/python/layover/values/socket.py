@@ -25,25 +25,25 @@ class Ticket(Value):
     text: str
     owner: str
     run_id: str | None = None
-    """The run whose events are streamed, any number of times; None: it opens one socket."""
+    """The run whose events are streamed, any number of times; None: the ticket opens one socket."""
     expires_at: Time
     token_expires_at: Time | None = None
     """Expiry of the token that opened it; None: never."""
 
 
 class Connection(Value):
-    """An open socket and whose it is. `id` is API Gateway's."""
+    """An open socket and its owner. `id` is API Gateway's."""
 
     id: str
     owner: str
     token_expires_at: Time | None = None
-    """From then on the connection is closed; None: never."""
+    """The time from which the connection is closed; None: never."""
     ends_at: Time
     """No connection is older than this: its records may go."""
 
     @property
     def lease(self) -> Lease:
-        """Returns the lease that its owner holds while it is open."""
+        """The lease that its owner holds while the connection is open."""
         return Lease(self.owner, LeaseKind.SOCKET, self.id, self.ends_at)
 
 

@@ -14,15 +14,14 @@ T = TypeVar("T")
 
 
 def sanitise(value: T) -> T:
-    """The same JSON value with U+FFFD for NUL and lone surrogates, in keys as well.
-
-    Postgres stores neither of them. Raises InvalidRequest above 100 levels."""
+    """Return the same JSON value with U+FFFD for NUL and lone surrogates, in keys as well. Postgres stores
+    neither of them. Raises InvalidRequest above 100 levels."""
     result: T = _sanitise(value, 0)
     return result
 
 
 def sound(text: str) -> str:
-    """Text that UTF-8 and Postgres can hold: halves of a character that meet again are whole, NUL and
+    """Return text that UTF-8 and Postgres can hold: halves of a character that meet again are joined, NUL and
     lone surrogates become U+FFFD."""
     if not text.isascii():
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -30,7 +29,7 @@ def sound(text: str) -> str:
 
 
 def json_size(value: Any) -> int:
-    """Bytes of the value as compact JSON in UTF-8."""
+    """Return the bytes of the value as compact JSON in UTF-8."""
     return len(compact_json(value).encode("utf-8", "replace"))
 
 

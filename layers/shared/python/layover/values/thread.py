@@ -29,7 +29,7 @@ class Thread(Value):
 
 
 class ThreadHead(Value):
-    """`THREAD#id / HEAD`: what is needed to accept a run without the database."""
+    """`THREAD#id / HEAD`: the facts needed to accept a run without the database."""
 
     id: str
     owner: str
@@ -50,15 +50,15 @@ class ThreadHead(Value):
     forget_profile: bool = False
     """The profile of its agent's memory is erased with the thread."""
     empty_again_at: Time | None = None
-    """A deleted thread was emptied; what writes of its runs were on their way is swept up then."""
+    """A deleted thread was emptied; at this time, late writes of its runs are swept up."""
 
     def next_time(self, hint: datetime) -> datetime:
-        """A time strictly after every message of the thread (docs/behaviour.md#message-times)."""
+        """Return a time strictly after every message of the thread (docs/behaviour.md#message-times)."""
         return after(self.last_created_at, hint)
 
 
 def after(last: datetime | None, hint: datetime) -> datetime:
-    """max(hint, last + 1 µs)."""
+    """Return max(hint, last + 1 µs)."""
     from layover.clock import MICROSECOND
 
     return hint if last is None or hint > last else last + MICROSECOND

@@ -1,5 +1,5 @@
-"""Estimated tokens, where no tokenizer is at hand: characters / 4 (docs/behaviour.md#token-estimates),
-and 0.7 for a character of the scripts that write without letters.
+"""Estimated tokens, for prompts without a tokenizer: characters / 4 (docs/behaviour.md#token-estimates), and
+0.7 for a character of the scripts that write without letters.
 
 A tokenizer's vocabulary is megabytes to load and belongs to one provider. The estimate is corrected by the
 provider's own count of each prompt (`engine.prompter`)."""
@@ -8,7 +8,7 @@ import re
 
 CHARACTERS_A_TOKEN = 4
 WIDE_TOKENS = 0.7
-"""Of a Chinese, Japanese or Korean character (measured: 0.70 and 0.73 with o200k_base)."""
+"""Tokens of a Chinese, Japanese or Korean character (measured: 0.70 and 0.73 with o200k_base)."""
 FILE_TOKENS = 1_000
 """An image's cost, about; that of other files is unknown."""
 OVERHEAD = 4
@@ -18,6 +18,6 @@ _WIDE = re.compile("[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef]")
 
 
 def estimate(text: str) -> int:
-    """Tokens of a text, rounded up."""
+    """Return the tokens of a text, rounded up."""
     wide = 0 if text.isascii() else len(_WIDE.findall(text))
     return -(-(len(text) - wide) // CHARACTERS_A_TOKEN) + round(wide * WIDE_TOKENS)

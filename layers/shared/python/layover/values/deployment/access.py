@@ -8,9 +8,9 @@ DOCS = "/docs"
 DISCOVERY = "/.well-known/layover"
 """The path at which a client learns how to sign in."""
 CONSOLE_FILES = "/console/{version}/{file}"
-"""Route of what the console's page loads."""
+"""The route of the files that the console's page loads."""
 OPEN_PATHS = frozenset({"/", "/healthz", DOCS, "/openapi.json", DISCOVERY})
-"""Paths that need no token, beside the console's files; the gateway in front lets nothing else through
+"""Paths that need no token, beside the console's files. The gateway in front lets no other path through
 without one."""
 _CONSOLE_FILE = re.compile(r"/console/[^/]+/[^/]+")
 TICKETED_ROUTE = "/runs/{run_id}/events"
@@ -27,46 +27,47 @@ CHAT_ROUTES = (
 )
 """Routes that always stream."""
 TICKETED = "/ticketed"
-"""Before the path of a stream at `stream_url` that a ticket opens: the gateway there lets it pass without a
-token."""
+"""The prefix of the path of a stream at `stream_url` that a ticket opens: the gateway there lets it pass
+without a token."""
 RESOURCE_HEADER = "X-Layover-Resource"
 """The end user for whom a backend asks."""
 
 
 def is_open(path: str) -> bool:
-    """True for a path that needs no token."""
+    """Return whether a path needs no token."""
     return path in OPEN_PATHS or _CONSOLE_FILE.fullmatch(path) is not None
 
 
 class Actor(Value):
-    """The caller: the subject of a verified token, and the end user whom a backend names."""
+    """The caller: the subject of a verified token, and the end user that a backend names."""
 
     sub: str
     on_behalf_of: str | None = None
     scopes: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
     in_process: bool = False
-    """The caller runs the agent in a process of their own, and decides every call."""
+    """True if the caller runs the agent in a process of their own, and decides every call."""
 
     @property
     def owner(self) -> str:
-        """Whose data the request is about."""
+        """The owner of the data that the request is about."""
         return self.on_behalf_of or self.sub
 
 
 class Access(Value):
-    """The scopes that tokens need, and where users get them (`issuer` None: on one machine)."""
+    """The scopes that tokens need, and the issuer from which users get them (`issuer` None: on one
+    machine)."""
 
     scope: str = "layover/use"
-    """Every request. ID tokens have no scopes, so they are refused."""
+    """The scope of every request. ID tokens have no scopes, so they are refused."""
     act_as_scope: str = "layover/act-as"
-    """A backend's own token, to name the end user."""
+    """The scope of a backend's own token that names an end user."""
     operate_scope: str = "layover/operate"
-    """An operator's: to drive runs on by hand."""
+    """The scope of an operator, who may redrive runs by hand."""
     audit_scope: str = "layover/audit"
-    """An auditor's: to read what was decided, over all users."""
+    """The scope of an auditor, who may read all users' decisions."""
     groups_claim: str = "cognito:groups"
-    """The claim that names the groups of who asks."""
+    """The claim that names the caller's groups."""
     issuer: str | None = None
     client_id: str | None = None
     """The public client that people sign in with."""

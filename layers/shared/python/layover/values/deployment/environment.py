@@ -19,7 +19,7 @@ class Environment(BaseModel):
     state_machine_arn: str = Field(default="", alias="LAYOVER_STATE_MACHINE_ARN")
     event_bus: str = Field(default="default", alias="LAYOVER_EVENT_BUS")
     compact_function: str = Field(default="", alias="LAYOVER_COMPACT_FUNCTION")
-    """Name or ARN; without it nothing is observed ahead while a run goes on."""
+    """Name or ARN; without it, no steps are observed ahead while a run goes on."""
     socket_url: str = Field(default="", alias="LAYOVER_SOCKET_URL")
     socket_endpoint: str = Field(default="", alias="LAYOVER_SOCKET_ENDPOINT")
     """URL of `@connections`; without it no client can follow a run by socket."""
@@ -27,17 +27,17 @@ class Environment(BaseModel):
     database_url: str = Field(default="", alias="LAYOVER_DATABASE_URL")
     database_admin_url: str = Field(default="", alias="LAYOVER_DATABASE_ADMIN_URL")
     database_admin_secret: str = Field(default="", alias="LAYOVER_DATABASE_ADMIN_SECRET")
-    """ARN of the secret in which RDS keeps the owner's password; without it, as `database_auth` says."""
+    """ARN of the secret in which RDS keeps the owner's password; without it, `database_auth` applies."""
     database_auth: Literal["url", "iam"] = Field(default="url", alias="LAYOVER_DATABASE_AUTH")
-    """`url`: what the URLs say is all. `iam`: a signed token is the password of each connection."""
+    """`url`: the URLs hold all that is needed. `iam`: a signed token is the password of each connection."""
     database_waking_s: float = Field(default=0, ge=0, alias="LAYOVER_DATABASE_WAKING_S")
-    """Turn waits for a sleeping database (90 s): history is never skipped. `api` waits for as long as
-    its caller does (20 s)."""
+    """The time that Turn waits for a sleeping database (90 s): history is never skipped. `api` waits for as
+    long as its caller does (20 s)."""
     agents: str = Field(default="user_agents", alias="LAYOVER_AGENTS")
     provider: Literal["openai", "bedrock"] = Field(default="openai", alias="LAYOVER_PROVIDER")
     """`bedrock`: signed with the role, in its own region; neither a key nor OPENAI_BASE_URL is read."""
     providers: Json[ProviderAddresses] = Field(default={}, alias="LAYOVER_PROVIDERS")
-    """Further ones, by the prefix of their models' names."""
+    """Further providers, by the prefix of their models' names."""
     openai_api_key: str | None = Field(default=None, alias="OPENAI_API_KEY")
     openai_base_url: str | None = Field(default=None, alias="OPENAI_BASE_URL")
     api_key_parameter: str = Field(default="", alias="LAYOVER_API_KEY_PARAMETER")
@@ -55,7 +55,7 @@ class Environment(BaseModel):
     title_model: str | None = Field(default=None, alias="LAYOVER_TITLE_MODEL")
     log_level: str = Field(default="INFO", alias="LAYOVER_LOG_LEVEL")
     log_file: str | None = Field(default=None, alias="LAYOVER_LOG_FILE")
-    """Of the function, on one machine: answers with status 500 name it."""
+    """The function's log on one machine: answers with status 500 name it."""
 
     node_memory_days: int | None = Field(default=None, ge=1, alias="LAYOVER_NODE_MEMORY_DAYS")
     scope: str = Field(default="layover/use", alias="LAYOVER_SCOPE")
@@ -68,7 +68,7 @@ class Environment(BaseModel):
     stream_url: str | None = Field(default=None, alias="LAYOVER_STREAM_URL")
     """URL of `streams`; without it, `api` streams."""
     origins: str = Field(default="", alias="LAYOVER_ORIGINS")
-    """Of pages that may read streams, with commas between them."""
+    """Origins of pages that may read streams, separated by commas."""
     daily_tokens: int | None = Field(default=None, ge=1, alias="LAYOVER_DAILY_TOKENS")
     daily_cost_usd: Decimal | None = Field(default=None, gt=0, alias="LAYOVER_DAILY_COST_USD")
     runs_per_minute: int | None = Field(default=None, ge=1, alias="LAYOVER_RUNS_PER_MINUTE")
@@ -76,19 +76,19 @@ class Environment(BaseModel):
     max_user_waits: int = Field(default=10, ge=0, alias="LAYOVER_MAX_USER_WAITS")
     max_waits: int = Field(default=60, ge=0, alias="LAYOVER_MAX_WAITS")
     service: str = Field(default="layover", alias="LAYOVER_SERVICE")
-    """Dimension of every metric, and part of every log line: which deployment of an account it is."""
+    """The name of this deployment in its account: a dimension of every metric, and part of every log line."""
     sweep_patience_s: float = Field(default=60, gt=0, alias="LAYOVER_SWEEP_PATIENCE_S")
     run_retention_days: int = Field(default=30, ge=1, alias="LAYOVER_RUN_RETENTION_DAYS")
-    """After its end; the thread's messages stay in the database."""
+    """Days after its end that a run's records are kept; the thread's messages stay in the database."""
     thread_retention_days: int | None = Field(
         default=None, ge=1, alias="LAYOVER_THREAD_RETENTION_DAYS"
     )
-    """Without activity; then the thread is deleted."""
+    """Days without activity after which a thread is deleted."""
     entry_retention_days: int | None = Field(
         default=None, ge=1, alias="LAYOVER_ENTRY_RETENTION_DAYS"
     )
     audit_days: int = Field(default=400, ge=1, alias="LAYOVER_AUDIT_DAYS")
-    """After a decision; its row outlives the run, the thread and the user."""
+    """Days that a decision's row is kept. It outlives the run, the thread and the user."""
 
     @property
     def settings(self) -> Settings:

@@ -12,12 +12,12 @@ BEDROCK_PREFIX = "bedrock/"
 """Prefix of the names of models that Amazon Bedrock serves."""
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 RESERVED = frozenset({"openai", "bedrock", "offline", "hashing"})
-"""Prefixes that mean something already."""
+"""Prefixes that already have a meaning."""
 
 
 class ProviderAddress(Value):
     """A server that speaks Chat Completions. Its key is in a variable (`api_key_env`: on one machine), in an
-    SSM SecureString parameter (`api_key_parameter`), or not wanted."""
+    SSM SecureString parameter (`api_key_parameter`), or not needed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -43,11 +43,11 @@ def _check_names(providers: Mapping[str, ProviderAddress]) -> Mapping[str, Provi
 
 
 ProviderAddresses = Annotated[Mapping[str, ProviderAddress], AfterValidator(_check_names)]
-"""By the prefix that their models' names begin with."""
+"""Addresses by the prefix that their models' names begin with."""
 
 
 def split_model(model: str, providers: Mapping[str, ProviderAddress]) -> tuple[str | None, str]:
-    """The provider that a model's name begins with, and the name that it has there. None: the
+    """Return the provider that a model's name begins with, and the name that it has there. None: the
     deployment's own provider, and the name as it is."""
     prefix, slash, name = model.partition("/")
     return (prefix, name) if slash and prefix in providers else (None, model)

@@ -23,31 +23,32 @@ class Settings(Value):
     log_file: str | None = None
     """Path of the function's log, on one machine."""
     sweep_patience: timedelta = timedelta(seconds=60)
-    """Between two looks at a run before it gets a successor (DescribeExecution is eventually
+    """The time between two looks at a run before it gets a successor (DescribeExecution is eventually
     consistent)."""
     max_history: int = 20_000
-    """Events of an execution's history after which a successor goes on. Step Functions takes 25,000; what
-    40 waiting calls and the end of a run spend must fit in between."""
+    """Events of an execution's history after which a successor goes on. Step Functions takes 25,000; the
+    events of 40 waiting calls and of the end of a run must fit in between."""
     run_retention: timedelta = timedelta(days=30)
     """Lifetime of a finished run's records in the journal (docs/behaviour.md#run-retention)."""
     node_memory_days: int | None = None
     """Days without a write after which a node's memory counts as empty; None: never."""
     thread_retention: timedelta | None = None
-    """Without activity for so long, a thread is deleted; None: never."""
+    """The time without activity after which a thread is deleted; None: never."""
     entry_retention: timedelta | None = None
-    """Entries of episodic memory are deleted so long after the turn that taught them; None: never."""
+    """The time after the turn that taught them after which entries of episodic memory are deleted; None:
+    never."""
     access: Access = Access()
     daily_tokens: int | None = None
     """Tokens of a user and day (UTC) after which no step of their runs begins; None: no limit."""
     runs_per_minute: int | None = None
     """Runs that one user may begin in a minute; None: no limit."""
     docs: bool = True
-    """Serve `/docs`, to everybody."""
+    """Serve `/docs`, without a token."""
     origins: tuple[str, ...] = ()
-    """Of pages that may read what `streams` answers: a gateway says so of all other answers."""
+    """Origins of pages that may read the answers of `streams`: a gateway allows it for all other answers."""
     max_user_waits: int = 10
     """Requests of one user that wait at once; more are answered at once."""
     max_waits: int = 60
-    """The same of all users: fewer than `api` has environments."""
+    """The same limit for all users together: fewer than `api` has environments."""
     daily_cost_usd: Decimal | None = None
-    """The same for what models cost, as far as their prices are known."""
+    """The same limit in US dollars, for the models whose price is known."""

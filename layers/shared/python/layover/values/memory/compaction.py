@@ -46,10 +46,10 @@ class Generation(Value):
     through_message_id: str
     active: bool = True
     observations: tuple[Observation, ...] = ()
-    """Its own only, in order."""
+    """Its own observations only, in order."""
     summary: str | None = None
     token_count: int = 0
-    """Estimated tokens of what it adds to a prompt."""
+    """Estimated tokens of the text that it adds to a prompt."""
     prompt_version: str | None = None
     model: str | None = None
     """The prompt's version and the model that made it."""
@@ -79,11 +79,9 @@ class CompactionQuery(Value):
 
 
 class Compacted(Value):
-    """The compaction of one path.
-
-    `generation`: the one that a prompt shows, None where there is none; `observations`: those of its
-    whole chain, in order; `slices`: what was observed ahead behind it and is not active yet, a chain
-    without gaps, in order."""
+    """The compaction of one path. `generation`: the one that a prompt shows, None if there is none;
+    `observations`: those of its whole chain, in order; `slices`: observations made ahead behind it and not
+    active yet, a chain without gaps, in order."""
 
     generation: Generation | None = None
     observations: tuple[Observation, ...] = ()

@@ -31,16 +31,16 @@ class ThreadState(Value):
 
     session: Json = None
     session_said: dict[str, Time] = {}
-    """Field of the session -> when the newest turn was said that changed it."""
+    """The time of the newest turn that changed a field of the session, by field."""
     plan: Json = None
     version: int = 0
     attempts: tuple[LoggedAttempt, ...] = ()
-    """The newest of the iteration log, oldest first."""
+    """The newest attempts of the iteration log, oldest first."""
 
 
 class IndexedText(Value):
-    """A message as semantic recall will find it. `text`: what its words are taken from, the date in
-    words and the speaker included. `vector` None: by words alone."""
+    """A message as semantic recall will find it. `text`: the source of its words, with the date in words and
+    the speaker. `vector` None: it is found by words alone."""
 
     thread_id: str
     message_id: str
@@ -53,8 +53,8 @@ class IndexedText(Value):
 
 
 class RecallQuery(Value):
-    """A search of semantic recall. `vector` None: by words alone. `thread_id` None: all threads of
-    the user and this agent."""
+    """A search of semantic recall. `vector` None: by words alone. `thread_id` None: all threads of the user
+    with this agent."""
 
     agent: str
     text: str
@@ -66,11 +66,12 @@ class RecallQuery(Value):
     after: int = 1
     thread_id: str | None = None
     now: Time
-    """For the recency term."""
+    """The time from which the recency term counts."""
     whole_path: bool = False
-    """In a turn: the window is searched, too. Who asks so knows which of its messages are shown."""
+    """In a turn: search the window, too. The caller knows which messages of the window are shown."""
     most_rows: int | None = None
-    """Of the scope that are searched, the newest. None: the product's number (`memory.ranking`)."""
+    """The number of the scope's rows that are searched, the newest ones. None: the product's number
+    (`memory.ranking`)."""
     whole_rows: int | None = None
     """A scope of more rows is ranked by its candidates alone. None: the product's number."""
 
@@ -107,27 +108,29 @@ class TurnQuery(Value):
     run_id: str
     input: Message
     window: int
-    """At least so many messages before the input are read, if there are any
+    """The least number of messages before the input that are read, if there are as many
     (docs/behaviour.md#prompt-window)."""
     pinned_depth: int | None = None
     """The depth at which the run's window began at its first step; None at the first step."""
     max_messages: int | None = None
-    """With a token buffer: so many messages at most, whatever `window` says."""
+    """With a token buffer: the largest number of messages, whatever `window` is."""
     notes: tuple[NoteKey, ...] = ()
     thread_state: bool = False
     recall: RecallQuery | None = None
     entries: EntryQuery | None = None
     usage: tuple[StepUsage, ...] = ()
-    """Of background work that was done to ask this; stored with the input."""
+    """Usage of background work that this query needed; stored with the input."""
     compaction: CompactionQuery | None = None
-    """With a compaction mode: the history is everything after the branch's last compacted message,
-    and `window` says nothing."""
+    """With a compaction mode: the history is everything after the branch's last compacted message, and
+    `window` has no effect."""
     pinned: tuple[str, ...] = ()
-    """Ids of messages that the run's prompt shows since its first step; is each still there?"""
+    """Ids of messages that the run's prompt shows since its first step. The answer says which of them are
+    gone."""
 
 
 class TurnContext(Value):
-    """`history`: the branch before the input, oldest first, from the window's start on."""
+    """The answer to `TurnQuery`. `history`: the branch before the input, oldest first, from the window's
+    start on."""
 
     history: tuple[Message, ...] = ()
     window_depth: int = 0
@@ -135,14 +138,15 @@ class TurnContext(Value):
     notes: tuple[Note, ...] = ()
     state: ThreadState = ThreadState()
     recalled: tuple[Recalled, ...] = ()
-    """In the order of the conversation, without what the window shows, only from the branch's path."""
+    """Recalled messages in the order of the conversation, without those in the window, only from the branch's
+    path."""
     recall_cut: bool = False
-    """The scope has more texts than were searched."""
+    """True if the scope has more texts than were searched."""
     entries: FoundEntries = FoundEntries()
     compacted: Compacted | None = None
     """With a compaction mode; `window_depth` is the depth behind its last message."""
     gone: tuple[str, ...] = ()
-    """Of `TurnQuery.pinned`: what was deleted meanwhile."""
+    """Ids of `TurnQuery.pinned` that were deleted meanwhile."""
 
 
 class TurnRecord(Value):
@@ -176,21 +180,21 @@ class Extraction(Value):
     at: Time | None = None
     """The time of learning; needed for `profile` and `session`."""
     said_at: Time | None = None
-    """The time of the turn; None: as `at`. Threads are free before their runs are extracted: what was
-    said first may be learned last."""
+    """The time of the turn; None: as `at`. Threads are free before their runs are extracted, so an earlier
+    turn may be learned later."""
     profile: dict[str, Json] | None = None
-    """Fields of `agent`'s profile to set; a field that is None goes. One that a later turn has set stays
-    as it is, and all do where the owner put or deleted the profile later."""
+    """Fields of `agent`'s profile to set; a field that is None is removed. A field that a later turn has set
+    stays as it is, and all fields do if the owner put or deleted the profile later."""
     agent: str | None = None
     session: Json = None
     """The session memory as it is from now on."""
     session_said: dict[str, Time] = {}
-    """Goes with `session`."""
+    """The times that belong to `session`."""
     state_version: int | None = None
-    """Of the ThreadState that `session` was made from."""
+    """The version of the ThreadState that `session` was made from."""
     entries: tuple[NewEntry, ...] = ()
-    """All of `agent` and of this run and thread, with hashes of their own."""
+    """Entries of `agent` and of this run and thread, with hashes of their own."""
     entries_version: int | None = None
-    """Of the SimilarEntries that `entries` were compared with; None: with none."""
+    """The version of the SimilarEntries that `entries` were compared with; None: with none."""
     usage: tuple[StepUsage, ...] = ()
-    """Of the background work that found all this."""
+    """Usage of the background work that produced all this."""

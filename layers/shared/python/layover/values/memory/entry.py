@@ -1,4 +1,4 @@
-"""Entries of episodic memory: what past turns taught an agent about its user's matters
+"""Entries of episodic memory: lessons of past turns about a user's matters
 (docs/behaviour.md#episodic-scope)."""
 
 from datetime import timedelta
@@ -11,9 +11,9 @@ Source = Literal["user_assertion", "user_accepted_assistant_proposal", "verified
 
 
 class MemoryEntry(Value):
-    """One entry. `evidence`: the piece of the message `message_id` that says it. `verified` False: an
-    assistant alone says so, with tools that are not trusted. `created_at`: when the turn was said that
-    taught it, however late it was learned."""
+    """One entry. `evidence`: the piece of the message `message_id` that says it. `verified` False: only an
+    assistant says so, with tools that are not trusted. `created_at`: the time of the turn that taught it,
+    however late it was learned."""
 
     id: str
     agent: str
@@ -53,19 +53,19 @@ class EntryQuery(Value):
     """Label of the embedder that made `vector`; entries of another one are found by words."""
     top_k: int
     skip: int = 0
-    """Of the best ones, for the pages of a list."""
+    """The number of best entries to skip, for the pages of a list."""
     not_thread: str | None = None
     """Entries of this thread are left out."""
     least_cosine: float
-    """Below it a vector says nothing: fused scores are relative, and the nearest may be far."""
+    """The cosine below which a vector says nothing: fused scores are relative, and the nearest may be far."""
     half_life: timedelta
     now: Time
-    """For the recency term."""
+    """The time from which the recency term counts."""
 
 
 class FoundEntry(MemoryEntry):
-    """An entry with its scores: the fused one, the lexical part (0..1) and the cosine. All None where
-    nothing was asked for."""
+    """An entry with its scores: the fused one, the lexical part (0..1) and the cosine. All are None if the
+    search had no query."""
 
     score: float | None = None
     text_score: float | None = None
@@ -97,8 +97,8 @@ class EntryPlace(Value):
 
 
 class SimilarEntry(Value):
-    """A stored entry that is similar to a new one, by the new one's place in the question.
-    `created_at`: when it was said."""
+    """A stored entry that is similar to a new one, by the new one's place in the query. `created_at`: the
+    time of its turn."""
 
     place: int
     id: str
@@ -110,8 +110,8 @@ class SimilarEntry(Value):
 
 
 class SimilarEntries(Value):
-    """Similar entries, and the `version` of the scope (agent and user) that the search read: with
-    every run that teaches it something it is another one."""
+    """Similar entries, and the `version` of the scope (agent and user) that the search read: every run that
+    teaches it something changes the version."""
 
     items: tuple[SimilarEntry, ...] = ()
     version: int = 0

@@ -3,8 +3,8 @@
 from layover.values.base import Json, Time, Value
 
 PROFILE = "profile"
-"""The kind that its owner and the extractor of an agent write: what is learned late, of a turn before the
-owner's last word, is dropped."""
+"""The kind that its owner and the extractor of an agent write. A late extraction of a turn before the owner's
+last write is dropped."""
 
 
 class NoteKey(Value):
@@ -24,21 +24,21 @@ class Note(Value):
     key: NoteKey
     value: Json = None
     version: int = 0
-    """Counts the writes since it was made; one that is made anew after a deletion begins at 1 again."""
+    """The number of writes since it was made. A note that is made anew after a deletion begins at 1 again."""
     created_at: Time | None = None
-    """The time of its making: another time, another note."""
+    """The time at which it was made: another time means another note."""
     updated_at: Time | None = None
     run_id: str | None = None
-    """The run that wrote it last; None where its owner did."""
+    """The run that wrote it last; None if its owner did."""
 
     def same_as(self, other: "Note") -> bool:
-        """Say whether the key was not written between these two readings of it."""
+        """Return whether the key was not written between these two reads."""
         return (self.created_at, self.version) == (other.created_at, other.version)
 
 
 class NoteWrite(Value):
-    """The result of a write. `note`: what is there now; `stored`: this write (or one that said the same)
-    made it so. Neither stored nor a version: the note's thread is gone."""
+    """The result of a write. `note`: the note as it is now; `stored`: this write (or an equal one) made it
+    so. Neither stored nor a version: the note's thread is gone."""
 
     note: Note
     stored: bool

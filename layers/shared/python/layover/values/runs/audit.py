@@ -11,7 +11,7 @@ from layover.values.runs.run import CallRecord, CallState, RunMeta
 
 
 class AuditRow(Value):
-    """One vote or decision. `settled`: the call waits no longer."""
+    """One vote or decision. `settled`: the call no longer waits."""
 
     run_id: str
     thread_id: str
@@ -22,13 +22,13 @@ class AuditRow(Value):
     decision: DecisionKind
     settled: bool
     decided_by: str
-    """The sub of who asked, `callback`, `system`, or `hook:NAME` of a hook that allowed the call."""
+    """The caller's sub, `callback`, `system`, or `hook:NAME` of a hook that allowed the call."""
     on_behalf_of: str | None
     reason: str | None
     via: Via
     args_sha256: str
-    """Of the arguments that were decided about (an approver's own, where they changed them), as JSON in
-    UTF-8 with sorted keys and without blanks."""
+    """The hash of the arguments that the decision is about (an approver's own, if they changed them), as JSON
+    in UTF-8 with sorted keys and without blanks."""
     requested_at: Time
     decided_at: Time
 
@@ -36,7 +36,7 @@ class AuditRow(Value):
     def of(
         cls, run: RunMeta, call: CallRecord, decision: Decision, *, settled: bool = True
     ) -> Self:
-        """The row of a decision about a call that waits."""
+        """Return the row of a decision about a waiting call."""
         requested_at = call.suspension.requested_at if call.suspension else decision.at
         return cls(
             run_id=run.id,
@@ -58,8 +58,8 @@ class AuditRow(Value):
 
 
 def rows_of_hooks(run: RunMeta, calls: Iterable[CallRecord], at: datetime) -> list[AuditRow]:
-    """The rows of calls that are about to begin because a hook allowed them, one each: of the hook that did
-    so last, about the arguments that the tool gets."""
+    """Return a row for each call that is about to begin because a hook allowed it: the last hook that did so,
+    and the arguments that the tool gets."""
     rows: list[AuditRow] = []
     for call in calls:
         given = call.hooked.decisions if call.hooked else ()

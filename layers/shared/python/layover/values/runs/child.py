@@ -6,11 +6,11 @@ from layover.values.runs.status import ErrorInfo, FinishReason, Status
 
 
 class ChildRun(Value):
-    """The facts of a child, kept in the record of its call: fixed when the call is opened, and how it
-    ended once that is known."""
+    """The facts of a child, kept in the record of its call: fixed when the call is opened, and its end once
+    that is known."""
 
     id: str
-    """Derived from the run and the call: a process that makes it again makes the same one."""
+    """Derived from the run and the call: a process that repeats the derivation gets the same id."""
     agent: str
     input: Message
     """The briefing."""

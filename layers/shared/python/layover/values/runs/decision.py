@@ -19,7 +19,7 @@ class DecisionKind(StrEnum):
 
 
 class Via(StrEnum):
-    """The way on which a decision came."""
+    """The channel of a decision."""
 
     API = "api"
     CALLBACK = "callback"
@@ -28,12 +28,13 @@ class Via(StrEnum):
 
 
 class Decision(Value):
-    """One decision: who, when, what. `decided_by`: the sub of who asked, `callback` or `system`."""
+    """One decision: its author, its time, its content. `decided_by`: the caller's sub, `callback` or
+    `system`."""
 
     kind: DecisionKind
     decided_by: str
     on_behalf_of: str | None = None
-    """The user whom a backend named; None: who asked decided for themselves."""
+    """The user that a backend named; None: the caller decided for themselves."""
     via: Via = Via.API
     at: Time
     args: dict[str, Any] | None = None
@@ -47,7 +48,7 @@ class ApprovalRule(Value):
     """The rule of a call's approval: its approvers, and their number."""
 
     by: tuple[str, ...]
-    """Groups: a member of any of them may."""
+    """Groups: a member of any of them may decide."""
     requester: bool = False
     """Let the run's owner decide, too, if they are in `by`."""
     quorum: int = 1
@@ -62,21 +63,21 @@ class Vote(Value):
     """One person's approval of a call that takes several."""
 
     by: str
-    """The sub of who asked."""
+    """The caller's sub."""
     on_behalf_of: str | None = Field(default=None, exclude_if=_is_absent)
     at: Time
     args: dict[str, Any] | None = Field(default=None, exclude_if=_is_absent)
-    """Arguments as edited by the approver: others count for theirs alone."""
+    """Arguments as edited by the approver: a vote counts only with others for the same arguments."""
     reason: str | None = Field(default=None, exclude_if=_is_absent)
 
     @property
     def person(self) -> str:
-        """Whose vote it is, whichever way it came."""
+        """The voter, whichever way the vote came."""
         return self.on_behalf_of or self.by
 
 
 class PendingApproval(ApprovalRule):
-    """The rule of a call that waits, and who has approved it so far."""
+    """The rule of a waiting call, and its approvals so far."""
 
     given: tuple[Vote, ...] = ()
 
@@ -91,11 +92,11 @@ class DecisionNote(Value):
     via: Via
     at: Time
     given: tuple[Vote, ...] = Field(default=(), exclude_if=lambda votes: not votes)
-    """The votes, where a decision takes several."""
+    """The votes, if a decision takes several."""
 
     @classmethod
     def of(cls, decision: Decision, votes: tuple[Vote, ...] = ()) -> Self:
-        """The note of a decision, without what was decided in its data."""
+        """Return the note of a decision, without its data."""
         return cls(
             decision=decision.kind,
             decided_by=decision.decided_by,

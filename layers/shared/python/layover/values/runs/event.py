@@ -75,7 +75,7 @@ class TextDelta(BaseEvent):
 
 
 class OutputDelta(BaseEvent):
-    """The structured output as far as it is there. It replaces the one before."""
+    """The structured output as far as it has arrived. It replaces the one before."""
 
     type: Literal["output-delta"] = "output-delta"
     step: int
@@ -83,7 +83,7 @@ class OutputDelta(BaseEvent):
 
 
 class ReasoningDelta(BaseEvent):
-    """More of what the model thinks."""
+    """More of the model's reasoning."""
 
     type: Literal["reasoning-delta"] = "reasoning-delta"
     step: int
@@ -127,7 +127,7 @@ class ToolExecutionEnd(BaseEvent):
 
     @classmethod
     def of(cls, call: CallRecord, at: datetime) -> Self:
-        """The end of a call that is settled."""
+        """Return the end of a settled call."""
         return cls(
             at=at,
             agent_path=call.agent_path,
@@ -139,7 +139,7 @@ class ToolExecutionEnd(BaseEvent):
 
 
 class DataEvent(BaseEvent):
-    """From `ctx.emit` of a running tool."""
+    """An event of a running tool, by `ctx.emit`."""
 
     type: Literal["data"] = "data"
     tool_call_id: str
@@ -166,7 +166,7 @@ class ToolCallDecided(BaseEvent):
 
     @classmethod
     def of(cls, call: CallRecord, decision: Decision) -> Self:
-        """The event of a decision about a call."""
+        """Return the event of a decision about a call."""
         return cls(
             at=decision.at,
             agent_path=call.agent_path,
@@ -180,7 +180,7 @@ class ToolCallDecided(BaseEvent):
 
 
 class ToolCallApproval(BaseEvent):
-    """Somebody approved a call that takes more approvals."""
+    """A call that takes more approvals was approved by one person."""
 
     type: Literal["tool-call-approval"] = "tool-call-approval"
     tool_call_id: str
@@ -188,7 +188,7 @@ class ToolCallApproval(BaseEvent):
 
 
 class HookDecided(BaseEvent):
-    """A hook answered something about a call before it ran; `args` where it changed them."""
+    """A hook decided about a call before it ran; `args` if it changed them."""
 
     type: Literal["hook-decision"] = "hook-decision"
     tool_call_id: str
@@ -234,7 +234,7 @@ class AgentEnd(BaseEvent):
 
 
 class DefinitionChanged(BaseEvent):
-    """The run goes on under another definition of its agent than it had so far."""
+    """The run goes on under another definition of its agent than before."""
 
     model_config = ConfigDict(
         serialize_by_alias=True, validate_by_name=True, validate_by_alias=True
@@ -246,7 +246,7 @@ class DefinitionChanged(BaseEvent):
 
 
 class Handoff(BaseEvent):
-    """The conversation is another agent's from here on."""
+    """The conversation belongs to another agent from here on."""
 
     model_config = ConfigDict(
         serialize_by_alias=True, validate_by_name=True, validate_by_alias=True
@@ -296,12 +296,12 @@ class EventPage(Value):
 
 
 def dump_events(drafts: list[Event]) -> str:
-    """JSON of a batch as it is stored: without numbers, the batch's key has the first."""
+    """Return the JSON of a batch as it is stored: without seqs, since the batch's key has the first one."""
     return _LIST.dump_json(drafts, exclude=_UNNUMBERED).decode()
 
 
 def load_events(text: str, run_id: str, first_seq: int) -> list[Event]:
-    """The inverse of `dump_events`: event i of a batch has `first_seq + i`."""
+    """Invert `dump_events`: event i of a batch has `first_seq + i`."""
     return [
         e.model_copy(update={"seq": first_seq + i, "run_id": run_id})
         for i, e in enumerate(_LIST.validate_json(text))

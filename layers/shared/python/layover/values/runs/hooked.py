@@ -40,7 +40,7 @@ class HookedCall(Value):
 
 
 def with_failure(hooked: HookedCall | None, failure: ErrorInfo | None) -> HookedCall | None:
-    """The same with what ends the run."""
+    """Return the record with the error that ends the run."""
     if failure is None:
         return hooked
     return (hooked or HookedCall()).model_copy(update={"failure": failure})

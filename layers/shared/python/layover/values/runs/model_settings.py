@@ -24,7 +24,7 @@ OVERRIDABLE: tuple[Overridable, ...] = get_args(Overridable)
 Whole = Annotated[int, Strict(), Field(ge=1)]
 
 NOT_EXTRA = frozenset({"model", "messages", "tools", "response_format", "stream", "stream_options"})
-"""Fields of a request that are made of the run itself."""
+"""Fields of a request that come from the run itself."""
 
 
 class ModelSettings(Value):
@@ -71,7 +71,7 @@ class ModelSettings(Value):
     @field_validator("inputs")
     @classmethod
     def _inputs_have_an_order(cls, inputs: tuple[Input, ...]) -> tuple[Input, ...]:
-        # The definition's hash is the same in every process, also where an author gave a set.
+        # The definition's hash is the same in every process, even if an author gave a set.
         return tuple(sorted(set(inputs)))
 
     @field_validator("extra")
@@ -84,7 +84,7 @@ class ModelSettings(Value):
         return extra
 
     def over(self, base: "ModelSettings | None") -> "ModelSettings":
-        """These settings, and the base's where these say nothing."""
+        """Return these settings, with the base's for those that are not set."""
         if base is None:
             return self
         own = {name: getattr(self, name) for name in self.model_fields_set}
@@ -114,6 +114,6 @@ class RunChoice(Value):
         return self.model_copy(update={name: None for name, is_own in own.items() if is_own})
 
     def apply(self, settings: ModelSettings) -> ModelSettings:
-        """The agent's settings with what the run chose."""
+        """Return the agent's settings with the run's choices."""
         options = self.model_dump(include={"reasoning", "max_tokens"}, exclude_none=True)
         return settings.model_copy(update=options) if options else settings

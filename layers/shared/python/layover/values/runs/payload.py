@@ -12,7 +12,7 @@ VERSION = 1
 
 
 class RunPayload(Value):
-    """The part that all have: ids, and the execution that sends it."""
+    """The part that all payloads have: ids, and the execution that sends it."""
 
     v: int = VERSION
     op: str = ""
@@ -36,7 +36,7 @@ class WaitingCall(Value):
     timeout_s: int
     status: str = "waiting"
     pause_s: int = 0
-    """Rest so long before the token is given out: the last answer was no decision."""
+    """Seconds to rest before the token is given out: the last answer was no decision."""
 
 
 class AwaitPayload(RunPayload):
@@ -47,7 +47,7 @@ class AwaitPayload(RunPayload):
 
 
 class ResumePayload(RunPayload):
-    """Resume: settle the call. `output`: what the token was answered with, or `{Error, Cause}`."""
+    """Resume: settle the call. `output`: the answer to the token, or `{Error, Cause}`."""
 
     call: WaitingCall
     output: Any = None

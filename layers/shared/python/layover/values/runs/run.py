@@ -1,4 +1,4 @@
-"""A run and what it is made of: the records of the journal (docs/journal.md) and their public view."""
+"""A run and its parts: the records of the journal (docs/journal.md) and their public view."""
 
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -24,30 +24,30 @@ from layover.values.runs.usage import Usage
 MAX_ATTEMPTS = 5
 """Attempts since the last journaled step (docs/behaviour.md#attempts)."""
 TURN_EVENTS = 70
-"""Most events that a turn adds to its execution's history, with all its retries and a compaction."""
+"""The most events that a turn adds to its execution's history, with all its retries and a compaction."""
 MAX_WINDOW = 40
 """Calls that run or wait at once (an inline Map starts 40 branches)."""
 BUDGET_TOOL = "layover.budget"
 """`tool_name` of the call that asks a person to extend a run's limits."""
 HOOKS_TOOL = "layover.hooks"
-"""`tool_name` of a record of what hooks answered (docs/hooks.md#stored): no model's call."""
+"""`tool_name` of a record of hooks' answers (docs/hooks.md#stored): no model made this call."""
 SEARCH_TOOL = "search_tools"
 """Finds tools that the model is not shown (`Agent(tool_search=True)`)."""
 SYSTEM = "system"
-"""`decided_by` where no person decided."""
+"""`decided_by` if no person decided."""
 MAX_QUEUE = 100
 """Runs that wait for one thread."""
 CANCELLED_TOOLS_HAVE = timedelta(seconds=1.5)
 """The time that a cancel leaves to running tools, from the request on: with the end itself less than 2 s."""
 RECORDS_SLACK = timedelta(hours=2)
-"""Records are written with an expiry: so long, and the retention, after the run was accepted. Those of a
-run that ends sooner need no write for it (docs/saved-writes.md#expiry)."""
+"""The expiry of records: this time, and the retention, after the run was accepted. The records of a run that
+ends sooner need no write for it (docs/saved-writes.md#expiry)."""
 RECORDS_KEPT_AFTER = timedelta(hours=1)
-"""A run that is not over by then has records without an expiry. No writer that took the run before
-lives until the slack is over."""
+"""A run that takes longer than this has records without an expiry. No writer that took the run before lives
+until the slack is over."""
 INTERRUPTED_TOOLS_HAVE = timedelta(seconds=2)
-"""The same where another run takes the thread over (docs/behaviour.md#busy-threads): nobody waits for an
-answer then."""
+"""The same if another run takes the thread over (docs/behaviour.md#busy-threads): no caller waits for the end
+then."""
 
 
 class OnBusy(StrEnum):
@@ -102,40 +102,40 @@ class CallRecord(Value):
     suspension: Suspension | None = None
     token: str | None = None
     unpublished: bool = False
-    """This token was not published: EventBridge was away."""
+    """True if this token was not published: EventBridge was away."""
     decision: Decision | None = None
     votes: tuple[Vote, ...] = ()
-    """Of persons who approved this attempt, the newest of each."""
+    """Votes of the persons who approved this attempt, the newest of each."""
     voted: int = 0
     """Count of votes: a reader that knows this number knows them all."""
     ends_step: bool = False
-    """Its end completed its step: the `turn-end` is in the log with it."""
+    """True if its end completed its step: the `turn-end` is in the log with it."""
     past: tuple[dict[str, Any], ...] = ()
     """Earlier attempts' decisions, for audit."""
     result: Json = None
     model_output: str | None = None
     is_error: bool = False
     retry: bool = False
-    """The tool asked for another attempt."""
+    """True if the tool asked for another attempt."""
     custom: Message | None = None
     """The `to_message` message of this call, if it made one."""
     settled_at: Time | None = None
     agent_path: tuple[str, ...] = ()
-    """Names from the run's agent down to the one whose call it is; empty: the run's own."""
+    """Names from the run's agent down to the caller's; empty: the run's own call."""
     child: ChildRun | None = None
-    """The run of a sub-agent that this call is."""
+    """The run of the sub-agent that this call stands for."""
     hooked: HookedCall | None = Field(default=None, exclude_if=lambda value: value is None)
     """The answers of hooks about it."""
 
     @property
     def proposed(self) -> Json:
-        """The arguments that the tool is to get: the model's, or what hooks made of them."""
+        """The arguments that the tool is to get: the model's, or those that hooks gave."""
         changed = self.hooked.args if self.hooked else None
         return self.args if changed is None else changed
 
     @property
     def undecided(self) -> bool:
-        """Waits for a decision that has not come."""
+        """True if the call waits for a decision."""
         return self.state is CallState.WAITING and self.decision is None
 
     @property
@@ -170,7 +170,7 @@ class PromptSnapshot(Value):
     window_depth: int = 0
     """Depth of the first history message in the prompt."""
     generation: int | None = None
-    """Of the compaction; None: none. Moves only where the run's own compaction switches in."""
+    """Generation of the compaction; None: none. Changes only when the run's own compaction switches in."""
     through: str | None = None
     """The last message that the compaction stands for."""
     notes: tuple[Note, ...] = ()
@@ -200,16 +200,16 @@ class StepRecord(Value):
     finish_reason: str
     slots: tuple[ToolMessageSlot, ...] = ()
     estimated_tokens: int = 0
-    """Of its prompt, by our estimate; `usage.input_tokens` is the provider's own count of it."""
+    """Tokens of its prompt, by our estimate; `usage.input_tokens` is the provider's own count."""
     estimated: Usage | None = None
-    """Our estimate, where the provider reported no usage."""
+    """Our estimate, if the provider reported no usage."""
     fell_back_to: str | None = None
-    """The model that was asked because those before it did not answer."""
+    """The model that was called because those before it did not answer."""
     base: PromptSnapshot | None = None
-    """The pinned context: set with the first step, and again where a compaction switched in."""
+    """The pinned context: set with the first step, and again when a compaction switched in."""
     verdict: Literal["", "accepted", "retry", "failed", "hook"] = ""
-    """The agent's validator's, of an answer that fits its schema, or `hook`: a hook did not take the reply.
-    `correction` says why."""
+    """The verdict of the agent's validator on an answer that fits its schema, or `hook`: a hook rejected the
+    reply. `correction` says why."""
     output: Json = None
     """The validator's value of an answer that it accepted."""
     correction: str | None = None
@@ -217,11 +217,11 @@ class StepRecord(Value):
     asked_through: str | None = None
     """The last message of the slices that were to be observed ahead by then."""
     agent: str = ""
-    """The agent that made it: a hand-off changes the agent in mid run."""
+    """The agent that made it: a hand-off changes the agent within a run."""
     definition: str = ""
-    """Hash of the definition that the run began with; with its first step alone."""
+    """Hash of the definition that the run began with; set in its first step alone."""
     ended: bool = False
-    """Of a sub-agent's step: its `turn-end` is in the event log (of the run's own, META knows)."""
+    """For a sub-agent's step: its `turn-end` is in the event log (META has the same for the run's own)."""
 
     @property
     def counts_as(self) -> Usage:
@@ -240,9 +240,10 @@ class RunMeta(Value):
     """As stored: queued, running or over. Readers use `shown_status`."""
     input: Message
     parent_given: bool = False
-    """The caller named the input's parent; otherwise it follows the thread's newest leaf."""
+    """True if the caller named the input's parent; otherwise it follows the thread's newest leaf."""
     thread_given: bool = True
-    """The caller named the thread; otherwise it was made for this run: its tools are in none."""
+    """True if the caller named the thread; otherwise it was made for this run, and its tools see no
+    thread."""
     stream: bool = False
     max_iterations: int | None = None
     choice: RunChoice = RunChoice()
@@ -268,9 +269,9 @@ class RunMeta(Value):
     decided: frozenset[str] = frozenset()
     """Keys of the calls that are decided and not yet settled."""
     history: int = 0
-    """Most events that the present execution may have spent of its history."""
+    """The most events that the present execution may have used of its history."""
     pointed: bool = False
-    """Approvers who do not own it find it by its id."""
+    """True if approvers other than its owner find it by its id."""
     redriven_at: Time | None = None
     """The time at which an operator last started an execution."""
     lost_at: Time | None = None
@@ -278,20 +279,21 @@ class RunMeta(Value):
     compacted_for: int = 0
     """The step before which the run last waited for its compaction."""
     compacted_before: int = 0
-    """And the one before which it waited before that."""
+    """The step before which it waited the time before."""
     definition: str = ""
-    """Hash of the definition that it goes on under, where that changed since its first step."""
+    """Hash of the definition that it goes on under, if that changed since its first step."""
     sockets: frozenset[str] = frozenset()
     """Connections that follow the run."""
     subscribed: int = 0
     """Count of subscriptions: a writer that knows this number knows them all."""
     records_expire_at: Time | None = None
-    """The expiry that its records are written with; None: they have none until it is over."""
+    """The expiry that its records are written with; None: they have none until the run is over."""
     records_kept: bool = False
-    """True: their expiry was taken off again, as the run takes longer."""
+    """True if their expiry was removed again, as the run takes longer."""
 
     def has_to_keep_records(self, now: datetime) -> bool:
-        """True where records of this run still have the expiry of one that ends soon, and it is not over."""
+        """Return whether records of this run still have the expiry of one that ends soon, although it takes
+        longer."""
         expire = self.records_expire_at is not None and not self.records_kept
         return expire and now >= self.created_at + RECORDS_KEPT_AFTER
 
@@ -312,11 +314,11 @@ class RunSnapshot(Value):
 
     @property
     def at_work(self) -> bool:
-        """Say whether a process makes one of its calls, or died while making it."""
+        """True if a process makes one of its calls, or died while making it."""
         return any(call.state is CallState.OPEN for call in self.calls)
 
     def call(self, key: str) -> CallRecord | None:
-        """The record of a call, or None if it was only planned."""
+        """Return the record of a call; None if it was only planned."""
         return next((c for c in self.calls if c.key == key), None)
 
 
@@ -356,7 +358,7 @@ class Pending(Value):
 
 
 class ApproverItem(Pending):
-    """A Pending in the list of those who may decide it, over all users."""
+    """A Pending in the list of its approvers, over all users."""
 
     run_id: str
     agent: str
@@ -380,7 +382,7 @@ class UnexecutedCall(Value):
 
 
 class RunGlimpse(Value):
-    """A run as those see it who may decide one of its calls."""
+    """A run as an approver of one of its calls sees it."""
 
     id: str
     status: Status

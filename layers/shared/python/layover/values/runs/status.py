@@ -17,12 +17,12 @@ class Status(StrEnum):
 
     @property
     def over(self) -> bool:
-        """Nothing can follow."""
+        """True if the run is over: nothing can follow."""
         return self in (Status.SUCCESS, Status.FAILED, Status.CANCELLED)
 
 
 class FinishReason(StrEnum):
-    """Why a run is over."""
+    """The reason for a run's end."""
 
     STOP = "stop"
     LENGTH = "length"
@@ -33,7 +33,7 @@ class FinishReason(StrEnum):
 
 
 class ErrorInfo(Value):
-    """Why a run failed, for its owner."""
+    """The reason for a run's failure, for its owner."""
 
     type: str
     message: str

@@ -8,24 +8,25 @@ from pydantic import computed_field
 from layover.values.base import Usd, Value
 
 MAX_TOKENS = 2**31 - 1
-"""Of one answer: more than any provider can mean. The database keeps sums of such numbers too."""
+"""The largest count in one answer: more than any provider can mean. The database stores sums of such numbers,
+too."""
 
 
 def tokens_said(count: object) -> int:
-    """A provider's count. What is missing or senseless counts 0, one that is absurd `MAX_TOKENS`."""
+    """Return a provider's count: 0 if it is missing or senseless, `MAX_TOKENS` if it is absurd."""
     if isinstance(count, float) and count.is_integer():
         count = int(count)
     return min(max(0, count), MAX_TOKENS) if isinstance(count, int) else 0
 
 
 class Usage(Value):
-    """Of one model call or of a sum of them. `cost_usd` is None where a model's price is not known."""
+    """Usage of one model call or of a sum of them. `cost_usd` is None if a model's price is unknown."""
 
     input_tokens: int = 0
     output_tokens: int = 0
     cached_input_tokens: int = 0
     cache_write_input_tokens: int = 0
-    """Of the input, what the provider put into its cache; 0 where it does not say."""
+    """The part of the input that the provider put into its cache; 0 if it does not say."""
     reasoning_tokens: int = 0
     cost_usd: Usd | None = None
     sub_agents: tuple[dict[str, Any], ...] = ()
@@ -38,7 +39,7 @@ class Usage(Value):
 
     @staticmethod
     def total(usages: "list[Usage]") -> "Usage":
-        """The sum; its cost is known only if every part's is (no parts: 0 tokens, cost unknown)."""
+        """Return the sum. Its cost is known only if every part's is (no parts: 0 tokens, cost unknown)."""
         costs = [u.cost_usd for u in usages]
         return Usage(
             input_tokens=sum(u.input_tokens for u in usages),
@@ -58,7 +59,7 @@ class DayUsage(Value):
 
     day: date
     agent: str
-    """A sub-agent's own name for what it spent."""
+    """A sub-agent's own name for its usage."""
     model: str
     kind: Literal["run", "background"]
     input_tokens: int
@@ -67,4 +68,4 @@ class DayUsage(Value):
     cache_write_input_tokens: int
     reasoning_tokens: int
     cost_usd: Usd | None
-    """None where the price of a call is not known."""
+    """None if the price of a call is unknown."""
