@@ -13,6 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 
 from infra import bedrock
 from infra.providers import FurtherProviders, keys_of
+from layover.values.deployment.providers import HASHING_PREFIX, OFFLINE_PREFIX
 from layover.values.lease import max_waits
 
 
@@ -384,7 +385,7 @@ class Settings(BaseModel):
     def bedrock_embedders(self) -> tuple[str, ...]:
         """The id of the embedder, unless it needs no provider or is another provider's."""
         name = self.embedder_model or ""
-        is_here = name.startswith(("hashing/", "offline/"))
+        is_here = name.startswith((HASHING_PREFIX, OFFLINE_PREFIX))
         return bedrock.ids([name], every=self._on_bedrock and not is_here)
 
     @property

@@ -56,7 +56,7 @@ def test_four_words_of_sixteen_characters_are_enough() -> None:
     ["", "   \n", "<think>just thoughts</think>", "```\n```", '""', "**", "<think>never closed"],
 )
 def test_nothing_that_is_left_is_no_title(text: str) -> None:
-    assert titles.clean(text) is None
+    assert titles.parse_title(text) is None
 
 
 @pytest.mark.parametrize(
@@ -103,11 +103,11 @@ def test_nothing_that_is_left_is_no_title(text: str) -> None:
     ],
 )
 def test_a_title_is_one_plain_line(text: str, title: str) -> None:
-    assert titles.clean(text) == title
+    assert titles.parse_title(text) == title
 
 
 def test_a_title_has_at_most_eighty_characters() -> None:
-    title = titles.clean("word " * 40)
+    title = titles.parse_title("word " * 40)
     assert title is not None
     assert len(title) <= 80
     assert title == title.strip()
@@ -116,12 +116,12 @@ def test_a_title_has_at_most_eighty_characters() -> None:
 @pytest.mark.parametrize("mark", ["*", "_", "_a ", "**a", "~~a", "[a]("])
 def test_an_answer_of_marks_alone_takes_no_time(mark: str) -> None:
     began = time.process_time()
-    titles.clean(mark * 200_000)
+    titles.parse_title(mark * 200_000)
     assert time.process_time() - began < 30
 
 
 def test_a_title_stands_behind_thoughts_of_any_length() -> None:
-    assert titles.clean(f"<think>{'so ' * 2_000}</think>\n\nLate order") == "Late order"
+    assert titles.parse_title(f"<think>{'so ' * 2_000}</think>\n\nLate order") == "Late order"
 
 
 def test_the_request_carries_the_message_alone_and_names_its_task() -> None:

@@ -17,6 +17,7 @@ from layover.errors import RetryableError
 from layover.ids import RandomIds
 from layover.lazy import lazy
 from layover.values.deployment.environment import Environment
+from layover.values.deployment.providers import OFFLINE_PREFIX
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -227,8 +228,6 @@ def _parameter(name: str) -> str:
 @cache
 def _embeds() -> bool:
     """Return whether the deployment has an embedder. A Bedrock model without an adapter is logged once."""
-    if not environment().embedder_model:
-        return False  # The adapters of embedders take 24 ms of every cold start.
     from layover.adapters.embeddings.providers import has_embedder
 
     return has_embedder(environment(), os.environ)
@@ -242,7 +241,7 @@ def _embedder() -> ports.Embedder:
 def _embedder_named(name: str) -> ports.Embedder:
     from layover.adapters.embeddings.providers import make_embedder
 
-    if name.startswith("offline/"):
+    if name.startswith(OFFLINE_PREFIX):
         # Before numpy is there: threads of its matrix products wait for each other on a busy machine.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     return make_embedder(name, environment(), _api_key, os.environ, _parameter)

@@ -9,7 +9,7 @@ from layover.clock import MICROSECOND
 from layover.context.assembly import models_of
 from layover.context.tokens import message_tokens
 from layover.declare.agent import Agent
-from layover.declare.schemas.render import LONGEST_PROBLEM, clean, describe, format_error, jsonable
+from layover.declare.schemas.render import LONGEST_PROBLEM, describe, format_error, jsonable
 from layover.engine.attachments import Attachments
 from layover.engine.frames.definition import definition_of
 from layover.engine.frames.output import judged
@@ -43,6 +43,7 @@ from layover.values.runs.event import (
 )
 from layover.values.runs.run import CallState, StepRecord, ToolMessageSlot
 from layover.values.runs.usage import Usage
+from layover.values.text import sanitise
 
 LONGEST_ID = 256
 """Bytes of a call's id, percent-encoded, as it is in sort keys (1,024 bytes at most) and in paths."""
@@ -155,7 +156,7 @@ class ModelStep:
         calls = [
             ToolCallPart(
                 tool_call_id=names.of(at, call.id),
-                tool_name=clean(call.name),
+                tool_name=sanitise(call.name),
                 args=_decoded(call.args),
             )
             for at, call in enumerate(reply.calls)
@@ -202,10 +203,10 @@ class ModelStep:
         if self._agent.output is None:
             return None
         try:
-            jsonable(self._agent.parse_output(clean(reply.text)))
+            jsonable(self._agent.parse_output(sanitise(reply.text)))
         except Exception as error:  # an author's validator may raise anything
             what = describe(error) if isinstance(error, ValidationError) else format_error(error)
-            return clean(
+            return sanitise(
                 "Your answer does not fit the required JSON schema. Answer again with JSON that "
                 f"fits it, and nothing else. What is wrong: {what[:LONGEST_PROBLEM]}"
             )
@@ -231,9 +232,9 @@ def _decoded(args: str) -> Any:
         return {}
     try:
         value = strict_json(args)
-        return jsonable(value) if isinstance(value, dict) else clean(args)
+        return jsonable(value) if isinstance(value, dict) else sanitise(args)
     except (ValueError, RecursionError):
-        return clean(args)
+        return sanitise(args)
 
 
 def _state(reply: Reply, calls: list[ToolCallPart]) -> ProviderState | None:
@@ -250,8 +251,8 @@ def _state(reply: Reply, calls: list[ToolCallPart]) -> ProviderState | None:
 def _content(reply: Reply, calls: list[ToolCallPart]) -> tuple[Part, ...]:
     parts: list[Part] = []
     if reply.reasoning:
-        parts.append(ReasoningPart(text=clean(reply.reasoning)))
+        parts.append(ReasoningPart(text=sanitise(reply.reasoning)))
     parts += reply.data
     if reply.text:
-        parts.append(TextPart(text=clean(reply.text)))
+        parts.append(TextPart(text=sanitise(reply.text)))
     return (*parts, *calls)

@@ -103,4 +103,4 @@ async def _title(
     except LayoverError as error:
         logger.warning("no title", extra={"run_id": meta.id, "cause": type(error).__name__})
         return None, ()
-    return titles.clean(reply.text), (usage_row(runtime, meta, "title", reply),)
+    return titles.parse_title(reply.text), (usage_row(runtime, meta, "title", reply),)

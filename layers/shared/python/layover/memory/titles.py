@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable
 from importlib.resources import files
 
-from layover.declare.schemas.render import clean as storable
 from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import Prompt
+from layover.values.text import sanitise
 
 MIN_WORDS = 4
 MIN_CHARACTERS = 16
@@ -50,9 +50,9 @@ def title_prompt(model: str, message: Message) -> Prompt:
     return Prompt(model=model, system=system, messages=(user_message,), task="title")
 
 
-def clean(text: str) -> str | None:
+def parse_title(text: str) -> str | None:
     """One plain line of at most 80 characters; None where nothing is left."""
-    text = _THOUGHT.sub(" ", _THINKING.sub(" ", storable(text))).strip()[:_MAX_ANSWER]
+    text = _THOUGHT.sub(" ", _THINKING.sub(" ", sanitise(text))).strip()[:_MAX_ANSWER]
     lines = [_plain(line) for line in re.sub(r"```\w*", " ", text).splitlines() if line.strip()]
     # A title is often announced on a line before it.
     while len(lines) > 1 and (not lines[0] or lines[0].endswith((":", "\uff1a"))):

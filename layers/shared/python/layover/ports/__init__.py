@@ -38,6 +38,7 @@ from layover.ports.platform import (
     Metrics,
     NoMetrics,
     OnDelta,
+    send_deltas,
 )
 from layover.ports.sockets import (
     Connections,
@@ -101,6 +102,7 @@ __all__ = [
     "StaleVotes",
     "ThreadStore",
     "Watched",
+    "send_deltas",
 ]
 
 

@@ -31,6 +31,16 @@ class Ids(Protocol):
 OnDelta = Callable[[Delta], Awaitable[None] | None]
 
 
+async def send_deltas(listener: OnDelta | None, *deltas: Delta) -> None:
+    """Give each piece of a reply to the listener, if there is one."""
+    if listener is None:
+        return
+    for delta in deltas:
+        awaitable = listener(delta)
+        if awaitable is not None:
+            await awaitable
+
+
 class ChatModel(Protocol):
     """A model behind any provider."""
 

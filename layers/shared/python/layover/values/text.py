@@ -1,6 +1,5 @@
 """Makes callers' text safe to store: no NUL, no lone surrogates, bounded size and depth."""
 
-import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -8,24 +7,16 @@ from layover.errors import InvalidRequest
 from layover.values.base import MAX_DEPTH, TOO_DEEP, compact_json
 
 REPLACEMENT = "\ufffd"
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 T = TypeVar("T")
 
 
 def sanitise(value: T) -> T:
-    """Return the same JSON value with U+FFFD for NUL and lone surrogates, in keys as well. Postgres stores
-    neither of them. Raises InvalidRequest above 100 levels."""
+    """Return the same text or JSON value with U+FFFD for NUL and lone surrogates, in keys as well.
+
+    Postgres stores neither of them. Raises InvalidRequest above 100 levels."""
     result: T = _sanitise(value, 0)
     return result
-
-
-def sound(text: str) -> str:
-    """Return text that UTF-8 and Postgres can hold: halves of a character that meet again are joined, NUL and
-    lone surrogates become U+FFFD."""
-    if not text.isascii():
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text.replace("\0", REPLACEMENT)
 
 
 def json_size(value: Any) -> int:
@@ -33,9 +24,16 @@ def json_size(value: Any) -> int:
     return len(compact_json(value).encode("utf-8", "replace"))
 
 
+def _sanitise_text(text: str) -> str:
+    if not text.isascii():
+        # Halves of a character that meet again are whole.
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text.replace("\0", REPLACEMENT)
+
+
 def _sanitise(value: Any, depth: int) -> Any:
     if isinstance(value, str):
-        return _UNSTORABLE.sub(REPLACEMENT, value)
+        return _sanitise_text(value)
     if not isinstance(value, Mapping | list | tuple):
         return value
     if depth == MAX_DEPTH:

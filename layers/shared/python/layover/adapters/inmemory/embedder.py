@@ -5,10 +5,9 @@ import math
 from collections.abc import Sequence
 
 from layover.memory.words import words
+from layover.values.deployment.providers import HASHING_PREFIX
 from layover.values.prompt import Embedded
 from layover.values.runs.usage import Usage
-
-PREFIX = "hashing/"
 
 
 class HashingEmbedder:
@@ -16,7 +15,7 @@ class HashingEmbedder:
     texts; `fault`, where set, is raised instead of an answer; `billed`: it says a token a word."""
 
     def __init__(self, dimensions: int = 256) -> None:
-        self.model = f"{PREFIX}{dimensions}"
+        self.model = f"{HASHING_PREFIX}{dimensions}"
         self.asked = 0
         self.fault: Exception | None = None
         self.billed = False

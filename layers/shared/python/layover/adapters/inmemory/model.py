@@ -8,7 +8,7 @@ from typing import Any, Literal
 from layover.adapters.models.faults import type_of
 from layover.errors import ContextLengthExceeded, ModelError
 from layover.ids import SequentialIds
-from layover.ports import ChatModel, OnDelta
+from layover.ports import ChatModel, OnDelta, send_deltas
 from layover.values.message import (
     Message,
     Part,
@@ -137,12 +137,12 @@ class ScriptedModel(ChatModel):
         listener = on_delta if prompt.stream else None
         step = await self._next(prompt)
         while isinstance(step, Broken):
-            await _tell(listener, Delta(kind="text", text=step.text), Delta(kind="restart"))
+            await send_deltas(listener, Delta(kind="text", text=step.text), Delta(kind="restart"))
             step = await self._next(prompt)
         if isinstance(step, ModelError):
             raise step
         reply = self._complete(step, prompt)
-        await _tell(listener, *_deltas(reply))
+        await send_deltas(listener, *_deltas(reply))
         return reply
 
     async def _next(self, prompt: Prompt) -> Step:
@@ -230,12 +230,3 @@ def _pieces(text: str) -> list[str]:
     """Words with the blanks that follow them: always more than one piece where there are two words."""
     words = text.split(" ")
     return [w + " " for w in words[:-1]] + words[-1:] if text else []
-
-
-async def _tell(on_delta: OnDelta | None, *deltas: Delta) -> None:
-    if on_delta is None:
-        return
-    for delta in deltas:
-        awaitable = on_delta(delta)
-        if awaitable is not None:
-            await awaitable

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import re
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence, Set
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Set
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
@@ -23,7 +23,7 @@ from layover.adapters.models.replies import decoded
 from layover.adapters.models.retrying import Sleep, retrying
 from layover.adapters.models.sse import EventParser, ServerEvent
 from layover.errors import ModelError
-from layover.ports import ChatModel, Ids, OnDelta
+from layover.ports import ChatModel, Ids, OnDelta, send_deltas
 from layover.values.prompt import Delta, Prompt, Reply
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class HttpChat(ChatModel):
             what = fault.error.status or fault.error.type
             logger.warning("%s at %s: %s; asked again", name, shown_url(self.base_url), what)
             if fault.started:
-                await tell(on_delta, [Delta(kind="restart")])
+                await send_deltas(on_delta, Delta(kind="restart"))
 
         try:
             return await retrying(attempt, self._sleep, restart)
@@ -178,7 +178,7 @@ class HttpChat(ChatModel):
         response = await self._post(prompt, path, body, PLAIN_TIMEOUT_S, stream=False)
         reply, deltas = self._whole(prompt, response)
         if prompt.stream:  # the model takes no request for a stream
-            await tell(on_delta, deltas)
+            await send_deltas(on_delta, *deltas)
         return reply
 
     def _whole(self, prompt: Prompt, response: "httpx2.Response") -> tuple[Reply, list[Delta]]:
@@ -195,7 +195,7 @@ class HttpChat(ChatModel):
                 return await self._assemble(prompt, response, on_delta)
             await read(response)
             reply, deltas = self._whole(prompt, response)
-            await tell(on_delta, deltas)
+            await send_deltas(on_delta, *deltas)
             return reply
         finally:
             await response.aclose()
@@ -214,7 +214,7 @@ class HttpChat(ChatModel):
                         return assembly.reply()
                     deltas = assembly.add(chunk)
                     started = True
-                    await tell(on_delta, deltas)
+                    await send_deltas(on_delta, *deltas)
             if not assembly.finished:
                 raise invalid("The model's stream broke off before its end")
         except ProviderFault as fault:
@@ -303,16 +303,6 @@ async def _drain(chunks: AsyncIterator[object]) -> None:
         async with asyncio.timeout(DRAIN_TIMEOUT_S):
             async for _ in chunks:
                 pass
-
-
-async def tell(on_delta: OnDelta | None, deltas: Sequence[Delta]) -> None:
-    """Tell the listener, if there is one."""
-    if on_delta is None:
-        return
-    for delta in deltas:
-        told = on_delta(delta)
-        if told is not None:
-            await told
 
 
 def _is_whole(response: "httpx2.Response") -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 from layover.values.base import MAX_DEPTH
 from layover.values.message import Message, ProviderState
-from layover.values.text import sound
+from layover.values.text import sanitise
 
 Json = Mapping[str, Any]
 
@@ -74,11 +74,11 @@ def _is_of(piece: Json, block: Json) -> bool:
 def stored(value: Any, depth: int = 0) -> Any:
     """The same JSON as every store takes it. No provider nests deeper than callers may."""
     if isinstance(value, str):
-        return sound(value)
+        return sanitise(value)
     if not isinstance(value, Mapping | list) or depth > MAX_DEPTH:
         return None if isinstance(value, Mapping | list) else value
     if isinstance(value, Mapping):
-        return {sound(name): stored(each, depth + 1) for name, each in value.items()}
+        return {sanitise(name): stored(each, depth + 1) for name, each in value.items()}
     return [stored(each, depth + 1) for each in value]
 
 

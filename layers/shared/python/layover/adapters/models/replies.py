@@ -12,7 +12,7 @@ from layover.adapters.models.thoughts import Thoughts
 from layover.ports import Ids
 from layover.values.prompt import Delta, Reply, RequestedCall
 from layover.values.runs.usage import Usage, tokens_said
-from layover.values.text import sound
+from layover.values.text import sanitise
 
 FinishReason = Literal["stop", "length", "tool-calls", "content-filter"]
 Json = Mapping[str, Any]
@@ -41,12 +41,12 @@ class Text:
         piece, self._half = self._half + piece, ""
         if piece and "\ud800" <= piece[-1] <= "\udbff":
             piece, self._half = piece[:-1], piece[-1]
-        self._pieces.append(sound(piece))
+        self._pieces.append(sanitise(piece))
         return self._pieces[-1]
 
     def whole(self) -> str:
         """All of it."""
-        return "".join(self._pieces) + sound(self._half)
+        return "".join(self._pieces) + sanitise(self._half)
 
 
 class Assembly:
@@ -170,7 +170,7 @@ class _Call:
     def __init__(self, first: Json, ids: Ids) -> None:
         self.index = first.get("index")
         self.given_id = first.get("id") or None
-        self.id = sound(str(self.given_id or ids.new("call")))
+        self.id = sanitise(str(self.given_id or ids.new("call")))
         self.name = ""
         self._args = Text()
         self._opaque = Opaque()
@@ -179,7 +179,7 @@ class _Call:
         """Take a piece; the arguments' text in it. A repeated name is the same one again."""
         self._opaque.add(piece)
         function = _function(piece)
-        self.name = self.name or sound(str(function.get("name") or ""))
+        self.name = self.name or sanitise(str(function.get("name") or ""))
         args = function.get("arguments")
         text = "" if args is None else args if isinstance(args, str) else json.dumps(args)
         return self._args.add(text)

@@ -7,6 +7,7 @@ from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
 from layover.values.base import TOO_DEEP, too_deep
+from layover.values.text import sanitise
 
 LONGEST_PROBLEM = 2_000
 """Characters of what is wrong with an answer: names of fields may be the model's, and long."""
@@ -27,14 +28,7 @@ def jsonable(value: Any) -> Any:
 
 def as_text(value: Any) -> str:
     """Return a value as a model reads it: a string bare, anything else as JSON."""
-    return clean(value) if isinstance(value, str) else _to_json(value).decode()
-
-
-def clean(text: str) -> str:
-    """NUL and lone surrogates become U+FFFD."""
-    return (
-        text.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    )
+    return sanitise(value) if isinstance(value, str) else _to_json(value).decode()
 
 
 def _to_json(value: Any) -> bytes:
@@ -48,11 +42,11 @@ def _to_json(value: Any) -> bytes:
 
 def _clean(value: Any) -> Any:
     if isinstance(value, str):
-        return clean(value)
+        return sanitise(value)
     if isinstance(value, list):
         return [_clean(v) for v in value]
     if isinstance(value, dict):
-        return {clean(str(k)): _clean(v) for k, v in value.items()}
+        return {sanitise(str(k)): _clean(v) for k, v in value.items()}
     return value
 
 
@@ -70,7 +64,7 @@ def _message(error: BaseException) -> str:
     if isinstance(error, ValidationError):
         return describe(error)
     try:
-        return clean(str(error)) or "(no message)"
+        return sanitise(str(error)) or "(no message)"
     except Exception:  # an error whose own __str__ fails must not hide itself
         return "(no message)"
 
@@ -81,7 +75,7 @@ def describe(error: ValidationError) -> str:
     told = [_problem(p["loc"], p["msg"]) for p in problems[:_SHOWN_ERRORS]]
     if len(problems) > _SHOWN_ERRORS:
         told.append(f"and {len(problems) - _SHOWN_ERRORS} more")
-    return clean("; ".join(told))
+    return sanitise("; ".join(told))
 
 
 def _problem(location: tuple[int | str, ...], message: str) -> str:

@@ -6,7 +6,7 @@ from datetime import datetime
 from layover.declare.agent import Agent
 from layover.declare.blocking import called
 from layover.declare.context import Retry
-from layover.declare.schemas.render import LONGEST_PROBLEM, clean, format_error, jsonable
+from layover.declare.schemas.render import LONGEST_PROBLEM, format_error, jsonable
 from layover.engine.frames.instructions import run_context
 from layover.engine.hooks.around_model import refused_in_a_row
 from layover.engine.state import RunState
@@ -14,6 +14,7 @@ from layover.engine.tools.isolation import apart
 from layover.errors import RunFailed
 from layover.values.base import Json
 from layover.values.runs.run import PromptSnapshot, StepRecord
+from layover.values.text import sanitise
 
 MAX_RETRIES = 2
 
@@ -26,12 +27,12 @@ async def judged(
         return step
     about = run_context(agent, state.meta, state.run_id, now, base.metadata)
     try:
-        given = agent.parse_output(clean(step.message.text))
+        given = agent.parse_output(sanitise(step.message.text))
         output = jsonable(await apart(called(agent.output_validator, given, about)))
     except Retry as again:
-        told = {"verdict": "retry", "correction": clean(str(again)[:LONGEST_PROBLEM])}
+        told = {"verdict": "retry", "correction": sanitise(str(again)[:LONGEST_PROBLEM])}
     except Exception as error:
-        told = {"verdict": "failed", "correction": clean(format_error(error)[:LONGEST_PROBLEM])}
+        told = {"verdict": "failed", "correction": sanitise(format_error(error)[:LONGEST_PROBLEM])}
     else:
         return step.model_copy(update={"verdict": "accepted", "output": output})
     return step.model_copy(update=told)

@@ -5,7 +5,7 @@ from typing import Any
 
 from layover.declare.context import Retry
 from layover.declare.hooks.base import HookContext, ModelCall, ModelRequest, ModelResponse
-from layover.declare.schemas.render import clean, jsonable
+from layover.declare.schemas.render import jsonable
 from layover.engine.hooks.asking import Asking, ask, taken
 from layover.engine.hooks.records import answers_of, put_answers
 from layover.errors import RetryableError, RunFailed
@@ -14,6 +14,7 @@ from layover.values.message import Message
 from layover.values.prompt import Prompt, Reply, RequestedCall, ToolSpec
 from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.run import MAX_ATTEMPTS
+from layover.values.text import sanitise
 
 MAX_RETRIES = 2
 """The limit of retries in a row."""
@@ -82,7 +83,7 @@ class AroundModel:
             try:
                 response = taken(await ask(hook, "after_model", ctx, response), response)
             except Retry as again:
-                raise NotTaken(clean(str(again))) from again
+                raise NotTaken(sanitise(str(again))) from again
             except RetryableError:
                 raise
             except Exception as error:

@@ -15,7 +15,7 @@ from layover.declare.hooks.base import (
     ToolResult,
     name_of,
 )
-from layover.declare.schemas.render import as_text, clean, jsonable
+from layover.declare.schemas.render import as_text, jsonable
 from layover.declare.tool import APPROVAL_SCHEMA
 from layover.engine.hooks.asking import Asking, ask, taken
 from layover.engine.tools.execute import Ready, Settled, declined, failed, raised
@@ -30,6 +30,7 @@ from layover.values.runs.run import (
     Suspension,
     SuspensionKind,
 )
+from layover.values.text import sanitise
 
 Prepare = Callable[[CallRecord, Any], Ready | Settled]
 
@@ -197,8 +198,8 @@ def _changed(outcome: Settled, before: ToolResult, after: ToolResult) -> Settled
     value, output = jsonable(after.value), after.model_output
     if after.value != before.value and output == before.model_output:
         output = as_text(value)
-    return replace(outcome, result=value, model_output=clean(output), is_error=after.is_error)
+    return replace(outcome, result=value, model_output=sanitise(output), is_error=after.is_error)
 
 
 def _text(reason: str | None) -> str | None:
-    return None if reason is None else clean(str(reason))
+    return None if reason is None else sanitise(str(reason))

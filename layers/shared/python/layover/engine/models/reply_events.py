@@ -4,7 +4,7 @@ from datetime import datetime
 from urllib.parse import quote
 
 from layover.declare.agent import Agent
-from layover.declare.schemas.render import clean, jsonable
+from layover.declare.schemas.render import jsonable
 from layover.ports import Clock, Ids, RunLog
 from layover.values.base import Json, compact_json
 from layover.values.message import ReasoningPart, TextPart, ToolCallPart
@@ -18,6 +18,7 @@ from layover.values.runs.event import (
     TurnStart,
 )
 from layover.values.runs.run import StepRecord
+from layover.values.text import sanitise
 
 GROWTH = 1.2
 """The factor by which the text grows between two events with the partial output, so that their total size
@@ -101,7 +102,7 @@ class _PartialOutput:
         return None if self._agent.output is None else self._new(text)
 
     def _new(self, text: str) -> Json:
-        found = self._agent.partial_output(clean(text))
+        found = self._agent.partial_output(sanitise(text))
         if found in (None, {}, [], self._told):
             return None
         self._told = jsonable(found)
@@ -121,7 +122,7 @@ class CallNames:
     def of(self, at: int, given: str) -> str:
         """Return the id of the reply's call number `at`, which the provider calls `given`."""
         if at not in self._named:
-            self._named[at] = self._new(clean(given))
+            self._named[at] = self._new(sanitise(given))
             self._used.add(self._named[at])
         return self._named[at]
 
@@ -142,16 +143,16 @@ def _event(delta: Delta, step: int, clock: Clock, names: CallNames) -> Event:
     now = clock.now()
     match delta.kind:
         case "text":
-            return TextDelta(at=now, step=step, text=clean(delta.text))
+            return TextDelta(at=now, step=step, text=sanitise(delta.text))
         case "reasoning":
-            return ReasoningDelta(at=now, step=step, text=clean(delta.text))
+            return ReasoningDelta(at=now, step=step, text=sanitise(delta.text))
         case "tool-call":
             return ToolCallDelta(
                 at=now,
                 step=step,
                 tool_call_id=names.of(delta.call, delta.tool_call_id),
-                tool_name=clean(delta.tool_name),
-                args_delta=clean(delta.text),
+                tool_name=sanitise(delta.tool_name),
+                args_delta=sanitise(delta.text),
             )
         case "restart":
             names.forget()

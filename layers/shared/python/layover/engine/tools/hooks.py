@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from layover.declare.context import Attempt, NodeHistory
-from layover.declare.schemas.render import clean
 from layover.engine.progress import Stopped
 from layover.engine.tools.run_files import RunFiles
 from layover.errors import ConfigurationError
@@ -17,6 +16,7 @@ from layover.ports import Aborts, Clock, MemoryStore, RunLog
 from layover.values.memory.context import LoggedAttempt
 from layover.values.message import FilePart
 from layover.values.runs.event import DataEvent
+from layover.values.text import sanitise
 
 T = TypeVar("T")
 
@@ -89,7 +89,7 @@ class Hooks:
             raise ConfigurationError("the iteration log is not available here")
         meta = self._log.snapshot.meta
         self._logged += 1
-        said = {k: v if v is None else clean(str(v)) for k, v in asdict(attempt).items()}
+        said = {k: v if v is None else sanitise(str(v)) for k, v in asdict(attempt).items()}
         id = derived("att", meta.id, self._tool_call_id, self._logged, *said.values())
         line = LoggedAttempt(**said, run_id=meta.id, created_at=self._clock.now())
         await self._on_loop(self._memory.log_attempt(meta.owner, meta.thread_id, line, id))

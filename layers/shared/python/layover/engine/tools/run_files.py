@@ -5,7 +5,6 @@ import json
 import logging
 
 from layover.declare.context import NodeHistory
-from layover.declare.schemas.render import clean
 from layover.errors import NotFound, RetryableError
 from layover.files.store import Files, result_id, thread_file_facts
 from layover.memory.node.store import NodeLog
@@ -13,6 +12,7 @@ from layover.ports import Runtime
 from layover.values.file import MAX_NAME, FileFacts, is_mime_type, max_bytes
 from layover.values.message import FilePart
 from layover.values.runs.run import CallRecord, RunMeta
+from layover.values.text import sanitise
 
 logger = logging.getLogger("layover")
 
@@ -29,7 +29,7 @@ class RunFiles:
     async def save_file(self, name: str, mime_type: str, data: bytes) -> FilePart:
         """Store a file of the thread's. Raises ValueError for a name, a type or a size that no file may have,
         NotFound if the thread is gone."""
-        name = clean(name).strip()
+        name = sanitise(name).strip()
         if not name.isprintable() or not 0 < len(name) <= MAX_NAME:
             raise ValueError(f"a file's name has 1 to {MAX_NAME} printable characters")
         if not is_mime_type(mime_type):

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 
-from layover.declare.schemas.render import clean
 from layover.lazy import lazy_pattern
 from layover.memory.episodic.evidence import normalise
 from layover.memory.escape import escape
 from layover.memory.redaction import redact
 from layover.values.memory.compaction import Marker, Observation
+from layover.values.text import sanitise
 
 MAX_TEXT = 1_000
 """Characters of an observation."""
@@ -97,7 +97,7 @@ def lines(observations: Sequence[Observation], ids: bool = False) -> list[str]:
 def without_thinking(answer: str) -> str:
     """A model's answer without its thoughts. Only tags that begin a line are such: an observation may
     speak of them."""
-    return _THINKING.sub("", clean(answer))
+    return _THINKING.sub("", sanitise(answer))
 
 
 def tidy(text: str, limit: int = MAX_TEXT) -> str:

@@ -9,7 +9,6 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from layover.declare.schemas.render import clean
 from layover.memory.escape import escape
 from layover.memory.redaction import REDACTED, is_secret_key, redact
 from layover.values.message import (
@@ -22,6 +21,7 @@ from layover.values.message import (
     ToolResultPart,
 )
 from layover.values.prompt import Prompt
+from layover.values.text import sanitise
 
 MAX_TEXT = 8_000
 """Characters of what a user or an assistant says."""
@@ -80,7 +80,7 @@ def render_value(value: Any) -> str:
 
 def plain(text: str, limit: int) -> str:
     """A text without secrets and blobs, its head and its tail where it is longer than `limit`."""
-    text = _BLOB.sub(_replace_blob, clean(text))
+    text = _BLOB.sub(_replace_blob, sanitise(text))
     return cut(redact(cut(text, limit + _MARGIN)), limit)
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from layover.declare.schemas.render import clean
 from layover.memory.answers import json_object, objects, text_of
 from layover.memory.compaction.observation_lines import lines, read_marker, tidy
 from layover.memory.compaction.observer import render
@@ -17,6 +16,7 @@ from layover.memory.compaction.reading import prompt
 from layover.memory.profile.notes import block
 from layover.values.memory.compaction import Compacted, Marker, Observation
 from layover.values.prompt import Prompt
+from layover.values.text import sanitise
 from layover.values.tokens import estimate
 
 PROMPT_VERSION = "reflector-1"
@@ -48,7 +48,7 @@ def parse(
     The same where the answer says that there is nothing to condense. None for an answer that is of no
     use, changes nothing, leaves nothing, or makes more of it."""
     log = _Log(observations)
-    reply = json_object(clean(answer))
+    reply = json_object(sanitise(answer))
     to_drop = _ids_to_drop(reply)
     merges = _assign_merges(log, objects(reply, "merge"), to_drop)
     removed_ids = log.ids_to_remove(to_drop, merges)

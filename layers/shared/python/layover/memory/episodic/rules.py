@@ -16,7 +16,6 @@ from importlib.resources import files
 from typing import Any, get_args
 
 from layover.declare.memory import EpisodicMemory
-from layover.declare.schemas.render import clean
 from layover.memory.answers import json_object, objects, text_of
 from layover.memory.compaction.reading import plain
 from layover.memory.episodic.contradiction import contradicts
@@ -27,6 +26,7 @@ from layover.memory.redaction import redact, redact_value
 from layover.values.memory.entry import MemoryEntry, SimilarEntry, Source
 from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import Prompt
+from layover.values.text import sanitise
 
 PROMPT_VERSION = "extractor-2"
 """Changes with `prompts/extractor.md`; each entry says which one proposed it."""
@@ -161,7 +161,7 @@ def check_entries(
     tools of the run are."""
     check = EntryCheck([])
     hashes: set[str] = set()
-    for item in objects(json_object(clean(answer)), "entries")[:_MAX_PROPOSALS]:
+    for item in objects(json_object(sanitise(answer)), "entries")[:_MAX_PROPOSALS]:
         candidate = _candidate(item, dialogue, settings, trusted)
         if isinstance(candidate, Refusal):
             check.refusals[candidate] += 1

@@ -11,13 +11,13 @@ from datetime import datetime
 from importlib.resources import files
 from typing import Any
 
-from layover.declare.schemas.render import clean
 from layover.memory.answers import json_object, objects, text_of
 from layover.memory.compaction.reading import plain
 from layover.memory.episodic.evidence import has_evidence, missing_anchors, normalise
 from layover.memory.redaction import is_secret_key, redact
 from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import Prompt
+from layover.values.text import sanitise
 
 MAX_FACTS = 10
 """Of one turn."""
@@ -135,7 +135,7 @@ def with_facts(session: Any, facts: Sequence[Fact]) -> dict[str, Any]:
 
 
 def _parse_facts(answer: str) -> list[dict[str, Any]]:
-    return objects(json_object(clean(answer)), "facts", "entries")[:MAX_FACTS]
+    return objects(json_object(sanitise(answer)), "facts", "entries")[:MAX_FACTS]
 
 
 def _has_user_evidence(item: dict[str, Any], turn: Turn) -> bool:

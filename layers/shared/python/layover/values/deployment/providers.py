@@ -10,6 +10,12 @@ from layover.values.base import Value
 
 BEDROCK_PREFIX = "bedrock/"
 """Prefix of the names of models that Amazon Bedrock serves."""
+OFFLINE_PREFIX = "offline/"
+"""Prefix of embedders that run on this machine."""
+HASHING_PREFIX = "hashing/"
+"""Prefix of the embedder for tests, which needs no model."""
+TITAN = "amazon.titan-embed-text-"
+"""Beginning of the names of Bedrock's embedders that have an adapter."""
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 RESERVED = frozenset({"openai", "bedrock", "offline", "hashing"})
 """Prefixes that already have a meaning."""
@@ -51,3 +57,8 @@ def split_model(model: str, providers: Mapping[str, ProviderAddress]) -> tuple[s
     deployment's own provider, and the name as it is."""
     prefix, slash, name = model.partition("/")
     return (prefix, name) if slash and prefix in providers else (None, model)
+
+
+def is_titan(model: str) -> bool:
+    """Return whether Bedrock's embedder of this name has an adapter."""
+    return model.removeprefix(BEDROCK_PREFIX).startswith(TITAN)

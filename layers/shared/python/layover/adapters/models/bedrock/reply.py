@@ -12,7 +12,7 @@ from layover.adapters.models.replies import Text, object_at, text_at
 from layover.ports import Ids
 from layover.values.prompt import Delta, Reply, RequestedCall
 from layover.values.runs.usage import Usage, tokens_said
-from layover.values.text import sound
+from layover.values.text import sanitise
 
 FinishReason = Literal["stop", "length", "tool-calls", "content-filter"]
 Json = Mapping[str, Any]
@@ -121,7 +121,7 @@ class ConverseReply:
             self._blocks[index] = _Call("", "")
             return
         made = _Call(
-            sound(str(call.get("toolUseId") or self._ids.new("call"))), text_at(call, "name")
+            sanitise(str(call.get("toolUseId") or self._ids.new("call"))), text_at(call, "name")
         )
         self._blocks[index] = made
         self._calls.append(made)

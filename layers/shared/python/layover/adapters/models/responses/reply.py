@@ -11,7 +11,7 @@ from layover.ports import Ids
 from layover.values.message import DataPart
 from layover.values.prompt import Delta, Reply, RequestedCall
 from layover.values.runs.usage import Usage, tokens_said
-from layover.values.text import sound
+from layover.values.text import sanitise
 
 Json = Mapping[str, Any]
 FinishReason = Literal["stop", "length", "tool-calls", "content-filter"]
@@ -70,7 +70,7 @@ class ResponsesReply:
         calls = [self._called(index) for index in sorted(self._items) if self._is_call(index)]
         refused = any(part.get("refusal") for part in said)
         return Reply(
-            text=sound("".join(text_at(p, "text") + text_at(p, "refusal") for p in said)),
+            text=sanitise("".join(text_at(p, "text") + text_at(p, "refusal") for p in said)),
             reasoning="\n\n".join(filter(None, map(_thought, items))),
             calls=tuple(calls),
             finish_reason=self._finish_reason(refused=refused, calls=bool(calls)),
@@ -92,7 +92,7 @@ class ResponsesReply:
                 deltas.append(Delta(kind="reasoning", text=thought))
             if item.get("type") == SAID:
                 texts = (text_at(p, "text") + text_at(p, "refusal") for p in _parts(item))
-                deltas += [Delta(kind="text", text=sound(text)) for text in texts if text]
+                deltas += [Delta(kind="text", text=sanitise(text)) for text in texts if text]
             elif self._is_call(index):
                 deltas += self._begin(index, item)
                 deltas += self._grow(index, text_at(item, "arguments"))
@@ -113,7 +113,7 @@ class ResponsesReply:
             if shown := self._text.add(piece):
                 yield Delta(kind="text", text=shown)
         elif kind in ("response.reasoning_summary_text.delta", "response.reasoning_text.delta"):
-            yield Delta(kind="reasoning", text=sound(piece))
+            yield Delta(kind="reasoning", text=sanitise(piece))
         elif kind == "response.reasoning_summary_part.added" and event.get("summary_index"):
             yield Delta(kind="reasoning", text="\n\n")
         elif kind == "response.function_call_arguments.delta":
@@ -126,8 +126,8 @@ class ResponsesReply:
             self._items[index] = object_at(event, "item")
 
     def _begin(self, index: int, item: Json) -> Iterator[Delta]:
-        call_id = sound(text_at(item, "call_id")) or self._ids.new("call")
-        self._calls.append((index, call_id, sound(text_at(item, "name")), Text()))
+        call_id = sanitise(text_at(item, "call_id")) or self._ids.new("call")
+        self._calls.append((index, call_id, sanitise(text_at(item, "name")), Text()))
         yield self._delta(len(self._calls) - 1, "")
 
     def _grow(self, index: int, piece: str) -> Iterator[Delta]:
@@ -146,10 +146,10 @@ class ResponsesReply:
         """A call; its id is the one that its deltas had."""
         item = self._items[index]
         known = next((call for call in self._calls if call[0] == index), None)
-        call_id = known[1] if known else sound(text_at(item, "call_id")) or self._ids.new("call")
-        args = sound(text_at(item, "arguments"))
+        call_id = known[1] if known else sanitise(text_at(item, "call_id")) or self._ids.new("call")
+        args = sanitise(text_at(item, "arguments"))
         args = args if args.strip() else "{}"
-        return RequestedCall(id=call_id, name=sound(text_at(item, "name")), args=args)
+        return RequestedCall(id=call_id, name=sanitise(text_at(item, "name")), args=args)
 
     def _finish_reason(self, *, refused: bool, calls: bool) -> FinishReason:
         if refused:
@@ -199,7 +199,7 @@ def _thought(item: Json) -> str:
         return ""
     for name in ("summary", "content"):
         if texts := [text_at(part, "text") for part in _list(item, name)]:
-            return sound("\n\n".join(texts))
+            return sanitise("\n\n".join(texts))
     return ""
 
 
