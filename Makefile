@@ -150,11 +150,19 @@ $(DEV_STAMP): requirements/dev.lock pyproject.toml $(AGENTS_NEED) | $(VENV)/pyve
 	$(install-agents-need)
 	@touch $@
 
+# pytest compiles tests in its own way when it first reads them. Two processes do here what each worker would do
+# again. What is wrong with a test is said where it runs.
+COLLECT := $(BIN)/python -m pytest --collect-only -qq
+ONE_HALF   := tests/unit tests/contract
+OTHER_HALF := tests/infra tests/integration tests/property tests/eval tests/walk
+
 # test.lock holds all of dev.lock, in the same versions.
 $(TEST_STAMP): requirements/test.lock pyproject.toml $(AGENTS_NEED) | $(VENV)/pyvenv.cfg
+	@echo "Installing what the tests need, the CDK included; the first time takes two to three minutes."
 	@$(PIP) install --no-deps --require-hashes -r requirements/test.lock
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	$(install-agents-need)
+	@{ $(COLLECT) $(ONE_HALF) & $(COLLECT) $(OTHER_HALF); wait; } >/dev/null 2>&1
 	@touch $(DEV_STAMP) $@
 
 # Locks: one for every Python and platform that is supported, with the hashes of all files that may be

@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 import pytest
-from aws_cdk import App, Stack
 from pydantic import ValidationError
 
 from infra.constructs.models import model_statements
@@ -93,6 +92,8 @@ def test_models_of_bedrock_are_allowed_beside_another_provider(
 ) -> None:
     given = {"stages": "none", "models": models, "embedder_model": f"bedrock/{TITAN}"}
     settings = Settings.from_context(given.get)
+    from aws_cdk import App, Stack  # seconds: for no worker that only collects
+
     stack = Stack(App(), "Layover")
     made = [
         stack.resolve(s.to_statement_json())

@@ -16,6 +16,11 @@ settings.register_profile(FEW, _CALM, derandomize=True)
 settings.load_profile(MANY)
 
 
+def share(number: int) -> int:
+    """Return the number in `make test`, which tries one in so many points, and 1 elsewhere."""
+    return number if settings.get_current_profile_name() == FEW else 1
+
+
 def examples(many: int, *unhealthy: HealthCheck) -> settings:
     """Settings of a test that tries so many examples in `make test-all`, and passes over these checks."""
     few = settings.get_current_profile_name() == FEW

@@ -7,13 +7,15 @@ again, `make torture` runs the whole matrices. Each says at its end what it left
 A test that is named on the command line (a file, a folder, a node id) runs whatever its tier."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from support.aws.forms import FORMS
 from support.examples import FEW, MANY
 
 TIERS = ("test", "all", "torture")
@@ -31,7 +33,7 @@ TORTURE = "whole kill matrices, faults and load, for minutes"
 BY_FIXTURE = {"recorded": "recording", "built": "package", "own_requirements": "package"}
 """A test that uses it does what the marker says."""
 WALK = "tests/walk/"
-FIRST = (WALK, "tests/infra/")
+FIRST = (WALK, "tests/infra/test_stack.py")
 """The longest tests in one process come first: one worker walks while another one synthesizes."""
 LOCAL = "tests/integration/local/"
 BY_FOLDER = {
@@ -39,7 +41,7 @@ BY_FOLDER = {
     "tests/e2e/": "system",
     **{
         f"{LOCAL}test_{part}.py": "system"
-        for part in ("lambda_service", "runner", "state_machine", "stopping")
+        for part in ("lambda_service", "postgres", "runner", "state_machine", "stopping")
     },
     "tests/npm/": "system",
     "tests/torture/": "kill",
@@ -69,16 +71,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Keep what belongs to the tier; count the rest."""
     left_out = config.stash[_left_out]
     tier: str = config.option.tier
-    dropped = [item for item in items if not runs(tier, marker_of(item))]
-    left_out.update(marker_of(item) for item in dropped)
+    markers = [(item, marker_of(item)) for item in items]
+    dropped = [(item, marker) for item, marker in markers if not runs(tier, marker)]
+    left_out.update(marker for _, marker in dropped)
     if dropped:
-        config.hook.pytest_deselected(items=dropped)
-        items[:] = [item for item in items if runs(tier, marker_of(item))]
-    items.sort(key=_place)
+        config.hook.pytest_deselected(items=[item for item, _ in dropped])
+        items[:] = [item for item, marker in markers if runs(tier, marker)]
+    waiting = {item.path for item in items if FORMS.keys() & set(_fixtures(item))}
+    items.sort(key=lambda item: _place(item, waiting))
 
 
-def _place(item: pytest.Item) -> int:
-    return next((n for n, name in enumerate(FIRST) if item.nodeid.startswith(name)), len(FIRST))
+def _place(item: pytest.Item, waiting: Container[Path]) -> int:
+    """Return the rank of the test's file: those that wait for the synthesis of another worker come last."""
+    first = (n for n, name in enumerate(FIRST) if item.nodeid.startswith(name))
+    return next(first, len(FIRST) + (item.path in waiting))
+
+
+def _fixtures(item: pytest.Item) -> Sequence[str]:
+    return getattr(item, "fixturenames", ())
 
 
 def marker_of(item: pytest.Item) -> str:
@@ -89,7 +99,7 @@ def marker_of(item: pytest.Item) -> str:
     if item.nodeid.startswith(WALK):
         return ""
     by_folder = (m for folder, m in BY_FOLDER.items() if item.nodeid.startswith(folder))
-    by_fixture = (m for name, m in BY_FIXTURE.items() if name in getattr(item, "fixturenames", ()))
+    by_fixture = (m for name, m in BY_FIXTURE.items() if name in _fixtures(item))
     return next(chain(by_folder, by_fixture), "")
 
 

@@ -27,6 +27,10 @@ AT_HOME = {
     "moto": ("local",),
     "starlette": ("local",),
 }
+KINDS = (
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.Import, ast.ImportFrom, ast.alias),
+    *(ast.Attribute, ast.Call, ast.Constant),
+)
 HEAVY = ("openai", "numpy", "psycopg", "boto3", "moto", "layover.local", "layover.cli")
 
 
@@ -38,8 +42,9 @@ def sources() -> list[Path]:
 
 
 @cache
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Every node of a file's syntax that a rule here looks at: all of them at once, for all rules."""
+    return tuple(n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, KINDS))
 
 
 def name_of(path: Path) -> str:
@@ -48,7 +53,7 @@ def name_of(path: Path) -> str:
 
 def functions_of(path: Path) -> Iterator[tuple[str, int]]:
     """Names of functions with their lengths in lines."""
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name, (node.end_lineno or node.lineno) - node.lineno + 1
 
@@ -56,7 +61,7 @@ def functions_of(path: Path) -> Iterator[tuple[str, int]]:
 def imports_of(path: Path) -> set[str]:
     """Top-level names of what a file imports, wherever in it."""
     names: set[str] = set()
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             names |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -69,7 +74,7 @@ def reads_environment(path: Path) -> bool:
     return any(
         (isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv"))
         or (isinstance(node, ast.alias) and node.name in ("environ", "getenv"))
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
     )
 
 
@@ -163,7 +168,7 @@ def test_nothing_in_the_layer_needs_the_one_machine_runner() -> None:
         and any(
             isinstance(node, ast.ImportFrom)
             and (node.module or "").startswith(("layover.local", "layover.cli"))
-            for node in ast.walk(tree(path))
+            for node in nodes(path)
         )
     ]
     assert asking == []
@@ -174,7 +179,7 @@ def test_prompts_are_files() -> None:
     prose = [
         f"{name_of(path)}:{node.lineno}"
         for path in PACKAGE.rglob("*.py")
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.Constant)
         and isinstance(node.value, str)
         and node.value.lstrip().lower().startswith(("you are ", "your task is "))
@@ -194,6 +199,7 @@ def _left_out() -> set[Path]:
     return {path for name in LEFT_OUT for path in (PACKAGE / name).rglob("*.py")}
 
 
+WAITS = ("wait_for", "timeout", "wait", "join", "result")
 MIN_GUARD_S = 30
 MAX_EXPIRY_S = 0.5
 """A shorter limit is meant to pass, and is no guard."""
@@ -211,12 +217,12 @@ STARTS_SYSTEMS = (
 
 def guards(path: Path) -> Iterator[tuple[int, float]]:
     """Lines with a limit in seconds: `asyncio.wait_for(x, 5)`, `asyncio.timeout(5)`, `event.wait(5)`."""
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
             continue
         last = node.args[-1]
         if (
-            node.func.attr in ("wait_for", "timeout", "wait", "join", "result")
+            node.func.attr in WAITS
             and isinstance(last, ast.Constant)
             and isinstance(last.value, int | float)
         ):
@@ -229,6 +235,7 @@ def test_no_test_depends_on_how_fast_a_process_is_scheduled() -> None:
         f"{name_of(path)}:{line}"
         for path in sorted(tests.rglob("*.py"))
         if not path.relative_to(tests).as_posix().startswith(STARTS_SYSTEMS)
+        and any(f".{name}(" in path.read_text() for name in WAITS)
         for line, seconds in guards(path)
         if MAX_EXPIRY_S < seconds < MIN_GUARD_S
     ]
