@@ -17,11 +17,9 @@ from layover.values.runs.run import RunMeta, StepRecord
 
 @dataclass(frozen=True)
 class RenderedMemory:
-    """Memory's part of a run's prompts, as text.
-
-    `instructions`: in place of the agent's own text; `system`: behind the instructions; `block`: what
-    older messages became, before the history; `through`: the last message that `block` stands for;
-    `volatile`: before the input's text."""
+    """Memory's part of a run's prompts, as text. `instructions`: in place of the agent's own text; `system`:
+    behind the instructions; `block`: compacted older messages, before the history; `through`: the last
+    message that `block` stands for; `volatile`: before the input's text."""
 
     system: str = ""
     block: str = ""
@@ -42,8 +40,7 @@ def build_prompt(
     budget: int,
     model_settings: ModelSettings | None = None,
 ) -> Prompt:
-    """The request of a run's next step: one system message, history, the run's input, its own steps.
-
+    """Return the request of a run's next step: one system message, history, the run's input, its own steps.
     `budget`: tokens that the messages may have, by estimate. `model_settings`: None are the agent's own.
     Raises `fit.TooLong`."""
     history, response = drop_compacted(history, run.input, response, memory.through)
@@ -70,13 +67,13 @@ def build_prompt(
 
 
 def model_of(agent: Agent, settings: Settings, run: RunMeta) -> str:
-    """The model that answers a run: its own choice, else its agent's, else the deployment's."""
+    """Return the model that answers a run: its own choice, else its agent's, else the deployment's."""
     return run.choice.model or agent.model or settings.model
 
 
 def models_of(agent: Agent, settings: Settings, run: RunMeta) -> tuple[str, ...]:
-    """All models that may answer a run, in the order in which they are asked. A run that chose one has
-    no other."""
+    """Return all models that may answer a run, in the order in which they are called. A run that chose one
+    has no other."""
     first = model_of(agent, settings, run)
     return (first,) if run.choice.model else (first, *agent.fallbacks)
 
@@ -84,7 +81,8 @@ def models_of(agent: Agent, settings: Settings, run: RunMeta) -> tuple[str, ...]
 def _step_settings(
     settings: ModelSettings, run: RunMeta, steps: Sequence[StepRecord]
 ) -> ModelSettings:
-    """Whatever forces a call does so once: a model that has to call at each step never answers."""
+    """Return the settings of a step. A setting that forces a call holds once: a model that has to call at
+    each step never answers."""
     result = run.choice.apply(settings)
     if steps and result.tool_choice not in (None, "auto", "none"):
         return result.model_copy(update={"tool_choice": "auto"})
@@ -94,13 +92,13 @@ def _step_settings(
 def messages_room(
     agent: Agent, memory: RenderedMemory, tools: Sequence[ToolSpec], budget: int
 ) -> int:
-    """Tokens of a prompt's budget that are left for its messages."""
+    """Return the tokens of a prompt's budget that are left for its messages."""
     overhead = estimate(_system(agent, memory)) + estimate(memory.block)
     return budget - overhead - tool_tokens(tools)
 
 
 def tool_tokens(tools: Sequence[ToolSpec]) -> int:
-    """Tokens of what a model is told about tools."""
+    """Return the tokens of the description of tools."""
     return sum(estimate(str(t.parameters)) for t in tools)
 
 
@@ -116,8 +114,8 @@ def drop_compacted(
     response: Sequence[Message],
     through: str | None,
 ) -> tuple[Sequence[Message], Sequence[Message]]:
-    """Returns those of a run's history and own messages that its compaction, which ends with the message
-    `through`, does not stand for. Its input stays in its prompts even where it does."""
+    """Return those of a run's history and own messages that are not part of its compaction, which ends with
+    the message `through`. The run's input stays in its prompts in any case."""
     own = _after(response, through)
     if stands_for_input(input_message, response, through):
         return (), own
@@ -127,7 +125,7 @@ def drop_compacted(
 def stands_for_input(
     input_message: Message, response: Sequence[Message], through: str | None
 ) -> bool:
-    """True if a compaction that ends with the message `through` stands for a run's input, too."""
+    """Return whether a compaction that ends with the message `through` stands for a run's input, too."""
     return through == input_message.id or any(m.id == through for m in response)
 
 
@@ -137,8 +135,8 @@ def _after(messages: Sequence[Message], through: str | None) -> Sequence[Message
 
 
 def _with_lead(messages: list[Message], block: str) -> list[Message]:
-    """The block as the leading part of the first user message: data, with a user's authority. A
-    history that begins with an answer gets a message for it alone."""
+    """Return the messages with the block as the leading part of the first user message: data, with a user's
+    authority. A history that begins with an answer gets a message for it alone."""
     if not block:
         return messages
     first, lead = messages[0], TextPart(text=block)
@@ -150,18 +148,18 @@ def _with_lead(messages: list[Message], block: str) -> list[Message]:
 
 
 def estimated_tokens(prompt: Prompt) -> int:
-    """The prompt's size by estimate; the provider's own count of it corrects the next one."""
+    """Return the prompt's size by estimate; the provider's own count of it corrects the next one."""
     tools = sum(estimate(str(t.parameters)) + estimate(t.description) for t in prompt.tools)
     return estimate(prompt.system or "") + tools + sum(map(message_tokens, prompt.messages))
 
 
 def cache_key(thread_id: str) -> str:
-    """`prompt_cache_key`: requests of one thread belong together."""
+    """Return `prompt_cache_key`: requests of one thread belong together."""
     return hashlib.sha256(thread_id.encode()).hexdigest()[:32]
 
 
 def render_input(message: Message, volatile: str, template: str | None) -> Message:
-    """The run's input as one user message: a volatile part, then files, then the text."""
+    """Return the run's input as one user message: a volatile part, then files, then the text."""
     texts = [p for p in message.content if isinstance(p, TextPart) and p.text]
     if template is not None:
         texts = [TextPart(text=template.replace("{{query}}", message.text))]
@@ -172,7 +170,7 @@ def render_input(message: Message, volatile: str, template: str | None) -> Messa
 
 
 def files_first(message: Message) -> Message:
-    """A user's message with its files before its text."""
+    """Return a user's message with its files before its text."""
     if message.role is not Role.USER or not any(isinstance(p, FilePart) for p in message.content):
         return message
     content = sorted(message.content, key=lambda p: not isinstance(p, FilePart))
@@ -180,8 +178,8 @@ def files_first(message: Message) -> Message:
 
 
 def _with_corrections(response: Sequence[Message], steps: Sequence[StepRecord]) -> list[Message]:
-    """A step whose answer fitted no schema is followed by what the model is told about it. That
-    message is shown to the model and is no part of the thread."""
+    """Return the messages with corrections: a step whose answer fitted no schema is followed by the message
+    about it, which only the model sees and which is no part of the thread."""
     corrections = {s.message.id: s.correction for s in steps if s.correction}
     result: list[Message] = []
     for message in response:

@@ -17,7 +17,7 @@ from layover.values.memory.compaction import Compacted, CompactionKind, Generati
 from layover.values.message import Message, Role
 
 LATE = 1.2
-"""Of the threshold: from here on a run waits for its compaction."""
+"""The factor of the threshold above which a run waits for its compaction."""
 FIXED = 8_000
 """Tokens that a rolling summary counts beside the messages (instructions, tools, the answer)."""
 MIN_NEW = 500
@@ -26,12 +26,10 @@ MIN_NEW = 500
 
 @dataclass(frozen=True)
 class Limits:
-    """Tokens of an agent's compaction.
-
-    `start`: messages that are not compacted yet, at which the older ones leave the prompt; `late`:
-    at which a run waits for that; `whole`: messages and observations together, likewise; `ahead`: of a
-    slice that is observed ahead, None where nothing is; `block`: observations that are condensed
-    again; `tail`: newest messages that stay as they are."""
+    """Tokens of an agent's compaction. `start`: messages that are not compacted yet, at which the older ones
+    leave the prompt; `late`: at which a run waits for that; `whole`: messages and observations together,
+    likewise; `ahead`: of a slice that is observed ahead, None if no slice is; `block`: observations that are
+    condensed again; `tail`: newest messages that stay as they are."""
 
     kind: CompactionKind
     start: int
@@ -43,7 +41,7 @@ class Limits:
 
 
 def limits(agent: Agent, settings: Settings, window: int | None) -> Limits | None:
-    """The agent's limits; `window`: tokens of its model's context window, where it is known."""
+    """Return the agent's limits; `window`: tokens of its model's context window, if it is known."""
     mode = agent.memory.compaction
     if isinstance(mode, ObservationalMemory):
         # In a small window both have to fit, beside instructions and tools.
@@ -69,26 +67,26 @@ def limits(agent: Agent, settings: Settings, window: int | None) -> Limits | Non
 
 
 def _room_beside(agent: Agent, window: int | None) -> int:
-    """Tokens that instructions and tools leave; a quarter at the least."""
+    """Return the tokens that instructions and tools leave; a quarter at the least."""
     own = agent.instructions if isinstance(agent.instructions, str) else ""
     overhead = estimate(own) + tool_tokens([t.spec for t in agent.tools])
     return max(room(window) - overhead, room(window) // 4)
 
 
 def total(messages: Sequence[Message]) -> int:
-    """Tokens of these messages."""
+    """Return the tokens of these messages."""
     return sum(map(counted_tokens, messages))
 
 
 def ends(messages: Sequence[Message]) -> list[int]:
-    """Returns the possible cuts of the path as counts of the messages before each, the whole included."""
+    """Return the possible cuts of the path as counts of the messages before each, the whole included."""
     starts = [i for i, m in enumerate(messages) if i and m.role in (Role.USER, Role.ASSISTANT)]
     return [*starts, len(messages)] if messages else []
 
 
 def count_leaving(messages: Sequence[Message], tail: int, start: int) -> int:
-    """Counts the messages that a compaction takes: all but the newest `tail`. The tail shrinks where
-    it alone reaches `start` tokens, at the least to the newest unit."""
+    """Count the messages that a compaction takes: all but the newest `tail`. The tail shrinks if it alone
+    reaches `start` tokens, at the least to the newest unit."""
     cuts = [0, *ends(messages)[:-1]]
     best = max((c for c in cuts if len(messages) - c >= tail), default=0)
     remaining_tokens = total(messages[best:])
@@ -102,7 +100,7 @@ def count_leaving(messages: Sequence[Message], tail: int, start: int) -> int:
 
 
 def count_within(messages: Sequence[Message], tokens: int) -> int:
-    """Counts the messages, from the first on, that have no more tokens; one unit at the least."""
+    """Count the messages, from the first on, that have no more tokens; one unit at the least."""
     weight, best = 0, 0
     for cut in ends(messages):
         weight += total(messages[best:cut])
@@ -113,7 +111,7 @@ def count_within(messages: Sequence[Message], tokens: int) -> int:
 
 
 def slices(messages: Sequence[Message], tokens: int) -> Iterator[tuple[int, int]]:
-    """Pieces (from, to) of at least so many tokens each, whole units; what is left over is in none."""
+    """Yield pieces (from, to) of at least this many tokens each, whole units; the rest is in none."""
     begin, weight, last = 0, 0, 0
     for cut in ends(messages):
         weight += total(messages[last:cut])
@@ -126,8 +124,8 @@ def slices(messages: Sequence[Message], tokens: int) -> Iterator[tuple[int, int]
 def ready_slices(
     messages: Sequence[Message], slices: Sequence[Generation], tail: int, start: int
 ) -> list[Generation]:
-    """The slices that take effect now: as many as leave the newest `tail` messages as they are, more
-    where these alone reach `start` tokens, but never the newest unit."""
+    """Return the slices that take effect now: as many as leave the newest `tail` messages as they are, more
+    if these alone reach `start` tokens, but never the newest unit."""
     places = {m.id: i + 1 for i, m in enumerate(messages)}
     last = (ends(messages)[-2:-1] or [0])[0]
     result: list[Generation] = []
@@ -143,7 +141,7 @@ def ready_slices(
 
 
 def with_slices(current: Compacted, number: int) -> Compacted:
-    """The compaction once its first `number` slices took effect."""
+    """Return the compaction after its first `number` slices took effect."""
     active = current.slices[:number]
     observations = tuple(o for g in active for o in g.observations)
     return Compacted(

@@ -8,7 +8,7 @@ from layover.values.message import Message, Role, TextPart
 DEFAULT_WINDOW = 128_000
 """Tokens, for a model of an unknown name."""
 RESERVED = 8_000
-"""Tokens for the answer and for what the estimate does not see (tools, framing)."""
+"""Tokens for the answer and for the parts that the estimate does not count (tools, framing)."""
 _HEAD, _TAIL = 600, 200
 """Characters of a tool result that stay."""
 LONG_INPUT = 20_000
@@ -19,7 +19,7 @@ Count = Callable[[Message], int]
 
 
 def room(window: int | None) -> int:
-    """Tokens that a prompt may have in a context window of this size (None: not known). Of a small
+    """Return the tokens that a prompt may have in a context window of this size (None: unknown). Of a small
     window a quarter is for the answer."""
     size = window or DEFAULT_WINDOW
     return size - min(RESERVED, size // 4)
@@ -30,7 +30,7 @@ class TooLong(Exception):
 
 
 def shorten(message: Message) -> Message:
-    """A tool's output, or an earlier input that is very long, as its head and tail: a function of the
+    """Return a tool's output, or an earlier input that is very long, as its head and tail: a function of the
     message alone."""
     if message.role is Role.TOOL and message.model_output is not None:
         text = _ends(message.model_output, _HEAD + _TAIL)
@@ -53,11 +53,10 @@ def fit(
     budget: int,
     count: Count = counted_tokens,
 ) -> list[Message]:
-    """History, input and the run's own messages within `budget` tokens.
-
-    The oldest tool results and very long inputs are shortened first; then the oldest turns of the
-    history go, then the oldest steps of the run, but never its input and its last step. Where these
-    alone are too long, the last step's oldest results are shortened. Raises TooLong."""
+    """Return history, input and the run's own messages within `budget` tokens. The oldest tool results and
+    very long inputs are shortened first; then the oldest turns of the history go, then the oldest steps of
+    the run, but never its input and its last step. If these alone are too long, the last step's oldest
+    results are shortened. Raises TooLong."""
     messages = [*history, input_message, *own]
     excess = sum(map(count, messages)) - budget
     if excess <= 0:
@@ -81,7 +80,7 @@ def fit(
 
 
 def _shorten(messages: list[Message], places: Iterable[int], excess: int, count: Count) -> int:
-    """Shorten the messages at these places, in order, until nothing is in excess; what still is."""
+    """Shorten the messages at these places, in order, until nothing is in excess. Return the excess left."""
     for place in places:
         if excess <= 0:
             break
@@ -92,7 +91,7 @@ def _shorten(messages: list[Message], places: Iterable[int], excess: int, count:
 
 
 def _last_step(own: Sequence[Message]) -> int:
-    """Counts the messages of the newest step."""
+    """Count the messages of the newest step."""
     for back, message in enumerate(reversed(own), start=1):
         if message.role is Role.ASSISTANT:
             return back
@@ -108,7 +107,8 @@ def _steps(own: Sequence[Message]) -> list[list[Message]]:
 
 
 def _split(messages: Sequence[Message], beginning: Role) -> list[list[Message]]:
-    """Groups that begin with this role, oldest first; what stands before the first is one of them."""
+    """Return groups that begin with this role, oldest first; the messages before the first are one of
+    them."""
     groups: list[list[Message]] = []
     for message in messages:
         if message.role is beginning or not groups:

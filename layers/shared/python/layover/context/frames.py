@@ -1,5 +1,5 @@
 """The frames of a run: the run itself, and each sub-agent inside one of its calls, at any depth
-(docs/sub-agents.md). Pure: read from what is journaled."""
+(docs/sub-agents.md). Pure: read from the journal's records."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -10,12 +10,12 @@ from layover.values.runs.usage import Usage
 
 
 def steps_at(steps: Iterable[StepRecord], path: str) -> tuple[StepRecord, ...]:
-    """The steps of one frame: `path` is "" for the run itself."""
+    """Return the steps of one frame: `path` is "" for the run itself."""
     return tuple(step for step in steps if keys.path_of(step.key) == path)
 
 
 def calls_at(steps: Iterable[StepRecord], calls: Mapping[str, CallRecord]) -> list[CallRecord]:
-    """The journaled calls of these steps, in the order in which the model asked for them."""
+    """Return the journaled calls of these steps, in the order in which the model asked for them."""
     call_keys = (keys.call_key(step.key, s.tool_call_id) for step in steps for s in step.slots)
     return [calls[key] for key in call_keys if key in calls]
 

@@ -1,4 +1,5 @@
-"""Leaves out of a prompt what may not stand on the model wire; the stored thread stays as it is."""
+"""Leaves out of a prompt the messages that may not stand on the model's wire; the stored thread stays as it
+is."""
 
 from collections.abc import Iterable
 
@@ -6,9 +7,9 @@ from layover.values.message import Message, Role, ToolCallPart
 
 
 def without_orphans(messages: Iterable[Message]) -> list[Message]:
-    """Calls without a result and results without a call are stripped, and with them messages that
-    this leaves empty; custom messages are never sent
-    (docs/behaviour.md#orphan-calls, docs/behaviour.md#custom-messages)."""
+    """Return the messages without calls that have no result, results that have no call, and messages that
+    this leaves empty; custom messages are never sent (docs/behaviour.md#orphan-calls,
+    docs/behaviour.md#custom-messages)."""
     sendable = [m for m in messages if m.role is not Role.CUSTOM]
     paired_ids = _paired_ids(sendable)
     result: list[Message] = []
@@ -30,9 +31,8 @@ def without_orphans(messages: Iterable[Message]) -> list[Message]:
 
 
 def _paired_ids(messages: list[Message]) -> set[object]:
-    """Ids of tool messages that answer a call of the assistant message before them, and those calls.
-
-    An id may come again in a later run of the thread, so pairs are found in order, not by id alone."""
+    """Return the ids of tool messages that answer a call of the assistant message before them, and of those
+    calls. An id may come again in a later run of the thread, so pairs are found in order, not by id alone."""
     paired_ids: set[object] = set()
     speaker: Message | None = None
     open_ids: set[str] = set()

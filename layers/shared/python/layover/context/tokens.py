@@ -7,18 +7,18 @@ from layover.values.tokens import estimate as estimate
 
 
 def counted_tokens(message: Message) -> int:
-    """As counted when the message was stored: a turn never recounts a thread
+    """Return the tokens as counted when the message was stored: a turn never recounts a thread
     (docs/behaviour.md#token-estimates)."""
     return message_tokens(message) if message.token_count is None else message.token_count
 
 
 def with_token_count(message: Message) -> Message:
-    """The message with its tokens, as it is stored."""
+    """Return the message with its tokens, as it is stored."""
     return message.model_copy(update={"token_count": message_tokens(message)})
 
 
 def message_tokens(message: Message) -> int:
-    """Tokens of a message as a model reads it: counted once, when it is stored."""
+    """Return the tokens of a message as a model reads it: counted once, when it is stored."""
     if message.model_output is not None:
         return OVERHEAD + estimate(message.model_output)
     total = OVERHEAD

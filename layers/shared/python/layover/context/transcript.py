@@ -1,8 +1,6 @@
-"""A run's own messages, rebuilt from its journal.
-
-Pure: the same records give the same messages, with the same ids, times and parents, whatever process
-settled a call and whenever (docs/behaviour.md#message-times). Live runs and replays read them here.
-"""
+"""A run's own messages, rebuilt from its journal. Pure: the same records give the same messages, with the
+same ids, times and parents, whichever process settled a call and whenever (docs/behaviour.md#message-times).
+Live runs and replays read them here."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,22 +14,21 @@ from layover.values.runs.run import CallRecord, CallState, RunSnapshot, StepReco
 
 
 def response_messages(snapshot: RunSnapshot) -> tuple[Message, ...]:
-    """The response of a run (never its input): for each of its own steps the assistant message, the
-    tool message of each settled call in call order, then what `to_message` made of them.
-
-    The messages form one chain of parents even where a call in the middle is not settled (yet), as
-    a missing ancestor would end the branch there. Sub-agents' steps are left out."""
+    """Return the response of a run (never its input): for each of its own steps the assistant message, the
+    tool message of each settled call in call order, then the `to_message` messages. The messages form one
+    chain of parents even if a call in the middle is not settled (yet), since a missing ancestor would end the
+    branch there. Sub-agents' steps are left out."""
     calls = {call.key: call for call in snapshot.calls}
     return tuple(m for step in own_steps(snapshot) for m in step_messages(step, calls))
 
 
 def own_steps(snapshot: RunSnapshot) -> tuple[StepRecord, ...]:
-    """The steps of the run itself, without its sub-agents' (their keys have a path)."""
+    """Return the steps of the run itself, without its sub-agents' (their keys have a path)."""
     return steps_at(snapshot.steps, "")
 
 
 def step_messages(step: StepRecord, calls: Mapping[str, CallRecord]) -> list[Message]:
-    """One step's messages as in `response_messages`; `calls` are the run's calls by key."""
+    """Return one step's messages as in `response_messages`; `calls` are the run's calls by key."""
     messages = [step.message]
     customs: list[Message] = []
     for slot in step.slots:
@@ -47,7 +44,7 @@ def step_messages(step: StepRecord, calls: Mapping[str, CallRecord]) -> list[Mes
 
 
 def tool_message(step: StepRecord, slot: ToolMessageSlot, call: CallRecord) -> Message:
-    """The tool message of a settled call. Its parent: the slot before it, or the assistant message."""
+    """Return the tool message of a settled call. Its parent: the slot before it, or the assistant message."""
     part = ToolResultPart(
         tool_call_id=call.tool_call_id,
         tool_name=call.tool_name,
@@ -68,9 +65,8 @@ def tool_message(step: StepRecord, slot: ToolMessageSlot, call: CallRecord) -> M
 
 
 def custom_message(step: StepRecord, slot: ToolMessageSlot, name: str, data: Any) -> Message:
-    """The `custom` message of a call (`to_message`), for `CallRecord.custom`.
-
-    It comes after all tool messages of its step: calls and results stay adjacent."""
+    """Return the `custom` message of a call (`to_message`), for `CallRecord.custom`. It comes after all tool
+    messages of its step: calls and results stay adjacent."""
     position = len(step.slots) + 1 + _index(step, slot)
     return Message(
         id=ids.derived("msg", slot.message_id, "custom"),

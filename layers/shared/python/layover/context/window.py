@@ -12,7 +12,8 @@ from layover.values.message import Message, Role
 
 
 def from_user(history: Sequence[Message]) -> list[Message]:
-    """A window starts at a user message, and so never splits a call from its result."""
+    """Return the history from its first user message on: such a window never splits a call from its
+    result."""
     for index, message in enumerate(history):
         if message.role is Role.USER:
             return list(history[index:])
@@ -20,7 +21,7 @@ def from_user(history: Sequence[Message]) -> list[Message]:
 
 
 def fit_buffer(history: Sequence[Message], buffer: TokenBuffer) -> list[Message]:
-    """The newest whole turns that fit; equality fits. The newest turn is always there: one that is too
+    """Return the newest whole turns that fit; equality fits. The newest turn is always there: one that is too
     large has its tool results shortened."""
     result: list[Message] = []
     tokens = 0
@@ -37,7 +38,7 @@ def fit_buffer(history: Sequence[Message], buffer: TokenBuffer) -> list[Message]
 
 
 def _turns(history: Sequence[Message]) -> list[list[Message]]:
-    """Whole turns: a user message with all that answers it; what comes before the first is left out."""
+    """Return whole turns: a user message with all that answers it; messages before the first are left out."""
     turns: list[list[Message]] = []
     for message in history:
         if message.role is Role.USER:

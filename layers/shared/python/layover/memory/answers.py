@@ -7,11 +7,11 @@ from typing import Any
 
 _THINKING = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 _MAX_BRACES = 1_000
-"""Braces of an answer: to tell what is wrong behind one takes time of the whole text."""
+"""Braces of an answer that are tried: finding the error behind one reads the whole text."""
 
 
 def json_object(text: str) -> dict[str, Any] | None:
-    """The first JSON object in an answer, whatever stands around it; None where there is none."""
+    """Return the first JSON object in an answer, whatever surrounds it; None if there is none."""
     text = _THINKING.sub(" ", text)
     decoder = json.JSONDecoder()
     for brace in islice(re.finditer("{", text), _MAX_BRACES):
@@ -24,12 +24,12 @@ def json_object(text: str) -> dict[str, Any] | None:
 
 
 def objects(answer: dict[str, Any] | None, *names: str) -> list[dict[str, Any]]:
-    """The objects of the first list among these fields."""
+    """Return the objects of the first list among these fields."""
     lists = (answer[n] for n in names if answer and isinstance(answer.get(n), list))
     return [item for item in next(lists, []) if isinstance(item, dict)]
 
 
 def text_of(item: dict[str, Any], *names: str) -> str:
-    """The first of these fields that is a text, stripped; "" where none is."""
+    """Return the first of these fields that is a text, stripped; "" if none is."""
     texts = (item[n].strip() for n in names if isinstance(item.get(n), str))
     return next((t for t in texts if t), "")

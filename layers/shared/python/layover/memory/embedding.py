@@ -1,4 +1,4 @@
-"""An embedder's answer, held against what was asked: it may be of a user's own making."""
+"""An embedder's answer, checked against the request: the embedder may be a user's own."""
 
 import logging
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ from layover.values.prompt import Embedded
 from layover.values.runs.usage import Usage
 
 _OF_THE_TEXT = frozenset({400, 413, 422})
-"""HTTP statuses that are about what was sent: what is sent beside it may be fine."""
+"""HTTP statuses about the content of a request: the other texts in it may be fine."""
 logger = logging.getLogger("layover")
 
 
 @dataclass(frozen=True)
 class Vectors:
-    """One vector a text, in order (None: nothing can be compared with it), and what was answered.
-    `refusals`: one for each text that the embedder did not take."""
+    """One vector for each text, in order (None: nothing can be compared with it), and the usage. `refusals`:
+    one for each text that the embedder refused."""
 
     vectors: tuple[tuple[float, ...] | None, ...]
     answer: Embedded
@@ -27,9 +27,9 @@ class Vectors:
 
 
 async def embed(embedder: Embedder, texts: Sequence[str]) -> Vectors:
-    """Vectors of these texts, all of one length. A text that the embedder refuses has none, and the others
-    keep theirs. A plain list of vectors is an answer, too, and costs nothing. Raises what the embedder
-    raises of other matters; TypeError or ValueError where its answer is not one vector a text."""
+    """Return vectors of these texts, all of one length. A text that the embedder refuses has none, and the
+    others keep theirs. A plain list of vectors is valid, too, and costs nothing. Raises the embedder's other
+    errors; TypeError or ValueError if its answer is not one vector for each text."""
     result = await _embed_by_halves(embedder, texts)
     if result.refusals:
         extra = {"model": embedder.model, "number": len(result.refusals)}
@@ -84,6 +84,7 @@ def _join(a: Vectors, b: Vectors) -> Vectors:
 def _of_one_length(
     vectors: tuple[tuple[float, ...] | None, ...],
 ) -> tuple[tuple[float, ...] | None, ...]:
-    """Those of the first one's length; they could not be compared with each other."""
+    """Return the vectors of the first one's length, None for others: they could not be compared with each
+    other."""
     length = next((len(v) for v in vectors if v is not None), 0)
     return tuple(v if v is not None and len(v) == length else None for v in vectors)

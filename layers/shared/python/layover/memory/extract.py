@@ -1,4 +1,4 @@
-"""Extract: what is learned from a run after it is over. Never in the user's way, never twice."""
+"""Extract: learn from a run after it is over. Never in the user's way, never twice."""
 
 import logging
 
@@ -25,21 +25,21 @@ OPENING = 20
 
 
 async def extract(runtime: Runtime, payload: RunPayload) -> dict[str, str]:
-    """Keep the run's texts for recall, however it ended. After a good run title the thread, and learn of
-    its user what the agent remembers. A failing model costs that, nothing else; while the operator lets
-    nothing run, no model is asked at all."""
+    """Store the run's texts for recall, however it ended. After a successful run, title the thread, and learn
+    what the agent's memory settings ask for. A model that fails costs its part and nothing else. While the
+    operator has stopped the system, no model is called."""
     snapshot = await runtime.journal.snapshot(payload.owner, payload.run_id)
     if snapshot is not None:
         logs.name(thread_id=snapshot.meta.thread_id)
     if snapshot is None or not snapshot.meta.status.over:
         return {"status": "nothing"}
-    # A run with followers has not sent its end to all: the sweeper sees to that, and retires it.
+    # A run with followers has not sent them all its end: the sweeper makes sure of that, and retires it.
     if snapshot.meta.saved and not snapshot.meta.sockets:
         await set_ttl(runtime, snapshot.meta)
         await watch_thread(runtime, payload.owner, snapshot.meta.thread_id)
     good = snapshot.meta.status is Status.SUCCESS
     if good and await runtime.memory.is_extracted(payload.owner, payload.run_id):
-        # What stored the title may have died before it was handed on.
+        # The process that stored the title may have died before it was handed on.
         head = await runtime.threads.head(payload.owner, snapshot.meta.thread_id)
         await _copy_title(runtime, snapshot.meta, head.title if head else None)
         return {"status": "done before"}
@@ -67,7 +67,7 @@ async def extract(runtime: Runtime, payload: RunPayload) -> dict[str, str]:
 
 
 async def _copy_title(runtime: Runtime, meta: RunMeta, title: str | None) -> None:
-    """A title that was stored, to the journal."""
+    """Copy a stored title to the journal."""
     if title is not None:
         await runtime.journal.edit_thread(
             meta.owner, meta.thread_id, title=title, untitled_only=True
@@ -88,7 +88,7 @@ async def _first_messages(runtime: Runtime, meta: RunMeta) -> list[Message]:
 async def _title(
     runtime: Runtime, snapshot: RunSnapshot
 ) -> tuple[str | None, tuple[StepUsage, ...]]:
-    """The title, if there is to be one, and what it cost."""
+    """Return the title, if there is to be one, and its usage."""
     meta = snapshot.meta
     head = await runtime.journal.thread(meta.owner, meta.thread_id)
     agent = runtime.agents().get(meta.agent)

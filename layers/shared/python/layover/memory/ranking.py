@@ -1,5 +1,5 @@
-"""Ranks memory (docs/retrieval.md#ranking): the numbers of both stores, and the
-formula of the one in memory. Postgres has it in `sql/ranking.sql`."""
+"""Ranking of memory (docs/retrieval.md#ranking): the numbers of both stores, and the formula of the in-memory
+one. Postgres has it in `sql/ranking.sql`."""
 
 import math
 import operator
@@ -9,7 +9,7 @@ from datetime import timedelta
 
 LEXICAL_WEIGHT = 0.4
 VECTOR_WEIGHT = 0.6
-"""Of scores that are brought to 0..1 over the scope: fusing ranks lost 9 to 14 points."""
+"""Weight of scores that are normalised to 0..1 over the scope: fusing ranks lost 9 to 14 points."""
 PREVIOUS_WEIGHT = 0.3
 NEXT_WEIGHT = 0.2
 """A message is found by its neighbours, too: an answer often has no word of its question."""
@@ -19,15 +19,16 @@ RECENCY_WEIGHT = 0.1
 HALF_LIFE = timedelta(days=180)
 """Added, not multiplied: a factor loses 12 to 24 points."""
 MAX_HALF_LIVES = 1_000
-"""Behind them an entry is as old as one can be: Postgres computes nothing smaller."""
+"""After this many, an entry is as old as one can be: Postgres computes nothing smaller."""
 MAX_ROWS = 20_000
-"""Of a scope that are searched, the newest: the scan is exact and takes 60 ms."""
+"""Rows of a scope that are searched, the newest: the scan is exact and takes 60 ms."""
 WHOLE_ROWS = 5_000
-"""Up to so many, the whole scope is ranked."""
+"""A scope of up to this many rows is ranked as a whole."""
 CANDIDATES = 200
-"""Of a larger scope: the best so many by words and by vector are ranked, with their neighbours."""
+"""Candidates of a larger scope: this many of the best by words and by vector are ranked, with their
+neighbours."""
 SAMPLE_ROWS = 1_000
-"""Of a larger scope, the newest: what they tell of how common a word is."""
+"""The newest rows of a larger scope, which tell how common a word is."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Scores:
 
 
 def fuse(query: Sequence[str], scope: Sequence[Candidate]) -> list[Scores]:
-    """The scores of a scope, in its order."""
+    """Return the scores of a scope, in its order."""
     lexical = _lexical(set(query), scope)
     best = max(lexical, default=0.0)
     cosines = [c.cosine for c in scope if c.cosine is not None]
@@ -60,13 +61,13 @@ def fuse(query: Sequence[str], scope: Sequence[Candidate]) -> list[Scores]:
 
 
 def recency(age: timedelta, half_life: timedelta = HALF_LIFE) -> float:
-    """The bonus of what is new."""
+    """Return the bonus of new rows."""
     half_lives: float = max(age, timedelta()) / half_life
     return RECENCY_WEIGHT * math.pow(0.5, min(half_lives, MAX_HALF_LIVES))
 
 
 def cosine(a: Sequence[float], b: Sequence[float]) -> float | None:
-    """None where it is not defined."""
+    """Return the cosine; None if it is not defined."""
     if len(a) != len(b):
         return None
     norms = math.hypot(*a) * math.hypot(*b)
@@ -74,7 +75,8 @@ def cosine(a: Sequence[float], b: Sequence[float]) -> float | None:
 
 
 def _lexical(query: set[str], scope: Sequence[Candidate]) -> list[float]:
-    """A word weighs the more the fewer rows have it, so no list of stop words is needed."""
+    """Return the lexical scores. A word weighs the more the fewer rows have it, so no list of stop words is
+    needed."""
     hits = [query & c.words for c in scope]
     counts = {word: sum(word in h for h in hits) for word in query}
     weights = {w: math.log(1 + (len(scope) - n + 0.5) / (n + 0.5)) for w, n in counts.items()}

@@ -1,4 +1,5 @@
-"""Record: what was learned from a run goes in once, whole, and beside what is there by then."""
+"""Record: the results of a run's extraction are stored once, as a whole, merged with the data that is there
+by then."""
 
 from typing import Any
 
@@ -10,7 +11,7 @@ from layover.ports.memory.notes import StaleState
 from layover.values.memory.context import Extraction
 
 _MAX_TRIES = 5
-"""To store a session and entries while others write them, too."""
+"""Attempts to store a session and entries while other runs write them, too."""
 
 
 async def record(
@@ -20,8 +21,7 @@ async def record(
     new_facts: ExtractedFacts,
     episodic: EpisodicExtraction | None,
 ) -> bool:
-    """Store the run's extraction with what was learned; False if it was done before. Raises
-    RetryableError."""
+    """Store the run's extraction. Return False if it was done before. Raises RetryableError."""
     whole = extraction.model_copy(
         update={
             "at": runtime.clock.now(),
@@ -37,7 +37,7 @@ async def record(
                 "entries_version": update.version,
                 **await _session(runtime, owner, whole, new_facts),
             }
-        # The last time nothing is compared: a session is lost before all the rest is.
+        # The last attempt compares nothing: losing the session is better than losing all the rest.
         try:
             is_new = await runtime.memory.record_extraction(owner, whole.model_copy(update=parts))
         except StaleState:
@@ -51,7 +51,7 @@ async def record(
 async def _session(
     runtime: Runtime, owner: str, extraction: Extraction, new_facts: ExtractedFacts
 ) -> dict[str, Any]:
-    """The session with the turn's facts, less those that a later turn has replaced."""
+    """Return the session with the turn's facts, less those that a later turn has replaced."""
     said_at = extraction.said_at
     if not new_facts.session or said_at is None:
         return {}

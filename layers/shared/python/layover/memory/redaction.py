@@ -1,4 +1,4 @@
-"""Secrets stay out of what is remembered (docs/behaviour.md#secrets)."""
+"""Keeps secrets out of memory (docs/behaviour.md#secrets)."""
 
 import re
 from collections.abc import Iterator
@@ -89,12 +89,12 @@ _DESCRIPTIVE = lazy_pattern(r"[a-z]{3,}(?:ed|ing|able|ible|ly|less|n't)", re.IGN
 
 
 def is_secret_key(key: str) -> bool:
-    """True if a field of this name holds a secret: `password`, `apiKey`, `X-Auth-Token`, ..."""
+    """Return whether a field of this name holds a secret: `password`, `apiKey`, `X-Auth-Token`, ..."""
     return _KEY.search(_CAMEL.sub("_", key)) is not None
 
 
 def redact(text: str) -> str:
-    """The text without what looks like a secret (`Bearer x`) or is named as one: `db_password: x`,
+    """Return the text without what looks like a secret (`Bearer x`) or is named as one: `db_password: x`,
     `the password is x`, `password x1`."""
     text = _COOKIES.sub(rf"\1{REDACTED}", _SHAPES.sub(REDACTED, text))
     text = _UNSPACED_NAMED.sub(_without_value, text)
@@ -106,7 +106,7 @@ def redact(text: str) -> str:
 
 
 def redact_value(value: Any) -> Any:
-    """A JSON value without secrets: texts are redacted, fields with a secret's name whole."""
+    """Return a JSON value without secrets: texts are redacted, fields with a secret's name as a whole."""
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, dict):
@@ -120,7 +120,7 @@ def redact_value(value: Any) -> Any:
 
 
 def _values(text: str) -> Iterator[tuple[int, int]]:
-    """Returns the spans of the values of names that `is_secret_key` knows, in order."""
+    """Yield the spans of the values of names that `is_secret_key` knows, in order."""
     at = 0
     for name in _NAME.finditer(text):
         if name.start() >= at and is_secret_key(name[0]):
@@ -131,7 +131,7 @@ def _values(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _value_of(name: re.Match[str], text: str) -> re.Match[str] | None:
-    """Returns the value behind a name; None where that is no secret."""
+    """Return the value behind a name; None if it is no secret."""
     for link in (_FIELD, _SPOKEN, _BESIDE):
         if separator := link.match(text, name.end()):
             value = _VALUE.match(text, separator.end())

@@ -1,7 +1,7 @@
-"""`layover reembed`: after a change of embedder, vectors of the new one for what was kept before.
+"""`layover reembed`: after a change of embedder, it makes the new one's vectors for stored texts.
 
 It works in small batches, each in the name of one owner, under row security, and in a transaction of its own:
-stopped at any point, it goes on where it was when it is begun again."""
+stopped at any point, it goes on from there when it is started again."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from layover.ports.memory.entries import Owners
 from layover.values.message import Message
 
 BATCH = 64
-"""Texts that are read, embedded and kept together."""
+"""Texts that are read, embedded and stored together."""
 _PROBE = "text"
 _OWNERS = 1_000
 
@@ -36,7 +36,7 @@ class ReembeddingCounts:
 
 @dataclass(frozen=True)
 class _New:
-    """An embedder, and how long its vectors are (None: it does not tell)."""
+    """An embedder, and the length of its vectors (None: unknown)."""
 
     embedder: Embedder
     dimensions: int | None
@@ -45,8 +45,8 @@ class _New:
 async def reembed(
     runtime: Runtime, owners: Owners, agent: str | None = None, batch: int = BATCH
 ) -> ReembeddingCounts:
-    """Give every entry and every recalled message of the agents (None: of all) a vector of the embedder
-    that is used now. Raises ConfigurationError, ModelError, RetryableError; what is done stays done."""
+    """Give every entry and every recalled message of the agents (None: of all) a vector of the current
+    embedder. Raises ConfigurationError, ModelError, RetryableError; finished batches stay."""
     agents = _agents(runtime, agent)
     messages = await _probe(runtime.embedder)
     entries = [await _probe(episodic_embedder(runtime, a), messages) for a in agents]
@@ -128,8 +128,8 @@ class _Work:
 
 
 async def _probe(embedder: Embedder | None, previous: _New | None = None) -> _New | None:
-    """The embedder, after a first word to it. Raises ModelError where it refuses even that: not one text
-    of all that is stored is asked of it then."""
+    """Return the embedder, after a first request to it. Raises ModelError if it refuses even that: no stored
+    text is sent to it then."""
     if embedder is None:
         return None
     if previous is not None and previous.embedder is embedder:

@@ -22,18 +22,18 @@ _EMPHASIS = re.compile(r"(?<![\w*])(\*{1,3}|_{1,3}|`{1,3}|~~)(?=\S)(.+?)(?<=\S)\
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\((?:[^()]|\([^()]*\))*\)")
 _THINKING = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 _THOUGHT = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
-"""Some providers keep the opening tag to themselves."""
+"""Some providers omit the opening tag."""
 _ANNOUNCED = re.compile(
     "^(?:here(?:['\u2019]s| is) (?:the |a |your )?)?title\\s*[:\uff1a]\\s*", re.IGNORECASE
 )
 _MAX_READ = 2_000
 """Characters of the message that the model reads."""
 _MAX_ANSWER = 1_000
-"""Characters of an answer that are looked into: to find marks takes time of the square of them."""
+"""Characters of an answer that are examined: finding marks takes quadratic time."""
 
 
 def source(messages: Iterable[Message]) -> Message | None:
-    """The first user message that says enough to name a thread after."""
+    """Return the first user message with enough text to name a thread after."""
     for message in messages:
         text = message.text.strip()
         long_enough = len(text) >= MIN_CHARACTERS and _words(text) >= MIN_WORDS
@@ -43,7 +43,7 @@ def source(messages: Iterable[Message]) -> Message | None:
 
 
 def title_prompt(model: str, message: Message) -> Prompt:
-    """The request for a title."""
+    """Return the request for a title."""
     text = message.text.strip()[:_MAX_READ]
     user_message = message.model_copy(update={"content": (TextPart(text=text),)})
     system = files("layover.memory").joinpath("prompts/title.md").read_text()
@@ -51,7 +51,7 @@ def title_prompt(model: str, message: Message) -> Prompt:
 
 
 def parse_title(text: str) -> str | None:
-    """One plain line of at most 80 characters; None where nothing is left."""
+    """Return one plain line of at most 80 characters; None if nothing is left."""
     text = _THOUGHT.sub(" ", _THINKING.sub(" ", sanitise(text))).strip()[:_MAX_ANSWER]
     lines = [_plain(line) for line in re.sub(r"```\w*", " ", text).splitlines() if line.strip()]
     # A title is often announced on a line before it.
@@ -64,7 +64,7 @@ def parse_title(text: str) -> str | None:
 
 
 def _plain(line: str) -> str:
-    """A line without markdown."""
+    """Return a line without markdown."""
     line = _LINK.sub(r"\1", re.sub(r"^(?:#+|[-*>])\s+", "", line.strip()))
     while (bare := _EMPHASIS.sub(r"\2", line)) != line:
         line = bare
@@ -72,5 +72,5 @@ def _plain(line: str) -> str:
 
 
 def _words(text: str) -> int:
-    """Words of a text; each character is one where a script separates none."""
+    """Count the words of a text; in a script without separators, each character is one."""
     return len(text.split()) + len(_UNSPACED.findall(text))

@@ -19,7 +19,7 @@ from layover.values.memory.note import Note
 from layover.values.runs.run import RunMeta
 
 MAX_WORKING_MEMORY = 20_000
-"""Characters: it stands in every prompt."""
+"""Characters of working memory: it stands in every prompt."""
 _DONE = {"success": True}
 
 
@@ -35,11 +35,10 @@ def built_in_tools(
     prompt_note: Note | None = None,
     embedder: Embedder | None = None,
 ) -> list[AnyTool]:
-    """Returns the tools of `agent.memory`; empty where it names none of its parts.
-
-    `prompt_note`: the working memory that the run's prompt shows (`PromptSnapshot.notes`), None where it
-    shows none; a text that another run wrote after that is not overwritten unseen. `embedder`: the one
-    of episodic memory; without it entries are found by words."""
+    """Return the tools of `agent.memory`; empty if it names none of its parts. `prompt_note`: the working
+    memory that the run's prompt shows (`PromptSnapshot.notes`), None if it shows none; a text that another
+    run wrote after that is not overwritten unseen. `embedder`: the one of episodic memory; without it entries
+    are found by words."""
     tools: list[AnyTool] = []
     working = agent.memory.working_memory
     key = working_key(agent, meta.thread_id)
@@ -56,7 +55,7 @@ def built_in_tools(
 
 
 class _Notes:
-    """The working memory in the hand of one run."""
+    """The working memory as one run uses it."""
 
     def __init__(self, memory: MemoryStore, meta: RunMeta, clock: Clock, prompt_note: Note) -> None:
         self._memory = memory
@@ -64,10 +63,10 @@ class _Notes:
         self._clock = clock
         self._key = prompt_note.key
         self._known_note = prompt_note
-        """Texts that the model knows: by its prompt, or by a refusal."""
+        """Texts that the model knows: from its prompt, or from a refusal."""
 
     async def value(self) -> Any:
-        """Returns the current value."""
+        """Return the current value."""
         return (await self._read()).value
 
     async def replace(self, text: str) -> None:
@@ -89,7 +88,7 @@ class _Notes:
         self._require_thread(write.stored)
 
     async def merge(self, fields: dict[str, Any]) -> None:
-        """Set these fields; what others set stays."""
+        """Set these fields; other writers' fields stay."""
         write = await self._memory.merge_note(
             self._meta.owner, self._key, fields, self._clock.now(), self._meta.id
         )
@@ -99,7 +98,8 @@ class _Notes:
         return (await self._memory.read_notes(self._meta.owner, [self._key]))[0]
 
     def _is_unseen(self, note: Note) -> bool:
-        """True if another writer stored this, and neither prompt nor refusal showed it to the model."""
+        """Return whether another writer stored this, and neither prompt nor refusal showed it to the
+        model."""
         if note.version == 0 or note.run_id == self._meta.id:
             return False
         return not note.same_as(self._known_note)
@@ -130,7 +130,7 @@ def _text_tool(notes: _Notes) -> AnyTool:
 
 
 def _fields_tool(notes: _Notes, schema: Any) -> AnyTool:
-    """A tool whose arguments are the schema's fields, each optional: null leaves a field as it is."""
+    """Return a tool whose arguments are the schema's fields, each optional: null leaves a field as it is."""
 
     async def update_working_memory(**fields: Any) -> dict[str, bool]:
         change = {name: jsonable(v) for name, v in fields.items() if v is not None}
@@ -158,14 +158,14 @@ def _fields_tool(notes: _Notes, schema: Any) -> AnyTool:
 
 
 def _hint(field: FieldInfo) -> Any:
-    """The field's type with its constraints."""
+    """Return the field's type with its constraints."""
     if not field.metadata:
         return field.annotation
     return Annotated[(field.annotation, *field.metadata)]
 
 
 def _check_fields(schema: Any, value: dict[str, Any]) -> None:
-    """The whole has to fit the schema, but for fields without a value yet. Raises ValueError."""
+    """Check that the whole fits the schema, except fields without a value yet. Raises ValueError."""
     _check_size(value)
     try:
         schema.model_validate(value, by_name=True)

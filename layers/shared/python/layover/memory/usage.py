@@ -14,8 +14,8 @@ from layover.values.runs.usage import Usage
 def usage_row(
     runtime: Runtime, meta: RunMeta, task: str, first: Reply | Embedded, *others: Reply | Embedded
 ) -> StepUsage:
-    """One row for all that a task of this run asked of one model. `task` names it within the run: one
-    that has several outcomes names each of them (`observer/2`)."""
+    """Return one row for everything that a task of this run asked of one model. `task` names it within the
+    run: a task that has several outcomes names each of them (`observer/2`)."""
     usage = Usage.total([_price(runtime, reply) for reply in (first, *others)])
     runtime.allowance.note(meta.owner, usage)
     return StepUsage(
@@ -30,14 +30,14 @@ def usage_row(
 def embedding_usage(
     runtime: Runtime, meta: RunMeta, task: str, embedding: Embedded
 ) -> tuple[StepUsage, ...]:
-    """The row of an embedder's work; none where it costs nothing."""
+    """Return the row of an embedder's work; none if it costs nothing."""
     return () if embedding.usage is None else (usage_row(runtime, meta, task, embedding),)
 
 
 @dataclass(frozen=True)
 class MeteredEmbedder:
-    """`ports.Embedder` that counts for its user's day what it is paid: where nothing is stored that a row
-    of usage could go with."""
+    """`ports.Embedder` that counts its cost for its user's day, for work that stores nothing that a row of
+    usage could belong to."""
 
     runtime: Runtime
     owner: str
@@ -45,11 +45,11 @@ class MeteredEmbedder:
 
     @property
     def model(self) -> str:
-        """As the embedder's."""
+        """See `ports.Embedder`."""
         return self.embedder.model
 
     async def embed(self, texts: Sequence[str]) -> Embedded:
-        """As the embedder does."""
+        """See `ports.Embedder`."""
         answer = await self.embedder.embed(texts)
         if isinstance(answer, Embedded) and answer.usage is not None:
             self.runtime.allowance.note(self.owner, _price(self.runtime, answer))
@@ -57,7 +57,7 @@ class MeteredEmbedder:
 
 
 def meter(runtime: Runtime, owner: str, embedder: Embedder | None) -> Embedder | None:
-    """The embedder, counting."""
+    """Return the embedder with counting."""
     return None if embedder is None else MeteredEmbedder(runtime, owner, embedder)
 
 

@@ -11,12 +11,12 @@ from itertools import pairwise
 from layover.lazy import lazy_pattern
 
 MAX_CHARACTERS = 20_000
-"""Of a text that are indexed: a tsvector holds 16,383 positions."""
+"""Characters of a text that are indexed: a tsvector holds 16,383 positions."""
 _MAX_WORD = 64
-"""Characters of a word; what is longer is cut (blobs, URLs). At most 256 bytes: a tsvector's lexeme has at
-most 2,046, which Postgres does not check for each way that one is made."""
+"""Characters of a word; a longer one is cut (blobs, URLs). At most 256 bytes: a tsvector's lexeme has at most
+2,046, which Postgres does not check on every path."""
 _MAX_MARKS = 8
-"""Of a letter; no script needs more."""
+"""Marks of a letter; no script needs more."""
 
 # Scripts without blanks between words: their text is indexed by pairs of neighbouring characters.
 _UNSPACED = lazy_pattern(
@@ -32,13 +32,13 @@ _VOWEL = lazy_pattern(r"[aeiouy]")
 
 
 def words(text: str) -> list[str]:
-    """The words of a text in order, in lower case and cut to their stems. They consist of letters,
+    """Return the words of a text in order, in lower case and cut to their stems. They consist of letters,
     marks and digits alone."""
     return [stem(word[:_MAX_WORD]) for word in _raw(text[:MAX_CHARACTERS])]
 
 
 def spans(text: str) -> list[tuple[int, int, str]]:
-    """The words of a text (not in Unicode's compatibility forms) with where they begin and end."""
+    """Return the words of a text (not in Unicode's compatibility forms) with their start and end."""
     result = []
     for match in re.finditer(r"\S+", text):
         parts = words(match[0])
@@ -58,7 +58,7 @@ def _is_word_character(character: str) -> bool:
 
 
 def _parts(piece: str) -> Iterator[str]:
-    """Pairs of characters where the script has no blanks, else the word."""
+    """Yield pairs of characters if the script has no blanks, else the word."""
     start = 0
     for run in _UNSPACED.finditer(piece):
         yield from _word(piece[start : run.start()])
@@ -68,8 +68,8 @@ def _parts(piece: str) -> Iterator[str]:
 
 
 def pairs(run: str) -> list[str]:
-    """`abc` -> `ab`, `bc`; marks stay with their letter, the first few. Chinese characters come alone,
-    too."""
+    """Return pairs: `abc` -> `ab`, `bc`. Marks stay with their letter, the first few. Chinese characters come
+    alone, too."""
     letters: list[str] = []
     for character in run:
         if letters and unicodedata.category(character)[0] == "M":
@@ -88,7 +88,7 @@ def _word(piece: str) -> Iterator[str]:
 
 
 def stem(word: str) -> str:
-    """An English word without its ending (most of Porter's steps 1 and a little of 2); words of other
+    """Return an English word without its ending (most of Porter's steps 1 and a little of 2). Words of other
     languages lose a plural's s at most, here as in a query."""
     if len(word) < 4 or not word.isascii() or not word.isalpha():
         return word
@@ -112,7 +112,7 @@ def _ending(word: str) -> str:
 
 
 def _final_form(root: str) -> str:
-    """`stopp` -> `stop`, `make` -> `mak`, `happy` -> `happi`: one form for all of a word's."""
+    """Return one form for all of a word's: `stopp` -> `stop`, `make` -> `mak`, `happy` -> `happi`."""
     if len(root) > 3 and root[-1] == root[-2] and root[-1] not in "aeiouls":
         return root[:-1]
     if len(root) > 3 and root.endswith("e"):

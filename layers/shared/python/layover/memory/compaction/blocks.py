@@ -5,7 +5,7 @@ from layover.values.memory.compaction import Compacted
 
 
 def compaction_block(compacted: Compacted | None) -> str:
-    """The observations or the summary of a path; "" where there are none."""
+    """Return the observations or the summary of a path; "" if there are none."""
     if compacted is None:
         return ""
     if compacted.summary is not None:

@@ -15,15 +15,15 @@ from layover.values.runs.payload import CompactPayload
 from layover.values.runs.run import RunSnapshot
 
 TIMEOUT = timedelta(seconds=60)
-"""As long as a run waits at most."""
+"""The longest time that a run waits."""
 NOW, AHEAD = "compact_now", "observe"
-"""Operations; any other is the one after a run."""
+"""Operations while a run waits, and ahead of it; any other is the one after a run."""
 logger = logging.getLogger("layover")
 
 
 async def compact(runtime: Runtime, payload: CompactPayload) -> dict[str, str]:
-    """Answers `nothing`, `compacted` or `failed`. Raises RetryableError (the database) only where no run
-    waits for it."""
+    """Compact, and return the status: `nothing`, `compacted` or `failed`. Raises RetryableError (the
+    database) only if no run waits for the compaction."""
     snapshot = await runtime.journal.snapshot(payload.owner, payload.run_id)
     if snapshot is not None:
         logs.name(thread_id=snapshot.meta.thread_id)
@@ -38,7 +38,7 @@ async def compact(runtime: Runtime, payload: CompactPayload) -> dict[str, str]:
 
 
 def _job(runtime: Runtime, snapshot: RunSnapshot, op: str) -> CompactionJob | None:
-    """None where the agent compacts nothing."""
+    """Return the job; None if the agent compacts nothing."""
     meta = snapshot.meta
     before = meta.compacted_before if op == NOW else meta.compacted_for
     agent = runtime.agents().get(meta.agent)

@@ -20,7 +20,7 @@ from layover.values.prompt import Prompt, Reply
 from layover.values.runs.run import RunMeta
 
 MAX_ATTEMPTS = 2
-"""Of a memory model whose answer cannot be used."""
+"""Attempts with a memory model whose answer cannot be used."""
 
 Parsed = TypeVar("Parsed")
 logger = logging.getLogger("layover")
@@ -28,7 +28,7 @@ logger = logging.getLogger("layover")
 
 @dataclass(frozen=True)
 class ParsedReply(Generic[Parsed]):
-    """A parsed answer of a memory model. `replies`: every attempt, the last one is the answer."""
+    """A parsed answer of a memory model. `replies`: every attempt; the last one is the answer."""
 
     value: Parsed
     replies: tuple[Reply, ...]
@@ -43,7 +43,7 @@ class ParsedReply(Generic[Parsed]):
 class CompactionJob:
     """The compaction of one branch, on behalf of a run. `leaf_id`: the branch's newest message;
     `asked_through`: the last message of the slices that are observed ahead, ready or not; `waited_through`:
-    of those that the run waited for before; `names`: of the speakers, by role."""
+    the last message of those that the run waited for before; `names`: of the speakers, by role."""
 
     runtime: Runtime
     meta: RunMeta
@@ -61,28 +61,28 @@ class CompactionJob:
 
     @property
     def readable(self) -> int:
-        """Tokens that this model reads at once."""
+        """The tokens that this model reads at once."""
         window = self.runtime.window
         return int(room(window(self.model) if window else None) * 0.75)
 
     def new_id(self) -> str:
-        """For an observation."""
+        """Return an id for an observation."""
         return self.runtime.ids.new("obs")
 
     def is_under_way(self, missing: Sequence[Message]) -> bool:
-        """True if a slice of these messages, which no slice covers yet, may still come: one that the run
-        waited for in vain is lost, and what is behind it hangs in the air."""
+        """Return whether a slice of these messages, which no slice covers yet, may still come. A slice that
+        the run waited for in vain is lost, and slices behind it cannot be used."""
         ids = {m.id for m in missing}
         return self.asked_through in ids and self.waited_through not in ids
 
     async def read_compacted(self, leaf_id: str | None = None) -> Compacted:
-        """As the branch stands."""
+        """Return the branch's compaction as it stands."""
         return await self.runtime.memory.compacted(
             self.meta.owner, self.meta.thread_id, leaf_id or self.leaf_id, self.limits.kind
         )
 
     async def messages(self, after_id: str | None, through_id: str | None = None) -> list[Message]:
-        """The branch's messages after one; none where it is not on the branch."""
+        """Return the branch's messages after one; none if that one is not on the branch."""
         if after_id == (through_id or self.leaf_id):
             return []
         span = await self.runtime.memory.span(
@@ -93,8 +93,8 @@ class CompactionJob:
     async def ask(
         self, prompt: Prompt, read: Callable[[str], Parsed | None], useless: str
     ) -> ParsedReply[Parsed] | None:
-        """The memory model's answer as `read` finds it; None where the model fails, or where its answers
-        cannot be used (`useless` says so in the log). These have cost something all the same."""
+        """Return the memory model's answer as `read` parses it; None if the model fails, or if its answers
+        cannot be used (`useless` says so in the log). Those have cost something all the same."""
         replies: list[Reply] = []
         cause = useless
         while len(replies) < MAX_ATTEMPTS:
@@ -111,19 +111,19 @@ class CompactionJob:
         return None
 
     def count_failure(self, cause: str) -> None:
-        """Count a compaction that changed nothing though it should have."""
+        """Count a compaction that should have changed the branch and did not."""
         extra = {"run_id": self.meta.id, "thread_id": self.meta.thread_id, "cause": cause}
         logger.warning("nothing was compacted", extra=extra)
         self.runtime.metrics.count(Metric.COMPACTION_FAILED, agent=self.meta.agent)
 
     def count_savings(self, messages: Sequence[Message], block: str, before: str) -> None:
-        """Count what a compaction took out of prompts."""
+        """Count the tokens that a compaction removed from prompts."""
         tokens = sum(m.token_count or 0 for m in messages) - estimate(block) + estimate(before)
         if tokens > 0:
             self.runtime.metrics.count(Metric.TOKENS_COMPACTED, tokens, agent=self.meta.agent)
 
     async def add_slice(self, slice: NewGeneration, replies: Sequence[Reply]) -> Generation | None:
-        """Keep observations made ahead, with what they cost."""
+        """Store observations made ahead, with their usage."""
         usage = [
             usage_row(self.runtime, self.meta, f"observer:{slice.through_message_id}", *replies)
         ]
@@ -137,7 +137,7 @@ class CompactionJob:
     async def replace(
         self, new: NewGeneration, previous: Generation | None, replies: Sequence[Reply]
     ) -> Generation | None:
-        """Put a reflection or a summary in the place of `previous`, with what it cost."""
+        """Put a reflection or a summary in the place of `previous`, with its usage."""
         number = previous.number if previous else None
         usage = [usage_row(self.runtime, self.meta, f"{new.kind}:{number or 0}", *replies)]
         generation = await self.runtime.memory.replace(
@@ -148,7 +148,7 @@ class CompactionJob:
         return generation
 
     async def _record_waste(self, usage: Sequence[StepUsage]) -> None:
-        """Keep what was spent though nothing came of it, beside what a later try is going to cost."""
+        """Store the usage of attempts that failed, apart from that of a later attempt."""
         rows = [
             u.model_copy(update={"step": f"{u.step}/{self.runtime.ids.new('use')}"}) for u in usage
         ]
@@ -156,6 +156,6 @@ class CompactionJob:
 
 
 def limits_of(runtime: Runtime, agent: Agent) -> Limits | None:
-    """The limits of the agent's compaction; None where it has none."""
+    """Return the limits of the agent's compaction; None if it has none."""
     model = agent.model or runtime.settings.model
     return limits(agent, runtime.settings, runtime.window(model) if runtime.window else None)

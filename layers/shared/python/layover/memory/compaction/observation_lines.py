@@ -16,7 +16,7 @@ from layover.values.text import sanitise
 MAX_TEXT = 1_000
 """Characters of an observation."""
 MAX_OBSERVATIONS = 200
-"""Of one answer; the rest is dropped."""
+"""Observations of one answer; the rest is dropped."""
 INDENT = "  "
 
 _NAMES = {
@@ -75,8 +75,8 @@ _THINKING = lazy_pattern(
 
 
 def lines(observations: Sequence[Observation], ids: bool = False) -> list[str]:
-    """The observations in their order, a `Date:` line where the day changes. A detail stands below its
-    parent only if it follows it. `ids`: each line says its id, for the reflector. Escaped."""
+    """Return the observations as lines, in order, with a `Date:` line when the day changes. A detail stands
+    below its parent only if it follows it. `ids`: each line shows its id, for the reflector. Escaped."""
     result: list[str] = []
     day: date | None = None
     top: str | None = None
@@ -95,26 +95,26 @@ def lines(observations: Sequence[Observation], ids: bool = False) -> list[str]:
 
 
 def without_thinking(answer: str) -> str:
-    """A model's answer without its thoughts. Only tags that begin a line are such: an observation may
-    speak of them."""
+    """Return a model's answer without its thoughts. Only a tag at the beginning of a line counts: an
+    observation may mention one."""
     return _THINKING.sub("", sanitise(answer))
 
 
 def tidy(text: str, limit: int = MAX_TEXT) -> str:
-    """A model's text as it is stored: on one line, without secrets, at most `limit` characters."""
+    """Return a model's text as it is stored: on one line, without secrets, at most `limit` characters."""
     text = normalise(text[: 2 * limit]).replace("&lt;", "<").replace("&gt;", ">")
     return redact(text)[:limit].rstrip()
 
 
 def read_marker(text: str) -> Marker | None:
-    """The marker of this name, in any case."""
+    """Return the marker of this name, in any case."""
     return _NAMES.get(text.strip().casefold())
 
 
 def read(
     answer: str, moments: Sequence[datetime], new_id: Callable[[], str]
 ) -> tuple[Observation, ...]:
-    """The observations of an answer, in its order, at most `MAX_OBSERVATIONS`. Lines that are none are
+    """Return the observations of an answer, in its order, at most `MAX_OBSERVATIONS`. Other lines are
     skipped. `moments`: times of the messages, in order; no observation lies outside them."""
     if not moments:
         return ()
@@ -131,7 +131,7 @@ def read(
 
 @dataclass(frozen=True)
 class _Line:
-    """One line as it was written. `day`: its own, where it names one."""
+    """One line as it was written. `day`: its own, if it names one."""
 
     indent: int
     marker: Marker
@@ -148,11 +148,11 @@ class _Calendar:
         self._first, self._last = min(moments), max(moments)
 
     def holds(self, day: date) -> bool:
-        """True if the messages' days include this one."""
+        """Return whether the messages' days include this one."""
         return self._first.date() <= day <= self._last.date()
 
     def moment(self, at: time | None, day: date | None, before: datetime | None) -> datetime:
-        """The moment of a line below the heading `day`; `before`: that of the line before it."""
+        """Return the moment of a line below the heading `day`; `before`: that of the line before it."""
         if at is None:
             return self._within(self._without_time(day, before))
         if day is None:
@@ -166,7 +166,7 @@ class _Calendar:
         return datetime.combine(day, time(), UTC)
 
     def _misfit(self, message: datetime, at: time, before: datetime | None) -> tuple[int, bool]:
-        """Minutes between the line and the message; of equal ones, no earlier day than the last line's."""
+        """Return a sort key: minutes between line and message, then whether its day is before the last."""
         minutes = abs(message.hour * 60 + message.minute - at.hour * 60 - at.minute)
         back = before is not None and message.date() < before.date()
         return minutes, back
@@ -187,8 +187,8 @@ class _Reader:
         self._by_content: dict[object, Observation] = {}
 
     def skip(self, raw: str) -> None:
-        """A line that is no observation: perhaps a date; what is indented below a bullet that says
-        nothing is no detail of the one before it."""
+        """Read a line that is no observation: it may be a date. Lines indented below a bullet without text
+        are no details of the bullet before it."""
         day = _date(raw)
         if day is not None:
             self._day = day if self._calendar.holds(day) else None
@@ -196,7 +196,7 @@ class _Reader:
             self._top = None
 
     def add(self, line: _Line, detail: bool) -> None:
-        """One observation, unless it says nothing or says it again."""
+        """Add one observation, unless it is empty or repeats another."""
         parent = self._top if detail else None
         one = self._observation(line, parent)
         same = (one.parent_id, one.at, one.marker, one.text)
@@ -242,8 +242,8 @@ def _line(raw: str) -> _Line | None:
 
 
 def _marker(text: str, clear: bool) -> tuple[Marker, str] | None:
-    """The marker at the head of a text, and what follows. A word that could just begin a sentence is
-    none: it is in capitals, or marked up, or has the time beside it (`clear`)."""
+    """Return the marker at the head of a text, and the rest. A word that could just begin a sentence counts
+    only in capitals, marked up, or beside a time (`clear`)."""
     name_match = _NAMED.match(text.lstrip())
     if name_match:
         rest = text.lstrip()[name_match.end() :]
@@ -256,8 +256,8 @@ def _marker(text: str, clear: bool) -> tuple[Marker, str] | None:
 
 
 def _clock(text: str) -> tuple[tuple[time | None, date | None] | None, str]:
-    """A time at the head of a text, with its day if it names one, and what follows. A time that no
-    clock shows is read and not known."""
+    """Return the time at the head of a text, with its day if it names one, and the rest. An impossible time
+    is read, and not used."""
     match = _TIME.match(text) or _BARE_TIME.match(text)
     if match is None:
         return None, text
@@ -269,7 +269,7 @@ def _clock(text: str) -> tuple[tuple[time | None, date | None] | None, str]:
 
 
 def _date(text: str) -> date | None:
-    """The date that a line is, and nothing else."""
+    """Return the date, if the line is a date and nothing else."""
     if len(text) > _MAX_DATE:
         return None
     bare = re.sub(r"^\W+|\W+$", "", text)

@@ -15,9 +15,9 @@ from layover.values.message import Message
 from layover.values.metrics import Metric
 
 WAIT = timedelta(seconds=8)
-"""Of a run, for slices that are being observed already: one call more would take as long."""
+"""The time that a run waits for slices that are being observed already: another call would take as long."""
 WAIT_AFTER_RUN = timedelta(seconds=20)
-"""After a run, when nothing waits: what is under way is not asked for again."""
+"""The wait after a run, when no run waits: slices under way are not requested again."""
 LOOK_EVERY = timedelta(seconds=0.5)
 
 
@@ -44,8 +44,8 @@ async def observe_ahead(job: CompactionJob, after_id: str | None, through_id: st
 
 
 async def condense(job: CompactionJob, *, waits: bool) -> str:
-    """Observe what no slice covers yet, let slices take effect where the limit is reached, condense
-    observations that have become many. Raises RetryableError."""
+    """Observe the messages that no slice covers yet, let slices take effect if the limit is reached, and
+    condense observations that have become many. Raises RetryableError."""
     current = await job.read_compacted()
     path = await job.messages(current.through)
     current = await _await_slices(job, current, path, waits=waits)
@@ -61,8 +61,8 @@ async def condense(job: CompactionJob, *, waits: bool) -> str:
 async def _await_slices(
     job: CompactionJob, current: Compacted, path: Sequence[Message], *, waits: bool
 ) -> Compacted:
-    """Returns the slices after waiting a little for those that are being observed already: a run that
-    waits takes what is enough for it."""
+    """Wait a little for slices that are being observed already, and return all slices. A run that waits goes
+    on as soon as it has enough."""
     if waits and not compaction.count_leaving(path, job.limits.tail, job.limits.start):
         return current
     clock = job.runtime.clock
@@ -80,8 +80,8 @@ async def _await_slices(
 async def _observe_rest(
     job: CompactionJob, current: Compacted, path: Sequence[Message], *, waits: bool
 ) -> bool:
-    """Slices of all that is behind the last one; a run that waits has what it needs observed, however
-    little that is. The first failure ends it: slices make a chain."""
+    """Observe the messages behind the last slice. If a run waits, the messages that it needs compacted are
+    observed, however few they are. The first failure ends it: slices make a chain."""
     limits = job.limits
     start = _count_covered(path, current.slices)
     if waits:
@@ -101,7 +101,7 @@ async def _observe_rest(
 
 
 def _split_all(messages: Sequence[Message], tokens: int) -> list[tuple[int, int]]:
-    """Slices of all of these: what is left over goes with the last one."""
+    """Return slices of all these messages: the rest goes with the last one."""
     pieces = list(compaction.slices(messages, tokens)) or [(0, 0)]
     pieces[-1] = (pieces[-1][0], len(messages))
     return [p for p in pieces if p[1] > p[0]]
@@ -110,7 +110,7 @@ def _split_all(messages: Sequence[Message], tokens: int) -> list[tuple[int, int]
 async def _observe(
     job: CompactionJob, messages: Sequence[Message], after: str | None, current: Compacted
 ) -> Generation | None:
-    """Observe a piece and keep it as a slice; None where the model failed or the branch moved on."""
+    """Observe a piece and store it as a slice. Return None if the model failed or the branch has changed."""
     before = (*current.observations, *(o for g in current.slices for o in g.observations))
     answer = await job.ask(
         observer.request(job.model, messages, before, job.names),
@@ -156,7 +156,7 @@ async def _activate(job: CompactionJob, current: Compacted, path: Sequence[Messa
 
 
 async def _reflect(job: CompactionJob, current: Compacted) -> bool:
-    """Condense the observations that take effect, where they have become too many."""
+    """Condense the observations that take effect, if they have become too many."""
     generation = current.generation
     if generation is None or not reflector.is_due(current, job.limits.block):
         return False
@@ -167,7 +167,7 @@ async def _reflect(job: CompactionJob, current: Compacted) -> bool:
     )
     if answer is None:
         return False
-    # Kept even where nothing was condensed: no job asks again until new observations take effect.
+    # Stored even if nothing was condensed: no job asks again until new observations take effect.
     reflection = _reflection(job, generation, answer.value, answer.model)
     return await job.replace(reflection, generation, answer.replies) is not None
 
@@ -187,11 +187,11 @@ def _reflection(
 
 
 def _last_message_id(current: Compacted) -> str | None:
-    """Returns the end of the last slice."""
+    """Return the end of the last slice."""
     return current.slices[-1].through_message_id if current.slices else current.through
 
 
 def _count_covered(path: Sequence[Message], slices: Sequence[Generation]) -> int:
-    """Counts the messages of the path that these slices cover."""
+    """Count the messages of the path that these slices cover."""
     last = slices[-1].through_message_id if slices else None
     return next((i + 1 for i, m in enumerate(path) if m.id == last), 0)

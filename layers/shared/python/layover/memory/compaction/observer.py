@@ -10,9 +10,9 @@ from layover.values.message import Message
 from layover.values.prompt import Prompt
 
 PROMPT_VERSION = "observer-1"
-"""Changes with `prompts/observer.md`; each generation says which one made it."""
+"""Changes with `prompts/observer.md`; each generation names the version that made it."""
 MAX_KNOWN_CHARACTERS = 20_000
-"""Of earlier observations that the observer reads, the newest ones."""
+"""Characters of earlier observations that the observer reads, the newest ones."""
 
 
 def request(
@@ -21,7 +21,7 @@ def request(
     earlier: Sequence[Observation],
     names: Mapping[str, str] | None = None,
 ) -> Prompt:
-    """The request for observations of these messages (at least one, oldest first); `earlier`: those of
+    """Return the request for observations of these messages (at least one, oldest first); `earlier`: those of
     the branch so far, as context; `names`: of the speakers, by role."""
     blocks = [block("known_observations", lines(_newest(earlier)))] if earlier else []
     blocks.append(block("transcript", transcript(messages, names)))
@@ -31,13 +31,13 @@ def request(
 def parse(
     answer: str, messages: Sequence[Message], new_id: Callable[[], str]
 ) -> tuple[Observation, ...]:
-    """The observations of an answer, in its order; () for one of no use. None lies before the first or
-    after the last of the messages that it was made from."""
+    """Return the observations of an answer, in its order; () for a useless one. None of them lies before the
+    first or after the last of the messages that the answer was made from."""
     return read(answer, [m.created_at for m in messages], new_id)
 
 
 def render(observations: Sequence[Observation]) -> str:
-    """The `<observations>` block of a prompt; "" where there are none. It only grows at its end when
+    """Return the `<observations>` block of a prompt; "" if there are none. It only grows at its end when
     observations are added."""
     return block("observations", lines(observations)) if observations else ""
 

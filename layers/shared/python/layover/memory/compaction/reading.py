@@ -24,7 +24,7 @@ from layover.values.prompt import Prompt
 from layover.values.text import sanitise
 
 MAX_TEXT = 8_000
-"""Characters of what a user or an assistant says."""
+"""Characters of a user's or an assistant's text."""
 MAX_STRING = 500
 """Characters of a string in arguments and results."""
 MAX_ITEMS = 20
@@ -35,7 +35,7 @@ _MAX_DEPTH = 8
 _MAX_NUMBER = 256
 """Bits of a whole number; Python refuses to print very long ones."""
 _MARGIN = 2_000
-"""Characters around what is shown that are searched for secrets: one may end behind the cut."""
+"""Characters around the shown text that are searched for secrets: one may end behind the cut."""
 _BASE64 = "[A-Za-z0-9+/_\\-]"
 _BLOB = re.compile(
     r"\bdata:(?P<type>[\w.+\-]{1,60}/[\w.+\-]{1,80})(?:;[\w.+\-=]{1,60}){0,4},[^\s\"'<>)]*+"
@@ -48,7 +48,7 @@ _HEX = re.compile(r"[0-9a-fA-F\s]+")
 
 
 def prompt(task: str, model: str, text: str, at: datetime) -> Prompt:
-    """The request of a background task: its prompt file as `system`, and one user message."""
+    """Return the request of a background task: its prompt file as `system`, and one user message."""
     message = Message(
         id=task, thread_id="", role=Role.USER, content=(TextPart(text=text),), created_at=at
     )
@@ -56,8 +56,8 @@ def prompt(task: str, model: str, text: str, at: datetime) -> Prompt:
 
 
 def transcript(messages: Iterable[Message], names: Mapping[str, str] | None = None) -> list[str]:
-    """`[date HH:MM] who: what`, in UTC; a line a text, file, call or result. Custom messages, thoughts
-    and data parts are left out. Each line is escaped. `names`: of the speakers, by role
+    """Return lines `[date HH:MM] who: what`, in UTC, one for each text, file, call or result. Custom
+    messages, thoughts and data parts are left out. Each line is escaped. `names`: of the speakers, by role
     (`Memory.role_prefix`)."""
     return [
         f"[{_minute(m)}] {escape(line)}"
@@ -69,7 +69,7 @@ def transcript(messages: Iterable[Message], names: Mapping[str, str] | None = No
 
 
 def render_value(value: Any) -> str:
-    """Arguments or a result with the limits of docs/behaviour.md#compaction-reading. Text that is JSON
+    """Return arguments or a result with the limits of docs/behaviour.md#compaction-reading. Text that is JSON
     is read as such."""
     if isinstance(value, str):
         value = _parse_json(value)
@@ -79,13 +79,13 @@ def render_value(value: Any) -> str:
 
 
 def plain(text: str, limit: int) -> str:
-    """A text without secrets and blobs, its head and its tail where it is longer than `limit`."""
+    """Return a text without secrets and blobs; only head and tail if it is longer than `limit`."""
     text = _BLOB.sub(_replace_blob, sanitise(text))
     return cut(redact(cut(text, limit + _MARGIN)), limit)
 
 
 def cut(text: str, limit: int) -> str:
-    """At most `limit` characters: three quarters of them from the head, the rest from the tail, as
+    """Return at most `limit` characters: three quarters of them from the head, the rest from the tail, since
     errors and totals stand at the end."""
     if len(text) <= limit:
         return text
@@ -99,7 +99,7 @@ def _minute(message: Message) -> str:
 
 
 def _part_line(message: Message, part: Part, names: Mapping[str, str]) -> str:
-    """`who: what` of a part; "" where there is nothing to read."""
+    """Return `who: what` of a part; "" if it has no readable text."""
     role = names.get(message.role.value, message.role.value)
     if isinstance(part, TextPart):
         text = plain(part.text.strip(), MAX_TEXT)
@@ -122,7 +122,7 @@ def _file(part: FilePart) -> str:
 
 
 def _parse_json(text: str) -> Any:
-    """The object or list that a text is as JSON, else the text."""
+    """Return the object or list that a text is as JSON, else the text."""
     if text.lstrip()[:1] not in ("{", "["):
         return text
     try:

@@ -20,13 +20,13 @@ from layover.values.text import sanitise
 from layover.values.tokens import estimate
 
 PROMPT_VERSION = "reflector-1"
-"""Changes with `prompts/reflector.md`; each generation says which one made it."""
+"""Changes with `prompts/reflector.md`; each generation names the version that made it."""
 _SEVERITY = (Marker.CRITICAL, Marker.IMPORTANT, Marker.COMPLETION, Marker.INFO)
 
 
 def is_due(compacted: Compacted, max_tokens: int | None) -> bool:
-    """True if the observations that take effect are more than `max_tokens`, and new ones came since they
-    were last condensed."""
+    """Return whether the observations that take effect are more than `max_tokens`, and new ones came since
+    they were last condensed."""
     generation = compacted.generation
     if generation is None or generation.kind != "observations" or max_tokens is None:
         return False
@@ -34,7 +34,7 @@ def is_due(compacted: Compacted, max_tokens: int | None) -> bool:
 
 
 def request(model: str, observations: Sequence[Observation]) -> Prompt:
-    """The request to condense these observations (at least one, oldest first)."""
+    """Return the request to condense these observations (at least one, oldest first)."""
     text = block("observation_log", lines(observations, ids=True))
     return prompt("reflector", model, text, observations[-1].at)
 
@@ -42,17 +42,16 @@ def request(model: str, observations: Sequence[Observation]) -> Prompt:
 def parse(
     answer: str, observations: Sequence[Observation], new_id: Callable[[], str]
 ) -> tuple[Observation, ...] | None:
-    """All observations after the reflection, in order, each detail behind its parent: those that stay
-    (with their ids) and the merged ones (with new ids, at the place and time of their last part).
-
-    The same where the answer says that there is nothing to condense. None for an answer that is of no
-    use, changes nothing, leaves nothing, or makes more of it."""
+    """Return all observations after the reflection, in order, each detail behind its parent: those that stay
+    (with their ids) and the merged ones (with new ids, at the place and time of their last part). The same
+    ones if the answer says that there is nothing to condense. None for an answer that is useless, changes
+    nothing, leaves nothing, or makes the text longer."""
     log = _Log(observations)
     reply = json_object(sanitise(answer))
     to_drop = _ids_to_drop(reply)
     merges = _assign_merges(log, objects(reply, "merge"), to_drop)
     removed_ids = log.ids_to_remove(to_drop, merges)
-    # An answer as good as any: who asked need not ask again.
+    # The answer is valid: the caller need not ask again.
     enough = reply is not None and reply.get("drop") == reply.get("merge") == []
     if not removed_ids and not enough:
         return None
@@ -73,8 +72,8 @@ class _Merge:
 
 
 class _Log:
-    """The observations with who is whose detail: one level; a detail of something that is not there, or
-    of a detail, stands for itself."""
+    """The observations with their parents: one level. A detail of a missing observation, or of a detail,
+    stands for itself."""
 
     def __init__(self, observations: Sequence[Observation]) -> None:
         self.by_id = {o.id: o for o in observations}
@@ -88,12 +87,12 @@ class _Log:
                 tops.add(one.id)
 
     def is_top(self, id: str | None) -> bool:
-        """True if it is there and no observation's detail."""
+        """Return whether the observation exists and is no detail."""
         return id in self.by_id and id not in self.parent
 
     def ids_to_remove(self, to_drop: set[str], merges: Sequence[_Merge]) -> set[str]:
-        """Returns the observations that go: merged, dropped (details only together with their parents), or
-        the rest of a dropped parent."""
+        """Return the observations to remove: merged ones, dropped ones (details only together with their
+        parents), and the rest of a dropped parent."""
         merge_ids = {id for merge in merges for id in merge.ids}
         tops = {id for id in to_drop if self.is_top(id)} - merge_ids
         details = {
@@ -118,7 +117,8 @@ def _names(value: Any) -> set[str]:
 def _assign_merges(
     log: _Log, proposals: Sequence[dict[str, Any]], to_drop: set[str]
 ) -> list[_Merge]:
-    """The merges that say something, each with the ids that no earlier one has and that may go."""
+    """Return the merges that have a text, each with the ids that no earlier one has and that may be
+    removed."""
     usable = [(item, _names(item.get("ids")), tidy(text_of(item, "text"))) for item in proposals]
     usable = [(item, ids, text) for item, ids, text in usable if any(c.isalnum() for c in text)]
     leaving_ids = to_drop.union(*(ids for _, ids, _ in usable))
@@ -141,7 +141,7 @@ def _assign_merges(
 def _apply(
     log: _Log, merges: Sequence[_Merge], removed_ids: set[str], new_id: Callable[[], str]
 ) -> tuple[Observation, ...]:
-    """Returns the kept and merged observations: parents in order, each with its details."""
+    """Return the kept and merged observations: parents in order, each with its details."""
     merge_results = [_combine(log, merge, new_id()) for merge in merges]
     became = {
         id: one.id for merge, one in zip(merges, merge_results, strict=True) for id in merge.ids
@@ -167,8 +167,8 @@ def _parents_of_merges(
     became: Mapping[str, str],
     removed_ids: set[str],
 ) -> dict[str, str]:
-    """Merged observation -> what it is a detail of: one that stays, or what that was merged into, as
-    long as that is no detail itself."""
+    """Return the parent of each merged observation that is a detail: one that stays, or the observation that
+    it was merged into, unless that is a detail itself."""
     parents = {
         one.id: merge.parent
         for merge, one in zip(merges, merge_results, strict=True)

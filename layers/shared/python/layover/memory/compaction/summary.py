@@ -16,9 +16,9 @@ from layover.values.message import Message
 from layover.values.prompt import Prompt
 
 PROMPT_VERSION = "summary-1"
-"""Changes with `prompts/summary.md`; each summary says which one made it."""
+"""Changes with `prompts/summary.md`; each summary names the version that made it."""
 MAX_CHARACTERS = 8_000
-"""Of a summary, headings included."""
+"""Characters of a summary, headings included."""
 SECTIONS = {
     "Goal": 1_000,
     "Facts and decisions": 3_400,
@@ -26,7 +26,7 @@ SECTIONS = {
     "Open issues": 1_400,
     "Next step": 500,
 }
-"""Each with the characters that it may have."""
+"""The sections, each with its limit in characters."""
 
 _NAMES = {
     "Goal": r"goals?|objectives?",
@@ -48,7 +48,7 @@ _HEADING = [
     for name, names in _NAMES.items()
 ]
 _MIN_PROSE = 200
-"""Characters of an answer without headings that is a summary all the same."""
+"""Characters that an answer without headings needs to count as a summary."""
 _REFUSAL = lazy_pattern(
     r"(?:(?:i.?m|i am|we are) )?(?:very )?sorry|i can(?:no|.?)t|as an ai\b", re.IGNORECASE
 )
@@ -62,17 +62,17 @@ def request(
     previous: str | None,
     names: Mapping[str, str] | None = None,
 ) -> Prompt:
-    """The request to summarise these messages (at least one, oldest first) with what was summarised
-    before them. `names`: of the speakers, by role."""
+    """Return the request to summarise these messages (at least one, oldest first) with the summary before
+    them. `names`: of the speakers, by role."""
     blocks = [block("previous_summary", _lines(previous))] if previous else []
     blocks.append(block("transcript", transcript(messages, names)))
     return prompt("summary", model, "\n\n".join(blocks), messages[-1].created_at)
 
 
 def parse(answer: str) -> str | None:
-    """The summary as it is stored: the sections that say something, each below `## Name`. Prose without
-    headings is the current state. None for an answer that says neither the goal nor the current state: it
-    is of no use and replaces nothing."""
+    """Return the summary as it is stored: the sections with text, each below `## Name`. Prose without
+    headings is the current state. None for an answer with neither the goal nor the current state: it is
+    useless and replaces nothing."""
     text = without_thinking(answer)
     sections = _of_lines(text)
     # Lines first: a summary may quote JSON that has a `status`.
@@ -91,12 +91,12 @@ def parse(answer: str) -> str | None:
 
 
 def render(summary: str) -> str:
-    """The `<summary>` block of a prompt, one line a section; "" for a blank summary."""
+    """Return the `<summary>` block of a prompt, one line for each section; "" for a blank summary."""
     return block("summary", _lines(summary)) if summary.strip() else ""
 
 
 def _lines(summary: str) -> list[str]:
-    """One escaped line a section of a stored summary; a text without sections is one line."""
+    """Return one escaped line for each section of a stored summary; a text without sections is one line."""
     pieces = re.split(rf"^## ({'|'.join(SECTIONS)})$", summary, flags=re.MULTILINE)
     head = [escape(pieces[0].strip())] if pieces[0].strip() else []
     sections = zip(pieces[1::2], pieces[2::2], strict=True)
@@ -108,7 +108,7 @@ def _useful(sections: Mapping[str, object]) -> bool:
 
 
 def _is_prose(text: str) -> bool:
-    """True if a text without sections says enough to be a summary: no page of an error, no JSON, no
+    """Return whether a text without sections is good enough for a summary: no page of an error, no JSON, no
     refusal."""
     line = normalise(text)
     return len(line) >= _MIN_PROSE and line[0] not in "<{[" and not _REFUSAL.match(line)
@@ -129,8 +129,8 @@ def _of_lines(text: str) -> dict[str, list[str]]:
 
 
 def _heading(line: str) -> tuple[str, str] | None:
-    """The section that a line begins, and what else the line says. A word that is not marked up as a
-    heading is one where it stands alone, or is a section's own name before a colon."""
+    """Return the section that a line begins, and the rest of the line. A word without a heading's markup
+    counts if it stands alone, or is a section's own name before a colon."""
     for section, pattern in _HEADING:
         match = pattern.fullmatch(line)
         if match is None:
@@ -148,7 +148,7 @@ def _heading(line: str) -> tuple[str, str] | None:
 
 
 def _of_json(answer: Mapping[str, Any] | None) -> dict[str, list[str]]:
-    """The sections of an answer in JSON, whatever its fields are called exactly."""
+    """Return the sections of an answer in JSON, whatever its fields are called exactly."""
     sections: dict[str, list[str]] = {}
     for key, value in (answer or {}).items():
         heading = _heading(key)
@@ -161,7 +161,7 @@ def _of_json(answer: Mapping[str, Any] | None) -> dict[str, list[str]]:
 
 
 def _tidy(lines: Sequence[str], limit: int) -> str:
-    """A section as it is stored; "" where it says nothing. No line of it looks like a heading."""
+    """Return a section as it is stored; "" if it has no text. No line of it looks like a heading."""
     plain_lines = [normalise(line).lstrip("# ") for line in lines]
     text = "\n".join(line for line in plain_lines if line)
     text = redact(text[: 4 * limit].replace("&lt;", "<").replace("&gt;", ">"))

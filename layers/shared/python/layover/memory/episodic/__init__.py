@@ -1,1 +1,1 @@
-"""Episodic memory: what past turns taught an agent."""
+"""Episodic memory: lessons that past turns taught an agent."""

@@ -1,4 +1,4 @@
-"""One form of characters that look alike, before what a text names is compared
+"""One form for characters that look alike, applied before names in texts are compared
 (docs/behaviour.md#evidence). Pure."""
 
 import re
@@ -30,8 +30,8 @@ _OTHER_DOTS = lazy_pattern(
 
 
 def plain_characters(text: str) -> str:
-    """Digits of all scripts as 0 to 9, letters of all widths and styles as the usual ones; without what
-    is not shown. Punctuation stays, but for the dots of numbers and hosts."""
+    """Return digits of all scripts as 0 to 9, and letters of all widths and styles as the usual ones, without
+    invisible characters. Punctuation stays, except the dots of numbers and hosts."""
     if text.isascii():
         return text
     text = _APART.sub(r" \1 ", unicodedata.normalize("NFC", text))
@@ -40,7 +40,7 @@ def plain_characters(text: str) -> str:
 
 
 class _Forms(dict[int, str]):
-    """Character -> its form, worked out when it is first met; kept as long as that takes little room."""
+    """Character -> its form, computed on first use, and kept while the table is small."""
 
     def __missing__(self, code: int) -> str:
         form = _form(chr(code))

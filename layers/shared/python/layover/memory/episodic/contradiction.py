@@ -1,5 +1,5 @@
-"""Detects that a new entry speaks against a stored one
-(docs/behaviour.md#contradictions). Pure; asked only of two entries that are similar already."""
+"""Detects that a new entry contradicts a stored one (docs/behaviour.md#contradictions). Pure; called only for
+two entries that are similar already."""
 
 import re
 
@@ -20,9 +20,9 @@ _CORRECTION = lazy_pattern(
 
 
 def contradicts(new: str, old: str, evidence: str = "") -> bool:
-    """True if `new` has numbers or identifiers that `old` has not, denies what `old` says (or the other
-    way round), or says of itself that it corrects. `evidence`: the words that `new` was learned from; what
-    they deny or correct, `new` often tells as a plain fact."""
+    """Return whether `new` has numbers or identifiers that `old` has not, denies what `old` says (or the
+    other way round), or calls itself a correction. `evidence`: the words that `new` was learned from. They
+    may deny or correct something that `new` states as a plain fact."""
     if new.casefold() == old.casefold():
         return False
     if _anchors(new) - _anchors(old):

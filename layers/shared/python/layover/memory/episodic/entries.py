@@ -25,7 +25,7 @@ from layover.values.runs.run import RunMeta
 from layover.values.text import sanitise
 
 _MAX_SKIP = 10_000
-"""Of what a search found: every page of it is ranked anew."""
+"""Results of a search that a list may skip: every page is ranked anew."""
 MAX_CORRECTION = 2_000
 """Characters of an entry that its owner corrects."""
 _LIST = "entries"
@@ -52,7 +52,7 @@ class Entry(Value):
 
 
 def episodic_embedder(runtime: Runtime, agent: Agent) -> Embedder | None:
-    """Returns the embedder of the agent's entries: its own, the one of its own model, or the deployment's.
+    """Return the embedder of the agent's entries: its own, the one of its own model, or the deployment's.
     None: words alone, and one warning."""
     settings = agent.memory.episodic
     if settings is None:
@@ -76,7 +76,7 @@ async def turn_entries(
     as_of: datetime,
     recall_query: RecallQuery | None = None,
 ) -> tuple[EntryQuery | None, tuple[StepUsage, ...]]:
-    """Returns the search for the run's input (None where nothing is injected) and the cost of its vector.
+    """Return the search for the run's input (None if nothing is injected) and the cost of its vector.
     `recall_query`: semantic recall's query; the vector of the same embedder is used for both."""
     settings, text = agent.memory.episodic, meta.input.text.strip()
     if settings is None or not settings.inject or not text:
@@ -102,7 +102,7 @@ async def turn_entries(
 
 
 def count_cut_entries(runtime: Runtime, agent: Agent, context: TurnContext) -> None:
-    """Count where the oldest entries of a scope were not searched."""
+    """Count a search that left the oldest entries of a scope out."""
     if context.entries.cut:
         runtime.metrics.count(Metric.ENTRY_SCOPE_CUT, agent=agent.name)
 
@@ -110,8 +110,8 @@ def count_cut_entries(runtime: Runtime, agent: Agent, context: TurnContext) -> N
 async def list_entries(
     runtime: Runtime, owner: str, agent: str, query: str | None, limit: int, cursor: str | None
 ) -> Page[Entry]:
-    """Lists an agent's entries about its user: newest first, or the best for a query. Raises
-    UnknownAgent where there never was one, and InvalidRequest for a cursor of another list."""
+    """Return an agent's entries about its user: newest first, or the best for a query. Raises UnknownAgent if
+    there never was such an agent, and InvalidRequest for a cursor of another list."""
     text = (query or "").strip()
     page = await (
         _search(runtime, owner, agent, text, limit, cursor)
@@ -143,7 +143,8 @@ async def correct_entry(runtime: Runtime, owner: str, entry_id: str, content: st
 
 
 async def _embed(runtime: Runtime, owner: str, entry: FoundEntry) -> None:
-    """An embedder that fails costs the vector: the entry is found by words until `layover reembed`."""
+    """Store the entry's new vector. If the embedder fails, the entry is found by words until `layover
+    reembed`."""
     agent = runtime.agents().get(entry.agent)
     own = episodic_embedder(runtime, agent) if agent else None
     embedder = meter(runtime, owner, own or runtime.embedder)

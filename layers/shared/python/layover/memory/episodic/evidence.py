@@ -9,7 +9,7 @@ from layover.memory.episodic.characters import plain_characters
 MIN_WORDS = 4
 MIN_LETTERS = 16
 _MAX_WORD = 300
-"""Characters of a word that is looked into: that takes time of the square of them. A longer one is a blob."""
+"""Characters of a word that is examined, at quadratic cost. A longer one is a blob."""
 
 _SPACE = lazy_pattern(r"\s+")
 _NUMBER = lazy_pattern(r"(?:^[\-\u2212])?\d+(?:[.,:/\-]\d+)*")
@@ -51,7 +51,7 @@ other two words may be told side by side: and/or, read/write, client/server."""
 _HEX = lazy_pattern(r"[0-9a-f]{8,}", re.IGNORECASE)
 _LOUD = lazy_pattern(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _MIN_LOUD = 4
-"""Capital letters that make a name: `ECONNREFUSED`, `ORDER-ABC`."""
+"""The capital letters that make a word a name: `ECONNREFUSED`, `ORDER-ABC`."""
 _MINUS = lazy_pattern(r"\u2212|\b(?:minus|negative) (?=\d)", re.IGNORECASE)
 _WRAPPING = "\"'`\u201c\u201d\u2018\u2019\u201e\u00ab\u00bb()[]{}<>.,;:!?\u2026*"
 _NO_BLANKS = (
@@ -66,12 +66,12 @@ _POSSESSIVE = lazy_pattern("['\u2019]s$")
 
 
 def normalise(text: str) -> str:
-    """Runs of white space as one blank, none at the ends."""
+    """Return the text with runs of white space as one blank, and none at the ends."""
     return _SPACE.sub(" ", text).strip()
 
 
 def has_evidence(evidence: str, messages: Sequence[str]) -> bool:
-    """True if `evidence` is an exact piece of one of the messages and says enough: at least 4 words or
+    """Return whether `evidence` is an exact piece of one of the messages and long enough: at least 4 words or
     16 letters, or the whole message."""
     piece = normalise(evidence)
     whole = [normalise(m) for m in messages]
@@ -81,14 +81,14 @@ def has_evidence(evidence: str, messages: Sequence[str]) -> bool:
 
 
 def says_enough(piece: str) -> bool:
-    """At least 4 words or 16 letters."""
+    """Return whether the piece has at least 4 words or 16 letters."""
     words = sum(any(c.isalnum() for c in w) for w in piece.split())
     return words >= MIN_WORDS or sum(c.isalpha() for c in piece) >= MIN_LETTERS
 
 
 def missing_anchors(content: str, texts: Sequence[str]) -> list[str]:
-    """Numbers, URLs, addresses, paths and identifiers of `content` that occur in none of the turn's
-    texts. What they name would be made up."""
+    """Return the numbers, URLs, addresses, paths and identifiers of `content` that occur in none of the
+    turn's texts: the model made them up."""
     conversation = " \x00 ".join(map(plain_characters, texts))
     spoken = _MINUS.sub("-", normalise(conversation).casefold())
     candidates = dict.fromkeys(anchors(content))
@@ -128,7 +128,7 @@ def _is_identifier(token: str) -> bool:
 
 
 def _is_dotted(token: str) -> bool:
-    """Hosts, files, members: `evil.com`, `t.me/x`, `a.py`, `deploy/.env`."""
+    """Return whether the token is a host, a file or a member: `evil.com`, `t.me/x`, `a.py`, `deploy/.env`."""
     if _FILE.fullmatch(token) or _HIDDEN.search(token):
         return True
     return _DOTTED.search(token) is not None and not _ABBREVIATED.fullmatch(token)
@@ -149,8 +149,8 @@ def _occurs(anchor: str, text: str) -> bool:
 
 
 def _stands_in(piece: str, text: str) -> bool:
-    """As a whole: `c4` does not stand in `abc42`. Scripts without blanks between words have no such
-    bounds."""
+    """Return whether the piece stands in the text as a whole: `c4` does not stand in `abc42`. Scripts without
+    blanks between words have no such bounds."""
     before = f"(?<!{_LETTER})" if _has_bounds(piece[0]) else ""
     after = f"(?!{_LETTER})" if _has_bounds(piece[-1]) else ""
     return re.search(f"{before}{re.escape(piece)}{after}", text) is not None

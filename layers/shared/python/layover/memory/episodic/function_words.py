@@ -1,8 +1,8 @@
-"""Words that hold sentences together and say nothing of what they are about. Pure.
+"""Words that hold sentences together and carry no topic. Pure.
 
 Full text search over a handful of entries has no statistics to find them by: with words joined by OR, "is"
-and "the" would make every entry relevant to every question. Words that mean something in another of the
-listed languages, or to people who work with computers (os, su, em, make, c), are left out of the list."""
+and "the" would make every entry relevant to every question. Words that have a meaning in another of the
+listed languages, or in computing (os, su, em, make, c), are left out of the list."""
 
 import re
 from functools import cache
@@ -11,17 +11,17 @@ from importlib.resources import files
 from layover.memory.words import words
 
 _TERMS = frozenset({"IT", "US", "WHO", "DE", "ES", "DO", "LA", "CON", "PAR", "SE"})
-"""Written so they are names: the department, the country, the organisation."""
+"""Names, if written like this: the department, the country, the organisation."""
 
 
 def without_function_words(query_words: list[str], text: str) -> list[str]:
-    """The words of a query (`memory.words` of `text`) that say what it is about."""
+    """Return the words of a query (`memory.words` of `text`) that carry its topic."""
     terms = _terms(text)
     return [word for word in query_words if word in terms or word not in _function_words()]
 
 
 def _terms(text: str) -> set[str]:
-    """In a text that is shouted as a whole, capitals tell nothing."""
+    """Return the names in capitals; none if the whole text is in capitals."""
     if text == text.upper() and " " in text.strip():
         return set()
     return {t.lower() for t in re.findall(r"\b[A-Z]{2,3}\b", text) if t in _TERMS}

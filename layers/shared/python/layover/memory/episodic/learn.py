@@ -28,15 +28,15 @@ from layover.values.prompt import Embedded
 from layover.values.runs.run import RunSnapshot
 
 HARMLESS = frozenset({"plan", "update_working_memory"})
-"""Tools of memory's own whose results say nothing. `recall_memory` is none of them: what it answers may be
-unverified, and would come back as found out."""
+"""Tools of memory's own whose results teach nothing. `recall_memory` is none of them: its results may be
+unverified, and would come back as verified."""
 Vector = tuple[float, ...]
 logger = logging.getLogger("layover")
 
 
 @dataclass(frozen=True)
 class EpisodicUpdate:
-    """A run's additions to the stored entries, and the refusals counted by reason. `version`: of
+    """A run's additions to the stored entries, and the refusals counted by reason. `version`: the version of
     the SimilarEntries that it was compared with."""
 
     entries: tuple[NewEntry, ...] = ()
@@ -47,8 +47,8 @@ class EpisodicUpdate:
 async def learn_entries(
     runtime: Runtime, agent: Agent | None, snapshot: RunSnapshot
 ) -> "EpisodicExtraction | None":
-    """Ask for what the turn teaches, where the agent remembers that. A model that fails costs this
-    turn's entries, an embedder that fails their vectors. Raises RetryableError (the database)."""
+    """Extract the turn's entries, if the agent has episodic memory. A model that fails costs this turn's
+    entries, an embedder that fails their vectors. Raises RetryableError (the database)."""
     settings = agent.memory.episodic if agent else None
     dialogue = entries.dialogue_of([snapshot.meta.input, *response_messages(snapshot)])
     if agent is None or settings is None or not settings.per_turn or not dialogue:
@@ -59,7 +59,7 @@ async def learn_entries(
 
 
 def count_update(runtime: Runtime, agent: str, update: EpisodicUpdate) -> None:
-    """Count what was stored and what was refused, without a word of it."""
+    """Count the entries stored and refused, without their text."""
     if update.entries:
         runtime.metrics.count(Metric.ENTRIES_STORED, len(update.entries), agent=agent)
     for reason, number in update.refusals.items():
@@ -67,8 +67,8 @@ def count_update(runtime: Runtime, agent: str, update: EpisodicUpdate) -> None:
 
 
 class EpisodicExtraction:
-    """One run's extraction: models are asked once, and what they proposed is compared with what is stored
-    as often as that changes meanwhile."""
+    """One run's extraction. Models are asked once; their proposals are compared with the stored entries as
+    often as these change meanwhile."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class EpisodicExtraction:
         return tuple(self._usage)
 
     async def learn(self) -> None:
-        """Ask, and check what was answered."""
+        """Ask the model, and check its answer."""
         similar = await self._find_similar_entries()
         answer, self._extractor = await self._ask([e.content for e in similar])
         trusted = trusts_tools(self._agent, self._snapshot)
@@ -106,7 +106,7 @@ class EpisodicExtraction:
         entries_by_hash = {entries.hash_of(e.content): e for e in similar}
 
         def is_news(candidate: Candidate) -> bool:
-            """True if it is not stored yet, or stored unverified and verified now."""
+            """Return whether the candidate is not stored yet, or is stored unverified and now verified."""
             same = entries_by_hash.get(candidate.hash)
             return same is None or (candidate.verified and not same.verified)
 
@@ -115,8 +115,8 @@ class EpisodicExtraction:
         self._vectors = await self._embed([c.content for c in new])
 
     async def update(self) -> EpisodicUpdate:
-        """Returns what the store does not have yet. Without vectors nothing is similar. Raises
-        RetryableError."""
+        """Return the entries that the store does not have yet. Without vectors, no two entries are similar.
+        Raises RetryableError."""
         least = self._settings.dedupe_similarity
         near = await self._similar(entries.SIMILAR if least is None else least)
         similar = near.items if near else ()
@@ -146,7 +146,7 @@ class EpisodicExtraction:
         return (await self._runtime.memory.find_entries(self._meta.owner, search.query)).items
 
     async def _ask(self, similar: Sequence[str]) -> tuple[str, str]:
-        """The model's answer, "" where it failed, and the model's name."""
+        """Return the model's answer, "" if it failed, and the model's name."""
         runtime, settings = self._runtime, self._settings
         model = runtime.settings.extractor_model or runtime.settings.model
         profile = await self._profile()
@@ -222,7 +222,7 @@ class EpisodicExtraction:
 
 
 def trusts_tools(agent: Agent, snapshot: RunSnapshot) -> bool:
-    """True if every tool that the run called is trusted (also: it called none)."""
+    """Return whether every tool that the run called is trusted (also if it called none)."""
     trusted_names = {t.name for t in agent.tools if t.trusted} | HARMLESS
     called_names = {p.tool_name for m in response_messages(snapshot) for p in m.tool_calls}
     return called_names <= trusted_names

@@ -1,8 +1,6 @@
-"""Episodic memory: what a prompt shows of it, and what a turn may add to it
-(docs/behaviour.md#episodic-prompt).
-
-A model proposes entries, each with its evidence; what was not said is dropped here, whatever the model
-answered. Pure."""
+"""Rules of episodic memory: the entries that a prompt shows, and those that a turn may add
+(docs/behaviour.md#episodic-prompt). A model proposes entries, each with its evidence; an entry without
+evidence in the turn is dropped here, whatever the model answered. Pure."""
 
 import hashlib
 import json
@@ -29,11 +27,11 @@ from layover.values.prompt import Prompt
 from layover.values.text import sanitise
 
 PROMPT_VERSION = "extractor-2"
-"""Changes with `prompts/extractor.md`; each entry says which one proposed it."""
+"""Changes with `prompts/extractor.md`; each entry names the version that proposed it."""
 MAX_KNOWN = 20
 """Similar entries that the extractor is shown."""
 SIMILAR = 0.86
-"""Cosine at which two entries are about the same, where the agent does not say."""
+"""The cosine at which two entries are about the same, if the agent sets none."""
 _MAX_PROPOSALS = 50
 _MAX_READ = 8_000
 """Characters of a text that the extractor reads."""
@@ -46,7 +44,7 @@ _FINDING = "verified_assistant_finding"
 
 
 class Refusal(StrEnum):
-    """Why a proposed entry is not stored."""
+    """The reason why a proposed entry is not stored."""
 
     MALFORMED = "malformed"
     NO_EVIDENCE = "no_evidence"
@@ -62,7 +60,7 @@ class Refusal(StrEnum):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A proposed entry that was said."""
+    """A proposed entry that has evidence."""
 
     content: str
     source: Source
@@ -80,17 +78,17 @@ class EntryCheck:
     refusals: Counter[Refusal] = field(default_factory=Counter)
 
 
-# What a prompt shows
+# The entries in a prompt
 
 
 def entry_lines(entries: Sequence[MemoryEntry], as_of: datetime) -> dict[str, str]:
-    """Entry's id -> its line, newest first."""
+    """Return each entry's line by its id, newest first."""
     newest_first = sorted(entries, key=lambda e: (e.created_at, e.id), reverse=True)
     return {e.id: _line(e, as_of) for e in newest_first}
 
 
 def memory_block(lines: Sequence[str]) -> str:
-    """The block of these lines; "" where there are none."""
+    """Return the block of these lines; "" if there are none."""
     if not lines:
         return ""
     head = ["<memory>", f"<description>{_description()}</description>", "<value>"]
@@ -123,7 +121,7 @@ def _description() -> str:
     return _prompt_file("block_memory").strip()
 
 
-# What a model is asked, and what may be kept of its answer
+# The request to the model, and the entries of its answer
 
 
 def dialogue_of(messages: Sequence[Message]) -> list[Message]:
@@ -139,7 +137,7 @@ def request(
     similar: Sequence[str],
     instructions: str | None,
 ) -> Prompt:
-    """The request for entries; `dialogue`: at least one message, `similar`: stored ones like it."""
+    """Return the request for entries; `dialogue`: at least one message, `similar`: stored ones like it."""
     turn = [
         {"role": m.role.value, "text": plain(m.text.strip(), _MAX_READ)}
         for m in _readable(dialogue)
@@ -156,9 +154,9 @@ def request(
 def check_entries(
     answer: str, dialogue: Sequence[Message], settings: EpisodicMemory, *, trusted: bool
 ) -> EntryCheck:
-    """The entries of an answer that were said, in the order of
-    docs/behaviour.md#episodic-duplicates, up to where vectors are needed. `trusted`: whether all
-    tools of the run are."""
+    """Return the entries of an answer that have evidence, in the order of
+    docs/behaviour.md#episodic-duplicates, up to the rules that need vectors. `trusted`: whether all tools of
+    the run are."""
     check = EntryCheck([])
     hashes: set[str] = set()
     for item in objects(json_object(sanitise(answer)), "entries")[:_MAX_PROPOSALS]:
@@ -176,12 +174,12 @@ def check_entries(
 
 
 def hash_of(content: str) -> str:
-    """Equal for contents that differ in case alone."""
+    """Return a hash that is equal for contents that differ only in case."""
     return hashlib.sha256(content.lower().encode("utf-8", "replace")).hexdigest()
 
 
 def _readable(dialogue: Sequence[Message]) -> list[Message]:
-    """All that users say, and the newest of what assistants say, as far as it is read."""
+    """Return all of the users' words, and the newest of the assistants', as far as they are read."""
     room = _MAX_READ_IN_ALL - sum(
         min(len(m.text), _MAX_READ) for m in dialogue if m.role is Role.USER
     )
@@ -224,7 +222,7 @@ def _candidate(
 
 
 def _witness(evidence: str, source: str, dialogue: Sequence[Message]) -> Message | None:
-    """The message that has the evidence: one of the user's, or, for a finding, of the assistant's."""
+    """Return the message that has the evidence: one of the user's, or, for a finding, of the assistant's."""
     roles = (Role.USER, Role.ASSISTANT) if source == _FINDING else (Role.USER,)
     witnesses = (m for role in roles for m in dialogue if m.role is role)
     return next((m for m in witnesses if has_evidence(evidence, [m.text])), None)
@@ -234,7 +232,7 @@ def _prompt_file(name: str) -> str:
     return files("layover.memory").joinpath(f"prompts/{name}.md").read_text("utf-8")
 
 
-# What is similar to what
+# Similar entries
 
 
 Vector = Sequence[float]
@@ -242,7 +240,7 @@ Vector = Sequence[float]
 
 @dataclass(frozen=True)
 class Selection:
-    """A candidate that is to be stored. `supersedes`: stored entries that it takes the place of."""
+    """A candidate that is to be stored. `supersedes`: the stored entries that it replaces."""
 
     candidate: Candidate
     vector: tuple[float, ...] | None = None
@@ -256,9 +254,9 @@ def select(
     least: float | None,
     said_at: datetime,
 ) -> list[Selection]:
-    """The candidates that say something new. `least`: cosine at which two are the same; None: nothing
-    is dropped. `similar`: stored entries like them (`SimilarEntry.place`: of the candidate). `said_at`:
-    when the candidates were said; what is stored may have been said later."""
+    """Return the candidates that are new. `least`: the cosine at which two are the same; None: none is
+    dropped. `similar`: stored entries like them (`SimilarEntry.place`: the candidate's). `said_at`: the time
+    of the candidates' turn; stored entries may be from a later one."""
     selections: list[Selection] = []
     for place, (candidate, vector) in enumerate(zip(candidates, vectors, strict=True)):
         near = {s.id: _verdict(candidate, s, said_at) for s in similar if s.place == place}
@@ -281,14 +279,14 @@ class _Verdict(Enum):
     BESIDE = auto()
     SUPERSEDES = auto()
     VOUCHES = auto()
-    """Says the same, and is verified now."""
+    """It says the same, and is verified now."""
     OUTDATED = auto()
     """A stored entry contradicts it and was said later."""
 
 
 def _verdict(candidate: Candidate, entry: SimilarEntry, said_at: datetime) -> _Verdict:
-    """The later one wins where they contradict each other, unless it is unverified and the other
-    verified: then both hold, the doubtful one with its label."""
+    """Compare the two. If they contradict each other, the later one wins, unless it is unverified and the
+    other verified: then both hold, the doubtful one with its label."""
     against = contradicts(candidate.content, entry.content, candidate.evidence)
     if entry.created_at > said_at:
         if contradicts(entry.content, candidate.content, entry.evidence):
@@ -304,7 +302,7 @@ def _verdict(candidate: Candidate, entry: SimilarEntry, said_at: datetime) -> _V
 def _is_repeated(
     candidate: Candidate, vector: Vector | None, selections: Sequence[Selection], least: float
 ) -> bool:
-    """True if another entry of the same turn says it already."""
+    """Return whether another entry of the same turn says the same already."""
     if vector is None:
         return False
     return any(

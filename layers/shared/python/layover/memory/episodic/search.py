@@ -21,34 +21,34 @@ from layover.values.prompt import Embedded
 from layover.values.runs.run import RunMeta
 
 QUERY_TIMEOUT = timedelta(seconds=2)
-"""For the vector of a query; then words alone are searched."""
+"""The time limit for a query's vector; after that only words are searched."""
 MIN_COSINE = 0.25
-"""Below it most embedders mean nothing. Measured with MiniLM on dialogue: 98 % of a question's cosines to
-texts of another conversation lie below it, and 42 % of those to its evidence (words find these). Some older
-embedders squeeze everything into the upper third of the scale."""
+"""The cosine below which most embedders mean nothing. Measured with MiniLM on dialogue: 98 % of a question's
+cosines to texts of another conversation lie below it, and 42 % of those to its evidence (words find these).
+Some older embedders squeeze everything into the upper third of the scale."""
 _SQUEEZED = {"ada-002": 0.77, "e5-": 0.78, "gte-": 0.75}
 _MAX_QUERY = 2_000
-"""Characters of what a model asks for."""
+"""Characters of a model's query."""
 
 logger = logging.getLogger("layover")
 
 
 @dataclass(frozen=True)
 class EmbeddedQuery:
-    """A query, and what its vector cost (None: it has none, or it came from elsewhere)."""
+    """A query, and the usage of its vector (None: it has none, or it came from elsewhere)."""
 
     query: EntryQuery
     embedding: Embedded | None = None
 
 
 def entry_words(text: str) -> list[str]:
-    """The words that entries are looked for by; none where the text is of function words alone."""
+    """Return the words by which entries are found; none if the text has only function words."""
     text = text[: recall.MAX_CHARACTERS]
     return without_function_words(recall.query_words(text), text)
 
 
 def min_cosine(model: str | None) -> float:
-    """Below it a vector of this embedder is no signal."""
+    """Return the cosine below which a vector of this embedder is no signal."""
     return next((c for name, c in _SQUEEZED.items() if name in (model or "")), MIN_COSINE)
 
 
@@ -64,7 +64,7 @@ def entry_query(
     vector: tuple[float, ...] | None = None,
     model: str | None = None,
 ) -> EntryQuery:
-    """Returns the query of a text. Without a vector it searches by words alone."""
+    """Return the query of a text. Without a vector it searches by words alone."""
     return EntryQuery(
         agent=agent,
         text=text[: recall.MAX_CHARACTERS],
@@ -80,7 +80,7 @@ def entry_query(
 
 
 async def embed_query(query: EntryQuery, embedder: Embedder | None) -> EmbeddedQuery:
-    """The query with its vector; without, where the embedder fails or takes too long."""
+    """Return the query with its vector; without, if the embedder fails or takes too long."""
     if embedder is None:
         return EmbeddedQuery(query)
     try:
@@ -102,7 +102,7 @@ def recall_memory_tool(
     clock: Clock,
     embedder: Embedder | None,
 ) -> Tool[..., Any]:
-    """`recall_memory(query)`: reads only, and only what this agent knows of this user."""
+    """Return `recall_memory(query)`: it reads only, and only this agent's entries about this user."""
 
     @tool(idempotent=True)
     async def recall_memory(

@@ -23,8 +23,8 @@ SUB_AGENT = "sub-agent"
 async def node_history(
     runtime: Runtime, agent: Agent, run: RunMeta, thread: Sequence[Message]
 ) -> list[Message] | None:
-    """Returns the node's messages of the run's branch, as many as the agent's window shows; None where the
-    agent has the thread's history. `thread`: the branch before the input, as far as it was read."""
+    """Return the node's messages of the run's branch, as many as the agent's window shows; None if the agent
+    has the thread's history. `thread`: the branch before the input, as far as it was read."""
     node = _node(runtime, agent, run)
     if node is None:
         return None
@@ -32,8 +32,8 @@ async def node_history(
 
 
 async def own_history(runtime: Runtime, agent: Agent, run: RunMeta) -> list[Message]:
-    """Returns what a sub-agent with memory remembers of its earlier calls in the thread, behind which its
-    briefing stands; as many as its window shows."""
+    """Return a sub-agent's earlier calls in the thread, which precede its briefing; as many as its window
+    shows."""
     parent_id = run.input.parent_id
     if parent_id is None:
         return []
@@ -42,7 +42,7 @@ async def own_history(runtime: Runtime, agent: Agent, run: RunMeta) -> list[Mess
 
 
 async def newest_of(runtime: Runtime, agent: Agent, run: RunMeta) -> str | None:
-    """Returns the id of the newest message that a sub-agent with memory has in the thread."""
+    """Return the id of the newest message that a sub-agent with memory has in the thread."""
     entries = await _own_node(runtime, agent, run).history()
     return str(entries[-1]["message_id"]) if entries else None
 
@@ -59,8 +59,8 @@ def _in_window(
 async def remember_turn(
     runtime: Runtime, agent: Agent, state: RunState, over: Over, history: Sequence[Message]
 ) -> None:
-    """Both sides of a turn go into the agent's node, behind the `history` that the turn saw; of one
-    that failed or was cancelled, if there is another side: the model said something. Repeatable."""
+    """Add both sides of a turn to the agent's node, behind the `history` that the turn saw. A turn that
+    failed or was cancelled is added only if the model said something. Repeatable."""
     node = _node(runtime, agent, state.meta)
     parent_id = history[-1].id if history else None
     if node is not None:
@@ -68,7 +68,7 @@ async def remember_turn(
 
 
 async def remember_call(runtime: Runtime, agent: Agent, state: RunState, over: Over) -> None:
-    """The same of a sub-agent with memory: its briefing and its answer. Repeatable."""
+    """Add the briefing and the answer of a sub-agent with memory. Repeatable."""
     node = _own_node(runtime, agent, state.meta)
     await _remember(node, state, over, state.meta.input.parent_id)
 
@@ -106,7 +106,7 @@ def _own_node(runtime: Runtime, agent: Agent, run: RunMeta) -> NodeLog:
 
 
 async def _branch(node: NodeLog, run: RunMeta, thread: Sequence[Message]) -> list[dict[str, Any]]:
-    """The node's path to the newest message before the input that it knows. Runs without an answer,
+    """Return the node's path to the newest message before the input that it knows. Runs without an answer,
     and those that another function ended (`settle`, `cancel`), are in the thread and not in the node."""
     if run.input.parent_id is None:
         return []
@@ -114,8 +114,8 @@ async def _branch(node: NodeLog, run: RunMeta, thread: Sequence[Message]) -> lis
 
 
 def _start(messages: int, window: int) -> int:
-    """At least `window` messages and half as many more at most: the start moves in steps, so that the
-    prompt's beginning stays as it was in between."""
+    """Return the start of a window of at least `window` messages and half as many more at most. It moves in
+    steps, so that the prompt's beginning stays the same in between."""
     step = max(1, window // 2)
     excess = messages - window - step
     return -(-excess // step) * step if excess > 0 else 0

@@ -1,7 +1,6 @@
-"""The history of a named step of a workflow, inside a thread (docs/behaviour.md#node-memory).
-
-One document a node in blobs, written with a condition: of two writers at once the later one reads again
-and adds to what is there."""
+"""The history of a named step of a workflow, inside a thread (docs/behaviour.md#node-memory). One document
+for each node in blobs, written with a condition: of two writers at once, the later one reads again and adds
+its messages."""
 
 import asyncio
 import gzip
@@ -32,15 +31,15 @@ COMPRESS_ABOVE = 64 * 1024
 """Bytes of the document."""
 _GZIP = b"\x1f\x8b"
 _NOTED_EVERY = timedelta(days=1)
-"""A use that only reads is noted by a write of the same bytes: that costs as much as the writing."""
+"""A use that only reads is recorded by writing the same bytes, which costs as much as any write."""
 _MAX_TRIES = 40
 _FIRST_PAUSE_S, _MAX_PAUSE_S = 0.01, 0.5
 _PARENT = "parent_message_id"
 
 
 class NodeLog:
-    """`declare.context.NodeHistory` over blobs. What was added is seen here at once, and by others after
-    `flush`."""
+    """`declare.context.NodeHistory` over blobs. Added messages are seen here at once, and by other readers
+    after `flush`."""
 
     def __init__(
         self, runtime: Runtime, owner: str, agent: str, thread_id: str, node_id: str
@@ -56,31 +55,31 @@ class NodeLog:
         self._pending: list[Entry] = []
 
     async def add(self, messages: Sequence[Any]) -> None:
-        """Append messages: dicts (`role`, `content`, optionally `files`, `message_id`,
-        `parent_message_id`, `created_at`) or `Message`s. One that names no parent follows the message
-        before it, the first of them what is newest when they are written. Raises ValueError."""
+        """Append messages: dicts (`role`, `content`, optionally `files`, `message_id`, `parent_message_id`,
+        `created_at`) or `Message`s. One that names no parent follows the message before it; the first of them
+        follows the newest message at the time of the write. Raises ValueError."""
         now = self._runtime.clock.now()
         self._pending += [self._entry(message, now) for message in messages]
 
     async def history(
         self, parent_id: str | None = None, max_tokens: int | None = None
     ) -> list[Entry]:
-        """The branch that ends in `parent_id` (default: in the newest message), oldest first; of that
-        the newest messages that have `max_tokens` at most. Unknown ids have no history."""
+        """Return the branch that ends in `parent_id` (default: in the newest message), oldest first: its
+        newest messages that have `max_tokens` at most. Unknown ids have no history."""
         entries = await self._use()
         path = _path(_merge(entries, self._pending), parent_id)
         return [_with_file_parts(entry) for entry in _newest(path, max_tokens)]
 
     async def branch(self, leaves: Sequence[str]) -> list[Entry]:
-        """The branch that ends in the first of these messages that is known here."""
+        """Return the branch that ends in the first of these messages that is known here."""
         entries = await self._use()
         ids = {entry["message_id"] for entry in entries}
         leaf = next((id for id in leaves if id in ids), None)
         return [] if leaf is None else [_with_file_parts(entry) for entry in _path(entries, leaf)]
 
     async def flush(self) -> None:
-        """Write what was added. Raises RetryableError, and NotFound where the thread is gone; what was
-        added is kept for another try."""
+        """Write the added messages. Raises RetryableError, and NotFound if the thread is gone; the messages
+        are kept for another try."""
         batch = list(self._pending)
         if batch:
             await self._write(batch)
@@ -104,12 +103,12 @@ class NodeLog:
         raise RetryableError("others keep writing to the same node memory")
 
     async def clear(self) -> None:
-        """Forget all of it, also what was added."""
+        """Forget the whole history, including added messages."""
         self._pending.clear()
         await self._runtime.blobs.delete(self.key)
 
     async def _read(self) -> tuple[list[Entry], BlobFacts | None]:
-        """Reads the node's memory; nothing where it was not used for too long."""
+        """Return the node's memory; nothing if it was not used for too long."""
         blob = await self._runtime.blobs.get_tagged(self.key)
         if blob is None:
             return [], None
@@ -120,8 +119,9 @@ class NodeLog:
         return _decode(data), facts
 
     async def _use(self) -> list[Entry]:
-        """Reads the node's memory and notes the use. It empties a memory that was not used for too long, and
-        does not delete it: S3 deletes without a condition, with what a writer adds at this moment."""
+        """Return the node's memory and record the use. A memory that was not used for too long is emptied
+        and not deleted: S3 deletes without a condition, and would take along what a writer adds at this
+        moment."""
         blob = await self._runtime.blobs.get_tagged(self.key)
         if blob is None:
             return []
@@ -140,7 +140,7 @@ class NodeLog:
         return entries
 
     async def _watch(self) -> None:
-        """Have the sweeper look whether it is still used."""
+        """Let the sweeper look whether it is still used."""
         lifetime = self._lifetime()
         if lifetime is not None:
             at = self._runtime.clock.now() + lifetime
@@ -153,7 +153,8 @@ class NodeLog:
         return self._runtime.clock.now() - facts.modified_at
 
     async def _check_thread(self) -> None:
-        """Erasing marks the thread first and deletes then: one of both sees the other."""
+        """Raise NotFound if the thread is being erased. Erasing marks the thread first and deletes then:
+        either the writer or the eraser sees the other."""
         head = await self._runtime.journal.thread(self._owner, self._thread_id)
         if head is None or head.deleted:
             await erase_nodes(self._runtime.blobs, self._owner, self._thread_id)
@@ -181,8 +182,8 @@ def _lifetime(runtime: Runtime) -> timedelta | None:
 
 
 async def expire_node(runtime: Runtime, key: str) -> datetime | None:
-    """Empty a node's memory that was not used for too long. Returns the time of the next look, None
-    where it is empty. Emptied and not deleted, for the reason that `NodeLog` gives."""
+    """Empty a node's memory that was not used for too long. Return the time of the next look, None if it is
+    empty. It is not deleted, for the reason that `NodeLog` gives."""
     lifetime = _lifetime(runtime)
     blob = await runtime.blobs.get_tagged(key)
     if blob is None or lifetime is None:
@@ -197,7 +198,7 @@ async def expire_node(runtime: Runtime, key: str) -> datetime | None:
 
 
 async def list_nodes(blobs: Blobs, owner: str, thread_id: str) -> AsyncIterator[dict[str, Any]]:
-    """Lists each node's memory in a thread: `{agent, node_id, messages}`."""
+    """Yield each node's memory in a thread: `{agent, node_id, messages}`."""
     keys = Keys(owner)
     for mark in await blobs.keys(keys.blob("threads", thread_id, "nodes") + "/"):
         agent, name = (unquote(part) for part in mark.rsplit("/", 2)[1:])
@@ -208,7 +209,7 @@ async def list_nodes(blobs: Blobs, owner: str, thread_id: str) -> AsyncIterator[
 
 
 async def erase_nodes(blobs: Blobs, owner: str, thread_id: str) -> None:
-    """Delete what all nodes of a thread remember."""
+    """Delete the memory of all nodes of a thread."""
     keys = Keys(owner)
     for mark in await blobs.keys(keys.blob("threads", thread_id, "nodes") + "/"):
         agent, name = (unquote(part) for part in mark.rsplit("/", 2)[1:])
@@ -217,7 +218,7 @@ async def erase_nodes(blobs: Blobs, owner: str, thread_id: str) -> None:
 
 
 def _fields_of(message: Any) -> Mapping[str, Any]:
-    """The fields of a message by our names."""
+    """Return the fields of a message by our names."""
     if isinstance(message, Message):
         fields = message.model_dump(exclude={"parent_id"})
         return {**fields, "message_id": message.id, _PARENT: message.parent_id}
@@ -228,7 +229,7 @@ def _fields_of(message: Any) -> Mapping[str, Any]:
 
 
 def _split_content(content: Any, files: Sequence[Any]) -> tuple[Any, list[Entry]]:
-    """Text (or what else there is) and references to files."""
+    """Return the text (or the other content) and the references to files."""
     references = [_reference(file) for file in files]
     plain = jsonable(content)
     if not isinstance(plain, list):
@@ -248,7 +249,7 @@ def _reference(file: Any) -> Entry:
 
 
 def _with_file_parts(entry: Entry) -> Entry:
-    """An entry as it is handed out: its files are parts again."""
+    """Return an entry as callers get it: its files are parts again."""
     files = [FilePart.model_validate(f).model_dump() for f in entry["files"]]
     return {**entry, "files": files}
 
@@ -265,7 +266,7 @@ def _tokens(content: Any, files: Sequence[Entry]) -> int:
 
 
 def _merge(old: Sequence[Entry], new: Sequence[Entry]) -> list[Entry]:
-    """Both, each message once: what is said again replaces what was said, where it stands."""
+    """Return both, each message once: a repeated message replaces the first one in its place."""
     entries = {entry["message_id"]: entry for entry in old}
     newest = old[-1]["message_id"] if old else None
     for entry in new:
@@ -277,7 +278,7 @@ def _merge(old: Sequence[Entry], new: Sequence[Entry]) -> list[Entry]:
 
 
 def _path(entries: Sequence[Entry], leaf: str | None) -> list[Entry]:
-    """From the root to the leaf; a missing ancestor ends it."""
+    """Return the path from the root to the leaf; a missing ancestor ends it."""
     by_id = {entry["message_id"]: entry for entry in entries}
     at = leaf if leaf is not None or not entries else entries[-1]["message_id"]
     path: list[Entry] = []
@@ -288,7 +289,7 @@ def _path(entries: Sequence[Entry], leaf: str | None) -> list[Entry]:
 
 
 def _newest(path: list[Entry], max_tokens: int | None) -> list[Entry]:
-    """The end of the path that fits; equality fits."""
+    """Return the end of the path that fits; equality fits."""
     if max_tokens is None:
         return path
     room, start = max_tokens, len(path)
@@ -306,7 +307,7 @@ def _decode(data: bytes) -> list[Entry]:
 
 
 def _encode(entries: Sequence[Entry]) -> tuple[bytes, str]:
-    """The document and its type; compressed when large."""
+    """Return the document and its type; compressed if large."""
     document = {"version": VERSION, "messages": entries}
     data = json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")
     if len(data) <= COMPRESS_ABOVE:
@@ -315,5 +316,5 @@ def _encode(entries: Sequence[Entry]) -> tuple[bytes, str]:
 
 
 def _pause(attempt: int) -> float:
-    """Seconds, more each time and never the same for two writers."""
+    """Return seconds to wait: more each time, and never the same for two writers."""
     return random.uniform(0, min(_FIRST_PAUSE_S * 2**attempt, _MAX_PAUSE_S))

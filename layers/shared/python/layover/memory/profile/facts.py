@@ -1,7 +1,6 @@
-"""Extracts a turn's facts for the profile and session memory (docs/behaviour.md#profile).
-
-A model proposes facts, each with its evidence; what the user did not say is dropped here, whatever the
-model answered. Pure."""
+"""Extracts a turn's facts for the profile and session memory (docs/behaviour.md#profile). A model proposes
+facts, each with its evidence; a fact that the user did not state is dropped here, whatever the model
+answered. Pure."""
 
 import json
 import re
@@ -42,13 +41,13 @@ class Turn:
 
     @property
     def texts(self) -> list[str]:
-        """All of it."""
+        """All texts of the turn."""
         return [*self.user, *self.assistant]
 
 
 @dataclass(frozen=True)
 class Fact:
-    """`field`: the profile's field, or the part of session memory. `content` None: it holds no longer."""
+    """`field`: the profile's field, or the part of session memory. `content` None: it no longer holds."""
 
     field: str
     content: str | None
@@ -57,13 +56,13 @@ class Fact:
 
 
 def turn_of(messages: Sequence[Message]) -> Turn:
-    """User and assistant texts of these messages."""
+    """Return the user and assistant texts of these messages."""
     texts = {r: [m.text for m in messages if m.role is r and m.text.strip()] for r in Role}
     return Turn(texts[Role.USER], texts[Role.ASSISTANT])
 
 
 def request(task: str, model: str, turn: Turn, current: Any, message: Message) -> Prompt:
-    """The request for facts; `task`: profile | session. `message` lends its ids and time."""
+    """Return the request for facts; `task`: profile | session. `message` lends its ids and time."""
     lines = [{"role": "user", "text": plain(t, _MAX_READ)} for t in turn.user]
     lines += [{"role": "assistant", "text": plain(t, _MAX_READ)} for t in turn.assistant]
     text = json.dumps({"known": current, "turn": lines}, ensure_ascii=False)
@@ -73,7 +72,7 @@ def request(task: str, model: str, turn: Turn, current: Any, message: Message) -
 
 
 def profile_change(answer: str, turn: Turn, profile: Any) -> dict[str, str | None]:
-    """Fields of the profile to set, and those to take away (None). Empty for an answer of no use."""
+    """Return the fields of the profile to set, and those to remove (None). Empty for a useless answer."""
     change: dict[str, str | None] = {}
     present = profile if isinstance(profile, Mapping) else {}
     for item in _parse_facts(answer):
@@ -92,7 +91,7 @@ def profile_change(answer: str, turn: Turn, profile: Any) -> dict[str, str | Non
 
 
 def session_facts(answer: str, turn: Turn) -> list[Fact]:
-    """Returns the turn's changes of session memory. Empty for an answer of no use."""
+    """Return the turn's changes of session memory. Empty for a useless answer."""
     facts: list[Fact] = []
     for item in _parse_facts(answer):
         field = text_of(item, "field", "key")
@@ -108,8 +107,8 @@ def session_facts(answer: str, turn: Turn) -> list[Fact]:
 def latest(
     session: Any, times: Mapping[str, datetime], facts: Sequence[Fact], said_at: datetime
 ) -> list[Fact]:
-    """Without facts of a turn that was said (at `said_at`) before another one that set the same text, or
-    replaced the same line. `times`: when each field of the session was changed last."""
+    """Return the facts, without those of a turn that was said (at `said_at`) before another one that set the
+    same text, or replaced the same line. `times`: the last change of each field of the session."""
     fields: Mapping[str, Any] = session if isinstance(session, Mapping) else {}
 
     def holds(fact: Fact) -> bool:
@@ -121,7 +120,7 @@ def latest(
 
 
 def with_facts(session: Any, facts: Sequence[Fact]) -> dict[str, Any]:
-    """Session memory after these facts: texts replaced, lists appended to."""
+    """Return session memory after these facts: texts replaced, lists appended to."""
     result: dict[str, Any] = dict(session) if isinstance(session, Mapping) else {}
     for fact in facts:
         if fact.field in _TEXTS:
@@ -139,12 +138,12 @@ def _parse_facts(answer: str) -> list[dict[str, Any]]:
 
 
 def _has_user_evidence(item: dict[str, Any], turn: Turn) -> bool:
-    """Only what the user said makes a fact."""
+    """Return whether the user said it: nothing else makes a fact."""
     return has_evidence(text_of(item, "evidence"), turn.user)
 
 
 def _content(item: dict[str, Any], turn: Turn) -> str | None:
-    """The fact as it is stored; None where it says nothing, or something that was not said."""
+    """Return the fact as it is stored; None if it is empty, or names something that was not said."""
     content = normalise(text_of(item, "content", "value", "fact"))[:MAX_CONTENT].rstrip()
     if not content or missing_anchors(content, turn.texts):
         return None

@@ -10,8 +10,8 @@ MAX_RESULT = 200
 
 
 def previous_attempts(attempts: Iterable[LoggedAttempt]) -> str:
-    """The `<previous-attempts>` block, "" where nothing was tried. Attempts at more than one task
-    stand below their tasks."""
+    """Return the `<previous-attempts>` block, "" without attempts. Attempts at more than one task stand below
+    their tasks."""
     by_task: dict[str, list[LoggedAttempt]] = {}
     for attempt in attempts:
         by_task.setdefault(attempt.task, []).append(attempt)
@@ -25,7 +25,7 @@ def previous_attempts(attempts: Iterable[LoggedAttempt]) -> str:
 
 
 def attempt_line(attempt: LoggedAttempt) -> str:
-    """`Attempt N: action → result`, with diagnosis and fix where they are known."""
+    """Return `Attempt N: action → result`, with diagnosis and fix if they are known."""
     outcome = _cut(attempt.result) if attempt.error is None else f"error: {attempt.error}"
     line = f"Attempt {attempt.attempt}: {attempt.action} → {outcome}"
     if attempt.diagnosis:

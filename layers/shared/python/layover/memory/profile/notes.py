@@ -1,6 +1,5 @@
-"""Working memory, profile and session memory: whose they are, and how they stand in a prompt.
-
-Rendering is pure: the same notes give the same bytes."""
+"""Working memory, profile and session memory: their keys, and their form in a prompt. Rendering is pure: the
+same notes give the same bytes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -22,12 +21,12 @@ _BLOCKS = {"profile": "user_profile", "working": "working_memory"}
 
 
 def profile_key(agent: str) -> NoteKey:
-    """The key of this agent's profile of its user."""
+    """Return the key of this agent's profile of its user."""
     return NoteKey(kind="profile", scope="resource", key=agent)
 
 
 def working_key(agent: Agent, thread_id: str) -> NoteKey | None:
-    """The agent's working memory; None where it has none."""
+    """Return the key of the agent's working memory; None if it has none."""
     memory = agent.memory.working_memory
     if memory is None:
         return None
@@ -38,13 +37,13 @@ def working_key(agent: Agent, thread_id: str) -> NoteKey | None:
 
 
 def note_keys(agent: Agent, thread_id: str) -> tuple[NoteKey, ...]:
-    """The notes that the agent's prompt shows: `TurnQuery.notes`."""
+    """Return the notes that the agent's prompt shows: `TurnQuery.notes`."""
     profile = profile_key(agent.name) if agent.memory.profile else None
     return tuple(k for k in (profile, working_key(agent, thread_id)) if k is not None)
 
 
 def system_blocks(notes: Iterable[Note]) -> str:
-    """Profile and working memory for the system message; "" where there is nothing to say."""
+    """Return profile and working memory for the system message; "" if both are empty."""
     by_kind = {note.key.kind: note for note in notes if not blank(note.value)}
     return "\n\n".join(
         block(name, value_lines(by_kind[kind].value))
@@ -54,8 +53,8 @@ def system_blocks(notes: Iterable[Note]) -> str:
 
 
 def without_deleted(note: Note, notes: Iterable[Note]) -> Note:
-    """A note as a run pinned it, without what is deleted by now: all of it where there is none any more
-    or another one, else its fields that say nothing now. What was written over stays as it was."""
+    """Return a note as a run pinned it, without the parts that are deleted by now: the whole note if it is
+    gone or made anew, else the fields that are empty now. Fields that were overwritten stay as they were."""
     now = next((n for n in notes if n.key == note.key), Note(key=note.key))
     if now.created_at != note.created_at:
         return Note(key=note.key)
@@ -68,13 +67,13 @@ def without_deleted(note: Note, notes: Iterable[Note]) -> Note:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    """The fields that say something; a text is the field `about`, as for `merge_note`."""
+    """Return the fields that have content; a text is the field `about`, as for `merge_note`."""
     fields = value if isinstance(value, Mapping) else {"about": value}
     return {k: v for k, v in fields.items() if not blank(v)}
 
 
 def volatile_blocks(state: ThreadState) -> str:
-    """Session memory, plan and previous attempts for the input's message; "" where there are none."""
+    """Return session memory, plan and previous attempts for the input's message; "" if there are none."""
     blocks = [
         block("session", value_lines(state.session)) if not blank(state.session) else "",
         block("plan", plan_lines(state.plan)) if not blank(state.plan) else "",
@@ -84,19 +83,20 @@ def volatile_blocks(state: ThreadState) -> str:
 
 
 def block(name: str, lines: Sequence[str]) -> str:
-    """Escaped lines between tags, below the sentence that says what they are."""
+    """Return escaped lines between tags, below the sentence that explains them."""
     return "\n".join([f"<{name}>", _introduction(name), *lines, f"</{name}>"])
 
 
 def value_lines(value: Any) -> list[str]:
-    """One line a field that says something; a text is one line."""
+    """Return one line for each field that has content; a text is one line."""
     if not isinstance(value, Mapping):
         return [escape_value(value)]
     return [f"- {escape(str(k))}: {_field(v)}" for k, v in value.items() if not blank(v)]
 
 
 def blank(value: Any) -> bool:
-    """Nothing that a model could read: no text, no field that is not blank itself."""
+    """Return whether the value has nothing that a model could read: no text, no field that is not blank
+    itself."""
     if isinstance(value, str):
         return not value.strip()
     if isinstance(value, Mapping):

@@ -15,7 +15,7 @@ MAX_STEPS = 100
 class PlanStep(BaseModel):
     """One step of a plan."""
 
-    # Models call it as they like; the schema that they read says `description`.
+    # Models name it as they like; the schema that they read has `description`.
     description: str = Field(
         validation_alias=AliasChoices("description", "title", "step", "name", "text"),
         max_length=2_000,
@@ -33,7 +33,7 @@ class Plan(BaseModel):
 
 
 def plan_lines(plan: Any) -> list[str]:
-    """Goal, phase, iterations, then `N. [status] description`, each escaped."""
+    """Return goal, phase, iterations, then `N. [status] description`, each escaped."""
     if not isinstance(plan, Mapping):
         return [escape_value(plan)]
     heads = [

@@ -1,4 +1,4 @@
-"""Profiles: what their owners see and change, and what is learned for them after a turn."""
+"""Profiles: their owners read and change them, and turns add to them."""
 
 import logging
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ logger = logging.getLogger("layover")
 
 
 class Profile(Value):
-    """An agent's profile of a user: an object or a text; `{}` where there is none."""
+    """An agent's profile of a user: an object or a text; `{}` if there is none."""
 
     agent: str
     profile: dict[str, Json] | str
@@ -32,7 +32,7 @@ class Profile(Value):
 
 
 async def get_profile(runtime: Runtime, owner: str, agent: str) -> Profile:
-    """The owner's profile with this agent. Raises UnknownAgent where there never was one."""
+    """Return the owner's profile with this agent. Raises UnknownAgent if there never was one."""
     (note,) = await runtime.memory.read_notes(owner, [profile_key(agent)])
     if note.version == 0:
         _check_agent(runtime, agent)
@@ -52,7 +52,7 @@ async def put_profile(
 
 
 async def delete_profile(runtime: Runtime, owner: str, agent: str) -> None:
-    """Forget the profile; none is fine."""
+    """Forget the profile; a missing one is no error."""
     await runtime.memory.delete_note(owner, profile_key(agent), runtime.clock.now())
 
 
@@ -66,8 +66,8 @@ class ExtractedFacts:
 
 
 async def learn(runtime: Runtime, agent: Agent | None, snapshot: RunSnapshot) -> ExtractedFacts:
-    """Ask for what the turn says of the user and of the conversation, where the agent remembers that.
-    A model that fails costs this turn's facts, nothing else. Raises RetryableError."""
+    """Extract the turn's facts about the user and the conversation, if the agent remembers those. A model
+    that fails costs this turn's facts, nothing else. Raises RetryableError."""
     meta = snapshot.meta
     turn = facts.turn_of([meta.input, *response_messages(snapshot)])
     if agent is None or not turn.user:
@@ -94,7 +94,7 @@ async def _ask(
     current: Any,
     usage: list[StepUsage],
 ) -> str:
-    """The model's answer, "" where it failed; `usage` gets what it cost."""
+    """Return the model's answer, "" if it failed; its usage goes to `usage`."""
     model = runtime.settings.extractor_model or runtime.settings.model
     prompt = facts.request(task, model, turn, current, snapshot.meta.input)
     try:

@@ -9,9 +9,9 @@ from layover.values.memory.context import IndexedText
 from layover.values.message import Message, Role
 
 MAX_CHARACTERS = 8_000
-"""Of a text that are embedded: most models take 8,192 tokens."""
+"""Characters of a text that are embedded: most models take 8,192 tokens."""
 MAX_WORDS = 64
-"""Of a query: each is looked for in every row."""
+"""Words of a query: each is looked up in every row."""
 MAX_DIMENSIONS = 3_900
 """A row of the database has to fit into one page."""
 _MONTHS = (
@@ -19,11 +19,11 @@ _MONTHS = (
     *("September", "October", "November", "December"),
 )
 _SPEAKER = re.compile(r"\s*([^\W\d_][\w.'\u2019-]*(?: [^\W\d_][\w.'\u2019-]*){0,2}):\s+(?=\S)")
-"""`Ann Lee: ...`: who speaks, where one user passes on what several people write."""
+"""`Ann Lee: ...`: the speaker, if one user passes on the words of several people."""
 
 
 def row_of(message: Message, agent: str, speaker: str | None = None) -> IndexedText | None:
-    """A message of a user or an assistant as recall will find it, without its vector; None: it has no
+    """Return a message of a user or an assistant as recall will find it, without its vector; None: it has no
     text. `speaker`: the name of its role, if it has one; a name before the text wins."""
     text = message.text.strip()
     if message.role not in (Role.USER, Role.ASSISTANT) or not text:
@@ -47,18 +47,18 @@ def speaker_of(text: str) -> str | None:
 
 
 def text_to_embed(text: str) -> str:
-    """Returns the part of a text to embed: all but the speaker's name, which would make all texts alike."""
+    """Return the part of a text to embed: without the speaker's name, which would make all texts alike."""
     match = _SPEAKER.match(text)
     return text[match.end() if match else 0 :].strip()[:MAX_CHARACTERS]
 
 
 def query_words(text: str) -> list[str]:
-    """The words that recall looks for, each once."""
+    """Return the words that recall looks up, each once."""
     return list(dict.fromkeys(words(text)))[:MAX_WORDS]
 
 
 def vector_text(text: str, common: Collection[str]) -> str:
-    """The query without the words that are common in the scope, names mostly: they would draw it to
+    """Return the query without the words that are common in the scope, names mostly: they would draw it to
     every text alike. A query of nothing else stays as it is."""
     pieces, position = [], 0
     for start, end, word in spans(text):
@@ -70,8 +70,8 @@ def vector_text(text: str, common: Collection[str]) -> str:
 
 
 def usable(vector: Sequence[float]) -> tuple[float, ...] | None:
-    """The vector at length 1, as halves of a float hold it best; None: nothing can be compared with
-    it."""
+    """Return the vector at length 1, which half-precision floats hold best; None: nothing can be compared
+    with it."""
     if not 0 < len(vector) <= MAX_DIMENSIONS or not all(map(math.isfinite, vector)):
         return None
     length = math.hypot(*vector)

@@ -1,4 +1,4 @@
-"""Semantic recall around a turn: what it looks for, and what the next one can find
+"""Semantic recall around a turn: its query, and the texts that the next turn can find
 (docs/behaviour.md#semantic-recall)."""
 
 import asyncio
@@ -20,9 +20,9 @@ from layover.values.metrics import Metric
 from layover.values.runs.run import RunMeta, RunSnapshot
 
 QUERY_TIMEOUT = timedelta(seconds=2)
-"""For the vector of a query; then words alone are searched."""
+"""The time limit for a query's vector; after that only words are searched."""
 MAX_IN_PROMPT = 100
-"""Matches that are asked for beyond those that are wanted, as they may be in the prompt already."""
+"""Matches requested beyond the wanted number, since some may be in the prompt already."""
 _warned_agents: set[str] = set()
 logger = logging.getLogger("layover")
 
@@ -30,7 +30,7 @@ logger = logging.getLogger("layover")
 async def recall_query(
     runtime: Runtime, agent: Agent, meta: RunMeta, as_of: datetime
 ) -> tuple[RecallQuery | None, tuple[StepUsage, ...]]:
-    """Returns the search for the run's input (None where the agent recalls nothing) and its vector's cost."""
+    """Return the search for the run's input (None if the agent recalls nothing) and its vector's cost."""
     settings, text = agent.memory.semantic_recall, meta.input.text.strip()
     embedder = _embedder(runtime, agent)
     if settings is None or embedder is None or not text:
@@ -58,7 +58,7 @@ async def recall_query(
 def select_recalled(
     runtime: Runtime, agent: Agent, recalled: Sequence[Recalled], history: Sequence[Message]
 ) -> list[Recalled]:
-    """The best of what was found, with what stands beside it, less what the prompt's history shows."""
+    """Return the best matches with their neighbours, less the messages that the prompt's history shows."""
     settings = agent.memory.semantic_recall
     if settings is None or not _max_in_prompt(runtime, agent):
         return list(recalled)
@@ -73,7 +73,7 @@ def select_recalled(
 
 
 def count_cut_scope(runtime: Runtime, agent: Agent, context: TurnContext) -> None:
-    """Count where the oldest texts of a scope were not searched."""
+    """Count a search that left the oldest texts of a scope out."""
     if context.recall_cut:
         runtime.metrics.count(Metric.RECALL_SCOPE_CUT, agent=agent.name)
 
@@ -81,9 +81,9 @@ def count_cut_scope(runtime: Runtime, agent: Agent, context: TurnContext) -> Non
 async def index(
     runtime: Runtime, agent: Agent | None, snapshot: RunSnapshot, *, embeds: bool = True
 ) -> None:
-    """Keep the run's texts for later turns, where the agent recalls. An embedder that fails or is not
-    asked costs the vectors: the words are kept all the same, and `layover reembed` makes up for it.
-    Raises RetryableError (the database)."""
+    """Store the run's texts for later turns, if the agent recalls. An embedder that fails or is not asked
+    costs the vectors: the words are stored all the same, and `layover reembed` adds the vectors later. Raises
+    RetryableError (the database)."""
     embedder = _embedder(runtime, agent) if agent else None
     if agent is None or embedder is None:
         return
@@ -106,8 +106,8 @@ async def index(
 
 
 def _max_in_prompt(runtime: Runtime, agent: Agent) -> int:
-    """Counts the matches that the prompt may show already, where the store cannot know: what fits into a
-    token buffer is counted later, and a node has a history of its own."""
+    """Return the number of matches that the prompt may show already, if the store cannot know: a token buffer
+    is filled later, and a node has a history of its own."""
     memory = agent.memory
     if memory.token_buffer is not None:
         return min(memory.token_buffer.max_messages, MAX_IN_PROMPT)
@@ -117,8 +117,8 @@ def _max_in_prompt(runtime: Runtime, agent: Agent) -> int:
 
 
 def _embedder(runtime: Runtime, agent: Agent) -> Embedder | None:
-    """The embedder of an agent that recalls. One that names recall where no embedder is set: off, and
-    one warning."""
+    """Return the embedder of an agent that recalls. Without a configured one, recall is off, and one warning
+    is logged."""
     if agent.memory.semantic_recall is None:
         return None
     if runtime.embedder is None and agent.name not in _warned_agents:
@@ -147,7 +147,7 @@ async def _query_vector(
 async def _common_words(
     runtime: Runtime, meta: RunMeta, thread_id: str | None, text: str
 ) -> frozenset[str]:
-    """None of them where the database sleeps: the turn waits for it later, and only once."""
+    """Return the common words; none if the database sleeps: the turn waits for it later, and only once."""
     words = recall.query_words(text[: recall.MAX_CHARACTERS])
     try:
         async with asyncio.timeout(QUERY_TIMEOUT.total_seconds() / 2):

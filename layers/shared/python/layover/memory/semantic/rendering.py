@@ -1,4 +1,4 @@
-"""Recalled messages as a prompt shows them: data, one line a message (docs/behaviour.md#escaping)."""
+"""Recalled messages in a prompt: data, one line for each message (docs/behaviour.md#escaping)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,12 +15,12 @@ MAX_LENGTH = 2_000
 def recalled_lines(
     recalled: Sequence[Recalled], speakers: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Message id -> `[date time] speaker: text`, in the order of the conversation."""
+    """Return message id -> `[date time] speaker: text`, in the order of the conversation."""
     return {r.message.id: _line(r, speakers or {}) for r in recalled if r.message.text.strip()}
 
 
 def recalled_block(lines: Sequence[str]) -> str:
-    """The block of these lines; "" where there are none."""
+    """Return the block of these lines; "" if there are none."""
     return block("recalled_messages", lines) if lines else ""
 
 
