@@ -12,8 +12,8 @@ _NO_RUN = "there is no such run"
 
 
 def may_decide(actor: Actor, owner: str, rule: ApprovalRule | None) -> bool:
-    """Say whether the actor may decide a call of this owner's. The owner is also a backend that acts for the
-    owner, and an owner who acts for another user."""
+    """Return whether the actor may decide a call of this owner's. A backend that acts for the owner counts as
+    the owner, and so does an owner who acts for another user."""
     is_owner = owner in (actor.sub, actor.owner)
     if rule is None or actor.in_process:
         return actor.owner == owner
@@ -21,7 +21,7 @@ def may_decide(actor: Actor, owner: str, rule: ApprovalRule | None) -> bool:
 
 
 def check_right(actor: Actor, owner: str, call: CallRecord) -> None:
-    """Raises NotAnApprover for the run's owner where others decide."""
+    """Raise NotAnApprover for the run's owner if other people decide."""
     rule = rule_of(call)
     if rule is None or may_decide(actor, owner, rule):
         return
@@ -36,8 +36,8 @@ def rule_of(call: CallRecord) -> ApprovalRule | None:
 
 
 async def foreign_run(runtime: Runtime, actor: Actor, run_id: str) -> RunSnapshot:
-    """A run that is not the actor's own and has asked others than its owner. A caller that shows any of
-    it has to ask `may_decide` first. Raises NotFound."""
+    """Return a run that is not the actor's own and has asked others than its owner. A caller that shows any
+    of it has to check `may_decide` first. Raises NotFound."""
     owner = await runtime.journal.owner_of(run_id) if actor.groups else None
     if owner is None or owner == actor.owner:
         raise NotFound(_NO_RUN, run_id=run_id)
@@ -45,7 +45,7 @@ async def foreign_run(runtime: Runtime, actor: Actor, run_id: str) -> RunSnapsho
 
 
 def votes_with(call: CallRecord, decision: Decision) -> tuple[Vote, ...]:
-    """The call's votes and this one: the newest of each person."""
+    """Return the call's votes and this one: the newest of each person."""
     vote = Vote(
         by=decision.decided_by,
         on_behalf_of=decision.on_behalf_of,
@@ -57,14 +57,14 @@ def votes_with(call: CallRecord, decision: Decision) -> tuple[Vote, ...]:
 
 
 def needs_quorum(actor: Actor, call: CallRecord, decision: Decision) -> bool:
-    """Say whether the call takes more than one approval of this actor's kind."""
+    """Return whether the call takes more than one approval of this actor's kind."""
     rule = rule_of(call)
     approves = decision.kind is DecisionKind.APPROVED
     return rule is not None and rule.quorum > 1 and approves and not actor.in_process
 
 
 def is_enough(call: CallRecord, votes: tuple[Vote, ...]) -> bool:
-    """Say whether the quorum approves the arguments of the newest vote."""
+    """Return whether the quorum approves the arguments of the newest vote."""
     rule = rule_of(call)
     args = _args(call, votes[-1])
     approvals = sum(_args(call, vote) == args for vote in votes)
@@ -72,7 +72,7 @@ def is_enough(call: CallRecord, votes: tuple[Vote, ...]) -> bool:
 
 
 def has_voted(call: CallRecord, decision: Decision) -> bool:
-    """Say whether the actor's newest vote is this very one."""
+    """Return whether the actor's newest vote is this very one."""
     return decision.kind is DecisionKind.APPROVED and any(
         (v.by, v.on_behalf_of, v.reason)
         == (decision.decided_by, decision.on_behalf_of, decision.reason)

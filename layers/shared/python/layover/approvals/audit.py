@@ -1,4 +1,4 @@
-"""Records of decisions for auditors: over all users, and longer than runs and threads live."""
+"""Records of decisions for auditors: over all users, and kept longer than runs and threads."""
 
 from datetime import date
 
@@ -13,6 +13,6 @@ _CURSOR = "audit"
 async def list_decisions(
     runtime: Runtime, since: date | None, until: date | None, limit: int, cursor: str | None
 ) -> Page[AuditRow]:
-    """Votes and decisions of these UTC days (both included; None: no bound), the oldest first."""
+    """Return votes and decisions of these UTC days (both included; None: no bound), the oldest first."""
     page = await runtime.journal.audit(since, until, limit, decode_cursor_field(_CURSOR, cursor))
     return Page(items=page.items, next_cursor=encode_cursor(_CURSOR, page.next_cursor))

@@ -1,4 +1,4 @@
-"""Validation of a decision against its waiting call, by either way."""
+"""Validation of a decision against its waiting call, whichever way the decision came."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ MAX_REASON = 10_000
 
 
 def check_reason(call: CallRecord, reason: str | None) -> None:
-    """Raises DecisionInvalid where the call's approvers have to say why."""
+    """Raise DecisionInvalid if the call's approvers have to give a reason and gave none."""
     rule = call.suspension.approval if call.suspension else None
     if rule is not None and rule.reason_required and not (reason or "").strip():
         message = "a decision about this call needs a reason"
@@ -25,16 +25,16 @@ def check_reason(call: CallRecord, reason: str | None) -> None:
 
 
 def check_data(runtime: Runtime, agent_name: str, call: CallRecord, data: Any) -> None:
-    """Raises DecisionInvalid where `data` does not satisfy the schema that the call was suspended with,
-    or the type behind it, which may want more than a schema can say."""
+    """Raise DecisionInvalid if `data` does not satisfy the schema that the call was suspended with, or the
+    type behind it, which may require more than a schema can express."""
     from layover.declare.schemas.render import jsonable
 
     assert call.suspension is not None
     schema = call.suspension.resume_schema
     _check_schema(schema, data)
     tool = _tool(runtime, agent_name, call)
-    # Data for new code that asks for other data could never fit both, and the call would wait for
-    # ever: the model is told when the call is settled (docs/behaviour.md#long-waits).
+    # Data for new code with another schema could never fit both, and the call would wait for ever: the model
+    # reads the error when the call is settled (docs/behaviour.md#long-waits).
     if tool is not None and tool.suspends and jsonable(tool.resume_schema) == schema:
         message = "the data does not fit what the call waits for"
         _check_type(tool.parse_resume, data, "data", message)
@@ -47,8 +47,8 @@ def _check_schema(schema: dict[str, Any], data: Any) -> None:
 
 
 def check_args(runtime: Runtime, agent_name: str, call: CallRecord, args: dict[str, Any]) -> None:
-    """Raises DecisionInvalid where edited arguments do not fit the tool. A tool that is gone takes
-    anything: the model is told that it was not found (docs/behaviour.md#long-waits)."""
+    """Raise DecisionInvalid if edited arguments do not fit the tool. For a tool that is gone, anything is
+    valid: the model reads that it was not found (docs/behaviour.md#long-waits)."""
     if call.tool_name == BUDGET_TOOL:
         return _check_limits(args)
     tool = _tool(runtime, agent_name, call)
@@ -58,14 +58,14 @@ def check_args(runtime: Runtime, agent_name: str, call: CallRecord, args: dict[s
 
 
 def _tool(runtime: Runtime, agent_name: str, call: CallRecord) -> "AnyTool | None":
-    """The call's tool: the run's agent's, or that of the sub-agent whose call it is."""
+    """Return the call's tool: the run's agent's, or that of the sub-agent that made the call."""
     top = runtime.agents().get(agent_name)
     agent = top.at(call.agent_path) if top else None
     return agent.tool(call.tool_name) if agent else None
 
 
 def _check_type(parse: Callable[[Any], Any], value: Any, field: str, message: str) -> None:
-    """Raises DecisionInvalid where an author's type refuses the value."""
+    """Raise DecisionInvalid if an author's type refuses the value."""
     from pydantic import ValidationError
 
     try:

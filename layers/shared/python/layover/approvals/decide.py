@@ -1,4 +1,4 @@
-"""Calls that wait for a person, and what persons decide about them."""
+"""Calls that wait for a person, and persons' decisions about them."""
 
 import asyncio
 import logging
@@ -52,7 +52,7 @@ from layover.values.runs.run import (
 from layover.values.text import json_size, sanitise
 
 MAX_DECISION = 1024 * 1024
-"""Bytes of a decision as JSON, as of a run's input."""
+"""Bytes of a decision as JSON, the same as for a run's input."""
 _CURSOR = "approvals"
 _INBOX = "inbox"
 _log = logging.getLogger("layover")
@@ -79,7 +79,8 @@ _DECIDES = {
 
 @dataclass(frozen=True)
 class DecisionRequest:
-    """A request to decide a call. `attempt`: the suspension that its author saw; another one refuses it."""
+    """A request to decide a call. `attempt`: the suspension that its author saw; a call at another one
+    refuses it."""
 
     verdict: Verdict
     args: dict[str, Any] | None = None
@@ -91,9 +92,8 @@ class DecisionRequest:
 async def list_approvals(
     runtime: Runtime, owner: str, thread_id: str | None, limit: int, cursor: str | None
 ) -> Page[OpenApproval]:
-    """Calls that wait undecided over all of the owner's runs, oldest first. Never needs Postgres.
-
-    Raises NotFound for a thread that is not there."""
+    """Return calls that wait undecided over all of the owner's runs, oldest first. Never needs Postgres.
+    Raises NotFound for a thread that does not exist."""
     if thread_id is not None and not await _is_there(runtime, owner, thread_id):
         raise NotFound("there is no such thread", thread_id=thread_id)
     start = decode_cursor_field(_CURSOR, cursor)
@@ -117,7 +117,7 @@ class DecisionAnswer:
 async def list_for_approver(
     runtime: Runtime, actor: Actor, limit: int, cursor: str | None
 ) -> Page[ApproverItem]:
-    """Calls of all users that wait undecided and that the actor may decide, oldest first."""
+    """Return calls of all users that wait undecided and that the actor may decide, oldest first."""
     start = decode_cursor_field(_INBOX, cursor)
     page = await runtime.journal.inbox(sorted(actor.groups), limit, start)
     items = [a for a in page.items if may_decide(actor, a.owner, a.approval.approval)]
@@ -139,21 +139,20 @@ def _without_thread(approval: OpenApproval) -> dict[str, Any]:
 async def decide(
     runtime: Runtime, actor: Actor, run_id: str, tool_call_id: str, request: DecisionRequest
 ) -> DecisionAnswer:
-    """Record the decision (the first one wins) and wake the call; or the vote, where it takes more. The
-    same of the same actor changes nothing, however late it comes.
-
-    Raises NotFound (run or call, and for whoever may know of neither), NotAnApprover (the owner, where
-    others decide), DecisionAlreadyMade (decided, settled, expired, not executed yet, another attempt),
-    DecisionInvalid (the kind or the data does not fit: the call waits as before)."""
+    """Record the decision (the first one wins) and wake the call; or record the vote, if the call takes more.
+    Repeating a decision as the same actor changes nothing, however late it comes. Raises NotFound (run or
+    call, also for a caller that may know of neither), NotAnApprover (the owner, if others decide),
+    DecisionAlreadyMade (decided, settled, expired, not executed yet, another attempt), DecisionInvalid (the
+    kind or the data does not fit: the call waits as before)."""
     if json_size([request.args, request.data, request.reason]) > MAX_DECISION:
         raise TooLarge(f"a decision is at most {MAX_DECISION} bytes of JSON")
-    # Cleaned first: what is checked is what is stored, and what the tool is given.
+    # Cleaned first: the checks have to see the data that is stored and given to the tool.
     request = _clean(request)
     while True:
         try:
             return await _decide(runtime, actor, run_id, tool_call_id, request)
         except StaleVotes:
-            # The other request has voted: of any number of voters one always gets on.
+            # The other request has voted: of any number of voters, one always gets through.
             continue
 
 
@@ -181,7 +180,7 @@ async def _decide(
 async def _call_of(
     runtime: Runtime, actor: Actor, run_id: str, tool_call_id: str
 ) -> tuple[RunSnapshot, CallRecord]:
-    """The call, if the actor may decide it. Raises NotFound, NotAnApprover, DecisionAlreadyMade."""
+    """Return the call, if the actor may decide it. Raises NotFound, NotAnApprover, DecisionAlreadyMade."""
     try:
         own = await snapshot_of(runtime, actor.owner, run_id)
     except NotFound as error:
@@ -218,7 +217,7 @@ def _decision(actor: Actor, request: DecisionRequest, now: datetime) -> Decision
 
 
 def _repeats(call: CallRecord, request: DecisionRequest, decision: Decision) -> bool:
-    """Say whether the same actor decided the request's attempt in the same way before."""
+    """Return whether the same actor decided the request's attempt in the same way before."""
     if request.attempt in (None, call.attempt):
         if has_voted(call, decision):
             return True
@@ -250,7 +249,7 @@ def _clean(request: DecisionRequest) -> DecisionRequest:
 async def _record(
     runtime: Runtime, actor: Actor, snapshot: RunSnapshot, call: CallRecord, decision: Decision
 ) -> CallRecord:
-    """The call with the decision, or with one vote more."""
+    """Return the call with the decision, or with one more vote."""
     run, journal, votes = snapshot.meta, runtime.journal, None
     if needs_quorum(actor, call, decision):
         votes = votes_with(call, decision)
@@ -271,7 +270,7 @@ async def _record(
 async def _check_open(
     runtime: Runtime, snapshot: RunSnapshot, call: CallRecord, request: DecisionRequest
 ) -> Suspension:
-    """The suspension that the decision is about, if the call waits for one."""
+    """Return the suspension that the decision is about, if the call waits for one."""
     if snapshot.meta.status.over:
         raise _refusal(call, "the run is over")
     if call.state is not CallState.WAITING or call.suspension is None:
@@ -310,7 +309,7 @@ def _check_fits(
 
 
 def _find(snapshot: RunSnapshot, tool_call_id: str) -> CallRecord:
-    """The call's record. One that is planned has none: it exists, but nothing waits."""
+    """Return the call's record. A planned call has none: it exists, but nothing waits."""
     ids = {"run_id": snapshot.meta.id, "tool_call_id": tool_call_id}
     for call in snapshot.calls:
         if call.tool_call_id == tool_call_id and call.tool_name != HOOKS_TOOL:
@@ -325,7 +324,7 @@ def _refusal(call: CallRecord, why: str) -> DecisionAlreadyMade:
 
 
 def _with(snapshot: RunSnapshot, call: CallRecord) -> RunSnapshot:
-    """The snapshot after the decision, without reading it again."""
+    """Return the snapshot after the decision, without reading it again."""
     waiting = snapshot.meta.waiting - ({call.key} if call.decision else set())
     calls = tuple(call if c.key == call.key else c for c in snapshot.calls)
     meta = snapshot.meta.model_copy(update={"waiting": waiting})
@@ -339,7 +338,8 @@ async def _wake_waiting(runtime: Runtime, call: CallRecord) -> None:
 
 
 async def _wake(runtime: Runtime, call: CallRecord, token: str | None) -> None:
-    """Best effort: the decision stands, and the sweeper wakes what is decided and not settled."""
+    """Wake the call as best effort: the decision stands, and the sweeper wakes calls that are decided and not
+    settled."""
     if token is None:
         return
     try:

@@ -7,12 +7,12 @@ if TYPE_CHECKING:
     from jsonschema import ValidationError
 
 _MAX_RULE = 200
-"""Characters of what a schema wants; longer ones are left to the schema, which the call shows."""
+"""Characters of a schema's rule in an error. Longer ones are left to the schema, which the call shows."""
 
 
 def schema_errors(schema: dict[str, Any], data: Any) -> list[dict[str, Any]]:
-    """One `{loc, msg, type}` for each problem. They say what the schema wants, which is the author's, and
-    nothing of what was sent."""
+    """Return one `{loc, msg, type}` for each problem. They quote the schema, which is the author's, and
+    nothing of the data."""
     from jsonschema import Draft202012Validator
     from referencing import Registry
 
@@ -21,7 +21,7 @@ def schema_errors(schema: dict[str, Any], data: Any) -> list[dict[str, Any]]:
         schema, registry=Registry(), format_checker=Draft202012Validator.FORMAT_CHECKER
     )
     errors = [problem for error in validator.iter_errors(data) for problem in _problems(error)]
-    # Each missing field has an error of its own, that tells of all of them.
+    # Each missing field has an error of its own, which names all of them.
     return list({json.dumps(error): error for error in errors}.values())
 
 

@@ -18,12 +18,12 @@ from layover.values.text import sanitise
 logger = logging.getLogger("layover")
 
 SKEW = timedelta(minutes=1)
-"""A time-out so long before a call expires is none of ours."""
+"""A time-out that comes earlier than this before a call expires is not the state machine's."""
 DENIED = "Denied"
-"""The error of SendTaskFailure that is a person's denial. Any other may be the platform's: it decides
-nothing."""
+"""The error of SendTaskFailure that is a person's denial. Any other may be the platform's: it is no
+decision."""
 MAX_PAUSE_S = 60
-"""The longest rest between two tokens of a call; less than what the sweeper grants a branch."""
+"""The longest rest between two tokens of a call; less than the sweeper's grace for a branch."""
 DECIDED = {"layover": "decided"}
 """Our own wake-up: the decision is in the record."""
 
@@ -31,8 +31,8 @@ DECIDED = {"layover": "decided"}
 async def record_answer(
     runtime: Runtime, run: RunMeta, call: CallRecord, attempt: int, output: Any
 ) -> CallRecord:
-    """The call with the decision that its token's answer makes, or as it waits. `attempt`: the one that
-    was asked for. Raises RetryableError."""
+    """Return the call with the decision in its token's answer, or as it waits. `attempt`: the one that the
+    token belongs to. Raises RetryableError."""
     decision = None if attempt != call.attempt else _from_output(runtime, run, call, output)
     if decision is not None:
         event = ToolCallDecided.of(call, decision)
@@ -45,7 +45,8 @@ async def record_answer(
 
 
 def _from_output(runtime: Runtime, run: RunMeta, call: CallRecord, answer: Any) -> Decision | None:
-    """An outside caller's output is validated like an HTTP body; None leaves the call waiting."""
+    """Return the decision in a token's output. That of an outside caller is validated like an HTTP body. None
+    leaves the call waiting."""
     now = runtime.clock.now()
     is_answer, output = _unwrap(answer)
     if output == DECIDED:
@@ -73,10 +74,11 @@ def _unwrap(output: Any) -> tuple[bool, Any]:
 def _from_error(
     run_id: str, output: dict[str, Any], call: CallRecord, now: datetime
 ) -> Decision | None:
-    """A denial is `Denied`, an expiry `States.Timeout` when it is time. None: there is no decision."""
+    """Return the decision in an error: `Denied` is a denial, `States.Timeout` an expiry once it is time.
+    None: there is no decision."""
     expires_at = call.suspension.expires_at if call.suspension else None
     if output["Error"] == "States.Timeout" and expires_at is not None and expires_at <= now + SKEW:
-        # The state machine's clock may be ahead of ours: then the call waits a moment more.
+        # The state machine's clock may be ahead of ours: then the call waits a moment longer.
         if expires_at > now:
             return None
         return Decision(kind=DecisionKind.EXPIRED, decided_by=SYSTEM, via=Via.SYSTEM, at=now)
@@ -106,8 +108,8 @@ def _from_error(
 
 
 def next_wait(item: WaitingCall, output: Any, call: CallRecord, now: datetime) -> WaitingCall:
-    """Return the call's wait for a new token: at once after a wake-up, later and later after what was no
-    decision (a fault of the platform, an answer of another shape)."""
+    """Return the call's wait for a new token: at once after a wake-up, with growing pauses after an answer
+    without a decision (a fault of the platform, another shape)."""
     is_wake_up = _unwrap(output)[1] == DECIDED or item.attempt != call.attempt
     pause_s = 0 if is_wake_up else min(max(1, 2 * item.pause_s), MAX_PAUSE_S)
     return waiting_call(call, now, pause_s)

@@ -11,13 +11,13 @@ A_YEAR = 365 * 24 * 3600
 
 
 def is_expired(call: CallRecord, now: datetime) -> bool:
-    """Say whether the call waited too long for a decision."""
+    """Return whether the call waited too long for a decision."""
     expires_at = call.suspension.expires_at if call.suspension else None
     return call.undecided and expires_at is not None and expires_at <= now
 
 
 def waiting_call(call: CallRecord, now: datetime, pause_s: int = 0) -> WaitingCall:
-    """The Map item of a call that waits: what is left until it expires, at least 1 s."""
+    """Return the Map item of a call that waits: the time left until it expires, at least 1 s."""
     expires_at = call.suspension.expires_at if call.suspension else None
     seconds_left = A_YEAR if expires_at is None else math.ceil((expires_at - now).total_seconds())
     seconds_left = max(1, min(seconds_left, A_YEAR))

@@ -12,7 +12,7 @@ from layover.values.runs.event import Event
 from layover.values.runs.run import Status
 
 _QUIET_LOOKS = 3
-"""Looks without news after which a run with a call that waits does nothing else."""
+"""Looks without news after which a run with a waiting call does nothing else."""
 
 
 class Translation(Protocol):
@@ -34,11 +34,11 @@ class Translation(Protocol):
         ...
 
     def rest(self) -> bytes:
-        """The end of an answer whose run waits for a person."""
+        """Return the end of an answer whose run waits for a person."""
         ...
 
     def end(self) -> bytes:
-        """The end of an answer whose run is over."""
+        """Return the end of an answer whose run is over."""
         ...
 
 
@@ -52,8 +52,8 @@ async def answer(
     pace: Pace | None = None,
     closing: Callable[[], Awaitable[bytes]] | None = None,
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the frames of what the run says after this seq; an empty piece where nothing is new.
-    `closing`: what is said just before the end of the run."""
+    """Yield the frames of the run's events after this seq; an empty piece if there are none. `closing`:
+    frames just before the end of the run."""
     yield translation.begin()
     quiet, went_on = 0, after == 0
     looks = follow(runtime, owner, run_id, 0, until, pace)
@@ -82,7 +82,8 @@ async def answer(
 async def last_suspension_seq(
     runtime: Runtime, owner: str, run_id: str, calls: Iterable[str]
 ) -> int:
-    """The seq with which the last of these calls began to wait: what follows is what a decision led to."""
+    """Return the seq with which the last of these calls began to wait: the events after it follow a
+    decision."""
     call_ids = set(calls)
     return await _last_seq(
         runtime,

@@ -1,4 +1,4 @@
-"""A chat's request: a new message, the same again, or a person's decisions."""
+"""A chat's request: a new message, a repetition, or a person's decisions."""
 
 import base64
 import binascii
@@ -25,13 +25,13 @@ _DATA = "data:"
 async def say(
     runtime: Runtime, owner: str, head: ThreadHead, parts: str | Sequence[InputPart]
 ) -> str:
-    """The id of the run that answers. Raises what `start_run` raises."""
+    """Return the id of the run that answers. Raises what `start_run` raises."""
     run = await start_run(runtime, owner, head.id, StartRun(parts, stream=True))
     return run.id
 
 
 async def regenerate(runtime: Runtime, owner: str, head: ThreadHead, run_id: str | None) -> str:
-    """The id of a run that answers once more what this one answered (None: the newest one), on a branch of
+    """Return the id of a run that answers the input of this run (None: the newest one) again, on a branch of
     its own. Raises NotFound, and what `start_run` raises."""
     meta = await _run_of(runtime, owner, head, run_id)
     again = StartRun(_input(meta), parent_id=meta.input.parent_id, stream=True)
@@ -45,8 +45,8 @@ async def decide_all(
     run_id: str | None,
     decisions: Iterable[tuple[str, DecisionRequest]],
 ) -> tuple[str, int]:
-    """Decide these calls of the run (None, or one that is not the thread's: the active one). The run, and
-    the seq after which its answer goes on; the same again is answered the same. Raises Conflict (nothing
+    """Decide these calls of the run (None, or one that is not the thread's: the active one). Return the run,
+    and the seq after which its answer goes on. A repetition gets the same answer. Raises Conflict (nothing
     waits), and what `decide` raises."""
     all_decisions = list(decisions)
     try:
@@ -64,8 +64,8 @@ async def decide_all(
 async def file_part(
     runtime: Runtime, owner: str, head: ThreadHead, url: str, name: str | None, mime_type: str
 ) -> FilePart:
-    """A file of an input. What comes whole in a `data:` URL becomes a file of the thread; `/files/ID` is one
-    that is there. Raises InvalidRequest."""
+    """Return a file of an input. The whole file in a `data:` URL becomes a file of the thread; `/files/ID`
+    names an existing one. Raises InvalidRequest."""
     if url.startswith("/files/"):
         return FilePart(file_id=url.removeprefix("/files/"))
     if not url.startswith(_DATA):

@@ -14,8 +14,8 @@ _PREFIX = "thread_"
 
 
 async def chat_thread(runtime: Runtime, owner: str, agent: str, chat_id: str) -> ThreadHead:
-    """The chat's thread, made where the id is a new one. Raises UnknownAgent, Conflict (the chat is with
-    another agent), NotFound (a thread's id that is none of the caller's, or a chat that was deleted)."""
+    """Return the chat's thread. A new id creates one. Raises UnknownAgent, Conflict (the chat is with another
+    agent), NotFound (a thread's id that is none of the caller's, or a chat that was deleted)."""
     if agent not in runtime.agents():
         raise UnknownAgent(runtime.agents())
     thread_id = thread_id_of(owner, chat_id)
@@ -26,7 +26,7 @@ async def chat_thread(runtime: Runtime, owner: str, agent: str, chat_id: str) ->
 
 
 async def find_thread(runtime: Runtime, owner: str, agent: str, chat_id: str) -> ThreadHead | None:
-    """The chat's thread; None for an id that nothing was said under. Raises UnknownAgent, Conflict."""
+    """Return the chat's thread; None for an id without messages. Raises UnknownAgent, Conflict."""
     if agent not in runtime.agents():
         raise UnknownAgent(runtime.agents())
     try:
@@ -37,7 +37,7 @@ async def find_thread(runtime: Runtime, owner: str, agent: str, chat_id: str) ->
 
 
 def thread_id_of(owner: str, chat_id: str) -> str:
-    """A thread's id as it is; for any other id, always the same one of the owner's."""
+    """Return a thread's id as it is; for any other id, always the same one of the owner's."""
     if chat_id.startswith(_PREFIX):
         return chat_id
     text = f"{owner}\0{sanitise(chat_id)}"
@@ -56,7 +56,7 @@ async def _make(
         created_at=now,
         updated_at=now,
     )
-    # Of two that make it at once one does: the put is conditional.
+    # If two requests create it at once, one succeeds: the put is conditional.
     await runtime.journal.put_thread(head)
     await watch_thread(runtime, owner, thread_id)
     return await head_of(runtime, owner, thread_id)

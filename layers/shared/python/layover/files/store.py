@@ -1,9 +1,9 @@
 """Files of one owner, in blobs alone: accepting a run needs no database.
 
-A file's facts are an object of their own beside its bytes; they name the threads that have the file. What
-belongs to a thread is found again by a mark below the thread's prefix, which is written before anything
-else: erasing a thread reads the marks. A file goes with the last thread that has it. Facts change by
-conditional puts alone: of a thread that takes the file and one that lets it go, the later one sees the
+A file's facts are an object of their own beside its bytes; they name the threads that have the file. A
+thread's files are found again by a mark below the thread's prefix, which is written before anything else:
+erasing a thread reads the marks. A file is deleted with the last thread that has it. Facts change by
+conditional puts alone: of a thread that takes the file and one that releases it, the later one sees the
 earlier."""
 
 import asyncio
@@ -26,7 +26,7 @@ _MAX_PAUSE_S = 0.05
 
 
 def result_id(run_id: str, tool_call_id: str) -> str:
-    """The file that holds the whole result of a call."""
+    """Return the id of the file that holds the whole result of a call."""
     return derived("result", run_id, tool_call_id)
 
 
@@ -38,26 +38,26 @@ class Files:
         self._keys = Keys(owner)
 
     async def announce(self, facts: FileFacts) -> None:
-        """A file whose bytes are to come by its upload URL."""
+        """Announce a file whose bytes will arrive by its upload URL."""
         await self._blobs.put(self._facts_key(facts.id), _encode(facts), _JSON)
 
     async def upload_url(self, facts: FileFacts, lifetime: timedelta) -> str:
-        """Returns the URL for its bytes. They count once a thread names the file, and never change then."""
+        """Return the URL for its bytes. They count once a thread names the file, and never change then."""
         key = self._upload_key(facts.id)
         return await self._blobs.upload_url(key, facts.mime_type, facts.size, lifetime)
 
     async def is_uploaded(self, file_id: str) -> bool:
-        """True if bytes were uploaded."""
+        """Return whether bytes were uploaded."""
         return await self._blobs.head(self._upload_key(file_id)) is not None
 
     async def facts(self, file_id: str) -> FileFacts | None:
-        """Returns a file's record; None for unknown and foreign ones, and for one that is being deleted."""
+        """Return a file's record; None for unknown and foreign ones, and for one that is being deleted."""
         record = await self._read_facts(file_id)
         return None if record is None or record[0].going else record[0]
 
     async def take(self, file_id: str, thread_id: str) -> FileFacts | None:
-        """The file, which this thread has from now on. None: there is no such file, or its bytes did
-        not arrive whole. Raises RetryableError where others keep changing it."""
+        """Return the file, which this thread has from now on. None: there is no such file, or its bytes are
+        incomplete. Raises RetryableError if other writers keep changing it."""
         for _ in range(_MAX_TRIES):
             record = await self._read_facts(file_id)
             if record is None or record[0].going:
@@ -87,7 +87,7 @@ class Files:
         for _ in range(_MAX_TRIES):
             if await self._change(facts, tag):
                 return
-            # Said again: threads that have the file by now still have it.
+            # A repetition: threads that have the file by now still have it.
             record = await self._read_facts(facts.id)
             tag = record[1] if record else None
             thread_ids = record[0].thread_ids if record else ()
@@ -97,11 +97,11 @@ class Files:
         raise RetryableError("others keep changing the same file")
 
     async def data(self, file_id: str) -> bytes | None:
-        """The bytes of a file that a thread has."""
+        """Return the bytes of a file that a thread has."""
         return await self._blobs.get(self._data_key(file_id)) if _ID.fullmatch(file_id) else None
 
     async def download_url(self, facts: FileFacts, lifetime: timedelta) -> str | None:
-        """Returns the URL of its bytes; None where they did not arrive yet."""
+        """Return the URL of its bytes; None if they did not arrive yet."""
         key = self._data_key(facts.id)
         if not facts.thread_ids:
             key = self._upload_key(facts.id)
@@ -115,25 +115,25 @@ class Files:
             await self.release(mark.rsplit("/", 1)[1], thread_id)
 
     async def release(self, file_id: str, thread_id: str) -> None:
-        """The thread has the file no longer; with the last thread the file goes. What it is found by goes
-        last. Raises RetryableError where others keep changing it."""
+        """Release the thread's hold on the file; the file is deleted with its last thread. Its mark goes
+        last. Raises RetryableError if other writers keep changing it."""
         if await self._release_facts(file_id, thread_id):
             await self._drop(file_id)
         await self._blobs.delete(self._mark_key(file_id, thread_id))
 
     async def drop_unused(self, file_id: str) -> None:
-        """Delete a file that no thread has. Of a message that names it at this moment and this, the later
-        one sees the earlier. Raises RetryableError where others keep changing it."""
+        """Delete a file that no thread has. If a message names it at the same moment, the later of the two
+        sees the earlier. Raises RetryableError if other writers keep changing it."""
         if await self._release_facts(file_id, ""):
             await self._drop(file_id)
 
     async def _drop(self, file_id: str) -> None:
-        """Deletes the file; its record goes last."""
+        """Delete the file; its record goes last."""
         for key in (self._upload_key(file_id), self._data_key(file_id), self._facts_key(file_id)):
             await self._blobs.delete(key)
 
     async def list_all(self) -> AsyncIterator[FileFacts]:
-        """All files of the owner, used or not."""
+        """Yield all files of the owner, used or not."""
         for key in await self._blobs.keys(self._keys.blob("files") + "/"):
             if key.endswith("/facts.json"):
                 facts = await self.facts(key.split("/")[-2])
@@ -141,10 +141,11 @@ class Files:
                     yield facts
 
     async def _release_facts(self, file_id: str, thread_id: str) -> bool:
-        """True if no thread but this one ("": none at all) refers to the file and this one no longer does."""
+        """Return whether no thread but this one ("": none at all) refers to the file and this one no longer
+        does."""
         for _ in range(_MAX_TRIES):
             record = await self._read_facts(file_id)
-            # Without facts: what writes the bytes first died in between, or an earlier erasing did.
+            # Without facts: the writer of the bytes died in between, or an earlier erasure did.
             if record is None or record[0].going:
                 return True
             facts, tag = record
@@ -157,14 +158,14 @@ class Files:
         raise RetryableError("others keep changing the same file")
 
     async def _change(self, facts: FileFacts, tag: str | None) -> bool:
-        """Write the facts over those of this tag. False: another writer got ahead."""
+        """Write the facts over those of this tag. Return False if another writer got ahead."""
         if await self._blobs.put_if(self._facts_key(facts.id), _encode(facts), _JSON, tag):
             return True
         await asyncio.sleep(random.uniform(0, _MAX_PAUSE_S))
         return False
 
     async def _copy_upload(self, file_id: str, tag: str) -> bool:
-        """Copy the uploaded bytes to where no upload reaches them. False: they are others by now."""
+        """Copy the uploaded bytes to a key that no upload reaches. Return False if they have changed."""
         return await self._blobs.copy_if(self._upload_key(file_id), self._data_key(file_id), tag)
 
     async def _mark(self, file_id: str, thread_id: str) -> None:
@@ -192,7 +193,7 @@ class Files:
 def thread_file_facts(
     file_id: str, thread_id: str, name: str, mime_type: str, data: bytes, at: datetime
 ) -> FileFacts:
-    """Facts of a file that a thread has from the start."""
+    """Return the facts of a file that a thread has from the start."""
     return FileFacts(
         id=file_id,
         name=name,

@@ -1,4 +1,4 @@
-"""Files: announce an upload, take what a message names into its thread, hand out what is there."""
+"""Files: announce an upload, take a message's files into its thread, hand out links."""
 
 import asyncio
 from collections.abc import Sequence
@@ -18,14 +18,14 @@ UPLOAD_WITHIN = timedelta(minutes=15)
 UNUSED_LIVES = timedelta(days=1)
 """Lifetime of a file that no message names."""
 LINK_LIVES = timedelta(minutes=5)
-"""Of a URL that leads to the bytes (docs/reference/http-api.md#files)."""
+"""The life of a URL to the bytes (docs/reference/http-api.md#files)."""
 MAX_FILES = 20
-"""Files of the user's in one input."""
+"""The user's files in one input."""
 
 
 async def create(runtime: Runtime, owner: str, name: str, mime_type: str, size: int) -> FileUpload:
-    """A file whose bytes are to come. Raises InvalidRequest (name, type), TooLarge, LimitReached (too
-    many were announced whose bytes did not come)."""
+    """Announce a file whose bytes will be uploaded. Raises InvalidRequest (name, type), TooLarge,
+    LimitReached (too many announced files have no bytes)."""
     facts = FileFacts(
         id=runtime.ids.new("file"),
         name=_name(name),
@@ -35,7 +35,7 @@ async def create(runtime: Runtime, owner: str, name: str, mime_type: str, size: 
     )
     if size > max_bytes(mime_type):
         raise TooLarge(f"a file of this type may have {max_bytes(mime_type)} bytes")
-    # Before there is anything: whatever dies, a file that no message names goes.
+    # Scheduled before the file exists: a file that no message names is removed, even if this process dies.
     await runtime.journal.schedule(owner, "file", facts.id, facts.created_at + UNUSED_LIVES)
     files = Files(runtime.blobs, owner)
     await _may_announce(runtime, files, owner, facts)
@@ -45,7 +45,8 @@ async def create(runtime: Runtime, owner: str, name: str, mime_type: str, size: 
 
 
 async def _may_announce(runtime: Runtime, files: Files, owner: str, facts: FileFacts) -> None:
-    """Count the owner's announced files. No event reports arrived bytes: one file too many causes a look."""
+    """Count the owner's announced files. No event reports uploaded bytes, so the files are checked once the
+    count is too high."""
     lease, now = _lease(owner, facts), runtime.clock.now()
     if await runtime.leases.take(lease, MAX_UPLOADS, now):
         return
@@ -61,18 +62,18 @@ async def _may_announce(runtime: Runtime, files: Files, owner: str, facts: FileF
 
 
 def _lease(owner: str, facts: FileFacts) -> Lease:
-    """Returns the lease that an announced file holds until it is uploaded or cannot be any more."""
+    """Return the lease that an announced file holds until it is uploaded or cannot be any more."""
     return Lease(owner, LeaseKind.UPLOAD, facts.id, facts.created_at + UPLOAD_WITHIN)
 
 
 async def link(runtime: Runtime, owner: str, file_id: str) -> str:
-    """A URL of the file's bytes. Raises NotFound."""
+    """Return a URL of the file's bytes. Raises NotFound."""
     return await _link(runtime, owner, file_id, "there is no such file")
 
 
 async def result_link(runtime: Runtime, owner: str, run_id: str, tool_call_id: str) -> str:
-    """A URL of the whole of a result that was cut for the model (docs/behaviour.md#long-results). Raises
-    NotFound."""
+    """Return a URL of the whole of a result that was cut for the model (docs/behaviour.md#long-results).
+    Raises NotFound."""
     file_id = result_id(sanitise(run_id), sanitise(tool_call_id))
     return await _link(runtime, owner, file_id, "no call of this id has a result that was cut")
 
@@ -80,8 +81,8 @@ async def result_link(runtime: Runtime, owner: str, run_id: str, tool_call_id: s
 async def take_files(
     runtime: Runtime, owner: str, thread_id: str, content: tuple[InputPart, ...]
 ) -> tuple[InputPart, ...]:
-    """The parts with their files' names and types; the thread has the files from now on. Raises
-    InvalidRequest where a file is unknown, foreign, or not uploaded; NotFound where the thread is gone."""
+    """Return the parts with their files' names and types; the thread has the files from now on. Raises
+    InvalidRequest if a file is unknown, foreign, or not uploaded; NotFound if the thread is gone."""
     file_parts = [p for p in content if isinstance(p, FilePart) and p.file_id is not None]
     if len(file_parts) > MAX_FILES:
         raise _invalid(["input"], f"more than {MAX_FILES} files", "too_many_files")
@@ -111,7 +112,8 @@ async def _take_file(
 
 
 async def _check_thread(runtime: Runtime, owner: str, thread_id: str) -> None:
-    """Deleting marks the thread first and takes its files then: one of both sees the other."""
+    """Raise NotFound if the thread is being deleted. Deleting marks the thread first and takes its files
+    then: either this code or the eraser sees the other."""
     if await _is_deleted(runtime, owner, thread_id):
         await Files(runtime.blobs, owner).erase(thread_id)
         raise NotFound("there is no such thread", thread_id=thread_id)
@@ -129,7 +131,7 @@ async def _link(runtime: Runtime, owner: str, file_id: str, message: str) -> str
 
 
 async def _is_there(runtime: Runtime, owner: str, facts: FileFacts) -> bool:
-    """True if no thread refers to the file yet, or one that is not deleted: erasure comes later."""
+    """Return whether no thread refers to the file yet, or one that is not deleted: erasure comes later."""
     for thread_id in facts.thread_ids:
         if not await _is_deleted(runtime, owner, thread_id):
             return True

@@ -14,7 +14,7 @@ class AbortsHere:
         self._bells: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
     def abort(self, run_id: str) -> None:
-        """No model and no tool of this run is called from here on. From any thread."""
+        """Let no model and no tool of this run be called from here on. Callable from any thread."""
         self._aborted.add(run_id)
 
     def ring(self, run_id: str) -> None:
@@ -22,16 +22,16 @@ class AbortsHere:
         self._bells[run_id].set()
 
     def forget(self, run_id: str) -> None:
-        """The run is at rest."""
+        """Forget the run: it is at rest."""
         self._aborted.discard(run_id)
         self._bells.pop(run_id, None)
 
     def stops(self, run_id: str) -> bool:
-        """Say whether the run was aborted and is not at rest yet."""
+        """Return whether the run was aborted and is not at rest yet."""
         return run_id in self._aborted
 
     async def is_aborted(self, run_id: str) -> bool:
-        """Say whether the run was aborted, also by a handler of events that are in the journal by now."""
+        """Return whether the run was aborted, also by a handler of events that are in the journal by now."""
         await self._catch_up(run_id)
         return self.stops(run_id)
 

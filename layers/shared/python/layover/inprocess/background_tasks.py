@@ -1,4 +1,4 @@
-"""Background work where no orchestrator and no function is: tasks of this process."""
+"""Background work without an orchestrator or a function: tasks of this process."""
 
 import asyncio
 import logging
@@ -13,18 +13,18 @@ from layover.values.runs.payload import CompactPayload, RunPayload
 logger = logging.getLogger("layover")
 
 Chore = Callable[[], Awaitable[None]]
-"""Work that may be begun again after it was broken off. Raises nothing."""
+"""Work that may be started again after an interruption. Raises nothing."""
 
 
 class BackgroundTasks:
-    """Background tasks. They are finished even where `asyncio.run` comes to its end first."""
+    """Background tasks. They are finished even if `asyncio.run` ends first."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
         self._last: dict[str, asyncio.Task[None]] = {}
 
     def begin(self, chore: Chore, line: str | None = None) -> None:
-        """Begin it, those of one line one after the other."""
+        """Begin the work. Work of the same line runs one after the other."""
         before = self._last.get(line) if line is not None else None
         task = asyncio.create_task(_done(chore, before))
         self._tasks.add(task)
@@ -33,7 +33,7 @@ class BackgroundTasks:
         task.add_done_callback(partial(self._forget, line))
 
     async def wait_until_done(self) -> None:
-        """Wait for what this event loop has begun, and for what that begins."""
+        """Wait for the work that this event loop has begun, and for the work that this begins."""
         while under_way := {t for t in self._tasks if _is_here(t)}:
             await asyncio.wait(under_way)
 
@@ -47,8 +47,8 @@ async def _done(chore: Chore, before: asyncio.Task[None] | None) -> None:
     try:
         await _in_turn(chore, before)
     except asyncio.CancelledError:
-        # `asyncio.run` ends: it breaks off what is left, and then waits for it. Broken off a second
-        # time (Ctrl-C), the work is given up.
+        # `asyncio.run` cancels the tasks that are left at its end, and then waits for them. A second
+        # cancellation (Ctrl-C) gives the work up.
         task = asyncio.current_task()
         if task is not None:
             task.uncancel()
@@ -62,7 +62,7 @@ async def _in_turn(chore: Chore, before: asyncio.Task[None] | None) -> None:
 
 
 def _is_here(task: asyncio.Task[None]) -> bool:
-    """Say whether the task is under way, and not in a loop that stopped before its end."""
+    """Return whether the task is under way, and not in a loop that stopped before its end."""
     return not task.done() and task.get_loop() is asyncio.get_running_loop()
 
 

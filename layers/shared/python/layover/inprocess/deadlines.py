@@ -11,7 +11,7 @@ class LambdaDeadline:
         self._remaining_ms = remaining_ms
 
     def remaining(self) -> timedelta:
-        """Time left of this invocation."""
+        """Return the time left of this invocation."""
         return timedelta(milliseconds=self._remaining_ms())
 
 
@@ -19,5 +19,5 @@ class NoDeadline:
     """For a process without a deadline."""
 
     def remaining(self) -> timedelta:
-        """Practically for ever."""
+        """Return a practically endless time."""
         return timedelta(days=365)

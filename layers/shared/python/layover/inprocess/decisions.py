@@ -8,22 +8,22 @@ from layover.errors import DecisionInvalid
 
 
 def resume_request(data: Any) -> approvals.DecisionRequest:
-    """The request of `resume`. Raises DecisionInvalid for data that is no JSON."""
+    """Return the request of `resume`. Raises DecisionInvalid for data that is no JSON."""
     return approvals.DecisionRequest(approvals.Verdict.RESUME, data=_as_json(data))
 
 
 def approve_request(args: dict[str, Any] | None, reason: str | None) -> approvals.DecisionRequest:
-    """The request of `approve`. Raises DecisionInvalid likewise."""
+    """Return the request of `approve`. Raises DecisionInvalid likewise."""
     return approvals.DecisionRequest(approvals.Verdict.APPROVE, args=_as_json(args), reason=reason)
 
 
 def deny_request(reason: str | None) -> approvals.DecisionRequest:
-    """The request of `deny`."""
+    """Return the request of `deny`."""
     return approvals.DecisionRequest(approvals.Verdict.DENY, reason=reason)
 
 
 def _as_json(value: Any) -> Any:
-    """An author's decision, which may have types of the author's own, as JSON."""
+    """Return an author's decision, which may have types of the author's own, as JSON."""
     try:
         return jsonable(value)
     except ValueError as error:

@@ -1,7 +1,5 @@
 """The in-process driver of an agent (docs/behaviour.md#in-process): the same services, without an
-orchestrator.
-
-Where Step Functions would call a function, this calls the service behind it."""
+orchestrator. It calls the service behind each function that Step Functions would call."""
 
 import asyncio
 import json
@@ -58,7 +56,7 @@ from layover.values.runs.run import Status
 from layover.values.thread import ThreadHead
 
 SOMEBODY = "local"
-"""Owner of threads where no `resource_id` is given."""
+"""The owner of threads without a `resource_id`."""
 _EXPIRED = {"Error": "States.Timeout"}
 """The error of the state machine's timer for a call that waited too long."""
 _DELTAS = frozenset({"text-delta", "output-delta", "reasoning-delta", "tool-call-delta"})
@@ -101,7 +99,7 @@ class InProcess:
         resource_id: str | None,
         max_iterations: int | None,
     ) -> Result:
-        """Run until the end or a suspension."""
+        """Run until the end or a suspension, and return the result."""
         streamed = self._followers.any_of(*_DELTAS)
         run_id = await self._accept(input, thread_id, resource_id, max_iterations, streamed)
         return await self._go_on(run_id)
@@ -114,7 +112,7 @@ class InProcess:
         resource_id: str | None,
         max_iterations: int | None,
     ) -> RunStream[Any]:
-        """The same as events, deltas included, until the end or a suspension."""
+        """Run, and return the events, deltas included, until the end or a suspension."""
         run_id = self._runtime.ids.new("run")
         request = (input, thread_id, resource_id, max_iterations, True, run_id)
         return self._handle(run_id, self._stream(request))
@@ -134,17 +132,17 @@ class InProcess:
         return await self._decide(run_id, tool_call_id, deny_request(reason))
 
     def stream_resume(self, run_id: str, tool_call_id: str, data: Any) -> RunStream[Any]:
-        """The events that follow `resume`."""
+        """Return the events that follow `resume`."""
         return self._stream_decision(run_id, tool_call_id, resume_request(data))
 
     def stream_approve(
         self, run_id: str, tool_call_id: str, args: dict[str, Any] | None, reason: str | None
     ) -> RunStream[Any]:
-        """The events that follow `approve`."""
+        """Return the events that follow `approve`."""
         return self._stream_decision(run_id, tool_call_id, approve_request(args, reason))
 
     def stream_deny(self, run_id: str, tool_call_id: str, reason: str | None) -> RunStream[Any]:
-        """The events that follow `deny`."""
+        """Return the events that follow `deny`."""
         return self._stream_decision(run_id, tool_call_id, deny_request(reason))
 
     def on(self, event: str, handler: Handler) -> None:
@@ -152,14 +150,14 @@ class InProcess:
         self._followers.on(event, handler)
 
     def abort(self) -> None:
-        """Cancel what runs. The runs end as cancelled; their `generate` answers then."""
+        """Cancel the runs under way. They end as cancelled; their `generate` returns then."""
         settling = {run_id: next(iter(t)) for run_id, t in self._settling.items() if t}
         for run_id, task in {**settling, **self._driving}.items():
             self._abort(run_id, task)
 
     def _abort(self, run_id: str, task: asyncio.Task[Any]) -> None:
         self._aborts.abort(run_id)
-        # Handed over to the loop, as a tool may call this in a thread of its own.
+        # Handed over to the loop, since a tool may call this in a thread of its own.
         task.get_loop().call_soon_threadsafe(self._cancel_soon, run_id)
 
     def _abort_one(self, run_id: str) -> None:
@@ -239,9 +237,9 @@ class InProcess:
             raise _Unknown(error.message, run_id=run_id, tool_call_id=tool_call_id) from error
 
     async def _settle_first(self, run_id: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Return the result of `work`, which settles calls. Handlers see what happens from here on."""
+        """Return the result of `work`, which settles calls. Handlers see the events from here on."""
         await self._followers.begin(self._owner(run_id), run_id)
-        # Registered before anything is decided: no turn may begin between a decision and its call.
+        # Registered before the decision: no turn may begin between a decision and its call.
         settling = asyncio.create_task(work())
         self._settling[run_id].add(settling)
         settling.add_done_callback(self._settling[run_id].discard)
@@ -250,13 +248,13 @@ class InProcess:
     async def _settle(
         self, owner: str, run_id: str, tool_call_id: str, request: approvals.DecisionRequest
     ) -> DecisionAlreadyMade | None:
-        """Decide the call, then do what its branch of the Map does, where it has one. A decision that came
-        too late is refused, and what expired is settled instead: returns the refusal."""
+        """Decide the call, then do the work of its branch of the Map, if it has one. A decision that came too
+        late is refused, and the expired call is settled instead: returns the refusal."""
         try:
             actor = Actor(sub=owner, in_process=True)
             answer = await approvals.decide(self._runtime, actor, run_id, tool_call_id, request)
             if answer.again:
-                # Its first caller gets the result of the run: nothing is left to do here.
+                # The first caller gets the result of the run: nothing is left to do here.
                 raise DecisionAlreadyMade("the same was decided before", run_id=run_id)
         except DecisionAlreadyMade as error:
             if not await self._expire(owner, run_id):
@@ -272,7 +270,7 @@ class InProcess:
         return None
 
     async def _branch(self, owner: str, run_id: str, item: WaitingCall, output: Any) -> None:
-        """One branch of the Map, once its wait is over."""
+        """Do the work of one branch of the Map, once its wait is over."""
         payload = {"owner": owner, "run_id": run_id, "execution": f"{run_id}-1"}
         try:
             await resume(self._runtime, ResumePayload(**payload, call=item, output=output))
@@ -280,7 +278,8 @@ class InProcess:
             logger.warning("a decided call is left to the turn", exc_info=True)
 
     async def _expire(self, owner: str, run_id: str) -> bool:
-        """Settle calls that waited too long; no timer does it here. False: there were none."""
+        """Settle calls that waited too long, since there is no timer here. Return False if there were
+        none."""
         snapshot = await snapshot_of(self._runtime, owner, run_id)
         now = self._runtime.clock.now()
         late = [c for c in snapshot.calls if is_expired(c, now)]
@@ -292,7 +291,7 @@ class InProcess:
         return True
 
     async def _go_on_without(self, owner: str, run_id: str) -> None:
-        """A run that was aborted, or holds a thread only with calls that have expired, lets go of it."""
+        """Release the thread from a run that was aborted, or waits only for calls that have expired."""
         if self._owners.get(run_id) != owner:
             return
         if self._aborts.stops(run_id) and run_id in self._driving:
@@ -349,7 +348,7 @@ class InProcess:
         await asyncio.shield(driving)
 
     def _drive_in_background(self, run_id: str) -> asyncio.Task[None]:
-        """The drive that does what there is to do now: one at a time for a run."""
+        """Return the drive that does the work that there is now: one at a time for a run."""
         next_drive = self._next_drives.get(run_id)
         if next_drive is not None and not next_drive.done():
             return next_drive
@@ -382,8 +381,8 @@ class InProcess:
         await self._result(run_id)
 
     async def _drive(self, owner: str, run_id: str, before: asyncio.Task[None] | None) -> None:
-        """Do what the state machine does: Turn until the run is over or waits. Memory then learns in the
-        background."""
+        """Drive the run as the state machine does: Turn until the run is over or waits. Memory then learns in
+        the background."""
         if before is not None and not before.done():
             await asyncio.wait({before})
         payload = RunPayload(owner=owner, run_id=run_id, execution=f"{run_id}-1")
@@ -398,7 +397,7 @@ class InProcess:
                 continue
             answer = turn_result["status"]
             if answer == "over" and turn_result["next"] != "done":
-                # A user's runs in order: what the newest one taught is to stay.
+                # A user's runs in order: the newest run's lessons have to stay.
                 self._remembering.begin(partial(remember, self._runtime, payload), owner)
             if answer == "compact":
                 request = CompactPayload(**{**payload.model_dump(), "op": NOW})
@@ -408,7 +407,7 @@ class InProcess:
         await self._result(run_id)
 
     async def _has_work(self, run_id: str) -> bool:
-        """Say whether a turn has anything to do, once no decided call is being settled."""
+        """Return whether a turn has anything to do, once no decided call is being settled."""
         while True:
             while settling := self._settling[run_id]:
                 await asyncio.wait(set(settling))

@@ -10,14 +10,14 @@ from layover.ports import Journal
 from layover.values.runs.event import Event
 
 _LOOK_EVERY_S = 0.05
-"""Seconds between two looks, where the stores do not ring."""
+"""Seconds between two looks, if the stores send no signal."""
 
 Handler = Callable[[Any], Any]
 logger = logging.getLogger("layover")
 
 
 class Followers:
-    """Reads events from the journal and tells handlers, each event once."""
+    """Reads events from the journal and calls handlers, once for each event."""
 
     def __init__(self, journal: Journal, bell: asyncio.Event) -> None:
         self._journal = journal
@@ -27,7 +27,7 @@ class Followers:
         self._last_seqs: dict[str, int] = {}
         """The newest event of a run that handlers have seen."""
         self._reading: Counter[str] = Counter()
-        """Followers of a run that go on by themselves, as no consumer of a stream does."""
+        """Followers of a run that go on by themselves, unlike the consumers of a stream."""
         self._handling: Counter[str] = Counter()
         """Handlers of a run's events that wait for something themselves."""
 
@@ -36,16 +36,16 @@ class Followers:
         self._handlers[event].append(handler)
 
     def any_of(self, *events: str) -> bool:
-        """Say whether a handler takes one of these types (none given: any type)."""
+        """Return whether a handler takes one of these types (none given: any type)."""
         return any(self._handlers[e] for e in events or tuple(self._handlers))
 
     async def begin(self, owner: str, run_id: str) -> None:
-        """Handlers are told what happens from here on, unless they follow the run already."""
+        """Call handlers for the events from here on, unless they follow the run already."""
         if not self._following[run_id]:
             self._last_seqs[run_id] = await self.last_seq(owner, run_id)
 
     async def last_seq(self, owner: str, run_id: str) -> int:
-        """The number of the run's newest event."""
+        """Return the seq of the run's newest event."""
         last = 0
         while True:
             page = await self._journal.events(owner, run_id, last, 1_000)
@@ -54,11 +54,11 @@ class Followers:
             last = page.last_seq
 
     def ring(self) -> None:
-        """There may be something new."""
+        """Signal that there may be new events."""
         self._bell.set()
 
     async def tell(self, owner: str, run_id: str, driving: asyncio.Task[None]) -> None:
-        """Tell handlers of all that happens until the drive is at rest."""
+        """Call handlers for all events until the drive is at rest."""
         self._reading[run_id] += 1
         try:
             async for _ in self.follow(owner, run_id, driving, self._last_seqs.get(run_id, 0)):
@@ -67,8 +67,8 @@ class Followers:
             self._reading[run_id] -= 1
 
     async def wait_for_handlers(self, owner: str, run_id: str) -> None:
-        """Return once handlers were told what is in the journal. One that waits for something itself is
-        not waited for: it may wait for the run."""
+        """Return once handlers have had all events in the journal. A handler that waits for something itself
+        is not waited for: it may wait for the run."""
         while self._reading[run_id] and not self._handling[run_id]:
             page = await self._journal.events(owner, run_id, self._last_seqs.get(run_id, 0), 1)
             if not page.items:
@@ -79,7 +79,7 @@ class Followers:
     async def follow(
         self, owner: str, run_id: str, driving: asyncio.Task[None], after: int
     ) -> AsyncIterator[Event]:
-        """The run's events after this one, until the drive is at rest."""
+        """Yield the run's events after this one, until the drive is at rest."""
         self._following[run_id] += 1
         try:
             while True:
@@ -103,7 +103,7 @@ class Followers:
         except TimeoutError:
             return
         except RuntimeError:
-            # The bell hangs in the loop of an earlier `asyncio.run`.
+            # The event belongs to the loop of an earlier `asyncio.run`.
             await asyncio.sleep(_LOOK_EVERY_S)
 
     async def _tell(self, event: Event) -> None:

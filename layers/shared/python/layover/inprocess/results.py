@@ -11,7 +11,7 @@ from layover.values.runs.run import Run, Status
 
 
 def result_of(run: Run, agent: Agent) -> Result:
-    """The run as `generate` returns it."""
+    """Return the run as `generate` returns it."""
     output = run.output
     if agent.output is not None and run.status is Status.SUCCESS and run.text:
         with suppress(ValueError):
@@ -31,5 +31,5 @@ def result_of(run: Run, agent: Agent) -> Result:
 
 
 def _may_differ(agent: Agent) -> bool:
-    """True if the run's output may be another one than its text says."""
+    """Return whether the run's output may differ from its text."""
     return agent.output_validator is not None or any(defines(h, "at_end") for h in agent.hooks)

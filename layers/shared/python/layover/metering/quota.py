@@ -22,7 +22,7 @@ async def may_begin(runtime: Runtime, owner: str) -> None:
 
 
 async def find_reached_limit(runtime: Runtime, owner: str) -> str | None:
-    """The daily limit that the user has reached, as a sentence; None: there is room."""
+    """Return the daily limit that the user has reached, as a sentence; None: there is room."""
     tokens, cost = runtime.settings.daily_tokens, runtime.settings.daily_cost_usd
     if tokens is None and cost is None:
         return None

@@ -1,4 +1,4 @@
-"""A user's usage by day, as far as it is stored: of a run when it is over, or yields to compaction."""
+"""A user's usage by day, as far as it is stored: a run's once it is over, or yields to compaction."""
 
 from datetime import date
 
@@ -29,7 +29,7 @@ async def list_usage(
 
 
 def _row(cursor: str | None) -> list[str] | None:
-    """Day, agent, model and kind of the row before the page."""
+    """Return day, agent, model and kind of the row before the page."""
     place = [part for part in decode_cursor(_CURSOR, cursor, 4) if part is not None]
     if not place:
         return None

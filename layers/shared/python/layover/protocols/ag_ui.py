@@ -26,9 +26,9 @@ class AgUiRun:
     """One run of a client's. `events` takes the events of Layover's run from the first on, each once."""
 
     thread_id: str
-    """As the client names it."""
+    """The client's id of the thread."""
     run_id: str
-    """As the client names it."""
+    """The client's id of the run."""
     source: str
     """Layover's own id of the run."""
     waiting: set[str] = field(default_factory=set)
@@ -52,14 +52,14 @@ class AgUiRun:
             yield {"type": "STEP_STARTED", "stepName": f"step {self._step}"}
 
     def rest(self) -> Iterator[AgUiEvent]:
-        """The end of an answer whose run waits for a person."""
+        """Return the end of an answer whose run waits for a person."""
         yield from self._end_step()
         interrupts = [self._interrupts[call] for call in sorted(self.waiting)]
         outcome = {"type": "interrupt", "interrupts": interrupts}
         yield {"type": "RUN_FINISHED", **self._ids, "outcome": outcome}
 
     def events(self, event: Event) -> Iterator[AgUiEvent]:
-        """Return an event's form. Of sub-agents only waiting calls and their outcomes are shown."""
+        """Return an event as AG-UI's. Of sub-agents only waiting calls and their outcomes are shown."""
         if event.agent_path and event.type != "tool-call-suspended":
             if getattr(event, "tool_call_id", None) in self._interrupts:
                 yield from self._of_call(event)
@@ -132,7 +132,7 @@ class AgUiRun:
         return interrupt | ({"expiresAt": pending["expires_at"]} if event.expires_at else {})
 
     def _show(self, call_id: str, name: str, args: Any) -> Iterator[AgUiEvent]:
-        """A call, once: a client's events cannot change its arguments."""
+        """Show a call, once: a client's events cannot change its arguments."""
         if call_id in self._call_args:
             return
         self._call_args[call_id] = args
@@ -181,7 +181,7 @@ class AgUiRun:
         yield from self._close()
 
     def _finish(self, event: Any) -> Iterator[AgUiEvent]:
-        """A failed run has ended with its error already."""
+        """Return the end of the run. A failed run has ended with its error already."""
         yield from self._end_step()
         if event.status == "failed":
             return

@@ -16,22 +16,22 @@ _LAST_SEQ = re.compile(r"\d{1,18}", re.ASCII)
 
 
 def event_frame(event: Event) -> bytes:
-    """One event of a run: `id` is its seq, `event` its type, `data` the event as JSON."""
+    """Return the frame of one event of a run: `id` is its seq, `event` its type, `data` the event as JSON."""
     return _frame(f"id: {event.seq}\nevent: {event.type}\n", event.model_dump_json())
 
 
 def named_frame(name: str, data: str) -> bytes:
-    """JSON under a name, without an id: it is not part of what a client comes back to."""
+    """Return JSON under a name, without an id: a client that reconnects does not count it."""
     return _frame(f"event: {name}\n", data)
 
 
 def data_frame(data: str) -> bytes:
-    """JSON alone."""
+    """Return JSON alone."""
     return _frame("", data)
 
 
 def last_seq(last_event_id: str | None) -> int | None:
-    """The seq in a `Last-Event-ID`; None where there is none or it is no seq."""
+    """Return the seq in a `Last-Event-ID`; None if there is none or it is no seq."""
     text = (last_event_id or "").strip()
     return int(text) if _LAST_SEQ.fullmatch(text) else None
 
@@ -39,7 +39,7 @@ def last_seq(last_event_id: str | None) -> int | None:
 async def event_frames(
     looks: AsyncGenerator[Iterable[Event], None], first: bytes = b""
 ) -> AsyncGenerator[bytes, None]:
-    """The frames of a run that is followed; an empty piece for a look that found nothing."""
+    """Yield the frames of a run that is followed; an empty piece for a look that found nothing."""
     async with aclosing(looks):
         yield OPENING + first
         async for events in looks:

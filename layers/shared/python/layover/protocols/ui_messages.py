@@ -1,7 +1,7 @@
 """The AI SDK's UI message stream (protocol v1, `ai` 6): a run's events as chunks of one assistant message.
 
-The message's id is the run's, whatever the run waited for in between. Sub-agents work behind the call that
-their parent made; of them only what waits for a person is shown."""
+The message's id is the run's, even if the run waited in between. Sub-agents work behind the call of their
+parent; of them only waiting calls are shown."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -29,21 +29,21 @@ class _ToolCall:
 
     name: str = ""
     text: str = ""
-    """Its arguments as they came in pieces."""
+    """Its arguments as they arrived in pieces."""
     is_announced: bool = False
-    """Its input has begun."""
+    """True once its input has begun."""
     args: Any = None
     is_shown: bool = False
-    """Its input is whole."""
+    """True once its input is whole."""
 
 
 def approval_id(attempt: int, tool_call_id: str) -> str:
-    """The id under which a client answers for one attempt of a call."""
+    """Return the id under which a client answers for one attempt of a call."""
     return f"{attempt}:{tool_call_id}"
 
 
 def approval_of(id: str) -> tuple[int, str] | None:
-    """The inverse of `approval_id`; None for anything else."""
+    """Invert `approval_id`; None for anything else."""
     attempt, _, tool_call_id = id.partition(":")
     return (int(attempt), tool_call_id) if attempt.isdecimal() and tool_call_id else None
 
@@ -67,15 +67,16 @@ class UiMessage:
     _streamed_kinds: set[str] = field(default_factory=set)
     """Kinds that the current step has sent in pieces: `text`, `reasoning`."""
     _first_call: str | None = None
-    """Of the step: the only one whose arguments are shown while they come. Others may wait for their turn."""
+    """The first call of the step, the only one whose arguments are shown as they arrive. Others may wait for
+    their turn."""
 
     def begin(self) -> Chunk:
-        """The first chunk of every answer."""
+        """Return the first chunk of every answer."""
         metadata = {"run_id": self.run_id, "thread_id": self.thread_id}
         return {"type": "start", "messageId": self.run_id, "messageMetadata": metadata}
 
     def rest(self) -> Iterator[Chunk]:
-        """The end of an answer whose run waits for a person."""
+        """Return the end of an answer whose run waits for a person."""
         yield from self._close()
         if self._in_step:
             yield {"type": "finish-step"}
@@ -132,13 +133,15 @@ class UiMessage:
                     self._denied_calls.add(event.tool_call_id)
 
     def _of_sub_agent(self, event: Event) -> Iterator[Chunk]:
-        """Of a call that was shown because it waits, also how it goes on."""
+        """Return the chunks of a sub-agent's call: once a call was shown because it waits, its further events
+        are, too."""
         call_id = getattr(event, "tool_call_id", None)
         if call_id in self._calls and self._calls[call_id].is_shown:
             yield from self._of_call(event)
 
     def _begin_step(self) -> Iterator[Chunk]:
-        """A step that begins again leaves what it had said: the protocol takes nothing back."""
+        """Return the chunks of a step that begins again. Its earlier text stays: the protocol takes nothing
+        back."""
         yield from self._close()
         if self._in_step:
             yield {"type": "finish-step"}
@@ -176,7 +179,7 @@ class UiMessage:
             yield {"type": "tool-input-delta", "toolCallId": call_id, "inputTextDelta": piece}
 
     def _show(self, call_id: str, name: str, args: Any) -> Iterator[Chunk]:
-        """The whole input, once; and again where a person has changed it."""
+        """Show the whole input, once; and again if a person has changed it."""
         call = self._calls.setdefault(call_id, _ToolCall())
         if call.is_shown and (args is None or args == call.args):
             return

@@ -17,9 +17,9 @@ from layover.values.runs.run import MAX_ATTEMPTS, Status
 
 
 async def give_up(runtime: Runtime, payload: SettlePayload) -> Mapping[str, Any]:
-    """`again`: fewer than five attempts since the last journaled step; `over`: the run has failed now;
-    `left`: it is over, or another execution drives it (also one that starts now: this one's history is
-    as long as may be)."""
+    """Return the status. `again`: fewer than five attempts since the last journaled step; `over`: the run has
+    failed now; `left`: it is over, or another execution drives it (also one that starts now, if this one's
+    history is full)."""
     run = await runtime.journal.run(payload.owner, payload.run_id)
     if run is None or run.status is not Status.RUNNING or run.execution != payload.execution:
         return {"status": "left"}
@@ -41,7 +41,7 @@ async def give_up(runtime: Runtime, payload: SettlePayload) -> Mapping[str, Any]
 
 
 def _reason(payload: SettlePayload) -> RunFailed:
-    """Returns the cause of the last attempt's end, as far as the state machine knows it."""
+    """Return the cause of the last attempt's end, as far as the state machine knows it."""
     kind = str(payload.error.get("Error") or "unknown")
     message = (
         f"the run was attempted {MAX_ATTEMPTS} times since its last step; the last error: {kind}"

@@ -10,15 +10,13 @@ from layover.runs.views import run_view
 from layover.values.runs.run import Run, RunMeta, Status
 
 PAUSE = timedelta(minutes=1)
-"""From one redrive of a run to the next: each asks people anew for what waits."""
+"""The least time between two redrives of a run: each asks people anew for the decisions that it waits for."""
 
 
 async def redrive(runtime: Runtime, owner: str, run_id: str) -> Run:
-    """The run goes on from its journal in a fresh execution, with all its attempts; whatever drove it may
-    act no more.
-
-    Raises NotFound, Conflict (the run is over, or waits in the queue of its thread), LimitReached (it
-    was redriven a moment ago)."""
+    """Let the run go on from its journal in a fresh execution, with all its attempts. The one that drove it
+    can write nothing more. Raises NotFound, Conflict (the run is over, or waits in the queue of its thread),
+    LimitReached (it was redriven a moment ago)."""
     run = await runtime.journal.run(owner, run_id)
     if run is None:
         raise NotFound("there is no such run", run_id=run_id)
@@ -26,12 +24,12 @@ async def redrive(runtime: Runtime, owner: str, run_id: str) -> Run:
         raise Conflict(f"the run is {run.status.value}: there is nothing to drive", run_id=run_id)
     _check_pause(runtime, run)
     if run.execution is not None:
-        # Its branches would wait on for a year, on tokens that decide nothing any more.
+        # Its branches would otherwise wait for a year, on tokens that no longer decide anything.
         await runtime.callbacks.stop(run.execution, "redriven")
     n = await runtime.journal.start_successor(owner, run_id, run.execution, fresh=True)
     snapshot = await snapshot_of(runtime, owner, run_id)
     if n is None:
-        # Another one came first: a redrive, or the run's own end.
+        # Another request came first: a redrive, or the run's own end.
         _check_pause(runtime, snapshot.meta)
     else:
         await start_execution(runtime, owner, run_id, n)

@@ -1,6 +1,5 @@
-"""The branches of a run that waits, as the sweeper finds them. A branch that failed ends without
-its call: Turn looks at the call when the last branch is through, which may take a year. So the sweeper looks
-before."""
+"""The branches of a waiting run, as the sweeper finds them. A branch that failed ends without its call: Turn
+looks at the call when the last branch has ended, which may take a year. So the sweeper looks earlier."""
 
 from datetime import datetime, timedelta
 
@@ -10,14 +9,15 @@ from layover.values.metrics import Metric
 from layover.values.runs.run import CallRecord, CallState, RunMeta
 
 GRACE = 2
-"""Times the sweeper's patience: Await is tried for a minute, what follows a decision takes seconds."""
+"""The multiple of the sweeper's patience: Await is tried for a minute, and the work after a decision takes
+seconds."""
 MIN_GRACE = timedelta(seconds=20)
 """For a sweeper of little patience (on one machine): Resume has five attempts, within 15 s."""
 
 
 async def check_branches(runtime: Runtime, run: RunMeta) -> datetime | None:
-    """Wake what has something to do. Returns the time at which the first of the calls that wait counts
-    as abandoned: no branch listens for it. None: none will be."""
+    """Wake the branches that have work to do. Return the time at which the first of the waiting calls counts
+    as abandoned, since no branch listens for it; None if none will be."""
     keys = sorted(run.waiting | run.decided)
     records = [await runtime.journal.call(run.owner, run.id, key) for key in keys]
     calls = [c for c in records if c is not None and c.state is CallState.WAITING]
@@ -28,7 +28,7 @@ async def check_branches(runtime: Runtime, run: RunMeta) -> datetime | None:
 
 
 async def is_busy(runtime: Runtime, run: RunMeta) -> bool:
-    """True if one of the run's calls is being made, or the operator lets nothing run."""
+    """Return whether one of the run's calls is being made, or the operator has stopped everything."""
     snapshot = await runtime.journal.snapshot(run.owner, run.id)
     at_work = snapshot is not None and snapshot.at_work
     return at_work or await runtime.allowance.stopped()
@@ -39,7 +39,8 @@ async def _check_branch(runtime: Runtime, run: RunMeta, call: CallRecord) -> dat
     if call.decision is not None:
         # The process that decided may have died before it sent the token.
         is_awake = call.token is not None and await wake(runtime, call.token, run.id)
-        # The only call is settled by a turn: one that took the run since may wait for the database.
+        # The only call is settled by a turn: one that has taken the run since may be waiting for the
+        # database.
         alone = not run.waiting and run.decided == {call.key}
         unheard_at = max(call.decision.at, run.updated_at) if alone else call.decision.at
         return (runtime.clock.now() if is_awake else unheard_at) + grace
@@ -49,7 +50,7 @@ async def _check_branch(runtime: Runtime, run: RunMeta, call: CallRecord) -> dat
         # A turn whose other tools took long has only just suspended.
         return max(call.suspension.requested_at, run.updated_at) + grace
     if call.unpublished and await wake(runtime, call.token, run.id):
-        # The branch finds nothing decided, waits on a new token and tells of that one.
+        # The branch finds no decision, waits on a new token and publishes that one.
         return runtime.clock.now() + grace
     expires_at = call.suspension.expires_at
     return expires_at + grace if expires_at else None

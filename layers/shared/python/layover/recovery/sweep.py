@@ -26,15 +26,17 @@ from layover.values.runs.run import MAX_ATTEMPTS, RunMeta, Status
 logger = logging.getLogger("layover")
 
 MAX_RUNS = 100
-"""Runs looked at in one sweep, a partition of the watch; the rest waits for the next."""
+"""Runs looked at in one sweep, for each partition of the watch; the rest waits for the next."""
 CALM = 60
-"""A suspended or queued run is looked at so many times more rarely: nothing may cost while it waits."""
+"""The factor by which looks at a suspended or queued run are rarer: waiting must cost nothing."""
 ERASE_UNTIL = timedelta(seconds=45)
-"""From a sweep's beginning; its function has 60 s. What is not erased by then waits for the next."""
+"""Seconds from a sweep's beginning that it may erase; its function has 60 s. The rest waits for the next
+sweep."""
 
 
 async def sweep(runtime: Runtime, erase_until: timedelta = ERASE_UNTIL) -> dict[str, int]:
-    """Look at every run that is due. Answers what was done, counted; one run's trouble is its own."""
+    """Look at every run that is due. Return the work done, counted. One run's failure affects no other
+    run."""
     counts: Counter[str] = Counter()
     swept_at = runtime.clock.now()
     end = asyncio.get_running_loop().time() + erase_until.total_seconds()
@@ -70,11 +72,11 @@ async def _look(runtime: Runtime, due: Watched, swept_at: datetime, end: float) 
         await catch_up(runtime, run)
         return await _finish(runtime, run, swept_at)
     if run.cancel:
-        # The request that cancelled may have died between the flag and the end.
+        # The process that cancelled may have died between the flag and the end.
         await cancel(runtime, run.owner, run.id, asks_hooks=False)
         return "cancelled"
     if run.status is Status.QUEUED:
-        # The end of the run before it starts it.
+        # The run before it starts it when it ends.
         await _reschedule(runtime, run, swept_at, CALM)
         return "queued"
     await keep_records(runtime, run)
@@ -85,7 +87,7 @@ async def _look(runtime: Runtime, due: Watched, swept_at: datetime, end: float) 
             and abandoned_at <= swept_at
             and not await is_busy(runtime, run)
         ):
-            # Its other branches may wait for a year: what runs next finds all calls as they are.
+            # Its other branches may wait for a year: the next execution finds all calls as they are.
             await runtime.callbacks.stop(run.execution, "a branch left its call")
             return await start_successor(runtime, run)
         if run.history > runtime.settings.max_history:
@@ -99,7 +101,7 @@ async def _look(runtime: Runtime, due: Watched, swept_at: datetime, end: float) 
 
 
 async def _shorten(runtime: Runtime, run: RunMeta, swept_at: datetime) -> str:
-    """A run whose execution's history is long goes on in a new one, once no call is being made."""
+    """Move a run whose execution has a long history to a new one, once no call is being made."""
     if run.execution is None or await is_busy(runtime, run):
         await _reschedule(runtime, run, swept_at)
         return "driven"
@@ -108,7 +110,7 @@ async def _shorten(runtime: Runtime, run: RunMeta, swept_at: datetime) -> str:
 
 
 async def _erase(runtime: Runtime, owner: str, thread_id: str, end: float) -> str:
-    """Erase until `end`, in the loop's time: what is erased stays so, and the next sweep goes on."""
+    """Erase until `end`, in the loop's time. Erased data stays erased, and the next sweep goes on."""
     try:
         async with asyncio.timeout_at(end):
             await erase(runtime, owner, thread_id)
@@ -123,7 +125,7 @@ async def _erase(runtime: Runtime, owner: str, thread_id: str, end: float) -> st
 
 
 async def start_successor(runtime: Runtime, run: RunMeta) -> str:
-    """Start the execution that follows; at five attempts without a step the run has failed."""
+    """Start the execution that follows. After five attempts without a step, the run has failed."""
     if run.attempts >= MAX_ATTEMPTS:
         return await _give_up(runtime, run)
     n = await runtime.journal.start_successor(run.owner, run.id, run.execution)
@@ -135,13 +137,13 @@ async def start_successor(runtime: Runtime, run: RunMeta) -> str:
 
 
 async def _finish(runtime: Runtime, run: RunMeta, swept_at: datetime) -> str:
-    """A run that is over is watched until the database has it and its records are retired."""
+    """Watch a run that is over until the database has it and its records are retired."""
     if not run.saved:
         await _save(runtime, run, swept_at)
     if await _is_forgotten(runtime, run):
         now = runtime.clock.now()
         at = now + runtime.settings.sweep_patience
-        # Refused where the execution has retired the run since it was read: it was not dead but done.
+        # Refused if the execution has retired the run since it was read: it was not dead but done.
         if await runtime.journal.reschedule_check(run.owner, run.id, swept_at, at, now):
             await runtime.callbacks.start(run.owner, run.id, run.n + 1)
         return "remembering"
@@ -150,8 +152,9 @@ async def _finish(runtime: Runtime, run: RunMeta, swept_at: datetime) -> str:
 
 
 async def _is_forgotten(runtime: Runtime, run: RunMeta) -> bool:
-    """True if the run's execution died or was stopped before the work that follows a run (its texts are
-    kept for recall). A new one does that: it finds the run over. Once only, whatever comes of it."""
+    """Return whether the run's execution died or was stopped before the work that follows a run (its texts
+    are kept for recall). A new execution does that work: it finds the run over. This happens only once,
+    whatever comes of it."""
     was_tried = run.lost_at is not None and run.lost_at >= run.updated_at
     if run.execution is None or was_tried:
         return False
@@ -159,7 +162,7 @@ async def _is_forgotten(runtime: Runtime, run: RunMeta) -> bool:
 
 
 async def _save(runtime: Runtime, run: RunMeta, swept_at: datetime) -> None:
-    """Later, if the database is away: each try takes seconds, and others are due."""
+    """Save the run, later if the database is away: each try takes seconds, and other runs are due."""
     try:
         await save_unsaved(runtime, await head_of(runtime, run))
     except RetryableError:

@@ -1,9 +1,9 @@
-"""Erase a deleted thread: the database is emptied first, so that nobody recalls it any more, its runs are
-cancelled, then the run records and what they keep in S3 are emptied. Repeatable: whatever stops it, the
-sweeper begins again until nothing is left.
+"""Erase a deleted thread: the database is emptied first, so that no prompt recalls it any more, its runs are
+cancelled, then the run records and their objects in S3 are deleted.
 
-A run's holder may still be writing then: the records and S3 are emptied once more when no function that
-ran at that time can be alive. (The database takes nothing for a thread that is gone.)"""
+Repeatable: whatever stops it, the sweeper begins again until nothing is left. The process at work on a run
+may still be writing then: the records and S3 are emptied once more when no function that ran at that time can
+be alive. (The database accepts nothing for a thread that is gone.)"""
 
 import asyncio
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ async def erase(runtime: Runtime, owner: str, thread_id: str) -> None:
 
 
 async def _erase_late(runtime: Runtime, owner: str, thread_id: str, at: datetime) -> None:
-    """Sweep up what was still being written when the thread was emptied; not before `at`."""
+    """Delete late writes that followed the emptying of the thread; not before `at`."""
     if runtime.clock.now() < at:
         await runtime.journal.reschedule_erasure(owner, thread_id, at)
         return
@@ -58,7 +58,7 @@ async def _empty(runtime: Runtime, owner: str, thread_id: str) -> None:
 
 
 async def _stop(runtime: Runtime, owner: str, run_ids: Sequence[str]) -> None:
-    """A few at a time: a hundred of them, one after another, would take seconds."""
+    """Cancel a few runs at a time: a hundred of them, one after another, would take seconds."""
 
     async def stop(run_id: str) -> None:
         with suppress(NotFound):

@@ -14,15 +14,15 @@ from layover.retention.forget import carry_on
 from layover.retention.rules import end_of_day
 
 AT_ONCE = 100
-"""Looked at in one sweep; the rest waits for the next."""
+"""Dues looked at in one sweep; the rest waits for the next."""
 UNKNOWN_AGAIN = timedelta(hours=1)
 Look = Callable[[Runtime, Due], Awaitable[datetime | None]]
-"""Answers when to look again; None: it is gone, or stays for good."""
+"""Returns the time of the next look; None if the data is gone, or stays for good."""
 logger = logging.getLogger("layover")
 
 
 async def expire(runtime: Runtime, seen: datetime, end: float) -> dict[str, int]:
-    """Look at what is due, until `end` in the loop's time. Answers what was done, counted."""
+    """Look at the data that is due, until `end` in the loop's time. Return the work done, counted."""
     done: Counter[str] = Counter()
     # Users to forget last: one may take all the time that is left.
     found = await runtime.journal.overdue(seen, AT_ONCE)
@@ -55,7 +55,7 @@ def _outcome(due: Due, again: datetime | None) -> str:
 
 
 async def _unknown(runtime: Runtime, due: Due) -> datetime | None:
-    """Of a newer release, beside or before this one: it knows what to do."""
+    """Leave a due of a kind that this release does not know to the newer release, which does."""
     logger.warning("a newer release has to look at what is due", extra={"kind": due.kind})
     return runtime.clock.now() + UNKNOWN_AGAIN
 

@@ -1,4 +1,4 @@
-"""All that is stored of a user as one document, a page at a time: it may be larger than memory."""
+"""All data stored of a user as one document, a page at a time: it may be larger than memory."""
 
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -26,19 +26,19 @@ _PAGE = 200
 _IN_MEMORY = 8 * 1024 * 1024
 _MESSAGE = {"id", "thread_id", "run_id", "parent_id", "role", "content", "created_at"}
 _RUN = {"messages", "input", "text"}
-"""Of a run, what is among the thread's messages as well."""
+"""Fields of a run that are among the thread's messages as well."""
 
 
 @dataclass(frozen=True)
 class Export:
-    """The document, or where to get it."""
+    """The document, or the URL to get it from."""
 
     text: str | None
     url: str | None = None
 
 
 async def export(runtime: Runtime, owner: str, fits: Callable[[str], bool]) -> Export:
-    """Everything that is stored of the owner; elsewhere what does not fit into an answer. Raises
+    """Return everything that is stored of the owner; behind a URL if it does not fit into an answer. Raises
     RetryableError (DatabaseWaking)."""
     with SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
         async for piece in _document(runtime, owner):
@@ -52,9 +52,9 @@ async def export(runtime: Runtime, owner: str, fits: Callable[[str], bool]) -> E
 
 
 async def _put(runtime: Runtime, owner: str, file: "IO[bytes]") -> str:
-    """Returns the URL of the document, good for some minutes."""
+    """Store the document, and return its URL, which is valid for some minutes."""
     key = Keys(owner).blob("exports", runtime.ids.new("export"))
-    # First: whatever dies, the object goes.
+    # Scheduled first: the object is removed even if this process dies.
     await runtime.journal.schedule(owner, "export", key, runtime.clock.now() + KEPT)
     await runtime.blobs.put_file(key, file, "application/json")
     return await runtime.blobs.download_url(key, "export.json", "application/json", LINK_LIVES)
@@ -90,7 +90,7 @@ async def _document(runtime: Runtime, owner: str) -> AsyncIterator[str]:
 
 
 async def _heads(runtime: Runtime, owner: str) -> AsyncIterator[ThreadHead]:
-    """The owner's threads, those that the journal has lost as well."""
+    """Yield the owner's threads, including those that the journal has lost."""
     if not await runtime.journal.knows_threads(owner):
         await runtime.journal.know_threads(owner, await runtime.threads.heads(owner))
     cursor: str | None = None
@@ -106,7 +106,7 @@ async def _heads(runtime: Runtime, owner: str) -> AsyncIterator[ThreadHead]:
 async def _thread(
     runtime: Runtime, head: ThreadHead, decisions: list[Mapping[str, Any]]
 ) -> AsyncIterator[str]:
-    """The thread; what was decided about its calls is added to `decisions`."""
+    """Return the thread. Decisions about its calls are added to `decisions`."""
     owner = head.owner
     facts = head.model_dump(
         mode="json", include={"id", "agent", "title", "metadata", "created_at", "updated_at"}
@@ -127,7 +127,8 @@ async def _thread(
 
 
 async def _messages(runtime: Runtime, head: ThreadHead) -> AsyncIterator[Mapping[str, Any]]:
-    """Of all branches (`parent_id` says where each goes on), then those of runs that are not over."""
+    """Yield messages of all branches (`parent_id` names the one that each follows), then those of runs that
+    are not over."""
     live = {message.id: message for message in await live_messages(runtime, head)}
     async for message in _stored(runtime, head.owner, "messages", head.id):
         live.pop(message["id"], None)
@@ -139,7 +140,7 @@ async def _messages(runtime: Runtime, head: ThreadHead) -> AsyncIterator[Mapping
 async def _runs(
     runtime: Runtime, head: ThreadHead, decisions: list[Mapping[str, Any]]
 ) -> AsyncIterator[Mapping[str, Any]]:
-    """Newest first, as long as their records live."""
+    """Yield runs, newest first, as long as their records live."""
     cursor: str | None = None
     while True:
         page = await runtime.journal.runs(head.owner, head.id, _PAGE, cursor)

@@ -1,9 +1,9 @@
-"""Forget a user: all that is stored of them is erased, and only what came later stays.
+"""Forget a user: all data stored of them is erased, and only later data stays.
 
 The order to do so is one item (`ports.Dues`, kind `owner`, named by its time), written before anything else:
-whoever dies, the sweeper goes on until nothing is left, and takes the order away last. Threads are deleted as
-any other thread is, each with a watch of its own. A day's counters of what was spent go by themselves within
-two days: they are two numbers, and without them erasing would be a way around the daily limits."""
+if a process dies, the sweeper goes on until nothing is left, and removes the order last. Threads are deleted
+as any other thread is, each with a watch of its own. A day's counters of use expire by themselves within two
+days: they are two numbers, and without them erasing would be a way around the daily limits."""
 
 import asyncio
 import logging
@@ -21,9 +21,9 @@ from layover.values.base import Time, Value
 from layover.values.thread import ThreadHead
 
 AT_ONCE = 25
-"""Threads that are marked together."""
+"""Threads that are marked in parallel."""
 MARK_WITHIN_S = 20.0
-"""Of a request; API Gateway gives up after 30."""
+"""Seconds of a request for marking; API Gateway gives up after 30."""
 ERASE_WITHIN = timedelta(seconds=2)
 """The time that a request spends on erasing. The data is out of sight by then; the sweeper erases the
 rest."""
@@ -38,11 +38,11 @@ class Forgetting(Value):
 
 
 async def forget(runtime: Runtime, owner: str, within: timedelta = ERASE_WITHIN) -> Forgetting:
-    """From now on the owner reads nothing of what was there. Raises RetryableError (DatabaseWaking) where
-    that cannot be said yet: it will be done all the same."""
+    """Hide the owner's data from now on. Raises RetryableError (DatabaseWaking) if that is not certain yet:
+    it will be done all the same."""
     until = runtime.clock.now()
     await runtime.journal.schedule(owner, "owner", rfc3339(until), until)
-    # Else the next list would make the threads again from the database.
+    # Otherwise the next list would restore the threads from the database.
     await runtime.journal.know_threads(owner, ())
     try:
         async with asyncio.timeout(MARK_WITHIN_S):
@@ -53,17 +53,17 @@ async def forget(runtime: Runtime, owner: str, within: timedelta = ERASE_WITHIN)
     with suppress(RetryableError, TimeoutError):
         async with asyncio.timeout(within.total_seconds()):
             await _close_sockets(runtime, owner)
-            # Those with a run under way first: it is still at work.
+            # Threads with a run under way first: it is still at work.
             for head in sorted(heads, key=lambda h: h.active_run is None):
                 await erase(runtime, owner, head.id)
     return Forgetting(until=until)
 
 
 async def carry_on(runtime: Runtime, due: Due) -> datetime | None:
-    """Go on with a user who is being forgotten. Answers when to go on again, None once nothing is left."""
+    """Continue to erase a user's data. Return the time to go on again, None once nothing is left."""
     owner, until = due.owner, from_rfc3339(due.name)
     now, patience = runtime.clock.now(), runtime.settings.sweep_patience
-    # Again: the index of threads is eventually consistent, and a tool may have been at work.
+    # Once more: the index of threads is eventually consistent, and a tool may have been at work.
     await _mark(runtime, owner, until)
     await runtime.memory.forget(owner, until, _late(runtime, until))
     await _close_sockets(runtime, owner)
@@ -75,7 +75,8 @@ async def carry_on(runtime: Runtime, due: Due) -> datetime | None:
         return now + patience
     while await runtime.memory.drop(owner, until):
         pass
-    # What nothing leads to any more. S3 knows whole seconds: what came in the same one may be new.
+    # Objects that nothing refers to any more. S3 knows whole seconds: an object of the same second may be
+    # new.
     await runtime.blobs.delete_prefix(Keys(owner).blob(""), until.replace(microsecond=0))
     for each in await runtime.journal.dues(owner):
         if each.kind != "owner" and each.made_at <= until:
@@ -86,7 +87,7 @@ async def carry_on(runtime: Runtime, due: Due) -> datetime | None:
 
 
 async def _mark(runtime: Runtime, owner: str, until: datetime) -> list[ThreadHead]:
-    """Delete the owner's threads, as far as that can be seen."""
+    """Delete the owner's threads, as far as they can be seen."""
     marked: list[ThreadHead] = []
     cursor: str | None = None
     while True:
@@ -102,7 +103,7 @@ async def _mark(runtime: Runtime, owner: str, until: datetime) -> list[ThreadHea
 
 
 async def _unmake(runtime: Runtime, owner: str, until: datetime) -> bool:
-    """Take away the tombstones of threads that are erased. False: some are not yet."""
+    """Remove the tombstones of threads that are erased. Return False if some are not yet."""
     done, cursor = True, None
     while True:
         page = await runtime.journal.tombs(owner, _PAGE, cursor)
@@ -115,14 +116,15 @@ async def _unmake(runtime: Runtime, owner: str, until: datetime) -> bool:
 
 
 async def _close_sockets(runtime: Runtime, owner: str) -> None:
-    """Connections of before follow runs that are gone; whoever is still there comes back."""
+    """Close connections opened before: they follow runs that are gone. A client that is still there
+    reconnects."""
     if runtime.sockets is not None:
         for connection_id in await runtime.sockets.connections.of(owner):
             await close(runtime, connection_id)
 
 
 async def _drop_unused(runtime: Runtime, owner: str, until: datetime) -> None:
-    """Files that no message named, and exports: no thread leads to them."""
+    """Delete files that no message named, and exports: no thread leads to them."""
     for due in await runtime.journal.dues(owner):
         if due.made_at > until:
             continue
@@ -133,5 +135,5 @@ async def _drop_unused(runtime: Runtime, owner: str, until: datetime) -> None:
 
 
 def _late(runtime: Runtime, until: datetime) -> datetime:
-    """Until when a tool that could not be stopped may still have written."""
+    """Return the time until which a tool that could not be stopped may still have written."""
     return until + runtime.settings.sweep_patience

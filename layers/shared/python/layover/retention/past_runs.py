@@ -11,14 +11,14 @@ from layover.values.memory.context import PastRun
 from layover.values.runs.run import Run
 
 VERSION = 2
-"""Of a tree. Before 2 it had the run's ids and text, and each field that has its default."""
+"""The version of a tree. Before 2 it had the run's ids and text, and each field that has its default."""
 _ELSEWHERE = {"id", "thread_id", "input", "messages", "text"}
 """Fields that are columns, or rows of the thread."""
 
 
 def tree_of(run: Run) -> dict[str, Any]:
-    """The tree of a run as the database keeps it. The run's own messages are rows of the thread; those of
-    its sub-agents are nowhere else."""
+    """Return the tree of a run as the database keeps it. The run's own messages are rows of the thread; those
+    of its sub-agents are nowhere else."""
     own = run.model_dump(mode="json", exclude=_ELSEWHERE | {"children"}, exclude_defaults=True)
     children = [child.model_dump(mode="json") for child in run.children]
     return {
@@ -29,8 +29,8 @@ def tree_of(run: Run) -> dict[str, Any]:
 
 
 async def past_run(runtime: Runtime, owner: str, run_id: str) -> Run | None:
-    """A run that the journal has no more; None where there is none. An id of a time whose runs the journal
-    still has costs no look into the database."""
+    """Return a run that the journal no longer has; None if there is none. An id of a time whose runs the
+    journal still has needs no read of the database."""
     if not _may_be_expired(runtime, made_at(run_id)):
         return None
     past = await runtime.threads.past_run(owner, run_id)

@@ -1,7 +1,6 @@
-"""Lifetimes of threads and entries, where a deployment sets them: the checks to schedule, and their times.
-
-At the end of a day (UTC): a paused database is woken for it once a day at most, and on no day on which
-nothing is to go. (`services.due` looks.)"""
+"""Lifetimes of threads and entries, if a deployment sets them: the checks to schedule, and their times.
+Checks are at the end of a day (UTC): a paused database is woken for them once a day at most, and never on a
+day on which nothing expires. (`services.due` looks.)"""
 
 from datetime import UTC, datetime, time, timedelta
 
@@ -9,7 +8,7 @@ from layover.ports import Runtime
 
 
 async def watch_thread(runtime: Runtime, owner: str, thread_id: str) -> None:
-    """Have a thread looked at when it may have been without activity for too long."""
+    """Schedule a look at a thread for the time at which it may have been without activity for too long."""
     retention = runtime.settings.thread_retention
     if retention is not None:
         at = end_of_day(runtime.clock.now() + retention)
@@ -17,7 +16,7 @@ async def watch_thread(runtime: Runtime, owner: str, thread_id: str) -> None:
 
 
 async def watch_entries(runtime: Runtime, owner: str) -> None:
-    """Have the owner's entries looked at when the oldest of them may be too old."""
+    """Schedule a look at the owner's entries for the time at which the oldest of them may be too old."""
     retention = runtime.settings.entry_retention
     if retention is not None:
         at = end_of_day(runtime.clock.now() + retention)
@@ -25,6 +24,6 @@ async def watch_entries(runtime: Runtime, owner: str) -> None:
 
 
 def end_of_day(moment: datetime) -> datetime:
-    """The midnight (UTC) after it."""
+    """Return the midnight (UTC) after it."""
     day = moment.astimezone(UTC).date() + timedelta(days=1)
     return datetime.combine(day, time(), UTC)

@@ -1,4 +1,4 @@
-"""Events to sockets, only after they are in the log: the log is the truth, a socket a hint.
+"""Delivery of events to sockets, only after they are in the log: the log is the truth, a socket a hint.
 
 A subscription (one connection that follows one run) remembers the last seq that was sent. A writer with new
 events claims the subscription, reads the log after that seq, posts, and releases it with the new seq. Two
@@ -20,21 +20,21 @@ from layover.values.runs.event import Event
 from layover.values.socket import Claim, Subscription
 
 CHUNK = 100
-"""Events posted under one claim, at most."""
+"""Events posted under one claim."""
 HOLD_S = 2.0
-"""Seconds that a claim is held, give or take the last post."""
+"""Seconds that a claim is held, up to the last post."""
 STALE = timedelta(seconds=10)
 """A claim that is older belongs to a process that is gone."""
 AGAIN_S = 0.1
-"""Seconds between two tries to claim a subscription, or to post what API Gateway had no room for."""
+"""Seconds between two tries to claim a subscription, or to post events for which API Gateway had no room."""
 FINISH_S = 1.0
 """Seconds that an invocation waits for its posts before it leaves the rest to another one."""
 LAST_POST_S = 6.0
-"""Seconds in which a post that was begun has come to its end, whatever that is."""
+"""Seconds after which a post that has begun has ended, whatever its result."""
 logger = logging.getLogger("layover")
 
 KeepGoing = Callable[[], bool]
-"""Says whether to go on."""
+"""Returns whether to go on."""
 
 
 class SocketDelivery:
@@ -46,7 +46,7 @@ class SocketDelivery:
         self._clock = clock
 
     async def deliver(self, subscription: Subscription, keep_going: KeepGoing) -> bool:
-        """Send the log's events after the last seq that was sent. False: there is more. Raises
+        """Send the log's events after the last seq that was sent. Return False if there is more. Raises
         RetryableError."""
         while keep_going():
             claim = await self._ports.connections.claim(subscription, self._clock.now())
@@ -78,11 +78,11 @@ class SocketDelivery:
 
     async def _lose(self, subscription: Subscription) -> None:
         await self.drop(subscription.connection_id)
-        # Also where the connection's own record was gone before.
+        # Even if the connection's own record was gone before.
         await self._ports.connections.unsubscribe(subscription)
 
     async def _send(self, claim: Claim, keep_going: KeepGoing) -> bool:
-        """Send one chunk. True: nothing is left to send, now."""
+        """Send one chunk. Return True if nothing is left to send for now."""
         subscription = claim.subscription
         expires_at = claim.token_expires_at
         if expires_at is not None and expires_at <= self._clock.now():
@@ -109,7 +109,7 @@ class SocketDelivery:
         )
 
     async def _post(self, claim: Claim, events: Iterable[Event], keep_going: KeepGoing) -> int:
-        """Returns the last seq that was posted."""
+        """Post the events, and return the last seq that was posted."""
         last_seq, until = claim.sent, time.monotonic() + HOLD_S
         for event in events:
             if not keep_going() or time.monotonic() > until:
@@ -124,7 +124,7 @@ class SocketDelivery:
 
 
 class DeliveryQueue:
-    """`ports.EventSink`: sends beside the work of an invocation, never in its way."""
+    """`ports.EventSink`: delivers while an invocation works, without delaying it."""
 
     def __init__(self, delivery: SocketDelivery, finish_s: float = FINISH_S) -> None:
         self._delivery = delivery
@@ -144,7 +144,7 @@ class DeliveryQueue:
                 self._tasks[subscription] = asyncio.create_task(self._send(subscription))
 
     async def finish(self) -> None:
-        """The invocation is over: wait a moment for what is being sent, then leave the rest."""
+        """Wait a moment for deliveries under way at the end of an invocation, then leave the rest."""
         if self._tasks:
             await asyncio.wait(self._tasks.values(), timeout=self._finish_s)
         if self._tasks:
@@ -173,7 +173,7 @@ class DeliveryQueue:
 
 
 def frame(event: Event) -> str:
-    """The event as HTTP answers it; one that no frame can hold is announced."""
+    """Return the event as HTTP answers it. One that no frame can hold is announced."""
     text = event.model_dump_json()
     if len(text) * 4 <= MAX_FRAME or len(text.encode()) <= MAX_FRAME:
         return text

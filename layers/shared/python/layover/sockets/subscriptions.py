@@ -1,4 +1,4 @@
-"""Sockets: tickets, connections, and what a connection follows (docs/behaviour.md#sockets)."""
+"""Sockets: tickets, connections, and the runs that a connection follows (docs/behaviour.md#sockets)."""
 
 import asyncio
 import json
@@ -30,22 +30,23 @@ from layover.values.socket import (
 
 TICKET_LIVES = timedelta(seconds=60)
 STREAM_TICKET_LIVES = timedelta(hours=1)
-"""An `EventSource` comes back with the ticket that it has. None outlives the token that it was made with."""
+"""The life of a stream's ticket: an `EventSource` reconnects with the ticket that it has. None outlives the
+token that it was made with."""
 CONNECTION_LIVES = timedelta(hours=2)
 """API Gateway's limit (docs/aws-facts.md#api-gateway)."""
 RECORDS_LIVE = timedelta(hours=1)
-"""After the connection they are of no use."""
+"""The time that records of a connection are kept after its end."""
 REPLAY_S = 20.0
 """Seconds that one request may send events; another invocation goes on. API Gateway waits 29."""
 RECOVERY_S = 2.0
-"""Seconds before another invocation tries what failed in passing."""
+"""Seconds before another invocation repeats a delivery that failed in passing."""
 _BUSY_S = 0.1
 _TICKET = re.compile(r"[0-9a-f]{32}\.[\w-]{43}", re.ASCII)
 _MAX_ID = 500
 
 
 class _Request(BaseModel):
-    """The base of what clients send. A field that is not known is refused: it is a typing error."""
+    """The base of clients' requests. An unknown field is refused: it is a typing error."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -78,7 +79,8 @@ REQUEST: TypeAdapter[Request] = TypeAdapter(Request, config={"defer_build": True
 async def make_ticket(
     runtime: Runtime, owner: str, token_expires_at: datetime | None
 ) -> SocketTicket:
-    """A ticket for one connection within a minute. Raises NotFound where nothing serves sockets."""
+    """Return a ticket for one connection within a minute. Raises NotFound if the deployment has no
+    sockets."""
     ports = _ports(runtime)
     text = _ticket_text(owner)
     expires_at = runtime.clock.now() + TICKET_LIVES
@@ -92,7 +94,8 @@ async def make_ticket(
 async def make_stream_ticket(
     runtime: Runtime, owner: str, run_id: str, token_expires_at: datetime | None, base_url: str
 ) -> SocketTicket:
-    """A ticket for the events of one run, for an hour. `url`: where they are streamed. Raises NotFound."""
+    """Return a ticket for the events of one run, for an hour. `url`: the base URL of the streams. Raises
+    NotFound."""
     run = await meta_of(runtime, owner, run_id)
     now = runtime.clock.now()
     expires_at = min(
@@ -111,7 +114,7 @@ async def make_stream_ticket(
 
 
 async def check_stream_ticket(runtime: Runtime, run_id: str, text: str) -> Ticket | None:
-    """Return a good ticket for this run's events; None for any other."""
+    """Return a valid ticket for this run's events; None for any other."""
     match = _TICKET.fullmatch(text)
     if match is None or runtime.sockets is None:
         return None
@@ -120,7 +123,7 @@ async def check_stream_ticket(runtime: Runtime, run_id: str, text: str) -> Ticke
 
 
 async def connect(runtime: Runtime, connection_id: str, ticket: str) -> bool:
-    """Record a connection whose ticket is good: False for any other. Raises LimitReached."""
+    """Record a connection whose ticket is valid. Return False for any other ticket. Raises LimitReached."""
     # `url` has the ticket already; some clients append it once more.
     match = _TICKET.match(ticket)
     if match is None:
@@ -147,8 +150,8 @@ async def disconnect(runtime: Runtime, connection_id: str) -> None:
 
 
 async def receive(runtime: Runtime, connection_id: str, request: Request) -> None:
-    """Act on what a client sent. A connection whose token has expired is closed instead. Raises
-    NotFound (also for other users' runs), LimitReached, RetryableError."""
+    """Act on a client's request. A connection whose token has expired is closed instead. Raises NotFound
+    (also for other users' runs), LimitReached, RetryableError."""
     connection = await _ports(runtime).connections.get(connection_id)
     if connection is None or _is_expired(connection.token_expires_at, runtime.clock.now()):
         await close(runtime, connection_id)
@@ -169,7 +172,7 @@ async def close(runtime: Runtime, connection_id: str) -> None:
 
 
 async def tell(runtime: Runtime, connection_id: str, answer: object) -> None:
-    """Send something that is no event; where that cannot be, the connection is no good any more."""
+    """Send an answer that is no event. If that fails, the connection is of no use any more."""
     try:
         await _ports(runtime).sockets.post(connection_id, json.dumps(answer))
     except (SocketGone, SocketUnsure):
@@ -182,19 +185,20 @@ async def push(
     seconds: float = REPLAY_S,
     pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
 ) -> None:
-    """Send the run's events for so long; another invocation sends the rest."""
+    """Send the run's events for this long; another invocation sends the rest."""
     try:
         is_all = await _deliver(runtime, subscription, seconds)
     except RetryableError:
         is_all = False
-        # Else invocations would follow each other as fast as they fail, for as long as it lasts.
+        # Without the pause, invocations would follow each other as fast as they fail, for as long as the
+        # fault lasts.
         await pause(RECOVERY_S)
     if not is_all:
         await _delivery(runtime).defer(subscription)
 
 
 async def catch_up(runtime: Runtime, run: RunMeta) -> None:
-    """Have the events sent that the writer of a run's last event did not live to send."""
+    """Deliver the events that the writer of a run's last event died before sending."""
     if runtime.sockets is not None:
         for connection_id in sorted(run.sockets):
             await _delivery(runtime).defer(Subscription(run.owner, run.id, connection_id))
@@ -209,7 +213,7 @@ async def _subscribe(runtime: Runtime, connection: Connection, request: Subscrib
     connections = _ports(runtime).connections
     until = time.monotonic() + REPLAY_S
     while not await connections.subscribe(subscription, connection.token_expires_at, after):
-        # The subscription is there, and another process sends to it just now.
+        # The subscription exists, and another process sends to it just now.
         if time.monotonic() > until:
             return await close(runtime, connection.id)
         # Waits a moment, or closes the connection if that process is gone.

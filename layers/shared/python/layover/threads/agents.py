@@ -1,4 +1,4 @@
-"""Lists the agents."""
+"""The list of agents."""
 
 from layover.ports import Runtime
 from layover.values.base import Value
@@ -21,7 +21,7 @@ class AgentInfo(Value):
 
 
 async def list_agents(runtime: Runtime, owner: str) -> tuple[AgentInfo, ...]:
-    """All agents, by name. They are the same for every caller."""
+    """Return all agents, by name. They are the same for every caller."""
     return tuple(
         AgentInfo(
             name=name,

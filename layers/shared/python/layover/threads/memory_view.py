@@ -27,7 +27,7 @@ class ShownObservation(Value):
 
 
 class ThreadMemory(Value):
-    """Everything that is kept of a thread beside its messages; null where there is none."""
+    """Everything that is kept of a thread beside its messages; null for parts that do not exist."""
 
     observations: tuple[ShownObservation, ...] = ()
     summary: str | None = None
@@ -40,7 +40,7 @@ class ThreadMemory(Value):
 
 
 async def thread_memory(runtime: Runtime, owner: str, thread_id: str) -> ThreadMemory:
-    """The thread's memory. Raises NotFound, DatabaseWaking."""
+    """Return the thread's memory. Raises NotFound, DatabaseWaking."""
     head = await head_of(runtime, owner, thread_id)
     agent = runtime.agents().get(head.agent)
     key = working_key(agent, thread_id) if agent else None
@@ -66,14 +66,16 @@ async def thread_memory(runtime: Runtime, owner: str, thread_id: str) -> ThreadM
 
 
 def _is_of(generation: Generation, mode: CompactionKind) -> bool:
-    """True if it is of this mode: an agent that changed its mode starts from none of the other's."""
+    """Return whether the generation is of this mode: an agent that changed its mode starts from none of the
+    other's."""
     return (generation.kind == "summary") is (mode == "summary")
 
 
 def _newest_observations(
     generations: Sequence[tuple[Generation, bool]],
 ) -> tuple[ShownObservation, ...]:
-    """Each observation once, as the newest generation has it: a reflection keeps what it does not touch."""
+    """Return each observation once, in its newest version: a reflection keeps those that it does not
+    change."""
     by_id: dict[str, ShownObservation] = {}
     for generation, active in generations:
         for o in generation.observations:

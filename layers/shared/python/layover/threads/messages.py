@@ -1,4 +1,4 @@
-"""The messages of a thread: the database's, and over them the journal's of unfinished runs."""
+"""The messages of a thread: the database's, with the journal's of unfinished runs on top."""
 
 from collections.abc import Sequence
 
@@ -24,10 +24,10 @@ async def list_messages(
     limit: int,
     cursor: str | None,
 ) -> Page[Message]:
-    """A branch, oldest first: the one that ends in `branch`, or the newest. Raises NotFound.
+    """Return a branch, oldest first: the one that ends in `branch`, or the newest. Raises NotFound.
 
-    A cursor keeps the tip that the first page had: pages of one listing fit together although the
-    thread goes on, and although a run's messages move to the database between two pages."""
+    A cursor keeps the tip that the first page had: pages of one listing fit together although the thread goes
+    on, and although a run's messages move to the database between two pages."""
     tip, stored_from, after = decode_cursor(_CURSOR, cursor, 3)
     if cursor is not None and tip is None:
         raise bad_cursor()
@@ -41,7 +41,8 @@ async def list_messages(
 
 
 async def live_messages(runtime: Runtime, head: ThreadHead) -> list[Message]:
-    """Input and finished messages of the runs that are not (whole) in the database, oldest run first."""
+    """Return input and finished messages of the runs that are not (whole) in the database, oldest run
+    first."""
     messages: list[Message] = []
     for run_id in (*head.unsaved, head.active_run):
         snapshot = await runtime.journal.snapshot(head.owner, run_id) if run_id else None
@@ -52,7 +53,7 @@ async def live_messages(runtime: Runtime, head: ThreadHead) -> list[Message]:
 
 
 def _split(live: Sequence[Message], tip: str) -> tuple[str | None, list[Message]]:
-    """Returns the end of the database's part of the branch, and the journal's part, oldest first."""
+    """Return the end of the database's part of the branch, and the journal's part, oldest first."""
     by_id = {message.id: message for message in live}
     overlay: list[Message] = []
     at: str | None = tip
@@ -72,10 +73,10 @@ async def _page(
     stored_from: str | None,
     after: str | None,
 ) -> Page[Message]:
-    """One page of stored messages followed by the overlay, behind message `after` if given.
+    """Return one page of stored messages followed by the overlay, behind message `after` if given.
 
-    `stored_from` is the database's cursor of the page to begin with; where a page ends inside the
-    overlay, the same stored page is read again and skipped."""
+    `stored_from`: the database's cursor of the page to begin with. If a page ends inside the overlay, the
+    same stored page is read again and skipped."""
     while True:
         page = await _stored_page(runtime, head, base, limit, stored_from, base == tip)
         if page.next_cursor is None:
@@ -85,7 +86,7 @@ async def _page(
             more = encode_cursor(_CURSOR, tip, page.next_cursor, None)
             return Page(items=tuple(rest), next_cursor=more)
         stored_from = page.next_cursor
-        # Everything up to `after` is in the pages that were skipped, once it was seen.
+        # The skipped pages hold everything up to `after`, once it was seen.
         after = None if _holds(page.items, after) else after
     items = [*page.items, *overlay]
     rest = _behind(items, after)
@@ -120,7 +121,7 @@ def _holds(messages: Sequence[Message], message_id: str | None) -> bool:
 
 
 def _behind(messages: Sequence[Message], after: str | None) -> list[Message]:
-    """Returns what follows `after`: nothing where it is not among these."""
+    """Return the messages behind `after` (None: all of them); none if it is not among these."""
     if after is None:
         return list(messages)
     ids = [message.id for message in messages]

@@ -1,4 +1,4 @@
-"""Threads: make, read, change, delete."""
+"""Threads: create, read, change, delete."""
 
 import asyncio
 import logging
@@ -24,14 +24,14 @@ _CURSOR = "threads"
 _LOOK_UP_S = 2
 """Seconds for the database, which may be asleep; the next listing tries again."""
 ERASE_WITHIN = timedelta(seconds=2)
-"""A request erases for so long at most: the sweeper erases the rest."""
+"""The time that a request erases at most: the sweeper erases the rest."""
 _log = logging.getLogger("layover")
 
 
 async def create(
     runtime: Runtime, owner: str, agent: str, title: str | None, metadata: Mapping[str, Any]
 ) -> Thread:
-    """A new, empty thread. Raises UnknownAgent."""
+    """Create an empty thread. Raises UnknownAgent."""
     if agent not in runtime.agents():
         raise UnknownAgent(runtime.agents())
     now = runtime.clock.now()
@@ -50,9 +50,8 @@ async def create(
 
 
 async def head_of(runtime: Runtime, owner: str, thread_id: str) -> ThreadHead:
-    """The head of a thread that is there. Raises NotFound for a foreign or deleted one.
-
-    One that the journal has lost (a restored table, a restarted runner) is made again from Postgres."""
+    """Return the head of an existing thread. Raises NotFound for a foreign or deleted one. A head that the
+    journal has lost (a restored table, a restarted runner) is restored from Postgres."""
     head = await runtime.journal.thread(owner, thread_id)
     if head is None:
         stored_head = await runtime.threads.head(owner, thread_id)
@@ -65,14 +64,14 @@ async def head_of(runtime: Runtime, owner: str, thread_id: str) -> ThreadHead:
 
 
 async def get(runtime: Runtime, owner: str, thread_id: str) -> Thread:
-    """One thread. Raises NotFound."""
+    """Return one thread. Raises NotFound."""
     return await _view(runtime, await head_of(runtime, owner, thread_id))
 
 
 async def list_threads(
     runtime: Runtime, owner: str, limit: int, cursor: str | None
 ) -> Page[Thread]:
-    """The owner's threads, newest change first. Never waits for the database."""
+    """Return the owner's threads, newest change first. Never waits for the database."""
     if cursor is None and not await runtime.journal.knows_threads(owner):
         await _restore_heads(runtime, owner)
     page = await runtime.journal.threads(owner, limit, decode_cursor_field(_CURSOR, cursor))
@@ -81,7 +80,8 @@ async def list_threads(
 
 
 async def _restore_heads(runtime: Runtime, owner: str) -> None:
-    """A journal that has never listed this owner may have been lost: the database knows the threads."""
+    """Restore missing heads. A journal that has never listed this owner may have been lost: the database
+    knows the threads."""
     try:
         async with asyncio.timeout(_LOOK_UP_S):
             heads = await runtime.threads.heads(owner)
@@ -97,7 +97,8 @@ async def edit(
     title: str | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Thread:
-    """Replace the title ("" takes it away) and the metadata, whole; None leaves it. Raises NotFound."""
+    """Replace the title ("" removes it) and the metadata, whole; None leaves either as it is. Raises
+    NotFound."""
     head = await head_of(runtime, owner, thread_id)
     if title is None and metadata is None:
         return await _view(runtime, head)
@@ -120,13 +121,12 @@ async def delete(
     forget_profile: bool = False,
     within: timedelta = ERASE_WITHIN,
 ) -> None:
-    """From now on the thread is gone for its owner; its run is cancelled. Raises NotFound.
+    """Delete the thread: from now on its owner cannot see it, and its run is cancelled. Raises NotFound.
 
-    `forget_profile`: with it goes what its agent knows of the owner, whole: the facts do not say which
-    thread they come from, and one that is left would tell of it.
-
-    Erasing may take longer than `within`, or fail for the moment (the database sleeps): the head stays
-    deleted, which is what the sweeper looks for, and late writers find it so."""
+    `forget_profile`: delete the agent's whole profile of the owner, too. Its facts do not name the thread
+    that they come from, and one that is left would tell of it. Erasing may take longer than `within`, or fail
+    for the moment (the database sleeps): the head stays deleted, the sweeper looks for such heads, and late
+    writers see the deletion."""
     await head_of(runtime, owner, thread_id)
     await runtime.journal.mark_deleted(owner, thread_id, forget_profile=forget_profile)
     try:
