@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from infra import bedrock
+from infra.function_settings import FUNCTIONS, FunctionSettings
 from infra.providers import FurtherProviders, keys_of
 from layover.values.deployment.providers import HASHING_PREFIX, OFFLINE_PREFIX
 from layover.values.lease import max_waits
@@ -88,41 +89,6 @@ def _names(value: object) -> object:
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 
-
-class FunctionSettings(BaseModel):
-    """One Lambda function."""
-
-    model_config = ConfigDict(frozen=True)
-
-    memory_mib: int = Field(ge=128, le=10_240)
-    """CPU comes with it: 1,769 MiB are one core."""
-    timeout: timedelta
-    postgres: bool = True
-    """It connects to Postgres, from the private subnets."""
-    model: bool = False
-    """It asks chat models."""
-    tools: bool = False
-    """It runs the tools of the agents."""
-
-
-FUNCTIONS: Mapping[str, FunctionSettings] = {
-    # HTTP API gives up at 30 s.
-    "api": FunctionSettings(memory_mib=1024, timeout=timedelta(seconds=29)),
-    "turn": FunctionSettings(
-        memory_mib=1024, timeout=timedelta(seconds=900), model=True, tools=True
-    ),
-    "resume": FunctionSettings(memory_mib=1024, timeout=timedelta(seconds=900), tools=True),
-    "extract": FunctionSettings(memory_mib=1024, timeout=timedelta(seconds=900), model=True),
-    "compact": FunctionSettings(memory_mib=1024, timeout=timedelta(seconds=900), model=True),
-    "settle": FunctionSettings(memory_mib=512, timeout=timedelta(seconds=60)),
-    "sweep": FunctionSettings(memory_mib=512, timeout=timedelta(seconds=60)),
-    # A WebSocket API gives up at 29 s; a replay of missed events stops at 20 s.
-    "sockets": FunctionSettings(memory_mib=512, timeout=timedelta(seconds=29), postgres=False),
-    "streams": FunctionSettings(memory_mib=512, timeout=timedelta(seconds=900)),
-    # Five minutes for a waking database, two for the lock, and the migrations themselves.
-    "migrate": FunctionSettings(memory_mib=512, timeout=timedelta(minutes=14)),
-}
-"""By the name of the folder in `functions/`."""
 
 TUNED: Mapping[str, str] = {
     name: f"LAYOVER_{name.upper()}"
@@ -321,6 +287,11 @@ class Settings(BaseModel):
         if self.issuer and self.mfa is not Mfa.OPTIONAL:
             raise ValueError(
                 "mfa is of the stack's own user pool: your issuer decides for its users"
+            )
+        if self.issuer and (self.sign_up or self.machine_client):
+            raise ValueError(
+                "sign_up and machine_client are of the stack's own user pool: your issuer has its own "
+                "users and clients"
             )
         if self.sign_up and not (self.daily_tokens or self.daily_cost_usd):
             raise ValueError(

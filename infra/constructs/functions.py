@@ -19,8 +19,9 @@ from infra.constructs.models import anywhere, model_statements
 from infra.constructs.network import Network
 from infra.constructs.permissions import OWNERS, Resources, service, statements
 from infra.constructs.time import duration
+from infra.function_settings import FunctionSettings
 from infra.providers import as_variable, keys_of
-from infra.settings import TUNED, FunctionSettings, Provider, Settings
+from infra.settings import TUNED, Provider, Settings
 from infra.variables import EMBEDS, KEY, ORIGINS, PROVIDERS, READS
 
 MIGRATE = "migrate"

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from infra.calls import CALLS
-from infra.settings import FUNCTIONS, Settings
+from infra.function_settings import FUNCTIONS
+from infra.settings import Settings
 from layover.cli.login import PORT
 from layover.cli.second_factor import SCOPE
 from layover.values.deployment.access import CONSOLE_FILES, DOCS, OPEN_PATHS

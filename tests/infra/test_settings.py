@@ -10,8 +10,9 @@ import pytest
 from pydantic import ValidationError
 
 from infra.calls import CALLS
+from infra.function_settings import FUNCTIONS
 from infra.regions import unfit
-from infra.settings import FUNCTIONS, Settings
+from infra.settings import Settings
 from layover.retention.erase import LAST_WRITER
 from layover.values.deployment.settings import Settings as RuntimeSettings
 
@@ -60,6 +61,8 @@ def kept(folder: Path, stage: str, text: str) -> dict[str, str]:
         {"nat_ami": "ami-0a", "nat": "gateway"},
         {"mfa": "off", "issuer": "https://id.example", "audience": "a"},
         {"mfa": "perhaps"},
+        {"machine_client": "true", "issuer": "https://id.example", "audience": "a"},
+        {"sign_up": "true", "daily_tokens": "9", "issuer": "https://id.example", "audience": "a"},
         {"adopt_user_pool": "eu-west-1_A", "issuer": "https://id.example", "audience": "a"},
         {"adopt_bucket": "s3://bucket"},
     ],
