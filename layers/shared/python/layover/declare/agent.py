@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound="ChatModel")
 
 Instructions: TypeAlias = Callable[[RunContext[Deps]], str | Awaitable[str]]
-"""Instructions that depend on the run: plain or async, asked once, before its first step."""
+"""Instructions that depend on the run: plain or async, called once, before its first step."""
 Tools: TypeAlias = Callable[[RunContext[Deps]], Sequence[AnyTool] | Awaitable[Sequence[AnyTool]]]
 """Tools that depend on the run: plain or async."""
 Made: TypeAlias = AbstractAsyncContextManager[Deps] | Awaitable[Deps] | Deps
@@ -56,25 +56,24 @@ Factory: TypeAlias = Callable[[Settings], Made[Deps]] | Callable[[], Made[Deps]]
 class Agent(Driven[Output], Generic[Deps, Output]):
     """The definition that a run follows.
 
-    `instructions`: a text, or a function of the run's context (`RunContext`) that gives one.
+    `instructions`: a text, or a function of the run's context (`RunContext`) that returns one.
 
-    `model`: None is the deployment's (`LAYOVER_MODEL`); of a list, each is asked where the one before it
-    stays down or refuses (event `model-fallback`). `model_settings`: how it is asked. `api`: of OpenAI's two.
-    `provider_tools`: what the provider runs itself (`web_search()`), with `responses`. `overridable`: what
-    a run may choose instead (`POST /threads/{id}/runs`). `output`: a pydantic model, a list or a union of
-    them, for structured output. `output_validator(output, ctx)`: returns the output, as it is or another
-    one; `Retry` asks the model again, twice at most. `tool_concurrency`: calls of a step that run together;
-    `math.inf`, like anything above 40, means 40. `hooks`: objects that are asked around the model, the
-    tools and the end, in this order, and may change what happens (docs/hooks.md). `tools`: a list, or a
-    function of the run's context that gives one; a run keeps the names that its first step had.
-    `tool_search`: above 30 tools, the model finds them by words instead of reading them all.
-    `deps(settings)`: plain, async or an async context manager; called once in a process, closed at its
-    end, and `ctx.deps` wherever there is a context. `runtime`: the stores and the model that the
-    in-process methods use from then on; None: in memory, with the model of the environment. Another one
-    may be set at any time: runs that began before stay where they are, and this agent no longer knows of
-    them.
+    `model`: None is the deployment's (`LAYOVER_MODEL`). Of a list, each is called if the one before it stays
+    down or refuses (event `model-fallback`). `model_settings`: settings of its requests. `api`: one of
+    OpenAI's two. `provider_tools`: tools that the provider runs itself (`web_search()`), with `responses`.
+    `overridable`: settings that a run may choose instead (`POST /threads/{id}/runs`). `output`: a pydantic
+    model, a list or a union of them, for structured output. `output_validator(output, ctx)`: returns the
+    output, unchanged or another one; `Retry` asks the model again, twice at most. `tool_concurrency`: calls
+    of a step that run together; `math.inf`, like anything above 40, means 40. `hooks`: objects that are asked
+    around the model, the tools and the end, in this order, and may change what happens (docs/hooks.md).
+    `tools`: a list, or a function of the run's context that returns one; a run keeps the names that its first
+    step had. `tool_search`: above 30 tools, the model finds them by words instead of reading them all.
+    `deps(settings)`: plain, async or an async context manager; called once in a process, closed at its end;
+    every context has its value as `ctx.deps`. `runtime`: the stores and the model that the in-process methods
+    use from then on; None: in memory, with the model of the environment. Another one may be set at any time:
+    runs that began before stay in their stores, and this agent no longer knows of them.
 
-    Raises DefinitionError where it could not work as declared."""
+    Raises DefinitionError if it could not work as declared."""
 
     def __init__(
         self,
@@ -104,7 +103,7 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         self.instructions = instructions
         makes = callable(tools) and not isinstance(tools, Tool)
         self.make_tools: Tools | None = cast("Tools", tools) if makes else None
-        """The function that gives a run its tools; None: they are always the same."""
+        """The function that gives a run its tools; None: they are the same for all runs."""
         self._tools = () if makes else tools_of(self._what, tools)
         self._handoffs: tuple[Agent, ...] = ()
         self.memory = Memory() if memory is None else memory
@@ -158,8 +157,8 @@ class Agent(Driven[Output], Generic[Deps, Output]):
 
     @property
     def handoffs(self) -> tuple["Agent", ...]:
-        """Agents that it may give the conversation to, each by a tool `transfer_to_NAME`. Two agents may name
-        each other: set it on the first when both are there."""
+        """Agents that it may hand the conversation to, each by a tool `transfer_to_NAME`. Two agents may name
+        each other: set it on the first when both exist."""
         return self._handoffs
 
     @handoffs.setter
@@ -220,12 +219,12 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         return frozenset(name for name, part in parts.items() if part)
 
     def tool(self, name: str) -> AnyTool | None:
-        """The tool of this name, None if it has none."""
+        """Return the tool of this name; None if there is none."""
         return next((t for t in self.tools if t.name == name), None)
 
     def at(self, path: Sequence[str]) -> "Agent | None":
-        """The agent at the end of a path of names that begins with this agent's own; an empty path is the
-        agent itself. None: no sub-agent is called so (any more)."""
+        """Return the agent at the end of a path of names that begins with this agent's own; an empty path is
+        the agent itself. None: no sub-agent has this name (any more)."""
         agent: Agent | None = self
         for name in path[1:]:
             below = sub_agents(agent.tools) if agent else []
@@ -242,17 +241,18 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         return None if self._output_type is None else self._output_type.spec
 
     def parse_output(self, text: str) -> Any:
-        """The reply as an instance of `output`. Raises `pydantic.ValidationError`."""
+        """Return the reply as an instance of `output`. Raises `pydantic.ValidationError`."""
         assert self._output_type is not None
         return self._output_type.parse(text)
 
     def partial_output(self, text: str) -> Any:
-        """The output as JSON, as far as this beginning of a reply goes; None where there is nothing yet."""
+        """Return the output as JSON, as far as this beginning of a reply goes; None if there is nothing
+        yet."""
         assert self._output_type is not None
         return self._output_type.partial(text)
 
     def as_tool(self, description: str, *, memory: bool = False) -> AnyTool:
-        """This agent as a tool of another, named after it: `{input, context?}` in, `{result}` out.
+        """Return this agent as a tool of another, named after it: `{input, context?}` in, `{result}` out.
 
         It runs inside the call, in the journal of the run that made the call: its approvals are pending
         calls of that run, its usage counts in it. It sees its briefing alone, and none of its own
@@ -276,13 +276,13 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         """Run this agent with this model and with empty stores in memory while a `with` lasts, for tests:
         `with shop.override(model=ScriptedModel([say("hi")])) as model:`.
 
-        `deps`: a value in place of what the agent's own factory would make.
+        `deps`: a value in place of that of the agent's own factory.
 
-        What was before is there again afterwards: `runtime`, its runs, the handlers of `on`. Overrides
-        nest. At the end a model that has a `verify` is asked whether all went as it had to: what that
-        raises (ScriptExhausted) fails the test, and what failed in consequence is its cause.
+        Afterwards the agent has its `runtime`, its runs and the handlers of `on` again. Overrides nest. At
+        the end, the model's `verify` is called, if it has one: its error (ScriptExhausted) fails the test,
+        and a failure that followed from it is its cause.
 
-        Raises RuntimeError where two overrides of an agent do not end in reverse order."""
+        Raises RuntimeError if two overrides of an agent do not end in reverse order."""
 
         def replace() -> Callable[[], None]:
             stores = _wiring().in_memory_runtime
@@ -319,6 +319,6 @@ class Agent(Driven[Output], Generic[Deps, Output]):
 
 
 def _wiring() -> Any:
-    """The engine with its stores, imported when the first agent runs in this process: what users write
-    does not depend on it."""
+    """Return the engine with its stores. It is imported when the first agent runs in this process: users'
+    code does not depend on it."""
     return import_module("layover.wiring")

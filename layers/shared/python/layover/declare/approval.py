@@ -14,7 +14,7 @@ from layover.values.runs.decision import ApprovalRule
 MAX_GROUPS = 20
 MAX_QUORUM = 20
 GROUP = re.compile(r"[^\s,;\[\]\"]{1,128}")
-"""A gateway passes a token's groups on as one text, with blanks between them."""
+"""Names of groups without blanks: a gateway passes a token's groups on as one text, separated by blanks."""
 
 Predicate = Callable[[dict[str, Any], ToolContext], bool | Awaitable[bool]]
 
@@ -25,13 +25,13 @@ class Approval:
 
     - `by`: groups (of the token's claim `cognito:groups`, or `LAYOVER_GROUPS_CLAIM`): a member of any of
       them may decide.
-    - `requester`: whether the run's owner may, too, if they are in `by`.
-    - `quorum`: so many persons have to approve the same arguments; one denial settles.
+    - `requester`: True if the run's owner may decide, too, if they are in `by`.
+    - `quorum`: the number of persons who have to approve the same arguments; one denial settles the call.
     - `reason_required`: a decision without a reason is refused.
     - `when`: a predicate of the validated arguments (a dict) and the context; without it, each call waits.
 
-    Whoever answers the call's task token, or runs the agent in their own process, decides alone.
-    Raises DefinitionError for a rule that nobody could satisfy."""
+    A caller that answers the call's task token, or runs the agent in its own process, decides alone.
+    Raises DefinitionError for a rule that cannot be satisfied."""
 
     by: Sequence[str]
     requester: bool = False
@@ -55,7 +55,7 @@ class Approval:
 
     @property
     def rule(self) -> ApprovalRule:
-        """As it is journaled with each call that waits."""
+        """The rule as it is journaled with each call that waits."""
         return ApprovalRule(
             by=tuple(dict.fromkeys(self.by)),
             requester=self.requester,

@@ -65,7 +65,7 @@ def _tell(
     try:
         loop.call_soon_threadsafe(settle)
     except RuntimeError:
-        return  # the loop is closed: nobody waits any more
+        return  # the loop is closed: the result is wanted no more
 
 
 async def called(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

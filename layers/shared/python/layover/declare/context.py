@@ -22,20 +22,20 @@ class Retry(Exception):
 
 @dataclass(frozen=True)
 class RunContext(Generic[Deps]):
-    """A run as the author's functions see it: what `instructions` gets."""
+    """A run as the author's functions see it: the argument of `instructions`."""
 
     run_id: str
     thread_id: str | None
-    """None where the run was started without one."""
+    """None if the run was started without one."""
     resource_id: str
-    """Whose thread it is: the `sub` of the verified token."""
+    """The thread's owner: the `sub` of the verified token."""
     agent_name: str
     metadata: Mapping[str, Any]
-    """The thread's."""
+    """The thread's metadata."""
     now: datetime
     """UTC; equal for every attempt of the run's first step."""
     deps: Deps = _NONE
-    """The value that the agent's `deps` made; None where it has none."""
+    """The value that the agent's `deps` made; None if it has none."""
 
 
 @dataclass(frozen=True)
@@ -49,21 +49,22 @@ class NodeHistory(Protocol):
     """The history of one named step of a workflow inside a thread (docs/behaviour.md#node-memory)."""
 
     async def add(self, messages: Sequence[Any]) -> None:
-        """Append messages; ids that are missing are made."""
+        """Append messages; missing ids are made."""
         ...
 
     async def history(
         self, parent_id: str | None = None, max_tokens: int | None = None
     ) -> list[dict[str, Any]]:
-        """The branch that ends in `parent_id` (default: the newest), oldest first, newest that fit."""
+        """Return the branch that ends in `parent_id` (default: the newest), oldest first: the newest messages
+        that fit."""
         ...
 
     async def flush(self) -> None:
-        """Write what was added."""
+        """Write the added messages."""
         ...
 
     async def clear(self) -> None:
-        """Forget all of it."""
+        """Forget the whole history."""
         ...
 
 
@@ -76,7 +77,7 @@ class ToolHooks(Protocol):
         ...
 
     def emit(self, data: Any) -> None:
-        """Add a `data` event; `data` is what JSON can say."""
+        """Add a `data` event; `data` is any JSON value."""
         ...
 
     async def save_file(self, name: str, mime_type: str, data: bytes) -> FilePart:
@@ -88,7 +89,7 @@ class ToolHooks(Protocol):
         ...
 
     def node_memory(self, node_id: str) -> NodeHistory:
-        """The history of a node. Raises ConfigurationError outside a thread."""
+        """Return the history of a node. Raises ConfigurationError outside a thread."""
         ...
 
 
@@ -106,7 +107,7 @@ class Attempt:
 
 @dataclass
 class RecordedHooks:
-    """Hooks that write down what a tool did, for an author's own unit tests."""
+    """Hooks that record a tool's effects, for an author's own unit tests."""
 
     is_cancelled: bool = False
     emitted: list[Any] = field(default_factory=list)
@@ -115,24 +116,24 @@ class RecordedHooks:
     nodes: dict[str, NodeHistory] = field(default_factory=dict)
 
     def cancelled(self) -> bool:
-        """As it was set."""
+        """Return the flag as the test set it."""
         return self.is_cancelled
 
     def emit(self, data: Any) -> None:
-        """Keep it in `emitted`."""
+        """Record the data in `emitted`."""
         self.emitted.append(data)
 
     async def save_file(self, name: str, mime_type: str, data: bytes) -> FilePart:
-        """Keep it in `files`."""
+        """Record the file in `files`."""
         self.files[name] = data
         return FilePart(file_id=f"file_{len(self.files)}", name=name, mime_type=mime_type)
 
     async def log_attempt(self, attempt: Attempt) -> None:
-        """Keep it in `attempts`."""
+        """Record the attempt in `attempts`."""
         self.attempts.append(attempt)
 
     def node_memory(self, node_id: str) -> NodeHistory:
-        """The node that the test put into `nodes`."""
+        """Return the node that the test put into `nodes`."""
         if node_id not in self.nodes:
             raise ConfigurationError(f"this test gave the tool no node memory {node_id!r}")
         return self.nodes[node_id]
@@ -158,26 +159,26 @@ class ToolContext(Generic[Deps, Resumed]):
     ) -> None:
         self.run_id = run_id
         self.thread_id = thread_id
-        """None where the run was started without one (`agent.generate("hi")`)."""
+        """None if the run was started without one (`agent.generate("hi")`)."""
         self.resource_id = resource_id
-        """Whose thread it is: the `sub` of the verified token."""
+        """The thread's owner: the `sub` of the verified token."""
         self.agent_name = agent_name
         self.tool_call_id = tool_call_id
         self.idempotency_key = idempotency_key
-        """Equal for every attempt of one call: give it to services that know such keys."""
+        """Equal for every attempt of one call: pass it to services that accept such keys."""
         self.resume = resume
         """The data that the call was resumed with, validated; None before."""
         self.metadata = metadata
-        """The thread's, as it was when the run began."""
+        """The thread's metadata, as it was when the run began."""
         self.now = now or datetime.now(UTC)
         """The time at which this attempt of the call began, in UTC."""
         self.deps = deps
-        """The value that the agent's `deps` made; None where it has none."""
+        """The value that the agent's `deps` made; None if it has none."""
         self._hooks = hooks
 
     @classmethod
     def for_test(cls, **overrides: Any) -> Self:
-        """A context for a unit test of a tool: `await book(ToolContext.for_test(), day=...)`.
+        """Return a context for a unit test of a tool: `await book(ToolContext.for_test(), day=...)`.
 
         `overrides`: any argument of the constructor. With `hooks=RecordedHooks()` the test can look
         at what the tool emitted, saved and logged."""
@@ -198,20 +199,18 @@ class ToolContext(Generic[Deps, Resumed]):
         return self._hooks is not None and self._hooks.cancelled()
 
     def suspend(self, payload: Any) -> Returned:  # type: ignore[type-var]
-        """Make this call wait for a person: `return ctx.suspend(SlotOffer(...))`.
-
-        The payload is validated against the tool's `suspend`. When the call is resumed the tool
-        runs again, with `ctx.resume` set; everything before the suspension happens twice.
-
-        What comes back is a `SuspendRequest`, typed as whatever the tool is declared to return."""
+        """Make this call wait for a person: `return ctx.suspend(SlotOffer(...))`. The payload is validated
+        against the tool's `suspend`. When the call is resumed the tool runs again, with `ctx.resume` set;
+        everything before the suspension happens twice. Returns a `SuspendRequest`, typed as the tool's
+        declared return type."""
         return cast(Returned, SuspendRequest(payload))
 
     def emit(self, data: Any) -> None:
-        """Send a `data` event to whoever follows the run."""
+        """Send a `data` event to the followers of the run."""
         self._need("emit").emit(jsonable(data))
 
     async def save_file(self, name: str, mime_type: str, data: bytes) -> FilePart:
-        """Store a file; the part that comes back may be returned or put into a message."""
+        """Store a file. The returned part may be a tool's result or part of a message."""
         return await self._need("save_file").save_file(name, mime_type, data)
 
     async def log_attempt(
@@ -223,12 +222,12 @@ class ToolContext(Generic[Deps, Resumed]):
         diagnosis: str | None = None,
         fix_applied: str | None = None,
     ) -> None:
-        """Note what was tried, for the next attempt at the same task (docs/behaviour.md#iteration-log)."""
+        """Record an attempt, for the next one at the same task (docs/behaviour.md#iteration-log)."""
         attempt = Attempt(task, action, result, error, diagnosis, fix_applied)
         await self._need("log_attempt").log_attempt(attempt)
 
     def node_memory(self, node_id: str) -> NodeHistory:
-        """The history of a named step of a workflow. Raises ConfigurationError outside a thread."""
+        """Return the history of a named step of a workflow. Raises ConfigurationError outside a thread."""
         if not self.thread_id:
             raise ConfigurationError("node memory belongs to a thread, and this run has none")
         return self._need("node_memory").node_memory(node_id)

@@ -20,18 +20,19 @@ _CONTEXT = "What else has to be known for it: facts, constraints, what was found
 
 
 def delegate_name(name: str) -> str:
-    """The name of an agent's tool: the agent's own, with `_` where a provider would refuse a character."""
+    """Return the name of an agent's tool: the agent's own, with `_` for each character that a provider would
+    refuse."""
     return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:_MAX_TOOL_NAME]
 
 
 def sub_agents(tools: Iterable[Any]) -> list[Any]:
-    """The agents that these tools stand for."""
+    """Return the agents that these tools stand for."""
     return [t.delegate.agent for t in tools if t.delegate is not None]
 
 
 def check_sub_agents(name: str, tools: Iterable[Any]) -> None:
-    """Raises DefinitionError where the agent of this name, with these tools, would come back to itself, or
-    go too deep."""
+    """Raise DefinitionError if the agent of this name, with these tools, would reach itself, or go too
+    deep."""
     _check((name,), sub_agents(tools))
 
 
@@ -52,8 +53,8 @@ def _check(path: tuple[str, ...], agents: Sequence[Any]) -> None:
 
 
 def runner(generate: Callable[[str], Awaitable[Result]]) -> Any:
-    """The function of the tool. A run drives the agent itself, from its own journal; called directly, as
-    in an author's unit test, it runs the agent in this process."""
+    """Return the function of the tool. A run drives the agent itself, from its own journal; called directly,
+    as in an author's unit test, it runs the agent in this process."""
 
     async def delegate(
         input: Annotated[str, Field(description=_INPUT)],
@@ -66,7 +67,7 @@ def runner(generate: Callable[[str], Awaitable[Result]]) -> Any:
 
 
 def delegate_tool(agent: Any, description: str, *, memory: bool) -> AnyTool:
-    """The tool that `Agent.as_tool` makes of an agent."""
+    """Return the tool that `Agent.as_tool` makes of an agent."""
     what = f"as_tool of agent {agent.name!r}: "
     if not isinstance(description, str) or not description.strip():
         raise checks.fail(f"{what}description", "a text that is not empty", description)
@@ -83,7 +84,7 @@ def delegate_tool(agent: Any, description: str, *, memory: bool) -> AnyTool:
 
 
 def handoff_tool(name: str) -> AnyTool:
-    """The tool that gives the conversation to the agent of this name."""
+    """Return the tool that hands the conversation over to the agent of this name."""
 
     def transfer() -> str:
         return f"{name} has the conversation from here on"
@@ -98,7 +99,7 @@ def handoff_tool(name: str) -> AnyTool:
 
 
 def with_handoffs(agents: Iterable[Any]) -> dict[str, Any]:
-    """These agents by name, and all that a conversation may be given to from them."""
+    """Return these agents by name, and all that a conversation may be handed to from them."""
     found: dict[str, Any] = {}
     left = list(agents)
     while left:

@@ -1,4 +1,4 @@
-"""The seam between an agent and the engine that runs it in this process."""
+"""The protocol between an agent and the engine that runs it in this process."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -30,21 +30,21 @@ class Driver(Protocol):
         resource_id: str | None,
         max_iterations: int | None,
     ) -> RunStream[Any]:
-        """The same as events, deltas included."""
+        """Run, and return the events, deltas included."""
         ...
 
     def stream_resume(self, run_id: str, tool_call_id: str, data: Any) -> RunStream[Any]:
-        """`resume` as events."""
+        """Return the events that follow `resume`."""
         ...
 
     def stream_approve(
         self, run_id: str, tool_call_id: str, args: dict[str, Any] | None, reason: str | None
     ) -> RunStream[Any]:
-        """`approve` as events."""
+        """Return the events that follow `approve`."""
         ...
 
     def stream_deny(self, run_id: str, tool_call_id: str, reason: str | None) -> RunStream[Any]:
-        """`deny` as events."""
+        """Return the events that follow `deny`."""
         ...
 
     async def resume(self, run_id: str, tool_call_id: str, data: Any) -> Result:
@@ -66,7 +66,7 @@ class Driver(Protocol):
         ...
 
     def abort(self) -> None:
-        """Cancel what runs."""
+        """Cancel the runs under way."""
         ...
 
     async def wait_for_memory(self) -> None:

@@ -1,4 +1,4 @@
-"""`Limits`: what a run may use."""
+"""`Limits` on a run's use of tokens, money and tool calls."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,19 +31,19 @@ class Limits:
         checks.one_of("Limits.on_reached", self.on_reached, frozenset({"suspend", "fail"}))
 
     def as_args(self) -> dict[str, Any]:
-        """The three limits, as an approval shows them."""
+        """Return the three limits, as an approval shows them."""
         return {"tokens": self.tokens, "cost_usd": self.cost_usd, "tool_calls": self.tool_calls}
 
     @classmethod
     def from_args(cls, args: Mapping[str, Any]) -> "Limits":
-        """Limits that a person wrote. Raises DefinitionError on what is no limit."""
+        """Return limits that a person wrote. Raises DefinitionError for a value that is no limit."""
         unknown = sorted(set(args) - {"tokens", "cost_usd", "tool_calls"})
         if unknown:
             raise DefinitionError(f"there is no limit of {', '.join(unknown)}")
         return cls(**args)
 
     def plus(self, other: "Limits") -> "Limits":
-        """Each limit raised by the other's, or doubled where the other has none; never as it was."""
+        """Return each limit raised by the other's, or doubled if the other has none; never as it was."""
         more = other.as_args()
         raised = {
             name: None if own is None else own + ((own if more[name] is None else more[name]) or 1)

@@ -18,7 +18,8 @@ _SPEAKERS = frozenset({"user", "assistant", "tool"})
 
 @dataclass(frozen=True)
 class TokenBuffer:
-    """Instead of the window: the newest whole turns that fit (docs/behaviour.md#token-buffer)."""
+    """A prompt's history as the newest whole turns that fit, instead of the window
+    (docs/behaviour.md#token-buffer)."""
 
     max_tokens: int = 2000
     max_messages: int = 500
@@ -30,7 +31,7 @@ class TokenBuffer:
 
 @dataclass(frozen=True)
 class ObservationalMemory:
-    """Older messages become dense observations (docs/behaviour.md#compaction-thresholds).
+    """Compaction of older messages into dense observations (docs/behaviour.md#compaction-thresholds).
 
     `message_tokens`: un-observed messages that set the observer to work (None: the deployment's,
     30,000). `observation_tokens`: observations that set the reflector to work (None: 40,000).
@@ -46,17 +47,17 @@ class ObservationalMemory:
         checks.number("ObservationalMemory.buffer", self.buffer, above=0, to=1)
 
     def message_limit(self, settings: Settings) -> int:
-        """Tokens of messages at which the observer works."""
+        """Return the tokens of messages at which the observer works."""
         return self.message_tokens or settings.observer_message_tokens
 
     def observation_limit(self, settings: Settings) -> int:
-        """Tokens of observations at which the reflector works."""
+        """Return the tokens of observations at which the reflector works."""
         return self.observation_tokens or settings.reflector_observation_tokens
 
 
 @dataclass(frozen=True)
 class RollingSummary:
-    """Older messages become one summary (docs/behaviour.md#rolling-summary).
+    """Compaction of older messages into one summary (docs/behaviour.md#rolling-summary).
 
     `fraction` of the model's context window at which it is made; `max_window` caps that window
     (tokens); `tail`: newest messages that stay as they are."""
@@ -73,7 +74,7 @@ class RollingSummary:
 
 @dataclass(frozen=True)
 class SemanticRecall:
-    """Older messages that are like the user's text (docs/behaviour.md#semantic-recall).
+    """Recall of older messages that are similar to the user's text (docs/behaviour.md#semantic-recall).
 
     `top_k` matches (None: the deployment's, 5), each with `before` and `after` messages around it,
     from the thread, or with `scope="resource"` from all of the user's threads."""
@@ -98,7 +99,7 @@ class SemanticRecall:
 class EpisodicMemory:
     """Lessons that past turns taught this agent about this user's matters (docs/behaviour.md#episodic-scope).
 
-    `top_k`: entries that `recall_memory` answers with; `inject`: entries put into a prompt (0:
+    `top_k`: entries that `recall_memory` returns; `inject`: entries put into a prompt (0:
     none); `per_turn`: entries kept of a turn; `max_length` of an entry in characters;
     `dedupe_similarity`: cosine at which two entries are the same (None: never);
     `half_life_days` of the recency term (`math.inf`: nothing grows old). `embedder` (a `ports.Embedder`),
@@ -136,7 +137,7 @@ class EpisodicMemory:
 
     @property
     def half_life(self) -> timedelta:
-        """Of the recency term, as near as a timedelta comes to it."""
+        """Return the half-life of the recency term, as near as a timedelta can express it."""
         days = min(self.half_life_days, timedelta.max.days)
         return max(timedelta(days=days), timedelta.resolution)
 
@@ -163,8 +164,7 @@ class WorkingMemory:
 
 @dataclass(frozen=True)
 class NodeMemory:
-    """A history of its own for a named step of a workflow, inside a thread
-    (docs/behaviour.md#node-memory)."""
+    """A separate history for a named step of a workflow, inside a thread (docs/behaviour.md#node-memory)."""
 
     node_id: str
 
@@ -241,7 +241,7 @@ class Memory:
             checks.text_or_none(f"Memory.role_prefix[{role!r}]", name)
 
     def window(self, settings: Settings) -> int:
-        """Recent messages that stay in the prompt (docs/behaviour.md#prompt-window)."""
+        """Return the recent messages that stay in the prompt (docs/behaviour.md#prompt-window)."""
         return self.last_messages or settings.last_messages
 
 

@@ -9,10 +9,10 @@ M = TypeVar("M")
 
 @runtime_checkable
 class Verifiable(Protocol):
-    """A model that knows whether it was used as it had to be."""
+    """A model that can check whether it was used as expected."""
 
     def verify(self) -> None:
-        """Raise what the test has to fail with."""
+        """Raise the error that the test has to fail with."""
         ...
 
 
@@ -44,5 +44,5 @@ class Override(Generic[M]):
         except Exception as error:
             if failure is None or isinstance(failure, Exception):
                 raise error from failure
-            # pytest's own outcomes, a cancellation, Ctrl-C: they stay what they are.
+            # pytest's own outcomes, a cancellation, Ctrl-C: they are raised unchanged.
             failure.add_note(f"{type(error).__name__}: {error}")

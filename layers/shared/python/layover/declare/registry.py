@@ -8,8 +8,8 @@ from layover.errors import AgentsNotLoaded
 
 
 def load_agents(module_name: str) -> dict[str, Agent]:
-    """The module's agents by name, those that it imports included, in the order of their names in
-    the module. Raises AgentsNotLoaded: no such module, one that fails, no agent, a name twice."""
+    """Return the module's agents by name, those that it imports included, in the order of their names in the
+    module. Raises AgentsNotLoaded: no such module, one that fails, no agent, a name twice."""
     try:
         module = importlib.import_module(module_name)
     except Exception as error:
@@ -22,7 +22,7 @@ def load_agents(module_name: str) -> dict[str, Agent]:
     if not agents:
         raise AgentsNotLoaded(f"the agents' module {module_name!r} has no Agent at its top level")
     for agent in with_handoffs(agents.values()).values():
-        # A conversation has to find the agent that it was given to.
+        # A conversation has to find the agent that it was handed to.
         if agents.setdefault(agent.name, agent) is not agent:
             raise AgentsNotLoaded(f"{module_name!r} has two agents called {agent.name!r}")
         agent.mark_served()

@@ -16,7 +16,7 @@ Input = str | Sequence[InputPart | dict[str, Any]]
 
 
 class Result(Value, Generic[Output]):
-    """A run as far as it came: over, or suspended with `pending`. A failed run is a Result too."""
+    """A run at its end, or suspended with `pending`. A failed run is a Result, too."""
 
     run_id: str
     status: Status
@@ -24,7 +24,7 @@ class Result(Value, Generic[Output]):
     """The response only, never the input."""
     text: str = ""
     output: Output | None = None
-    """An instance of the agent's `output`, where it has one and the run succeeded."""
+    """An instance of the agent's `output`, if it has one and the run succeeded."""
     finish_reason: FinishReason | None = None
     usage: Usage = Usage()
     pending: list[Pending] = Field(default_factory=list)

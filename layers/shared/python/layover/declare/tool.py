@@ -139,7 +139,7 @@ class Tool(Generic[P, R]):
 
     @property
     def needs_approval(self) -> bool | Predicate | Approval:
-        """False, True, the predicate that decides per call, or the rule of who may let it run."""
+        """False, True, the predicate that decides for each call, or the rule of its approvers."""
         return self.options.needs_approval
 
     @property
@@ -176,7 +176,7 @@ class Tool(Generic[P, R]):
 
     @property
     def handoff(self) -> str | None:
-        """The agent that the conversation is given to (`Agent(handoffs=[...])`); None: it stays."""
+        """The agent that the conversation is handed to (`Agent(handoffs=[...])`); None: it stays."""
         return self.options.handoff
 
     @property
@@ -185,9 +185,8 @@ class Tool(Generic[P, R]):
         return self.options.delegate
 
     def validate(self, args: Any) -> ToolArgs:
-        """Arguments as the function takes them, from a decoded object or a model's raw text.
-
-        Raises `pydantic.ValidationError`; `invalid_input` says it in a model's words."""
+        """Return the arguments as the function takes them, from a decoded object or a model's raw text.
+        Raises `pydantic.ValidationError`; `invalid_input` puts it into words for a model."""
         return self.signature.validate(args)
 
     async def requires_approval(self, args: ToolArgs, ctx: ToolContext) -> bool:
@@ -201,10 +200,9 @@ class Tool(Generic[P, R]):
         return bool(await called(needs, args.for_predicate(), ctx))
 
     async def invoke(self, args: ToolArgs, ctx: ToolContext) -> Any:
-        """Run the function: on the loop if it is async, else in a thread of its own.
-
-        Returns its result, a `SuspendRequest` among others. Raises what the function raises, but
-        never SystemExit, which would end the process that the run lives in."""
+        """Run the function: on the loop if it is async, else in a thread of its own. Return its result, which
+        may be a `SuspendRequest`. Raises what the function raises, but never SystemExit, which would end the
+        process that the run lives in."""
         kwargs = dict(args.kwargs)
         if self.signature.context is not None:
             kwargs[self.signature.context] = ctx
@@ -215,7 +213,7 @@ class Tool(Generic[P, R]):
 
     @cached_property
     def resume_schema(self) -> dict[str, Any]:
-        """The JSON schema of what a suspended call is resumed with."""
+        """The JSON schema of the data that resumes a suspended call."""
         return schema.tidy(self._need(self._resume).json_schema())
 
     def suspension_payload(self, payload: Any) -> Any:
@@ -229,7 +227,7 @@ class Tool(Generic[P, R]):
         return self._need(self._resume).validate_json(json_text(data))
 
     def jsonable(self, result: Any) -> Any:
-        """The raw result as events, lists and the journal keep it."""
+        """Return the raw result as events, lists and the journal keep it."""
         return jsonable(result)
 
     def model_output(self, result: Any) -> str:
@@ -239,7 +237,7 @@ class Tool(Generic[P, R]):
         return as_text(result if shape is None else shape(result))
 
     async def message(self, args: ToolArgs, result: Any) -> dict[str, Any] | None:
-        """`{"name", "data"}` of a custom message, if `to_message` makes one of this call."""
+        """Return `{"name", "data"}` of a custom message, if `to_message` makes one of this call."""
         if self.options.to_message is None:
             return None
         made = await called(self.options.to_message, *self._seen(args, result))
@@ -250,7 +248,7 @@ class Tool(Generic[P, R]):
         return {"name": made["name"], "data": jsonable(made.get("data"))}
 
     def _seen(self, args: ToolArgs, result: Any) -> tuple[Any, ...]:
-        """`to_message` takes the result, or the arguments (a dict) and the result."""
+        """Return the arguments of `to_message`: the result, or the arguments (a dict) and the result."""
         assert self.options.to_message is not None
         takes_both = _takes(self.options.to_message, 2)
         return (args.for_predicate(), result) if takes_both else (result,)
@@ -305,19 +303,19 @@ def tool(
 def tool(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a function a tool: `@tool` or `@tool(needs_approval=True, ...)`.
 
-    The docstring is what the model reads; arguments come from the type hints, through pydantic; a
-    parameter annotated `ToolContext` is injected. Options:
+    The model reads the docstring. Arguments come from the type hints, through pydantic; a parameter
+    annotated `ToolContext` is injected. Options:
 
     - `name`, `description`: instead of the function's own.
     - `needs_approval`: True, or a predicate of the validated arguments (a dict) and the context,
-      plain or async: the call waits for the run's owner before it runs. An `Approval` says who else
-      has to let it run.
-    - `suspend`, `resume`: types of what `ctx.suspend(...)` shows and of what the call is resumed
-      with. `expires_after`: a timedelta; a wait that is longer counts as denied.
+      plain or async: the call waits for the run's owner before it runs. An `Approval` names other
+      approvers.
+    - `suspend`, `resume`: types of the payload of `ctx.suspend(...)` and of the data that resumes the
+      call. `expires_after`: a timedelta; a wait that is longer counts as denied.
     - `idempotent`: a call found half-done after a crash may run again.
-    - `trusted`: what the assistant concludes after it is remembered as verified, where all tools of
-      the run are trusted. Results themselves are never evidence.
-    - `to_model_output(result)`: what the model sees instead of the result.
+    - `trusted`: the assistant's conclusions after it are remembered as verified, if all tools of the
+      run are trusted. Results themselves are never evidence.
+    - `to_model_output(result)`: returns the text that the model reads instead of the result.
     - `to_message(result)`, or `to_message(args, result)`: `{"name", "data"}` for the thread, or None.
     - `timeout`: seconds or a timedelta.
     - `retries`: how often it may `raise Retry(...)` in a run; `max_calls`: how often it may be called in one.
@@ -335,8 +333,8 @@ def tool_from_schema(
     handler: Callable[..., Any],
     **options: Any,
 ) -> AnyTool:
-    """A tool whose arguments a JSON schema describes: one that is only known at run time, or comes from
-    another system. `handler` gets the validated arguments by name (`**kwargs`, or a parameter for each
+    """Return a tool whose arguments a JSON schema describes: one that is only known at run time, or comes
+    from another system. `handler` gets the validated arguments by name (`**kwargs`, or a parameter for each
     property) or, with a single other parameter, as a dict; a `ToolContext` parameter is injected.
 
     `options`: as of `@tool`. Raises DefinitionError."""

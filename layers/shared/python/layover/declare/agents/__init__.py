@@ -1,1 +1,1 @@
-"""The parts of `Agent`: what its options may be, and how it runs in this process."""
+"""The parts of `Agent`: the checks of its options, and its methods in this process."""

@@ -48,11 +48,9 @@ class Driven(Generic[Output]):
     ) -> "Result[Output]":
         """Run in this process, until the end or a suspension. A failed run is a Result, too.
 
-        What memory learns from the run (a title, facts, what is condensed) comes after it and nobody
-        waits for it: see `wait_for_memory`.
-
-        Without `thread_id` it is in no thread: its tools' contexts name none, and it has no node memory
-        (ConfigurationError)."""
+        Memory learns from the run (a title, facts, compaction) after it, without delaying the result: see
+        `wait_for_memory`. Without `thread_id` it is in no thread: its tools' contexts name none, and it has
+        no node memory (ConfigurationError)."""
         return await self._driver.generate(
             input, thread_id=thread_id, resource_id=resource_id, max_iterations=max_iterations
         )
@@ -65,14 +63,14 @@ class Driven(Generic[Output]):
         resource_id: str | None = None,
         max_iterations: int | None = None,
     ) -> "RunStream[Output]":
-        """The same as events, deltas included: `async for event in agent.stream("hi")`. What comes back has
-        the `run_id`, `await stream.result()` and `stream.abort()`."""
+        """Run in this process, and return the events, deltas included: `async for event in
+        agent.stream("hi")`. The stream has the `run_id`, `await stream.result()` and `stream.abort()`."""
         return self._driver.stream(
             input, thread_id=thread_id, resource_id=resource_id, max_iterations=max_iterations
         )
 
     async def resume(self, run_id: str, tool_call_id: str, data: Any) -> "Result[Output]":
-        """Go on with a call that suspended itself. Raises DecisionError; nothing changed then."""
+        """Go on with a call that suspended itself. Raises DecisionError; nothing has changed then."""
         return await self._driver.resume(run_id, tool_call_id, data)
 
     async def approve(
@@ -83,18 +81,18 @@ class Driven(Generic[Output]):
         *,
         reason: str | None = None,
     ) -> "Result[Output]":
-        """Let a call run, with other arguments if given. Whoever runs the agent in their own process counts
-        as all of an `Approval`'s approvers. Raises DecisionError."""
+        """Let a call run, with other arguments if given. A caller that runs the agent in its own process
+        counts as all of an `Approval`'s approvers. Raises DecisionError."""
         return await self._driver.approve(run_id, tool_call_id, args, reason)
 
     async def deny(
         self, run_id: str, tool_call_id: str, reason: str | None = None
     ) -> "Result[Output]":
-        """Do not let a call run; the model is told. Raises DecisionError."""
+        """Do not let a call run; the model reads the denial. Raises DecisionError."""
         return await self._driver.deny(run_id, tool_call_id, reason)
 
     def stream_resume(self, run_id: str, tool_call_id: str, data: Any) -> "RunStream[Output]":
-        """`resume` as the events that follow it. A refused decision is raised with the first."""
+        """Return the events that follow `resume`. A refused decision is raised with the first."""
         return self._driver.stream_resume(run_id, tool_call_id, data)
 
     def stream_approve(
@@ -105,18 +103,18 @@ class Driven(Generic[Output]):
         *,
         reason: str | None = None,
     ) -> "RunStream[Output]":
-        """`approve` as the events that follow it. A refused decision is raised with the first."""
+        """Return the events that follow `approve`. A refused decision is raised with the first."""
         return self._driver.stream_approve(run_id, tool_call_id, args, reason)
 
     def stream_deny(
         self, run_id: str, tool_call_id: str, reason: str | None = None
     ) -> "RunStream[Output]":
-        """`deny` as the events that follow it. A refused decision is raised with the first."""
+        """Return the events that follow `deny`. A refused decision is raised with the first."""
         return self._driver.stream_deny(run_id, tool_call_id, reason)
 
     def on(self, event: str, handler: "Callable[[Any], Any]") -> None:
-        """Call `handler` with each event of this type, of every run that `generate` and `stream` began
-        here. Runs of a served agent go on in functions and call none; a warning says so."""
+        """Call `handler` with each event of this type, of every run that `generate` and `stream` began here.
+        Runs of a served agent go on in functions and call no handler; a warning says so."""
         checks.one_of("the event", event, EVENT_NAMES)
         if not callable(handler):
             raise checks.fail("the handler", "a function of the event", handler)
@@ -127,13 +125,13 @@ class Driven(Generic[Output]):
             logger.warning(_UNHEARD, self.name)
 
     def mark_served(self) -> None:
-        """From here on functions run it: warn of handlers that hear nothing of that."""
+        """Warn from here on of handlers: functions run the agent, and call none."""
         if self._handlers and not self._served:
             logger.warning(_UNHEARD, self.name)
         self._served = True
 
     def abort(self) -> None:
-        """Cancel what this agent is running in this process."""
+        """Cancel the runs that this agent has under way in this process."""
         self._driver.abort()
 
     async def wait_for_memory(self) -> None:

@@ -38,11 +38,11 @@ EVENT_NAMES = frozenset(
 
 _MAX_NAME = 128
 ALL = "*"
-"""No agent's name: what all of a user's agents share is kept under it."""
+"""The key of what all of a user's agents share. It is no agent's name."""
 
 
 def name_of(name: Any) -> str:
-    """The name of an agent. Raises DefinitionError."""
+    """Return the name of an agent. Raises DefinitionError."""
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         raise checks.fail("the name of an agent", "a text that is not empty", name)
     if len(name) > _MAX_NAME:
@@ -55,21 +55,21 @@ def name_of(name: Any) -> str:
 
 
 def check_instructions(what: str, given: Any) -> None:
-    """Raises DefinitionError for what is neither a text nor a function."""
+    """Raise DefinitionError for instructions that are neither a text nor a function."""
     if not isinstance(given, str) and not callable(given):
         expected = "a text or a function of the run's context"
         raise checks.fail(f"{what}instructions", expected, given)
 
 
 def tools_of(what: str, tools: Any) -> tuple[AnyTool, ...]:
-    """The tools, as they were given. Raises DefinitionError."""
+    """Return the tools, as they were given. Raises DefinitionError."""
     if not isinstance(tools, Sequence) or isinstance(tools, str):
         raise checks.fail(f"{what}tools", "a list of tools", tools)
     return tuple(tools)
 
 
 def overridable_of(what: str, names: Any) -> frozenset[Overridable]:
-    """The settings that a run may choose. Raises DefinitionError."""
+    """Return the settings that a run may choose. Raises DefinitionError."""
     given: set[Any] = {names} if isinstance(names, str) else set(names)
     if unknown := sorted(given - set(OVERRIDABLE), key=str):
         checks.one_of(f"{what}overridable", unknown[0], OVERRIDABLE)
@@ -77,14 +77,14 @@ def overridable_of(what: str, names: Any) -> frozenset[Overridable]:
 
 
 def factory_of(what: str, given: Any) -> Callable[..., Any] | None:
-    """The function that makes a value, or None. Raises DefinitionError."""
+    """Return the function that makes a value, or None. Raises DefinitionError."""
     if given is not None and not callable(given):
         raise checks.fail(what, "a function of the settings", given)
     return cast("Callable[..., Any] | None", given)
 
 
 def concurrency_of(what: str, value: Any) -> int:
-    """Calls of a step that run together. Raises DefinitionError."""
+    """Return the number of a step's calls that run together. Raises DefinitionError."""
     if value == math.inf:
         return MAX_WINDOW
     checks.whole(f"{what}tool_concurrency", value)

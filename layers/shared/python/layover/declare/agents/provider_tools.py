@@ -27,7 +27,7 @@ def web_search(
 
 
 def wire_of(what: str, api: Any, tools: Any) -> tuple[Api, tuple[ProviderTool, ...]]:
-    """The API of an agent, and the provider's tools that it has there. Raises DefinitionError."""
+    """Return the API of an agent, and the provider's tools that it has there. Raises DefinitionError."""
     checks.one_of(f"{what}api", api, get_args(Api))
     if isinstance(tools, str | ProviderTool) or not isinstance(tools, Sequence):
         raise checks.fail(f"{what}provider_tools", "a list of the provider's tools", tools)

@@ -1,4 +1,4 @@
-"""The handle of a run that is read while it goes."""
+"""The handle of a run that is read while it runs."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Generic
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class RunStream(Generic[Output]):
     """A run as its events, until its end or a suspension: `async for event in agent.stream("hi")`.
 
-    Nothing happens before the first event is asked for. A consumer that leaves early leaves the run alone:
+    The run begins with the first event that is asked for. A consumer that leaves early does not end the run:
     it goes on."""
 
     def __init__(
@@ -35,8 +35,8 @@ class RunStream(Generic[Output]):
         return await anext(self._events)
 
     async def result(self) -> "Result[Output]":
-        """Read what is left, and return the run as `generate` does. Raises DecisionError where the stream
-        is that of a decision that was refused."""
+        """Read the remaining events, and return the run as `generate` does. Raises DecisionError if the
+        stream is that of a decision that was refused."""
         async for _ in self._events:
             pass
         return await self._result()

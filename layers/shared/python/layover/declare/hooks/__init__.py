@@ -1,1 +1,1 @@
-"""Hooks: what authors put around an agent's model, tools and end (docs/hooks.md)."""
+"""Hooks: an author's code around an agent's model, tools and end (docs/hooks.md)."""

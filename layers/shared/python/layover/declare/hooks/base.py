@@ -1,4 +1,4 @@
-"""`Hook`, and what its methods get and return."""
+"""`Hook`, and the arguments and results of its methods."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -26,11 +26,11 @@ class HookContext(RunContext[Deps], Generic[Deps]):
     """A run as its hooks see it."""
 
     kept: dict[str, Any] = field(default_factory=dict, compare=False)
-    """Values that `before_model` leaves for `after_model` of the same request. Nobody stores them."""
+    """Values that `before_model` leaves for `after_model` of the same request. They are not stored."""
     nodes: Callable[[str], NodeHistory] | None = field(default=None, repr=False, compare=False)
 
     def node_memory(self, node_id: str) -> NodeHistory:
-        """The history of a named step of a workflow. Raises ConfigurationError outside a thread."""
+        """Return the history of a named step of a workflow. Raises ConfigurationError outside a thread."""
         if not self.thread_id:
             raise ConfigurationError("node memory belongs to a thread, and this run has none")
         if self.nodes is None:
@@ -39,12 +39,12 @@ class HookContext(RunContext[Deps], Generic[Deps]):
 
 
 class ModelRequest(Value):
-    """A step's request. A hook may change all of it but the model, which is the first that is asked."""
+    """A step's request. A hook may change all of it except the model, which is the first one called."""
 
     model: str
     system: str | None = None
     messages: tuple[Message, ...] = ()
-    """As the model is to see them: of a tool's message it reads `model_output`."""
+    """The messages as the model is to see them: of a tool's message it reads `model_output`."""
     tools: tuple[ToolSpec, ...] = ()
     settings: ModelSettings = ModelSettings()
 
@@ -56,7 +56,7 @@ class ModelCall(Value):
     name: str
     args: Json = Field(default_factory=dict)
     state: dict[str, Any] = Field(default_factory=dict, repr=False)
-    """The provider's own; it goes back with the call."""
+    """The provider's own data; it goes back with the call."""
 
 
 class ModelResponse(Value):
@@ -81,14 +81,14 @@ class ToolCall(Value):
     decision: DecisionNote | None = None
     """A person's decision about it, in `after_tool`."""
     needs_approval: bool = False
-    """Its tool is never, or not always, run without one."""
+    """True if its tool always, or sometimes, needs an approval."""
     trusted: bool = False
-    """Its tool is `trusted=True`, or memory's own."""
+    """True if its tool is `trusted=True`, or memory's own."""
 
 
 class ToolResult(Value):
-    """The outcome of a tool. `model_output`: the text that the model reads; where a hook changes `value`
-    alone, it becomes the text of that."""
+    """The outcome of a tool. `model_output`: the text that the model reads. If a hook changes `value` alone,
+    it becomes that value's text."""
 
     value: Json = None
     model_output: str = ""
@@ -142,43 +142,44 @@ BeforeTool = HookAnswer | ToolCall
 
 
 class Hook:
-    """A base for hooks, which need none: each method that a subclass defines is asked (docs/hooks.md).
+    """An optional base for hooks: each method that a subclass defines is called (docs/hooks.md).
 
-    `idempotent`: `before_model` gives the same answer for the same request. It is then asked again after
+    `idempotent`: `before_model` gives the same answer for the same request. It is then called again after
     a crash, and costs no write."""
 
     idempotent: ClassVar[bool] = False
 
     def before_model(self, ctx: HookContext, request: ModelRequest) -> Maybe[ModelRequest]:
-        """Asked before a step's request is sent: a changed copy, or None."""
+        """Called before a step's request is sent. Return a changed copy, or None."""
 
     def after_model(self, ctx: HookContext, response: ModelResponse) -> Maybe[ModelResponse]:
-        """Asked when a reply is whole: a changed copy, or None. `Retry` asks the model again."""
+        """Called when a reply is complete. Return a changed copy, or None. `Retry` asks the model again."""
 
     def before_tool(self, ctx: HookContext, call: ToolCall) -> Maybe[BeforeTool]:
-        """Asked before a call: `Allow`, `Answer`, `Refuse`, `Suspend`, a copy with other arguments, or
-        None."""
+        """Called before a call. Return `Allow`, `Answer`, `Refuse`, `Suspend`, a copy with other arguments,
+        or None."""
 
     def after_tool(self, ctx: HookContext, call: ToolCall, result: ToolResult) -> Maybe[ToolResult]:
-        """Asked when a tool has run: a changed copy of what it came to, or None."""
+        """Called when a tool has run. Return a changed copy of its result, or None."""
 
     def at_end(self, ctx: HookContext, result: Result) -> Maybe[Result]:
-        """Asked once, when the run ends: a copy with another `output`, or None. A cancelled run has none."""
+        """Called once, when the run ends. Return a copy with another `output`, or None. A cancelled run has
+        none."""
 
 
 def defines(hook: Any, point: str) -> bool:
-    """True if the hook is asked at this point."""
+    """Return whether the hook is asked at this point."""
     method = getattr(hook, point, None)
     return callable(method) and getattr(type(hook), point, None) is not getattr(Hook, point)
 
 
 def name_of(hook: Any) -> str:
-    """The hook's name in records and events: its class's."""
+    """Return the hook's name in records and events: its class's."""
     return type(hook).__name__
 
 
 def hooks_of(what: str, given: Any) -> tuple[Any, ...]:
-    """The hooks, as they were given. Raises DefinitionError for what is asked at no point."""
+    """Return the hooks, as they were given. Raises DefinitionError for a hook that is asked at no point."""
     if isinstance(given, str | Hook) or not hasattr(given, "__iter__"):
         raise checks.fail(f"{what}hooks", "a list of hooks", given)
     hooks = tuple(given)

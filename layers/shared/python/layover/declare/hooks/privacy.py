@@ -1,4 +1,4 @@
-"""`RedactPII`: what a provider is not to read, replaced in requests and put back into replies."""
+"""`RedactPII`: personal data is replaced in requests to a provider, and put back into replies."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -30,7 +30,7 @@ class RedactPII(Hook):
 
     `patterns`: further kinds by name (capital letters), as regular expressions. `kinds`: those of `EMAIL`,
     `IBAN`, `CARD` and `PHONE` that are replaced. Texts, arguments and results of the conversation are
-    looked through; the system message and files are not. Raises DefinitionError."""
+    searched; the system message and files are not. Raises DefinitionError."""
 
     idempotent: ClassVar[bool] = True
 
@@ -55,17 +55,17 @@ class RedactPII(Hook):
             ) from None
 
     def before_model(self, ctx: HookContext, request: ModelRequest) -> ModelRequest | None:
-        """The request with placeholders."""
+        """Return the request with placeholders."""
         names = _Names(_taken(request.messages))
         messages = tuple(
             _changed(m, lambda text: self._redacted(text, names)) for m in request.messages
         )
-        # Of several such hooks, each puts its own back.
+        # If an agent has several such hooks, each puts its own values back.
         ctx.kept.setdefault(_KEPT, {}).update(names.values)
         return request.model_copy(update={"messages": messages}) if names.values else None
 
     def after_model(self, ctx: HookContext, response: ModelResponse) -> ModelResponse | None:
-        """The reply with what the placeholders stood for."""
+        """Return the reply with the values that the placeholders stood for."""
         values: Mapping[str, str] = ctx.kept.get(_KEPT, {})
         if not values:
             return None
@@ -87,7 +87,7 @@ class RedactPII(Hook):
 
 
 class _Names:
-    """Placeholders of one request: the same for the same value, numbered as they come."""
+    """Placeholders of one request: the same for the same value, numbered in order."""
 
     def __init__(self, taken: frozenset[str]) -> None:
         self._taken = taken
@@ -96,21 +96,21 @@ class _Names:
         self.values: dict[str, str] = {}
 
     def of(self, kind: str, value: str) -> str:
-        """The placeholder of a value."""
+        """Return the placeholder of a value."""
         if kind == "CARD" and not _passes_luhn(value):
             return value
         key = (kind, value)
         while key not in self._of:
             number = self._counts[kind] = self._counts.get(kind, 0) + 1
             name = f"[{kind}_{number}]"
-            # Whoever writes a placeholder himself must not get another's data for it.
+            # A user who writes a placeholder must not get another user's data for it.
             if name not in self._taken:
                 self._of[key], self.values[name] = name, value
         return self._of[key]
 
 
 def _taken(messages: tuple[Message, ...]) -> frozenset[str]:
-    """The placeholders that the conversation has by itself."""
+    """Return the placeholders that the conversation has by itself."""
     found: set[str] = set()
 
     def look(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Hooks about tools that are ready to use: `MarkUntrusted`, `Policy`, `RememberDecisions`."""
+"""Ready-made hooks about tools: `MarkUntrusted`, `Policy`, `RememberDecisions`."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -25,13 +25,13 @@ _CLOSING = re.compile(rf"<(?=\s*/?\s*{_TAG})", re.IGNORECASE)
 
 
 class MarkUntrusted(Hook):
-    """Shows the model what tools answered as data of somebody else, whose instructions are not to be
+    """Shows the model the results of tools as data of a third party, whose instructions are not to be
     followed. Results of tools that are `trusted=True`, and of memory's own, stay as they are."""
 
     idempotent: ClassVar[bool] = True
 
     def after_tool(self, ctx: HookContext, call: ToolCall, result: ToolResult) -> ToolResult | None:
-        """The result with a marked text for the model; the raw one stays."""
+        """Return the result with a marked text for the model; the raw one stays."""
         if call.trusted:
             return None
         shown = _CLOSING.sub("&lt;", result.model_output)
@@ -56,7 +56,7 @@ class Policy(Hook):
         self._rules = dict(rules)
 
     async def before_tool(self, ctx: HookContext, call: ToolCall) -> BeforeTool | None:
-        """The answer of the tool's rule."""
+        """Return the answer of the tool's rule."""
         rule = self._rules.get(call.tool_name)
         if rule is None:
             return None
@@ -71,15 +71,15 @@ class Policy(Hook):
 
 
 def says_always(decision: DecisionNote) -> bool:
-    """True if the reason of an approval begins with the word "always"."""
+    """Return whether the reason of an approval begins with the word "always"."""
     return bool(re.match(r"\W*always\b", decision.reason or "", re.IGNORECASE))
 
 
 class RememberDecisions(Hook):
     """Lets a person approve a tool once for the rest of the thread.
 
-    `when(decision)`: which approvals hold for later calls; without it, those whose reason begins with
-    "always". What is remembered is kept with the thread, in a node of the agent's own."""
+    `when(decision)`: returns whether an approval holds for later calls; without it, one whose reason begins
+    with "always" does. The approvals are kept with the thread, in a node of the agent's own."""
 
     NODE: ClassVar[str] = "layover.decisions"
 
@@ -89,7 +89,7 @@ class RememberDecisions(Hook):
         self._when = when
 
     async def before_tool(self, ctx: HookContext, call: ToolCall) -> BeforeTool | None:
-        """Allows what was approved for the thread."""
+        """Allow a call that was approved for the thread."""
         if not ctx.thread_id or not call.needs_approval:
             return None
         remembered = await ctx.node_memory(self.NODE).history()
@@ -97,7 +97,7 @@ class RememberDecisions(Hook):
         return None if said is None else Allow(reason=f"approved for this thread: {_reason(said)}")
 
     async def after_tool(self, ctx: HookContext, call: ToolCall, result: ToolResult) -> None:
-        """Remembers an approval that holds for the thread."""
+        """Remember an approval that holds for the thread."""
         decision = call.decision
         if not ctx.thread_id or decision is None or decision.decision is not DecisionKind.APPROVED:
             return

@@ -1,4 +1,4 @@
-"""Checks of what an author wrote. Each raises DefinitionError and says what was expected."""
+"""Checks of an author's declarations. Each raises DefinitionError, which says what was expected."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -14,12 +14,12 @@ NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 def fail(what: str, expected: str, value: object) -> DefinitionError:
-    """The error to raise for a value that is not what it should be."""
+    """Return the error to raise for an unexpected value."""
     return DefinitionError(f"{what} must be {expected}, not {_shown(value)}")
 
 
 def _shown(value: object) -> str:
-    """A value that an author wrote: plain ones as they are, anything else by its kind and name."""
+    """Return an author's value for a message: plain ones as they are, anything else by its kind and name."""
     if value is None or isinstance(value, str | int | float | list | tuple | dict | timedelta):
         text = repr(value)
         return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
@@ -30,7 +30,7 @@ def _shown(value: object) -> str:
 
 
 def no_schema(error: Exception) -> str:
-    """Why a type of the author's has no JSON schema."""
+    """Return the reason why a type of the author's has no JSON schema."""
     text = getattr(error, "message", None) or str(error)
     if unknown := _UNKNOWN_TYPE.search(text):
         name = unknown[1].rpartition(".")[2]
@@ -41,19 +41,19 @@ def no_schema(error: Exception) -> str:
 
 
 def whole(what: str, value: Any, *, least: int = 1) -> None:
-    """An int of at least `least`."""
+    """Check an int of at least `least`."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise fail(what, f"a whole number of at least {least}", value)
 
 
 def whole_or_none(what: str, value: Any, *, least: int = 1) -> None:
-    """None, or an int of at least `least`."""
+    """Check None, or an int of at least `least`."""
     if value is not None:
         whole(what, value, least=least)
 
 
 def number(what: str, value: Any, *, above: float | None = None, to: float | None = None) -> None:
-    """A number in `above < value <= to` (without `above`: 0 <= value)."""
+    """Check a number in `above < value <= to` (without `above`: 0 <= value)."""
     low = "at least 0" if above is None else f"above {above:g}"
     expected = f"a number {low}" + ("" if to is None else f" and at most {to:g}")
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -64,25 +64,25 @@ def number(what: str, value: Any, *, above: float | None = None, to: float | Non
 
 
 def flag(what: str, value: Any) -> None:
-    """True or False."""
+    """Check True or False."""
     if not isinstance(value, bool):
         raise fail(what, "True or False", value)
 
 
 def one_of(what: str, value: Any, allowed: Collection[str]) -> None:
-    """One of a few words."""
+    """Check one of a few words."""
     if value not in allowed:
         raise fail(what, " or ".join(map(repr, sorted(allowed))), value)
 
 
 def text_or_none(what: str, value: Any) -> None:
-    """None, or a string that says something."""
+    """Check None, or a string that is not blank."""
     if value is not None and (not isinstance(value, str) or not value.strip()):
         raise fail(what, "a text that is not empty", value)
 
 
 def models(what: str, value: Any) -> tuple[str | None, tuple[str, ...]]:
-    """A model's name, None, or a list of names: the first, and those that it falls back to."""
+    """Return a model's name, None, or a list of names as the first, and those that it falls back to."""
     if isinstance(value, str) or not isinstance(value, Sequence):
         text_or_none(what, value)
         return value, ()
@@ -96,14 +96,14 @@ def models(what: str, value: Any) -> tuple[str | None, tuple[str, ...]]:
 
 
 def tool_name(what: str, value: Any) -> str:
-    """A name that every provider accepts; returns it."""
+    """Return a name that every provider accepts."""
     if not isinstance(value, str) or not NAME.fullmatch(value):
         raise fail(what, "1 to 64 letters, digits, '_' or '-'", value)
     return value
 
 
 def duration(what: str, value: Any, *, most: timedelta | None = None) -> timedelta | None:
-    """None, seconds or a timedelta, above zero; returns a timedelta."""
+    """Return None, or a duration above zero as a timedelta; seconds are converted."""
     if value is None:
         return None
     if isinstance(value, (int, float)) and not isinstance(value, bool):

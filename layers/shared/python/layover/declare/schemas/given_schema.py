@@ -21,7 +21,7 @@ _MOST_PROBLEMS = 5
 
 @dataclass(frozen=True)
 class GivenArgs(ToolArgs):
-    """Arguments as the model wrote them, which fit the schema."""
+    """Arguments as the model wrote them. They fit the schema."""
 
     given: Mapping[str, Any] = field(default_factory=dict)
 
@@ -37,8 +37,8 @@ class GivenSignature(Signature):
     whole: str | None = None
 
     def validate(self, args: Any) -> ToolArgs:
-        """Arguments from a decoded object, or from the raw text of a model. Raises
-        `pydantic.ValidationError` where they do not fit the schema."""
+        """Return arguments from a decoded object, or from the raw text of a model. Raises
+        `pydantic.ValidationError` if they do not fit the schema."""
         _, decoded = self._checked(args)
         problems = [
             InitErrorDetails(
@@ -57,13 +57,13 @@ class GivenSignature(Signature):
 
     @cached_property
     def schema(self) -> Schema:
-        """As it was given."""
+        """The schema as it was given."""
         return {"properties": {}, **self.given}
 
     @cached_property
     def strict_schema(self) -> Schema | None:
-        """The schema where strict mode takes it as it is: what has to be there, and what may be null, is
-        the author's to say."""
+        """The schema if strict mode takes it as it is. Required fields, and those that may be null, are the
+        author's decision."""
         made = strict(self.schema)
         return made if made == self.schema else None
 
@@ -79,7 +79,7 @@ class GivenSignature(Signature):
 
 
 def given_signature(handler: Callable[..., Any], tool: str, given: Any) -> GivenSignature:
-    """The signature of a handler for a schema. A handler with `**kwargs`, or with a parameter for each
+    """Return the signature of a handler for a schema. A handler with `**kwargs`, or with a parameter for each
     property, gets the arguments by name; one with a single other parameter gets them as a dict. Raises
     DefinitionError."""
     from jsonschema.exceptions import SchemaError

@@ -63,11 +63,11 @@ _REF = re.compile(r'"(#/\$defs/[^"]+)"')
 
 
 class _NotStrict(Exception):
-    """The schema says something that strict mode cannot."""
+    """The schema uses something that strict mode cannot express."""
 
 
 def tidy(schema: Schema) -> Schema:
-    """The schema without the titles that pydantic makes up from names."""
+    """Return the schema without the titles that pydantic makes up from names."""
     return {k: _tidy_value(k, v) for k, v in schema.items() if k != "title"}
 
 
@@ -88,9 +88,8 @@ def _tidy_any(value: Any) -> Any:
 
 
 def strict(schema: Schema) -> Schema | None:
-    """The same schema in strict mode's words, or None where it cannot be said in them.
-
-    A property with a default becomes required; the default is told in its description."""
+    """Return the same schema for strict mode, or None if strict mode cannot express it. A property with a
+    default becomes required; its description states the default."""
     root = dict(schema)
     defs: Schema = root.get("$defs", {})
     if "$ref" in root:
@@ -106,7 +105,7 @@ def strict(schema: Schema) -> Schema | None:
 
 
 def takes_null(schema: Schema, defs: Mapping[str, Any]) -> bool:
-    """True if `null` is a value of this schema."""
+    """Return whether `null` is a value of this schema."""
     if "$ref" in schema:
         return takes_null(_resolve(schema["$ref"], defs), defs)
     if "anyOf" in schema or "oneOf" in schema:
@@ -120,14 +119,14 @@ def takes_null(schema: Schema, defs: Mapping[str, Any]) -> bool:
 
 
 def nullable(schema: Schema) -> Schema:
-    """The same values and `null`."""
+    """Return a schema of the same values and `null`."""
     description = {k: v for k, v in schema.items() if k in ("description", "default")}
     inner = {k: v for k, v in schema.items() if k not in description}
     return {"anyOf": [inner, {"type": "null"}], **description}
 
 
 def is_object(schema: Schema) -> bool:
-    """True if every value of the schema is an object."""
+    """Return whether every value of the schema is an object."""
     if "$ref" in schema:
         return is_object(_resolve(schema["$ref"], schema.get("$defs", {})))
     return schema.get("type") == "object"
@@ -161,7 +160,7 @@ def _strict(schema: Schema, defs: Mapping[str, Any]) -> Schema:
 
 
 def _strict_ref(schema: Schema, defs: Mapping[str, Any]) -> Schema:
-    """A reference stands alone; beside a description its target is copied in."""
+    """Return a reference that stands alone; beside a description its target is copied in."""
     beside = {k: v for k, v in schema.items() if k in ("description", "default")}
     if not beside:
         return {"$ref": schema["$ref"]}
@@ -171,7 +170,7 @@ def _strict_ref(schema: Schema, defs: Mapping[str, Any]) -> Schema:
 
 
 def _reachable(ref: str, defs: Mapping[str, Any]) -> set[str]:
-    """The references that are met below this one; itself among them if it is recursive."""
+    """Return the references that are reached from this one; itself among them if it is recursive."""
     met: set[str] = set()
     open_ = [ref]
     while open_:
@@ -185,7 +184,7 @@ def _strict_text(schema: Schema, result: Schema, notes: Schema) -> None:
     if "format" in schema:
         target = result if schema["format"] in _FORMATS else notes
         target["format"] = schema["format"]
-    # Look-around is refused; pydantic's own pattern of a Decimal has it.
+    # Strict mode refuses look-around; pydantic's own pattern of a Decimal has it.
     if "pattern" in schema and "(?" not in schema["pattern"].replace("(?:", ""):
         result["pattern"] = schema["pattern"]
 

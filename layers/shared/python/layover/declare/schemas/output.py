@@ -13,7 +13,7 @@ from layover.errors import DefinitionError
 from layover.values.prompt import OutputSpec
 
 WRAPPED = "value"
-"""Providers take objects alone: a list or a union is the one property of one."""
+"""Providers take only objects: a list or a union is the one property of an object."""
 
 
 class OutputType:
@@ -42,7 +42,8 @@ class OutputType:
         return OutputSpec(name=named, json_schema=strict or asked, strict=strict is not None)
 
     def parse(self, text: str) -> Any:
-        """The reply as an instance. A list or a union may come bare. Raises `pydantic.ValidationError`."""
+        """Return the reply as an instance. A list or a union may come bare. Raises
+        `pydantic.ValidationError`."""
         if self._wrapper is None:
             return self._adapter.validate_json(text)
         try:
@@ -55,7 +56,7 @@ class OutputType:
             raise
 
     def partial(self, text: str) -> Any:
-        """The beginning of a reply as JSON, not validated; None where there is no value yet."""
+        """Return the beginning of a reply as JSON, not validated; None if there is no value yet."""
         try:
             value = from_json(text, allow_partial="trailing-strings")
         except ValueError:

@@ -10,7 +10,7 @@ from layover.values.base import TOO_DEEP, too_deep
 from layover.values.text import sanitise
 
 LONGEST_PROBLEM = 2_000
-"""Characters of what is wrong with an answer: names of fields may be the model's, and long."""
+"""Characters of the error in an answer: names of fields may be the model's, and long."""
 _SHOWN_ERRORS = 10
 
 
@@ -51,12 +51,13 @@ def _clean(value: Any) -> Any:
 
 
 def json_text(value: Any) -> str:
-    """JSON of arguments or of a decision's data (models of the author's too), for validation."""
+    """Return JSON of arguments or of a decision's data (models of the author's too), for validation."""
     return json.dumps(value, default=to_jsonable_python)
 
 
 def format_error(error: BaseException) -> str:
-    """`{ErrorName}: {message}`, as a model reads the failure of a tool (docs/behaviour.md#tool-errors)."""
+    """Return `{ErrorName}: {message}`, as a model reads the failure of a tool
+    (docs/behaviour.md#tool-errors)."""
     return f"{type(error).__name__}: {_message(error)}"
 
 
@@ -70,7 +71,7 @@ def _message(error: BaseException) -> str:
 
 
 def describe(error: ValidationError) -> str:
-    """`field: what is wrong; ...`, with neither links nor the values that were given."""
+    """Return `field: what is wrong; ...`, with neither links nor the values that were given."""
     problems = error.errors(include_url=False, include_context=False, include_input=False)
     told = [_problem(p["loc"], p["msg"]) for p in problems[:_SHOWN_ERRORS]]
     if len(problems) > _SHOWN_ERRORS:

@@ -34,16 +34,16 @@ class ToolArgs:
     """Validated arguments."""
 
     kwargs: Mapping[str, Any]
-    """Python values by parameter, defaults filled in: what the function is called with."""
+    """Python values by parameter, defaults filled in: the arguments of the function's call."""
     _model: BaseModel | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """The same as JSON: what events and the journal show."""
+        """Return the same as JSON: events and the journal show this."""
         shown: dict[str, Any] = jsonable(self._named("json"))
         return shown
 
     def for_predicate(self) -> dict[str, Any]:
-        """Models as dicts, the rest (numbers, dates, enums) as Python values."""
+        """Return models as dicts, the rest (numbers, dates, enums) as Python values."""
         return self._named("python")
 
     def _named(self, mode: str) -> dict[str, Any]:
@@ -54,7 +54,7 @@ class ToolArgs:
 
 
 class _ArgumentSchema(GenerateJsonSchema):
-    """A default that JSON cannot say is left out of the schema; no warning, the tool still has it."""
+    """Leaves out of the schema a default that JSON cannot express. No warning: the tool still has it."""
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
 
@@ -69,7 +69,7 @@ class Signature:
     model: type[BaseModel]
 
     def validate(self, args: Any) -> ToolArgs:
-        """Arguments from a decoded object, or from the raw text of a model.
+        """Return arguments from a decoded object, or from the raw text of a model.
 
         Raises `pydantic.ValidationError`. No text at all stands for no arguments."""
         text, _ = self._checked(args)
@@ -78,7 +78,8 @@ class Signature:
         return ToolArgs(dict(zip(self.names, values, strict=True)), made)
 
     def _checked(self, args: Any) -> tuple[str, Any]:
-        """As `_prepared`. Raises ValidationError for what no schema may let pass."""
+        """Return the result of `_prepared`. Raises ValidationError for arguments that no schema may let
+        pass."""
         text, decoded = self._prepared(args)
         if too_deep(decoded):
             raise self._refusal("too_deep", TOO_DEEP)
@@ -91,7 +92,7 @@ class Signature:
         return ValidationError.from_exception_data(self.model.__name__, [problem])
 
     def _prepared(self, args: Any) -> tuple[str, Any]:
-        """The arguments as JSON text and decoded; text that is no JSON is decoded to None."""
+        """Return the arguments as JSON text and decoded; text that is no JSON is decoded to None."""
         if isinstance(args, str):
             text = args.encode("utf-8", "replace").decode().strip() or "{}"
             try:
@@ -113,8 +114,8 @@ class Signature:
 
     @cached_property
     def strict_schema(self) -> Schema | None:
-        """The schema for strict mode, where all arguments are required: one that has a default may
-        be `null`, which means the default. None where strict mode cannot say it."""
+        """The schema for strict mode, where all arguments are required: one that has a default may be `null`,
+        which means the default. None if strict mode cannot express it."""
         properties = {
             name: nullable(s) if name in self._null_means_out else s
             for name, s in self.schema["properties"].items()
@@ -123,7 +124,7 @@ class Signature:
 
     @cached_property
     def _null_means_out(self) -> frozenset[str]:
-        """Arguments with a default that do not take null themselves."""
+        """Return the arguments with a default that do not take null themselves."""
         required = self.schema.get("required", ())
         defs = self.schema.get("$defs", {})
         return frozenset(
@@ -134,9 +135,8 @@ class Signature:
 
 
 def read(fn: Callable[..., Any], tool: str, scope: Mapping[str, Any]) -> Signature:
-    """The signature of a tool's function. `scope`: the names around it, for hints that are text.
-
-    Raises DefinitionError for anything that a model could not be asked for."""
+    """Return the signature of a tool's function. `scope`: the names around it, for hints that are text.
+    Raises DefinitionError for a parameter that a model could not be asked for."""
     hints = hints_of(fn, tool, scope)
     context: str | None = None
     fields: dict[str, Any] = {}
@@ -162,7 +162,7 @@ def _check(parameter: inspect.Parameter, tool: str, hints: Mapping[str, Any]) ->
 
 
 def hints_of(fn: Callable[..., Any], tool: str, scope: Mapping[str, Any]) -> dict[str, Any]:
-    """The type hints of a tool's function. Raises DefinitionError where one cannot be read."""
+    """Return the type hints of a tool's function. Raises DefinitionError if one cannot be read."""
     inner = inspect.unwrap(fn)
     annotations = {k: v for k, v in inner.__annotations__.items() if k != "return"}
     names = {"ToolContext": ToolContext, **getattr(inner, "__globals__", {})}
@@ -196,13 +196,14 @@ def _field(parameter: inspect.Parameter) -> Any:
 
 
 def _model(tool: str, fields: Mapping[str, Any]) -> type[BaseModel]:
-    """Fields are numbered and go by their alias: a parameter may be called `schema` or `_x`."""
+    """Return the model of the arguments. Fields are numbered and go by their alias: a parameter may be called
+    `schema` or `_x`."""
     names = {f"p{i}": name for i, name in enumerate(fields)}
     config = ConfigDict(
         extra="forbid",
         alias_generator=lambda f: names.get(f, f),
         validate_default=False,
-        # "1e999" is a float to pydantic: whoever approves it would be shown null.
+        # "1e999" is a float to pydantic: its approver would see null.
         allow_inf_nan=False,
     )
     numbered = dict(zip(names, fields.values(), strict=True))
@@ -217,6 +218,6 @@ def _model(tool: str, fields: Mapping[str, Any]) -> type[BaseModel]:
 
 
 def caller_scope(depth: int) -> dict[str, Any]:
-    """Local names `depth` frames up (a tool in a function may name types of that function)."""
+    """Return local names `depth` frames up (a tool in a function may name types of that function)."""
     frame = sys._getframe(depth + 1)
     return {} if frame.f_locals is frame.f_globals else dict(frame.f_locals)
