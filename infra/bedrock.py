@@ -11,7 +11,7 @@ ID = re.compile(r"[a-z0-9][A-Za-z0-9.:_-]*")
 
 
 def ids(names: Iterable[str | None], *, every: bool) -> tuple[str, ...]:
-    """Returns the ids, each once: of every name, or of those that begin with `bedrock/`."""
+    """Return the ids, each once: of every name, or of those that begin with `bedrock/`."""
     full_names = (name for name in names if name and (every or name.startswith(BEDROCK_PREFIX)))
     return tuple(dict.fromkeys(name.removeprefix(BEDROCK_PREFIX) for name in full_names))
 

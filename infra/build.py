@@ -274,7 +274,7 @@ def interpreter(version: str) -> str | None:
 
 
 def _version(python: str) -> str:
-    """Returns the version that it says itself: a name on the path may be a shim that leads nowhere."""
+    """Return the version that it says itself: a name on the path may be a shim that leads nowhere."""
     code = "import sys; print('%d.%d' % sys.version_info[:2])"
     run = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
     return run.stdout.strip()

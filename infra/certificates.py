@@ -29,7 +29,7 @@ def problem(bundle: str, now: datetime, region: str | None = None) -> str | None
 
 
 def _ends(bundle: str) -> dict[str, datetime] | None:
-    """Returns the end of the last root of each region; None for what is not whole."""
+    """Return the end of the last root of each region; None for what is not whole."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         context.load_verify_locations(cadata=bundle)

@@ -48,7 +48,7 @@ def too_much(settings: Settings, limit: int) -> str | None:
 
 
 def describe(settings: Settings) -> str:
-    """Returns all settings that differ from the defaults, so that none is undone by being forgotten."""
+    """Return all settings that differ from the defaults, so that none is undone by being forgotten."""
     values = settings.model_dump(mode="json", include=settings.model_fields_set - {"stage"})
     text = " ".join(f"{name}={values[name]!r}" for name in sorted(values)) or "the defaults"
     return f"stage {settings.stage}: {text}"

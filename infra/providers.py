@@ -28,12 +28,12 @@ FurtherProviders = Annotated[
 
 
 def keys_of(providers: Mapping[str, ProviderAddress]) -> tuple[str, ...]:
-    """Returns the names of the SSM parameters with their keys, each once."""
+    """Return the names of the SSM parameters with their keys, each once."""
     parameters = (each.api_key_parameter for each in providers.values())
     return tuple(dict.fromkeys(name for name in parameters if name))
 
 
 def as_variable(providers: Mapping[str, ProviderAddress]) -> str | None:
-    """Returns `LAYOVER_PROVIDERS`; None where there are none."""
+    """Return `LAYOVER_PROVIDERS`; None if there are none."""
     document = {name: each.model_dump(exclude_defaults=True) for name, each in providers.items()}
     return json.dumps(document, sort_keys=True) if document else None

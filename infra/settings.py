@@ -377,7 +377,7 @@ class Settings(BaseModel):
 
     @property
     def prefix(self) -> str:
-        """Returns the prefix of names."""
+        """Return the prefix of names."""
         return f"layover-{self.stage}"
 
     @property
@@ -399,7 +399,7 @@ class Settings(BaseModel):
 
 
 def _stage_file(folder: Path, stage: str) -> dict[str, Any]:
-    """Returns the settings of the stage's file; none if there is none."""
+    """Return the settings of the stage's file; none if there is none."""
     file = folder / f"{stage}.json"
     if not file.is_file():
         return {}

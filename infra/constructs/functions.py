@@ -148,7 +148,7 @@ class Functions(Construct):
         }
 
     def _environment(self, name: str, each: FunctionSettings) -> dict[str, str]:
-        """Returns the function's variables, as far as this deployment has a value for each."""
+        """Return the function's variables, as far as this deployment has a value for each."""
         values = self._values(name)
         variables = {key: values.get(key) for key in READS[name]}
         if name == STREAMS:

@@ -20,7 +20,7 @@ PROFILE = re.compile(r"(?:[a-z]{2}|apac|us-gov|global)\.")
 def model_statements(
     scope: Construct, settings: Settings, *, asks: bool, embeds: bool
 ) -> Iterator[iam.PolicyStatement]:
-    """Returns the permissions of a function that asks models or embedders; none for another provider's."""
+    """Return the permissions of a function that asks models or embedders; none for another provider's."""
     if asks:
         yield from _statements(scope, settings.bedrock_models, ASK)
     if embeds:

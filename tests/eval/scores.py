@@ -27,17 +27,17 @@ class Score:
 
     @property
     def precision(self) -> float | None:
-        """The share of what is remembered that may be; None where nothing is."""
+        """The share of what is remembered that may be; None if nothing is."""
         return (self.stored - self.wrong) / self.stored if self.stored else None
 
     @property
     def recall(self) -> float | None:
-        """The share of what has to be remembered that is; None where nothing has to be."""
+        """The share of what has to be remembered that is; None if nothing has to be."""
         return self.found / self.facts if self.facts else None
 
     @property
     def cost(self) -> Decimal | None:
-        """US dollars; None where a price is not known."""
+        """US dollars; None if a price is not known."""
         return Usage.total(self.usage).cost_usd
 
     @property

@@ -104,7 +104,7 @@ def marker_of(item: pytest.Item) -> str:
 
 
 def runs(tier: str, marker: str) -> bool:
-    """Say whether a test with this marker runs in the tier."""
+    """Return whether a test with this marker runs in the tier."""
     if tier == "torture" or marker == "torture":
         return marker == "torture" and tier in ("torture", "named")
     return marker == "" or tier != "test"

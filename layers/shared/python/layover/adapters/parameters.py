@@ -11,8 +11,8 @@ from layover.errors import ConfigurationError, RetryableError
 def secret_parameter(name: str, ssm: AwsClient) -> str:
     """The value of a SecureString parameter. Blocks until SSM answers: without it there is no adapter.
 
-    Raises ConfigurationError where there is none (the deployer has to put it there), RetryableError
-    where SSM does not answer. The value goes into no message."""
+    Raises ConfigurationError if there is none (the deployer has to put it there), RetryableError
+    if SSM does not answer. The value goes into no message."""
 
     async def ask() -> str:
         try:

@@ -21,7 +21,7 @@ MAX_MODELS = 256
 
 
 def cost(model: str, usage: Usage) -> Decimal | None:
-    """US dollars at today's list price, cached input at its own rate. None where the model is not
+    """US dollars at today's list price, cached input at its own rate. None if the model is not
     known, or its price does not fit the usage; never raises."""
     try:
         return _cost(model.removeprefix("openai/"), usage)
@@ -31,7 +31,7 @@ def cost(model: str, usage: Usage) -> Decimal | None:
 
 
 def context_window(model: str) -> int | None:
-    """Tokens that the model reads at most. None where the catalogue does not know; never raises."""
+    """Tokens that the model reads at most. None if the catalogue does not know; never raises."""
     try:
         return _window(model.removeprefix("openai/"))
     except Exception:

@@ -62,7 +62,7 @@ class Figures:
         self.reciprocal.append(1 / (1 + places[0]) if places else 0.0)
 
     def lines(self) -> Iterator[str]:
-        """Returns the lines to print."""
+        """Return the lines to print."""
         yield f"questions   {len(self.hit)}"
         for depth, values in self.recall.items():
             yield f"recall@{depth:<4} {100 * statistics.fmean(values):.1f}"

@@ -109,7 +109,7 @@ class _Server(HTTPServer):
         self._came.append({name: values[0] for name, values in parse_qs(query).items()})
 
     def take_answers(self) -> list[dict[str, str]]:
-        """Returns the lines since the last call."""
+        """Return the lines since the last call."""
         came, self._came = self._came, []
         return came
 

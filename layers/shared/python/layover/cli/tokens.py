@@ -36,7 +36,7 @@ class TokenFile:
 
     @property
     def path(self) -> Path:
-        """Returns the path of the saved tokens."""
+        """Return the path of the saved tokens."""
         return self._folder / FILE
 
     def save(self, url: str, tokens: Tokens) -> None:
@@ -85,7 +85,7 @@ class TokenFile:
 
 
 def caller(url: str, user: str, token: str, tokens: TokenFile) -> tuple[str, str]:
-    """Returns the API's address and the caller's header: this token, this user of a system here, or the user
+    """Return the API's address and the caller's header: this token, this user of a system here, or the user
     that is signed in. Raises ApiError."""
     where = url or (LOCAL if user or token else tokens.last())
     if where is None:

@@ -99,7 +99,7 @@ def _note(part: FilePart, more: str = "") -> TextPart:
 
 
 def _takes(inputs: tuple[Input, ...], kind: str) -> bool:
-    """Say whether a model with these inputs gets the bytes of this type."""
+    """Return whether a model with these inputs gets the bytes of this type."""
     if kind in IMAGES | FILES or (kind in DOCUMENTS and "document" in inputs):
         return True
     medium = kind.partition("/")[0]

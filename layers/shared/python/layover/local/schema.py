@@ -11,7 +11,7 @@ _NOTE = "layover-migrations"
 
 
 def digest_of(migrations: Path) -> str:
-    """A digest of the files' names and contents; "" where there are none."""
+    """A digest of the files' names and contents; "" if there are none."""
     paths = sorted(migrations.glob("*.sql"))
     if not paths:
         return ""
@@ -23,7 +23,7 @@ def digest_of(migrations: Path) -> str:
 
 
 def is_applied(database: Path, digest: str) -> bool:
-    """Say whether these migrations were the last ones to be applied to the database in this folder."""
+    """Return whether these migrations were the last ones to be applied to the database in this folder."""
     try:
         return bool(digest) and (database / _NOTE).read_text() == digest
     except OSError:

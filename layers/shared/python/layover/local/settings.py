@@ -53,7 +53,7 @@ class Settings:
         return self.python_path / "layover" / "adapters" / "store" / "postgres" / "migrations"
 
     def has_agents(self) -> bool:
-        """Say whether these functions run agents."""
+        """Return whether these functions run agents."""
         return self.agents is not None or (self.functions / "user_agents").is_dir()
 
     def function_names(self) -> list[str]:

@@ -40,7 +40,7 @@ class Request:
     headers: Mapping[str, str]
     body: bytes
     pieces: AsyncIterator[bytes] | None = None
-    """Raises StreamFailed where the function failed in mid-stream."""
+    """Raises StreamFailed if the function failed in mid-stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ async def _read_body(reader: asyncio.StreamReader, headers: Mapping[str, str]) -
 
 
 async def _pieces(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
-    """The chunks of a body, as they come. Raises StreamFailed where the trailers say so."""
+    """The chunks of a body, as they come. Raises StreamFailed if the trailers say so."""
     while size := int((await reader.readuntil(b"\r\n")).split(b";")[0], 16):
         yield await reader.readexactly(size)
         await reader.readexactly(2)

@@ -75,7 +75,7 @@ async def _copy_title(runtime: Runtime, meta: RunMeta, title: str | None) -> Non
 
 
 async def _first_messages(runtime: Runtime, meta: RunMeta) -> list[Message]:
-    """Returns the first input of the run's branch, and the run's input: a thread may be untitled because an
+    """Return the first input of the run's branch, and the run's input: a thread may be untitled because an
     earlier run failed. A long thread costs no more than a short one. Raises RetryableError (database)."""
     if meta.input.parent_id is None:
         return [meta.input]

@@ -55,7 +55,7 @@ class AwsClient:
     ) -> dict[str, Any]:
         """An operation of a service with a JSON protocol. `target`: `SERVICE_VERSION.Operation`.
 
-        Raises ServiceError, and NoAnswer where the last attempt had none."""
+        Raises ServiceError, and NoAnswer if the last attempt had none."""
         kind = f"application/x-amz-json-{version}"
         headers = {"content-type": kind, "x-amz-target": target}
         answer = await self.send("POST", "/", headers, _encode(document).encode())

@@ -13,7 +13,7 @@ _END = b"\r\n"
 
 
 class ConnectionBroken(Exception):
-    """The connection ended before the answer did, or what came is no answer."""
+    """The connection ended before the answer did, or the bytes received are no answer."""
 
 
 class Answer(NamedTuple):
@@ -33,8 +33,8 @@ class Target(NamedTuple):
 
 
 class Connection(asyncio.Protocol):
-    """For one request at a time. Whatever ends a request early (an error, a time-out, a cancelled task)
-    ends the connection, so that no answer is ever taken for another's."""
+    """A connection for one request at a time. Anything that ends a request early (an error, a time-out, a
+    cancelled task) ends the connection, so that no answer is ever taken for another request's."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -62,8 +62,8 @@ class Connection(asyncio.Protocol):
             self.idle_since = self._loop.time()
 
     def is_reusable(self) -> bool:
-        """Say whether another request may be sent. Data that the loop did not see yet counts: a process that
-        was frozen learns here that the other side has hung up."""
+        """Return whether another request may be sent. Data that the loop has not seen yet counts: a process
+        that was frozen learns here that the other side has hung up."""
         if self._is_closed or self._transport.is_closing():
             return False
         socket = self._transport.get_extra_info("socket")
@@ -84,7 +84,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._waiter is None or self._waiter.done():
-            self.abort()  # Nobody asked.
+            self.abort()  # Data without a request.
             return
         self._buffer += data
         try:
@@ -96,7 +96,7 @@ class Connection(asyncio.Protocol):
             self._settle(answer)
 
     def eof_received(self) -> None:
-        """The end of a body without a length; of anything else, too early."""
+        """The end of a body without a length; of any other answer, too early."""
         if self._head is not None and self._is_open_ended(self._head[1]):
             self._settle(Answer(*self._head, bytes(self._buffer)))
         self._is_closed = True
@@ -109,7 +109,7 @@ class Connection(asyncio.Protocol):
 
     def _settle(self, answer: Answer) -> None:
         if self._buffer and not self._is_open_ended(answer.headers):
-            self._is_closed = True  # More than the answer: what is next would be wrong.
+            self._is_closed = True  # More bytes than the answer: the next one would be wrong.
         if answer.headers.get("connection", "").lower() == "close":
             self._is_closed = True
         self._buffer.clear()

@@ -24,8 +24,8 @@ class CredentialChain:
         self._provider: Any = None
 
     async def get(self) -> Credentials:
-        """The credentials as they are now. Raises ConfigurationError where there are none,
-        RetryableError where they were not renewed."""
+        """The credentials as they are now. Raises ConfigurationError if there are none,
+        RetryableError if they were not renewed."""
         at_hand = self._at_hand()
         return await asyncio.to_thread(self.get_blocking) if at_hand is None else at_hand
 
@@ -39,7 +39,8 @@ class CredentialChain:
         return _frozen(self._provider)
 
     def _at_hand(self) -> Credentials | None:
-        """Without a request: Lambda's, or what botocore found and need not renew."""
+        """Return credentials that need no request: Lambda's, or those that botocore found and need not
+        renew."""
         get, provider = self._variables.get, self._provider
         key_id, secret = get("AWS_ACCESS_KEY_ID"), get("AWS_SECRET_ACCESS_KEY")
         if key_id and secret:
@@ -50,7 +51,7 @@ class CredentialChain:
         return _frozen(provider)
 
     async def renew(self, expired: Credentials) -> bool:
-        """Look again after AWS refused these as expired. False: they are still the same."""
+        """Look again after AWS refused these as expired. Return False if they are still the same."""
         self._provider = None
         return await self.get() != expired
 

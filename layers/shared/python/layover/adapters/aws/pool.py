@@ -1,4 +1,4 @@
-"""Connections that are kept, of each event loop its own."""
+"""Idle connections, a pool for each event loop."""
 
 import asyncio
 

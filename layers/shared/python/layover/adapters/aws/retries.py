@@ -43,8 +43,8 @@ class ServiceError(Exception):
 
 
 class NoAnswer(Exception):
-    """The service did not answer: not reached, broken off, too late, or damaged on the way. What was
-    asked may have been done."""
+    """The service did not answer: not reached, broken off, too late, or damaged on the way. The request may
+    have been carried out."""
 
 
 class RetryRules:
@@ -64,7 +64,7 @@ class RetryRules:
         self._budget = CAPACITY
 
     def pause_s(self, attempt: int, fault: ServiceError | NoAnswer) -> float | None:
-        """Seconds before attempt + 1, fully jittered; None: there is no further one."""
+        """Return the seconds before attempt + 1, fully jittered; None: there is no further one."""
         is_throttled = isinstance(fault, ServiceError) and fault.code in THROTTLES
         cost = THROTTLED_COST if is_throttled else COST
         if attempt >= self.max_attempts or not _passes(fault) or self._budget < cost:
@@ -76,7 +76,7 @@ class RetryRules:
         return pause if wish is None else max(pause, min(wish, pause + MAX_ADDED_S))
 
     def count_success(self, attempt: int) -> None:
-        """Give back what the last repetition cost, a little for a request without one."""
+        """Give back the cost of the last repetition, a little for a request without one."""
         if self._budget < CAPACITY:
             self._budget = min(CAPACITY, self._budget + (COST if attempt > 1 else 1))
 

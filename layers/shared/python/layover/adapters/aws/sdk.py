@@ -1,4 +1,4 @@
-"""boto3, for what is rare. One session and one client a service for an execution environment."""
+"""boto3, for rare requests. One session and one client for each service in an execution environment."""
 
 import threading
 from functools import cache

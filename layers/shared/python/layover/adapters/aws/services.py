@@ -15,7 +15,7 @@ from layover.errors import ConfigurationError
 
 
 class _Service(NamedTuple):
-    """A service by its endpoint. `variable`: AWS_ENDPOINT_URL_..., boto3: what boto3 calls it."""
+    """A service by its endpoint. `variable`: AWS_ENDPOINT_URL_..., boto3: boto3's name for it."""
 
     variable: str
     boto3: str
@@ -35,7 +35,7 @@ _OTHER_ENDPOINTS = ("AWS_USE_DUALSTACK_ENDPOINT", "AWS_USE_FIPS_ENDPOINT")
 
 
 class AwsServices:
-    """Makes each service's client when it is first asked for. `variables`: the process's environment."""
+    """Makes each service's client on first use. `variables`: the process's environment."""
 
     def __init__(self, variables: Mapping[str, str]) -> None:
         self._variables = variables
@@ -80,7 +80,7 @@ class AwsServices:
         return signed
 
     def region(self) -> str:
-        """AWS_REGION, else what a profile says. Raises ConfigurationError where there is none."""
+        """AWS_REGION, else what a profile says. Raises ConfigurationError if there is none."""
         get = self._variables.get
         region = get("AWS_REGION") or get("AWS_DEFAULT_REGION")
         if not region:

@@ -17,7 +17,7 @@ class LambdaEvents:
         self._compact = compact
 
     async def observe(self, owner: str, run_id: str, after_id: str | None, through_id: str) -> None:
-        """Invoke `compact` for a slice; an event that is not accepted costs the slice alone."""
+        """Invoke `compact` for a slice. An event that Lambda does not accept costs only the slice."""
         event = {
             "v": 1,
             "op": "observe",

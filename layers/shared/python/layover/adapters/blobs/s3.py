@@ -1,4 +1,4 @@
-"""Large things on S3."""
+"""Large objects on S3."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 ABSENT = frozenset({"NoSuchKey", "404"})
 CHANGED = frozenset({"PreconditionFailed", "412", "ConditionalRequestConflict", "409"})
-"""Somebody else wrote first, or writes at the same moment."""
+"""Errors of a write that another writer overtook."""
 
 
 class S3Blobs:
@@ -84,7 +84,7 @@ class S3Blobs:
         await asyncio.to_thread(_send, delete)
 
     async def head(self, key: str) -> BlobFacts | None:
-        """Returns its facts without reading it, or None."""
+        """Return its facts without reading it, or None."""
 
         def ask() -> BlobFacts:
             return _facts(self._client().head_object(Bucket=self._bucket, Key=key))
@@ -193,7 +193,7 @@ def _attachment(name: str) -> str:
 
 
 def _send(request: Callable[[], Any], ignored: frozenset[str] = frozenset()) -> Any:
-    """Returns S3's answer; None for the errors that are `ignored`."""
+    """Return S3's answer; None for the errors that are `ignored`."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:

@@ -13,7 +13,7 @@ DETAIL_TYPE = "ApprovalRequested"
 MAX_ENTRY = 250_000
 """Bytes; EventBridge takes 256 KB an entry, envelope included."""
 _NOT_WAITING = {"TaskTimedOut", "InvalidToken", "TaskDoesNotExist"}
-"""The branch is not waiting (any more): the call's record decides, not the token."""
+"""Errors of a token that no branch waits on (any more): the call's record decides, not the token."""
 
 
 class StepFunctions:
@@ -41,7 +41,7 @@ class StepFunctions:
         )
 
     async def alive(self, execution: str) -> bool:
-        """True while it runs. DescribeExecution is eventually consistent, so look twice."""
+        """Return whether it runs. DescribeExecution is eventually consistent, so callers look twice."""
         description = await self._ask(
             "DescribeExecution",
             {"executionArn": self._execution_arn(execution)},
@@ -50,7 +50,7 @@ class StepFunctions:
         return bool(description and description["status"] in ("RUNNING", "PENDING_REDRIVE"))
 
     async def wake(self, token: str) -> bool:
-        """Tell a waiting branch to look at its call's record. False: none waits."""
+        """Tell a waiting branch to look at its call's record. Return False if none waits."""
         output = json.dumps({"layover": "decided"})
         answer = await self._ask(
             "SendTaskSuccess", {"taskToken": token, "output": output}, ignore=_NOT_WAITING
@@ -66,8 +66,8 @@ class StepFunctions:
         )
 
     async def publish_approval(self, detail: Mapping[str, Any]) -> None:
-        """Publish `ApprovalRequested`. Arguments and payload that are too large for an event are left
-        out, the ids stay: `GET /approvals` has them."""
+        """Publish `ApprovalRequested`. Arguments and payload that are too large for an event are left out;
+        the ids stay, and `GET /approvals` has them."""
         text = json.dumps(detail, ensure_ascii=False)
         if len(text.encode()) > MAX_ENTRY:
             text = json.dumps({**detail, "args": None, "payload": None, "truncated": True})

@@ -41,7 +41,7 @@ class OfflineEmbedder:
         self.model = model
 
     async def embed(self, texts: Sequence[str]) -> Embedded:
-        """One unit vector a text, in order. Raises ConfigurationError where the extra is missing."""
+        """One unit vector a text, in order. Raises ConfigurationError if the extra is missing."""
         vectors = await asyncio.to_thread(self._embed, list(texts)) if texts else []
         return Embedded(vectors, self.model)
 
@@ -59,7 +59,7 @@ class OfflineEmbedder:
 
 
 def weights_folder() -> Path:
-    """Returns the folder of the weights' package. Raises ConfigurationError where it is not installed."""
+    """Return the folder of the weights' package. Raises ConfigurationError if it is not installed."""
     from importlib.util import find_spec
 
     spec = find_spec(_MODULE)

@@ -50,7 +50,7 @@ class MemoryBlobs:
             del self._blobs[key]
 
     async def head(self, key: str) -> BlobFacts | None:
-        """Returns its facts."""
+        """Return its facts."""
         blob = self._blobs.get(key)
         return None if blob is None else blob.facts
 

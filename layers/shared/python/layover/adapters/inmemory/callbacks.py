@@ -1,4 +1,4 @@
-"""The orchestrator in memory: it writes down its requests; the driver of the run acts on them."""
+"""The orchestrator in memory: it records requests; the driver of the run acts on them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,24 +17,24 @@ class MemoryCallbacks:
         self.published: list[Mapping[str, Any]] = []
 
     async def start(self, owner: str, run_id: str, n: int) -> None:
-        """Write it down; a repeated start is the same one."""
+        """Record the start; a repeated start is the same one."""
         if (owner, run_id, n) not in self.started:
             self.started.append((owner, run_id, n))
 
     async def alive(self, execution: str) -> bool:
-        """Started, and not stopped."""
+        """Return whether the execution was started, and not stopped."""
         names = {f"{run_id}-{n}" for _, run_id, n in self.started}
         return execution in names and execution not in self.stopped
 
     async def wake(self, token: str) -> bool:
-        """Write it down."""
+        """Record the wake-up."""
         self.woken.append(token)
         return token not in self.closed
 
     async def stop(self, execution: str, reason: str) -> None:
-        """Write it down."""
+        """Record the stop."""
         self.stopped.append(execution)
 
     async def publish_approval(self, detail: Mapping[str, Any]) -> None:
-        """Write it down."""
+        """Record the request."""
         self.published.append(detail)

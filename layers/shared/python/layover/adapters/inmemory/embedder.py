@@ -11,8 +11,8 @@ from layover.values.runs.usage import Usage
 
 
 class HashingEmbedder:
-    """`ports.Embedder`: each word adds 1 or -1 at the place that its hash names. `asked` counts the
-    texts; `fault`, where set, is raised instead of an answer; `billed`: it says a token a word."""
+    """`ports.Embedder`: each word adds 1 or -1 at the place that its hash names. `asked` counts the texts;
+    `fault`, if set, is raised instead of an answer; `billed`: it reports a token for each word."""
 
     def __init__(self, dimensions: int = 256) -> None:
         self.model = f"{HASHING_PREFIX}{dimensions}"

@@ -11,5 +11,5 @@ from layover.ports import Blobs, Clock
 def in_memory_journal(
     clock: Clock, blobs: Blobs | None = None, on_change: Callable[[], None] | None = None
 ) -> TableJournal:
-    """A journal that forgets when the process ends. `on_change` is called after every write."""
+    """Return a journal that ends with the process. `on_change` is called after every write."""
     return TableJournal(MemoryTable(on_change), blobs or MemoryBlobs(), clock)

@@ -21,7 +21,7 @@ from layover.values.prompt import Delta, Prompt, Reply, RequestedCall
 from layover.values.runs.usage import Usage
 
 USAGE = Usage(input_tokens=10, output_tokens=5)
-"""Usage of a scripted step, unless it says otherwise."""
+"""Usage of a scripted step that sets none."""
 
 _LINE = 160
 """Characters of a message in the message of ScriptExhausted."""
@@ -53,7 +53,7 @@ BACKGROUND: Mapping[str, str] = {
 
 
 class ScriptExhausted(AssertionError):
-    """The model was asked more often than its script says. The message shows what it was asked."""
+    """The model was called more often than its script has steps. The message shows the prompt."""
 
 
 def say(
@@ -63,41 +63,43 @@ def say(
     finish_reason: FinishReason = "stop",
     usage: Usage = USAGE,
 ) -> Reply:
-    """An answer in words."""
+    """Return an answer in words."""
     return Reply(text=text, reasoning=reasoning, finish_reason=finish_reason, usage=usage)
 
 
 def call(tool: str, /, *, tool_call_id: str = "", **args: Any) -> Reply:
-    """A step that calls one tool with these arguments. Without an id it gets `call_1`, `call_2`, ..."""
+    """Return a step that calls one tool with these arguments. Without an id it gets `call_1`, `call_2`,
+    ..."""
     requested = RequestedCall(id=tool_call_id, name=tool, args=json.dumps(args))
     return Reply(calls=(requested,), finish_reason="tool-calls", usage=USAGE)
 
 
 def calls(*steps: Reply, text: str = "") -> Reply:
-    """Several calls in one step: `calls(call("a"), call("b", x=1))`, with words before them if given."""
+    """Return several calls in one step: `calls(call("a"), call("b", x=1))`, with words before them if
+    given."""
     requested = tuple(c for step in steps for c in step.calls)
     return Reply(text=text, calls=requested, finish_reason="tool-calls", usage=USAGE)
 
 
 def fail(message: str = "The provider said no", *, status: int = 500) -> ModelError:
-    """A provider that refuses, or whose passing fault did not pass."""
+    """Return the error of a provider that refuses, or whose passing fault did not pass."""
     return ModelError(message, status=status, type=type_of(status))
 
 
 def too_long(message: str = "maximum context length exceeded") -> ModelError:
-    """A provider that finds the prompt too long for the model's window."""
+    """Return the error of a provider that finds the prompt too long for the model's window."""
     return ContextLengthExceeded(message, status=400)
 
 
 def broken(text: str) -> Broken:
-    """A stream that breaks after this text; the next step of the script is what is repeated."""
+    """Return a stream that breaks after this text; the script's next step is its repetition."""
     return Broken(text)
 
 
 class ScriptedModel(ChatModel):
-    """Plays a script, one step a model call, and keeps what it was asked in `prompts`. A step too few is
-    ScriptExhausted: the run fails, and so does the test of `Agent.override`. Steps that nothing asked
-    for are in `unused`.
+    """Plays a script, one step for each model call, and keeps its prompts in `prompts`. A missing step is
+    ScriptExhausted: the run fails, and so does the test of `Agent.override`. Steps that no call reached are
+    in `unused`.
 
     `script`: steps and reactions in order, or one reaction for every call. Calls for background
     tasks (titles, extraction, ...) take their steps from `background[task]`; without any they
@@ -122,12 +124,12 @@ class ScriptedModel(ChatModel):
 
     @property
     def unused(self) -> list[Step | Reaction]:
-        """Steps that nothing asked for: `assert not model.unused`. A script that is no list has none."""
+        """Steps that no call reached: `assert not model.unused`. A script that is no list has none."""
         lists = (s for s in self._scripts.values() if isinstance(s, _StepList))
         return [step for script in lists for step in script.steps_left]
 
     def verify(self) -> None:
-        """Raise ScriptExhausted where a script had a step too few."""
+        """Raise ScriptExhausted if the script had a step too few."""
         if self._problem is not None:
             raise ScriptExhausted(self._problem)
 
@@ -170,7 +172,7 @@ class ScriptedModel(ChatModel):
 
 
 class _StepList:
-    """The steps of a list, and which of them are left."""
+    """The steps of a list, with those that are left."""
 
     def __init__(self, steps: Sequence[Step | Reaction]) -> None:
         self.steps_left = list(steps)
@@ -191,7 +193,7 @@ def _steps(script: Iterable[Step | Reaction] | Reaction) -> Iterator[Step | Reac
 
 
 def shape(prompt: Prompt) -> str:
-    """Renders a model's request for people: a line a message, long contents cut."""
+    """Return a model's request for people: a line for each message, long contents cut."""
     tools = ", ".join(tool.name for tool in prompt.tools) or "none"
     lines = [f"Asked of {prompt.model} with tools {tools}:"]
     if prompt.system:

@@ -1,4 +1,4 @@
-"""Sockets in memory: what was sent on each, and what went wrong when it was told to."""
+"""Sockets in memory: frames that were sent on each, and faults that a test sets."""
 
 from collections import defaultdict
 
@@ -18,7 +18,7 @@ class MemorySockets:
         self.open: set[str] = set(open)
         self.frames: dict[str, list[str]] = defaultdict(list)
         self.busy = 0
-        """So many posts find no room."""
+        """The number of posts that find no room."""
 
     async def post(self, connection_id: str, frame: str) -> None:
         """See `ports.Sockets`."""
@@ -37,20 +37,20 @@ class MemorySockets:
 
 
 class MemoryLater:
-    """`ports.PushLater`: it writes down what it was asked for."""
+    """`ports.PushLater`: it records requests."""
 
     def __init__(self) -> None:
         self.lines: list[Subscription] = []
 
     async def later(self, line: Subscription) -> None:
-        """Write it down."""
+        """Record the request."""
         self.lines.append(line)
 
 
 def in_memory_sockets(
     *open: str, table: Table | None = None, url: str = "ws://localhost"
 ) -> SocketPorts:
-    """Ports that forget when the process ends. `table`: the journal's, so that its runs are known."""
+    """Return ports that end with the process. `table`: the journal's, so that its runs are known."""
     return SocketPorts(
         url=url,
         sockets=MemorySockets(*open),

@@ -220,7 +220,7 @@ def apply_update(old: Item, action: Update) -> Item:
 
 
 def holds(condition: Condition, item: Item | None) -> bool:
-    """Say whether DynamoDB would let a write with this condition pass."""
+    """Return whether DynamoDB would let a write with this condition pass."""
     value: Any = None if item is None else item.get(getattr(condition, "name", ""))
     match condition:
         case AllOf(parts):

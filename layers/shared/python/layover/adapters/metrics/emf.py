@@ -16,8 +16,8 @@ _Value = tuple[str, Unit, float]
 
 
 class EmfMetrics:
-    """`ports.Metrics`. What was counted is kept until `flush`; nothing is imported before there is
-    something to publish."""
+    """`ports.Metrics`. Values are kept until `flush`; nothing is imported before there is something to
+    publish."""
 
     def __init__(self, service: str = "layover") -> None:
         self._service = service
@@ -31,7 +31,7 @@ class EmfMetrics:
         self._values.setdefault(by, []).append((name.value, unit, value))
 
     def flush(self) -> None:
-        """Write what was counted: one line, unless a name was counted by several dimensions."""
+        """Write the values: one line, unless a name was counted by several dimensions."""
         values_by_dimensions, self._values = self._values, {}
         documents = [
             _document(self._service, dict(by), values[start : start + _MAX_METRICS])
@@ -39,13 +39,13 @@ class EmfMetrics:
             for start in range(0, len(values), _MAX_METRICS)
         ]
         for document in _merge(documents):
-            # One write a line: what a tool's thread prints meanwhile does not tear it.
+            # One write for each line: output of a tool's thread in the meantime does not tear it.
             sys.stdout.write(json.dumps(document, separators=(",", ":")) + "\n")
             sys.stdout.flush()
 
 
 def _document(service: str, dimensions: dict[str, str], values: Iterable[_Value]) -> dict[str, Any]:
-    """Each metric in all, and by its dimensions."""
+    """Return a document with each metric in total, and by its dimensions."""
     from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import (
         AmazonCloudWatchEMFProvider,
     )
@@ -61,7 +61,7 @@ def _document(service: str, dimensions: dict[str, str], values: Iterable[_Value]
 
 
 def _merge(documents: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Documents in as few lines as can say them: a line has one value for each name."""
+    """Return the documents in as few lines as possible: a line has one value for each name."""
     lines: list[dict[str, Any]] = []
     for document in documents:
         for line in lines:

@@ -12,7 +12,7 @@ from typing import Any
 from layover.errors import ContextLengthExceeded, ModelError
 
 INVALID_RESPONSE = "InvalidResponse"
-"""`error.type` of a provider that answers something else than the protocol says."""
+"""`error.type` of a provider whose answer breaks the protocol."""
 
 _TYPES = {
     400: "BadRequestError",
@@ -47,9 +47,9 @@ _OF_SETTINGS = frozenset({401, 402, 403, 404, 405})
 _UNPAID = re.compile(r"insufficient_quota|billing_(hard_limit|not_active)|credit_balance", re.I)
 _BAD_URL = ("InvalidURL", "UnsupportedProtocol")
 _NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST")
-"""OpenSSL's reasons where the other side does not speak TLS."""
+"""OpenSSL's reasons if the other side does not speak TLS."""
 BRIEFLY = 3
-"""Attempts of what is as likely a wrong address as a passing fault: some seconds."""
+"""Attempts for a fault that is as likely a wrong address as a passing one: some seconds."""
 
 _TOO_LONG = re.compile(
     r"context_length_exceeded|maximum context length|context (length|window|size)[^.]{0,40}exceed"
@@ -61,8 +61,8 @@ _TOO_LONG = re.compile(
 
 
 class ProviderFault(Exception):
-    """One attempt failed. `error` is what the run sees if no other follows; `retry_after`: seconds
-    that the provider asked for; `started`: part of a stream had been received."""
+    """One attempt failed. The run sees `error` if no other attempt follows; `retry_after`: seconds that the
+    provider asked for; `started`: part of a stream had been received."""
 
     def __init__(
         self, error: ModelError, *, passing: bool, retry_after: float | None = None
@@ -73,13 +73,13 @@ class ProviderFault(Exception):
         self.retry_after = retry_after
         self.started = False
         self.most_attempts: int | None = None
-        """Attempts that it is worth; None: as many as any fault."""
+        """The number of attempts that the fault is worth; None: as many as any fault."""
         self.of_settings = False
         """True if the operator of the deployment can mend it: a URL, a key, an account."""
 
     def name_provider(self, url: str, model: str) -> None:
-        """Say which provider and model it is about, where that is what has to be looked at. Credentials
-        in the URL are left out."""
+        """Add the provider and the model to the message, if these have to be checked. Credentials in the URL
+        are left out."""
         if self.of_settings:
             self.error.message += f" [model {model} at {shown_url(url)}]"
             self.error.args = (self.error.message,)
@@ -151,7 +151,8 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _is_of_settings(error: BaseException) -> bool:
-    """No wait helps. A refused connection is none of these: a server may be about to start again."""
+    """Return whether the fault is one of settings: waiting does not help. A refused connection is none: a
+    server may be about to start again."""
     if isinstance(error, ssl.SSLError):
         reason = getattr(error, "reason", None)  # not every one of them has it
         return isinstance(error, ssl.SSLCertVerificationError) or reason in _NO_TLS

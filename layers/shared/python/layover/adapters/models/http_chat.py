@@ -50,20 +50,19 @@ class Assembly(Protocol):
         """Take a chunk and say what is new. Raises ProviderFault for an error inside it."""
 
     def reply(self) -> Reply:
-        """The whole. Raises ProviderFault where nothing was answered."""
+        """Return the whole reply. Raises ProviderFault for an empty one."""
 
 
 class End:
-    """In the place of a chunk: the provider said that this was the last one."""
+    """Stands in the place of a chunk: the provider said that the one before was the last."""
 
 
 END = End()
 
 
 class HttpChat(ChatModel):
-    """A provider that is asked over HTTP; its subclasses know the words.
-
-    One pool of connections for each event loop; nothing is opened before the first call."""
+    """A provider behind HTTP; its subclasses know its protocol. One pool of connections for each event loop;
+    nothing is opened before the first call."""
 
     def __init__(self, endpoint: Endpoint, ids: Ids, sleep: Sleep) -> None:
         self._endpoint = endpoint
@@ -75,7 +74,7 @@ class HttpChat(ChatModel):
         """Settings that a model has refused, by model."""
 
     async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
-        """One reply; see the port. Deltas are told only where `prompt.stream` asks for a stream."""
+        """Return one reply; see the port. Deltas are reported only if `prompt.stream` asks for a stream."""
         while True:
             name = self._name(prompt)
             left_out = self._left_out | self._refused.get(name, frozenset())
@@ -112,13 +111,13 @@ class HttpChat(ChatModel):
 
     @abstractmethod
     def _chunks(self, response: "httpx2.Response") -> AsyncGenerator[object, None]:
-        """The chunks of a stream until its end. Raises ProviderFault where the connection breaks."""
+        """The chunks of a stream until its end. Raises ProviderFault if the connection breaks."""
 
     def _headers(self, prompt: Prompt, *, stream: bool) -> dict[str, str]:
         return wire.headers(prompt)
 
     def _unknown_fields(self, error: ModelError, request: wire.Body) -> frozenset[str]:
-        """Fields that the provider does not know, whichever model it is asked for."""
+        """Return the fields that the provider does not know for any model."""
         return frozenset()
 
     def _streams(self, prompt: Prompt, request: wire.Body) -> bool:
@@ -165,7 +164,7 @@ class HttpChat(ChatModel):
         """The provider to which its own state may be sent back: the host, whatever its port."""
         try:
             return urlsplit(self.base_url).hostname or ""
-        except ValueError:  # the request says what is wrong with it
+        except ValueError:  # the request's own error says what is wrong with it
             return ""
 
     async def aclose(self) -> None:
@@ -254,8 +253,8 @@ _UNSUPPORTED = re.compile(
 
 
 def refused_settings(error: ModelError, settings: Set[str]) -> frozenset[str]:
-    """Settings that the provider says it does not support. One that is only wrong (too large) is the
-    author's to mend: the error names it."""
+    """Return the settings that the provider says it does not support. One with a wrong value (too large) is
+    the author's to mend: the error names it."""
     if error.status not in (400, 422) or not _UNSUPPORTED.search(error.message):
         return frozenset()
     named = set(re.findall(r"\w+", error.message))
@@ -263,7 +262,7 @@ def refused_settings(error: ModelError, settings: Set[str]) -> frozenset[str]:
 
 
 async def server_events(response: "httpx2.Response") -> AsyncGenerator[ServerEvent, None]:
-    """The server-sent events of an answer until its end. Raises ProviderFault where the connection breaks."""
+    """The server-sent events of an answer until its end. Raises ProviderFault if the connection breaks."""
     parser = EventParser()
     async with contextlib.aclosing(received(response)) as chunks:
         async for chunk in chunks:
@@ -287,7 +286,7 @@ async def server_chunks(response: "httpx2.Response") -> AsyncGenerator[object, N
 
 
 async def received(response: "httpx2.Response") -> AsyncGenerator[bytes, None]:
-    """The bytes of an answer as they come. Raises ProviderFault where the connection breaks."""
+    """The bytes of an answer as they come. Raises ProviderFault if the connection breaks."""
     import httpx2
 
     try:
@@ -306,6 +305,7 @@ async def _drain(chunks: AsyncIterator[object]) -> None:
 
 
 def _is_whole(response: "httpx2.Response") -> bool:
-    """Some servers answer a request for a stream with one document, proxies with a page."""
+    """Return whether the answer is one document: some servers send one to a request for a stream, and proxies
+    send a page."""
     kind = response.headers.get("content-type", "")
     return str(kind).startswith(("application/json", "text/html"))

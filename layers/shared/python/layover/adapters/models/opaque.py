@@ -20,7 +20,7 @@ Json = Mapping[str, Any]
 TEXT, BLOCKS, EXTRA = "reasoning_content", "reasoning_details", "extra_content"
 FIELDS = frozenset({TEXT, BLOCKS, EXTRA})
 _GROWING = ("text", "summary", "data")
-"""Of a block: what comes in pieces. Everything else comes once."""
+"""Fields of a block that arrive in pieces. Every other field arrives once."""
 
 
 class Opaque:
@@ -62,7 +62,8 @@ class Opaque:
 
 
 def _is_of(piece: Json, block: Json) -> bool:
-    """Without an index only texts go on: two encrypted blocks are two."""
+    """Return whether the piece continues the block. Without an index only texts do: two encrypted blocks are
+    two."""
     if piece.get("type") != block.get("type"):
         return False
     if piece.get("index") is not None or block.get("index") is not None:

@@ -39,7 +39,7 @@ class OpenAIChat(HttpChat):
         ids: Ids | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        # Servers of one's own often want no key.
+        # A user's own servers often need no key.
         named = endpoint or Endpoint(base_url or OPENAI_BASE_URL, bearer(api_key or "none"))
         super().__init__(named, ids or RandomIds(), sleep)
         self._responses: HttpChat | None = None
@@ -72,8 +72,8 @@ class OpenAIChat(HttpChat):
         return wire.removable(prompt) & (request.keys() | opaque.FIELDS)
 
     def _unknown_fields(self, error: ModelError, request: wire.Body) -> frozenset[str]:
-        """Some hosts (Mistral, Gemini) refuse fields that they do not know, and name them. A body that
-        was sent without the field is refused for something else."""
+        """Return the fields that the host does not know. Some hosts (Mistral, Gemini) refuse such fields by
+        name. A body that was sent without the field is refused for another reason."""
         if error.status not in (400, 422):
             return frozenset()
         return frozenset(f for f in wire.OPTIONAL if f in request and f in error.message)

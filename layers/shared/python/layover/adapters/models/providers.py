@@ -20,9 +20,9 @@ KeyOf = Callable[[str], str | None]
 
 
 class Providers(ChatModel):
-    """Asks the provider that a model's name begins with, and `own`, with the name as it is, where it
-    begins with none. `key_of` is asked for a provider's key at its first use. `bedrock` makes what is asked
-    for names that begin with `bedrock/`; None: `own` is."""
+    """Calls the provider that a model's name begins with, or `own`, with the name as it is, if it begins with
+    none. `key_of` returns a provider's key at its first use. `bedrock` makes the client for names that begin
+    with `bedrock/`; None: `own` serves them."""
 
     def __init__(
         self,
@@ -39,9 +39,9 @@ class Providers(ChatModel):
         self._made: dict[str, OpenAIChat] = {}
 
     async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
-        """One reply; see the port. Raises ConfigurationError where a provider has no key."""
+        """One reply; see the port. Raises ConfigurationError if a provider has no key."""
         chat, name = self.chat_of(prompt.model)
-        # The second wire is OpenAI's: others are asked as ever.
+        # The second wire is OpenAI's: other providers are called as ever.
         api = prompt.api if chat is self._own else "chat"
         if (name, api) != (prompt.model, prompt.api):
             prompt = prompt.model_copy(update={"model": name, "api": api})
@@ -97,7 +97,8 @@ def make_model(
 
 
 def has_bedrock(variables: Mapping[str, str]) -> bool:
-    """False on one machine, whose AWS has none: what answers there answers for Bedrock's models, too."""
+    """Return whether there is a Bedrock: not on one machine, whose own server answers for Bedrock's models,
+    too."""
     return BEDROCK_ENDPOINT in variables or "AWS_ENDPOINT_URL" not in variables
 
 
@@ -107,8 +108,8 @@ def find_key(
     variables: Mapping[str, str],
     parameter: Callable[[str], str],
 ) -> str | None:
-    """A provider's key; None where it wants none. `parameter` reads one of SSM. Raises ConfigurationError
-    where its variable is not set."""
+    """A provider's key; None if it wants none. `parameter` reads one of SSM. Raises ConfigurationError
+    if its variable is not set."""
     if address.api_key_parameter:
         return parameter(address.api_key_parameter)
     if not address.api_key_env:

@@ -26,7 +26,7 @@ _FINISH: dict[str, FinishReason] = {
     "safety": "content-filter",
     "refusal": "content-filter",
 }
-"""Everything else (`stop`, `end_turn`, `tool_calls`, `function_call`, ...) is told by the calls."""
+"""All other reasons (`stop`, `end_turn`, `tool_calls`, `function_call`, ...) follow from the calls."""
 
 
 class Text:
@@ -37,7 +37,7 @@ class Text:
         self._half = ""
 
     def add(self, piece: str) -> str:
-        """Take a piece; what of it can be shown."""
+        """Take a piece; return the part of the text that can be shown."""
         piece, self._half = self._half + piece, ""
         if piece and "\ud800" <= piece[-1] <= "\udbff":
             piece, self._half = piece[:-1], piece[-1]
@@ -85,7 +85,7 @@ class Assembly:
         return list(self._choice(choice)) if isinstance(choice, Mapping) else []
 
     def reply(self) -> Reply:
-        """The whole. Raises ProviderFault where nothing was answered."""
+        """Return the whole reply. Raises ProviderFault for an empty one."""
         if not self._answered:
             raise invalid("The model's provider answered without any choices")
         list(self._said(*self._thoughts.end()))
@@ -103,7 +103,7 @@ class Assembly:
 
     def _choice(self, choice: Json) -> Iterator[Delta]:
         if choice.get("index"):
-            return  # a second alternative: never asked for
+            return  # a second alternative, which is never requested
         message = choice.get("delta") or choice.get("message")
         if isinstance(message, Mapping):
             self._answered = True
@@ -185,7 +185,7 @@ class _Call:
         return self._args.add(text)
 
     def whole(self) -> RequestedCall:
-        """A tool without arguments is called with none, with blanks or with `{}`."""
+        """Return the call. Providers send no arguments, blanks or `{}` for a call that has none."""
         args = self._args.whole()
         args = args if args.strip() else "{}"
         return RequestedCall(id=self.id, name=self.name, args=args, state=self._opaque.fields())
@@ -234,7 +234,8 @@ def _is_thought(block: Json) -> bool:
 
 
 def _thought(block: object) -> str:
-    """`reasoning.text`, `reasoning.summary` or a thinking block; encrypted ones say nothing."""
+    """Return the text of `reasoning.text`, `reasoning.summary` or a thinking block; encrypted ones have
+    none."""
     if not isinstance(block, Mapping) or not _is_thought(block):
         return ""
     for key in ("text", "summary", "thinking", "reasoning"):

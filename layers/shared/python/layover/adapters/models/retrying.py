@@ -38,10 +38,10 @@ class _Window:
 
 
 async def retrying(attempt: Callable[[], Awaitable[T]], sleep: Sleep, on_fault: OnFault) -> T:
-    """The result of the first attempt that succeeds.
+    """Return the result of the first attempt that succeeds.
 
-    Passing faults are repeated, at most `ATTEMPTS` times in `WINDOW_S` seconds; `on_fault` hears of
-    each that will be. Raises the last ProviderFault."""
+    Passing faults are repeated, at most `ATTEMPTS` times in `WINDOW_S` seconds; `on_fault` is called for each
+    that will be. Raises the last ProviderFault."""
     try:
         return await attempt()
     except ProviderFault as fault:

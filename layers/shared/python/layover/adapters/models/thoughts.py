@@ -6,20 +6,20 @@ _BEGIN, _END = "<think>", "</think>"
 
 
 class Thoughts:
-    """Splits a reply's text, piece by piece, into what was thought and what was said. Only what a text
-    begins with is a thought: later tags are the model's words."""
+    """Splits a reply's text, piece by piece, into thoughts and text. Only the beginning of a text can be a
+    thought: later tags are the model's words."""
 
     def __init__(self) -> None:
         self._take = self._at_start
         self._held = ""
 
     def add(self, piece: str) -> tuple[str, str]:
-        """Take a piece; what of it, and of what was held back, is thought and what is text."""
+        """Take a piece; return the thoughts and the text in it and in what was held back."""
         self._held += piece
         return self._take()
 
     def end(self) -> tuple[str, str]:
-        """No piece follows: what was held back."""
+        """Return what was held back: no piece follows."""
         held, self._held = self._held, ""
         is_thought = self._take in (self._opening, self._thinking)
         self._take = self._text

@@ -32,14 +32,14 @@ _IMAGE_URL = re.compile(r"\.(png|jpe?g|gif|webp)([?#]|$)", re.I)
 
 
 OPTIONAL = frozenset({"prompt_cache_key", "stream_options"})
-"""Fields that not every provider takes, and that a run does without."""
+"""Fields that not every provider takes, and that a run can do without."""
 MAX_TOKENS = ("max_completion_tokens", "max_tokens")
 """OpenAI's newer models refuse the old name, some servers know no other one."""
 
 
 def body(prompt: Prompt, left_out: frozenset[str] = frozenset(), provider: str = "") -> Body:
-    """The request, without those of the `OPTIONAL` fields and of the settings that are not taken.
-    `provider`: the host that is asked, which gets its own state back."""
+    """Return the request, without the `OPTIONAL` fields and the settings that the model refuses. `provider`:
+    the host that is called, which gets its own state back."""
     asked = model(prompt)
     request: Body = {
         "model": asked,
@@ -119,7 +119,7 @@ def safe_id(call_id: str) -> str:
 
 
 def safe_name(name: str) -> str:
-    """A function name that no provider refuses, also where a model had made one up."""
+    """Return a function name that no provider refuses, even for one that a model has made up."""
     return _UNSAFE_IN_NAME.sub("_", name)[:64] or "unnamed"
 
 
@@ -128,8 +128,8 @@ def messages(
     asked: tuple[str, str] = ("", ""),
     left_out: frozenset[str] = frozenset(),
 ) -> list[Body]:
-    """Messages in the provider's words: custom ones, empty ones, and calls without a result left out.
-    `asked`: the provider and the model, which get their own state back, but for what is `left_out`."""
+    """Return messages in the provider's form: custom ones, empty ones, and calls without a result left out.
+    `asked`: the provider and the model, which get their own state back, except `left_out`."""
     sendable = [m for m in thread if m.role is not Role.CUSTOM]
     found = [
         wire
@@ -161,7 +161,7 @@ def _message(
 def _assistant(
     message: Message, following: Sequence[Message], state: ProviderState | None
 ) -> Iterator[Body]:
-    """An assistant message with the calls that were answered, and right after it their answers."""
+    """Return an assistant message with the calls that were answered, and right after it their answers."""
     answered = answers(following)
     calls = [c for c in message.tool_calls if c.tool_call_id in answered]
     if calls:
@@ -208,19 +208,19 @@ def _call(call: ToolCallPart) -> Body:
 
 
 def _arguments(args: object) -> str:
-    """Sorted, because a store may reorder the keys."""
+    """Return the arguments sorted: a store may reorder the keys."""
     return json.dumps(arguments(args), ensure_ascii=False, sort_keys=True)
 
 
 def arguments(args: object) -> dict[str, Any]:
-    """Always a JSON object, as some providers insist."""
+    """Return the arguments as a JSON object, as some providers insist."""
     if args is None:
         return {}
     return args if isinstance(args, dict) else {"invalid_arguments": args}
 
 
 def _user_content(message: Message) -> str | list[Body]:
-    """One string where text is all there is: not every server takes a list."""
+    """Return one string if the message has only text: not every server takes a list."""
     parts = [p for p in map(_user_part, message.content) if p is not None]
     if all(p["type"] == "text" for p in parts):
         return "\n\n".join(p["text"] for p in parts)
@@ -246,8 +246,8 @@ def _file(part: FilePart) -> Body:
 
 
 def _media(kind: str, url: str, base64: str) -> Body:
-    """Sound has a part of Chat Completions' own. A film has none there: this is what servers of open models,
-    and routers, take."""
+    """Return the part for sound or film. Chat Completions has a part for sound. It has none for a film:
+    servers of open models, and routers, take this one."""
     if kind.startswith("audio/"):
         return {
             "type": "input_audio",
@@ -262,13 +262,13 @@ def _audio_format(kind: str) -> str:
 
 
 def named_only(part: FilePart) -> str:
-    """The text in the place of a file that the wire has no part for."""
+    """Return the text in the place of a file for which the wire has no part."""
     url = "" if (part.url or "").startswith("data:") else part.url
     return f"[file: {', '.join(t for t in (part.name or 'unnamed', part.mime_type, url) if t)}]"
 
 
 def is_image(url: str, mime_type: str) -> bool:
-    """True for an image that a provider takes by this address."""
+    """Return whether a provider takes the file by this address as an image."""
     if url.startswith("data:"):
         return url.startswith("data:image/")
     if not url.startswith("https://"):

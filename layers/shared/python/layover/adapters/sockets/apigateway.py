@@ -1,4 +1,4 @@
-"""Open sockets through API Gateway's `@connections`, and what is left to send through the function."""
+"""Open sockets through API Gateway's `@connections`, and deliveries that are left to the function."""
 
 import json
 from urllib.parse import quote

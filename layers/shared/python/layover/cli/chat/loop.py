@@ -41,7 +41,7 @@ class Chat:
         self.ended_badly = False
 
     def hold(self) -> None:
-        """Until `/exit` or the end of input. Raises ApiError where nothing can go on."""
+        """Until `/exit` or the end of input. Raises ApiError if nothing can go on."""
         self._greet()
         if self._talk.thread_id is not None and not self._go_on(self._talk.thread_id):
             return
@@ -66,7 +66,7 @@ class Chat:
                 self._terminal.note("/exit ends")
 
     def _try(self, act: Callable[[], object]) -> bool:
-        """False where the API refused, which it says; an API that does not answer ends a pipe."""
+        """False if the API refused, which it says; an API that does not answer ends a pipe."""
         try:
             act()
         except ApiError as error:

@@ -34,7 +34,7 @@ def has_at_end(agent: Agent | None) -> bool:
 
 async def tell_cancelled(runtime: Runtime, log: RunLog, state: RunState, agent: Agent) -> None:
     """Ask the hooks of a run that ends as cancelled, once. Nothing that they do keeps it from ending: a
-    failure is logged and journaled. Raises Fenced where another writer took the run."""
+    failure is logged and journaled. Raises Fenced if another writer took the run."""
     if not has_at_end(agent) or answers_of(state, "at_end"):
         return
 

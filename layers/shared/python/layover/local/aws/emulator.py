@@ -274,7 +274,7 @@ class AwsServer:
         return sorted({run for each in inputs if (run := self._open_run(each)) is not None})
 
     def _open_run(self, text: str) -> str | None:
-        """The run's id, None where it is over; the execution's input where it drives none."""
+        """The run's id, None if it is over; the execution's input where it drives none."""
         payload = json.loads(text)
         if not isinstance(payload, dict) or not {"owner", "run_id"} <= payload.keys():
             return text

@@ -27,7 +27,7 @@ class ClockFile:
         return cls(path)
 
     def offset(self) -> timedelta:
-        """Returns the offset for `layover.clock.install_offset`."""
+        """Return the offset for `layover.clock.install_offset`."""
         seconds: float = _FORMAT.unpack_from(self._map)[0]
         return timedelta(seconds=seconds)
 

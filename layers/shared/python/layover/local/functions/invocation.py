@@ -117,12 +117,12 @@ class Invocation:
                 self.stream.end()
 
     def timed_out(self, limit: timedelta) -> InvokeResult:
-        """Returns Lambda's answer after it had to kill the environment."""
+        """Return Lambda's answer after it had to kill the environment."""
         seconds = limit.total_seconds()
         message = f"{self.request_id} Task timed out after {seconds:.2f} seconds"
         return failure("Sandbox.Timedout", message)
 
     def crashed(self, reason: str) -> InvokeResult:
-        """Returns Lambda's answer after the process died under the event."""
+        """Return Lambda's answer after the process died under the event."""
         message = f"RequestId: {self.request_id} Error: {reason}"
         return failure("Runtime.ExitError", message)

@@ -40,7 +40,7 @@ _LOOK_EVERY_S = 0.5
 def result_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
     """Run `work` in `loop` and return its result; for a thread that is not the loop's.
 
-    Raises LambdaError where the loop has ended, or ends before `work` does: between any look at a loop
+    Raises LambdaError if the loop has ended, or ends before `work` does: between any look at a loop
     and what is done with it a thread may be paused for as long as the loop lives.
     """
     try:
@@ -257,7 +257,7 @@ class LambdaService:
                 pool.renew()
 
     def check(self, name: str, payload: bytes) -> None:
-        """Raises LambdaError where Lambda would refuse the event, and after a stop."""
+        """Raises LambdaError if Lambda would refuse the event, and after a stop."""
         if self._is_stopped:
             raise LambdaError("the runner is stopping")
         if name not in self._pools:

@@ -50,7 +50,7 @@ class LogWatch:
 
 
 def format_entry(function: str, line: bytes) -> str | None:
-    """The lines for the terminal; None where the line is no warning of ours."""
+    """The lines for the terminal; None if the line is no warning of ours."""
     try:
         entry: Any = json.loads(line)
     except ValueError:

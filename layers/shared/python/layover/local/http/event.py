@@ -68,7 +68,7 @@ def http_event(scope: Mapping[str, Any], body: bytes, claims: Mapping[str, str] 
 
 
 def http_answer(payload: bytes) -> HttpAnswer:
-    """Returns API Gateway's answer for a function's result; raises ValueError where there is none."""
+    """Return API Gateway's answer for a function's result; raises ValueError where there is none."""
     result = json.loads(payload)
     if not isinstance(result, dict) or "statusCode" not in result:
         return HttpAnswer.json(result)

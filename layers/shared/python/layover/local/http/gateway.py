@@ -176,7 +176,7 @@ def _values(scope: Scope, header: bytes) -> list[str]:
 async def _read(receive: Receive) -> bytes | None:
     """The body, or None if it is too large; read to its end, or the client would see a reset.
 
-    Raises _ClientLeft where it has no end.
+    Raises _ClientLeft if it has no end.
     """
     chunks, size = [], 0
     while True:

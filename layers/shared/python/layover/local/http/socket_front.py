@@ -62,7 +62,7 @@ class _Socket:
         self._more = asyncio.Event()
 
     def post(self, text: str) -> bool:
-        """Queue a message; False where the connection is closed, or is now, for not reading."""
+        """Queue a message; False if the connection is closed, or is now, for not reading."""
         if self.closed.is_set():
             return False
         self._size += len(text)
@@ -155,7 +155,7 @@ class WebSocketFront:
         return {"connectedAt": _iso(socket.connected_at), "lastActiveAt": _iso(socket.active_at)}
 
     def _in_loop(self, work: Coroutine[Any, Any, bool]) -> bool:
-        """Its answer; False where the loop ends, and every connection with it."""
+        """Its answer; False if the loop ends, and every connection with it."""
         assert self._loop is not None
         try:
             return result_in(self._loop, work)

@@ -39,14 +39,14 @@ class StreamedAnswer:
 
 
 def is_streamed(method: str, path: str, accepts: Iterable[str]) -> bool:
-    """Say whether the function `streams` answers, and not `api`."""
+    """Return whether the function `streams` answers, and not `api`."""
     asks = any("text/event-stream" in accept.lower() for accept in accepts)
     routes = (*_CHATS, *_ROUTES) if asks else _CHATS
     return any(m == method and route.fullmatch(path) for m, route in routes)
 
 
 def has_ticket(scope: Mapping[str, Any]) -> bool:
-    """Say whether the request names a ticket where a ticket may replace a token. The function verifies it."""
+    """Return whether the request has a ticket where one may replace a token. The function verifies it."""
     if scope["method"] != "GET" or not _TICKETED.fullmatch(scope["path"]):
         return False
     return bool(parse_qs(scope["query_string"].decode("latin-1")).get("ticket"))

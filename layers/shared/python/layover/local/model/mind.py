@@ -164,7 +164,7 @@ class _Scene:
         return "You told me: " + " ".join(f"“{fact}”" for fact in facts[:3])
 
     def _facts(self) -> list[str]:
-        """Returns the facts in sight: earlier words of the user's, and lines of memory blocks."""
+        """Return the facts in sight: earlier words of the user's, and lines of memory blocks."""
         own = [_bare(_text(m)) for m in self._before if m.get("role") == "user"]
         system = "\n".join(_text(m) for m in self._messages if m.get("role") == "system")
         return list(dict.fromkeys([*own, *_block_lines(self._raw), *_block_lines(system)]))

@@ -23,7 +23,7 @@ class Sources:
         self._state = self._look()
 
     def has_changed(self) -> bool:
-        """Say whether a file was written, made or removed since the last look."""
+        """Return whether a file was written, made or removed since the last look."""
         now = self._look()
         before, self._state = self._state, now
         return now != before

@@ -96,7 +96,7 @@ def missing_anchors(content: str, texts: Sequence[str]) -> list[str]:
 
 
 def anchors(content: str) -> list[str]:
-    """Returns the parts that have to be literal: numbers, URLs, addresses, paths, identifiers."""
+    """Return the parts that have to be literal: numbers, URLs, addresses, paths, identifiers."""
     literals: list[str] = []
     content = plain_characters(content)
     words = _UNBOUNDED.sub(" ", content).split()

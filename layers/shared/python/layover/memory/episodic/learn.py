@@ -132,7 +132,7 @@ class EpisodicExtraction:
         )
 
     async def _find_similar_entries(self) -> Sequence[FoundEntry]:
-        """Returns the stored entries that are like the user's words."""
+        """Return the stored entries that are like the user's words."""
         text = "\n".join(m.text.strip() for m in self._dialogue if m.role is Role.USER)
         query = entry_search.entry_query(
             self._agent.name,

@@ -125,7 +125,7 @@ def _description() -> str:
 
 
 def dialogue_of(messages: Sequence[Message]) -> list[Message]:
-    """Returns the words of users and assistants in these messages: no tool outputs."""
+    """Return the words of users and assistants in these messages: no tool outputs."""
     spoken = (m for m in messages if m.role in (Role.USER, Role.ASSISTANT))
     return [m for m in spoken if m.text.strip()]
 

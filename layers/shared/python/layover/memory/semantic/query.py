@@ -41,7 +41,7 @@ def row_of(message: Message, agent: str, speaker: str | None = None) -> IndexedT
 
 
 def speaker_of(text: str) -> str | None:
-    """Returns the speaker by the beginning of the text."""
+    """Return the speaker by the beginning of the text."""
     match = _SPEAKER.match(text)
     return match[1] if match else None
 

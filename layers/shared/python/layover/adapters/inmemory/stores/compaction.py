@@ -17,7 +17,7 @@ from layover.values.message import Message
 
 
 def compacted_for(thread: StoredThread, query: TurnQuery, compaction: CompactionQuery) -> Compacted:
-    """Returns the prompt's view of a turn and the slices behind it: those of the input's path, and those
+    """Return the prompt's view of a turn and the slices behind it: those of the input's path, and those
     that end with a later message of the run."""
     path = thread.path(query.input.id)
     pinned = compaction.pinned
@@ -36,7 +36,7 @@ class InMemoryCompaction:
     async def compacted(
         self, owner: str, thread_id: str, leaf_id: str, kind: CompactionKind
     ) -> Compacted:
-        """Returns the prompt's view of the path that ends in `leaf_id`, with the slices behind it."""
+        """Return the prompt's view of the path that ends in `leaf_id`, with the slices behind it."""
         thread = self._tables.find(owner, thread_id)
         if thread is None or leaf_id not in thread.messages:
             return Compacted()

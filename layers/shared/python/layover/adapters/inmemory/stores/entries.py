@@ -145,8 +145,8 @@ class InMemoryEntries:
 
 
 def store_entries(threads: Tables, owner: str, entries: Sequence[NewEntry]) -> None:
-    """Keep what is new. What is remembered already stays as it is, unless a user vouches for it only
-    now; what was superseded and is said again, later than what superseded it, holds again."""
+    """Store the new entries. An entry that is remembered already stays as it is, unless a user vouches for it
+    only now. A superseded entry that is said again, later than the one that superseded it, holds again."""
     for entry in entries:
         same = _same(threads, owner, entry)
         if same is not None:

@@ -186,7 +186,7 @@ class InMemoryNotes:
     async def log_attempt(
         self, owner: str, thread_id: str, attempt: LoggedAttempt, id: str
     ) -> int | None:
-        """Append; the attempt's number within its task, None where the thread is gone."""
+        """Append; the attempt's number within its task, None if the thread is gone."""
         if not self._alive(owner, thread_id):
             return None
         return self._shelf.log(owner, thread_id, attempt, id)

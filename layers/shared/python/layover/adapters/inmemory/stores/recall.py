@@ -81,7 +81,7 @@ def recall_in(
     turn: TurnQuery | None = None,
     shown_from: int = 0,
 ) -> tuple[Recalled, ...]:
-    """Returns the matches of recall; in a turn, those on the path of its input before `shown_from`."""
+    """Return the matches of recall; in a turn, those on the path of its input before `shown_from`."""
     scope: list[list[_Row]] = []
     newest = set(_texts(threads, owner, query)[: query.most_rows or ranking.MAX_ROWS])
     for thread in _threads(threads, owner, query.agent, query.thread_id):

@@ -91,7 +91,7 @@ class StoredThread:
         return self.branches[parent]
 
     def window(self, input_id: str, least: int) -> int:
-        """Returns the start of this input's window; it moves in steps (docs/behaviour.md#prompt-window)."""
+        """Return the start of this input's window; it moves in steps (docs/behaviour.md#prompt-window)."""
         path, branch = self.path(input_id)[:-1], self.branches[input_id]
         start = self.windows.get(branch, 0)
         length = len(path) - start
@@ -125,7 +125,7 @@ class Tables:
         """Notes and states, which `InMemoryMemory` writes."""
 
     def find(self, owner: str, thread_id: str) -> StoredThread | None:
-        """Returns the data of a thread that was not erased."""
+        """Return the data of a thread that was not erased."""
         thread = self._threads.get((owner, thread_id))
         return None if thread is None or thread.head.deleted else thread
 

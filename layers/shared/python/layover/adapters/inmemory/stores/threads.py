@@ -32,7 +32,7 @@ class InMemoryThreads(Tables):
         return tuple(sorted({o for o, _ in self._threads if o > after})[:limit])
 
     async def open_turn(self, query: TurnQuery) -> TurnContext:
-        """Write the thread and the input, read the history before it. Empty where the thread is gone."""
+        """Write the thread and the input, read the history before it. Empty if the thread is gone."""
         thread = self._upsert(query.head)
         if thread is None:
             return TurnContext()
@@ -164,7 +164,7 @@ class InMemoryThreads(Tables):
 
 
 def _window(thread: StoredThread, query: TurnQuery, path: Sequence[Message]) -> int:
-    """Returns the start of the window without a compaction mode, of these messages before the input. A token
+    """Return the start of the window without a compaction mode, of these messages before the input. A token
     buffer has the newest turn whole."""
     if query.pinned_depth is not None:
         start = query.pinned_depth
@@ -179,7 +179,7 @@ def _window(thread: StoredThread, query: TurnQuery, path: Sequence[Message]) -> 
 
 
 def _stored_fields(head: ThreadHead) -> ThreadHead:
-    """Returns the part of a head that the store keeps: not its active run."""
+    """Return the part of a head that the store keeps: not its active run."""
     return ThreadHead(
         id=head.id,
         owner=head.owner,

@@ -22,8 +22,8 @@ SIGNED_AS = "bedrock"
 
 
 class BedrockChat(ChatModel):
-    """`aws`: who signs, in which region, and where Bedrock is. A leading `bedrock/` of a model's name is
-    not sent."""
+    """Bedrock's models. `aws`: the signer, the region, and Bedrock's endpoint. A leading `bedrock/` of a
+    model's name is not sent."""
 
     def __init__(
         self, aws: AwsServices, *, ids: Ids | None = None, sleep: Sleep = asyncio.sleep
@@ -35,7 +35,7 @@ class BedrockChat(ChatModel):
         self._completions: HttpChat | None = None
 
     async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
-        """One reply; see the port. Raises ConfigurationError where there is no region."""
+        """One reply; see the port. Raises ConfigurationError if there is no region."""
         name = prompt.model.removeprefix(BEDROCK_PREFIX)
         named = prompt.model_copy(update={"model": name, "api": "chat"})
         return await self._chat(name).complete(named, on_delta)
@@ -50,7 +50,7 @@ class BedrockChat(ChatModel):
         if families.speaks_chat_completions(model):
             if self._completions is None:
                 url = f"{self._aws.endpoint(SERVICE).rstrip('/')}/openai/v1"
-                # Nothing says that Bedrock knows the field of the cache's key.
+                # Bedrock does not document a field for the cache's key.
                 self._completions = OpenAIChat(
                     None,
                     endpoint=Endpoint(url, self._authorize),

@@ -15,7 +15,7 @@ Body = dict[str, Any]
 CACHE_POINT: Body = {"cachePoint": {"type": "default"}}
 REASONING = "reasoningContent"
 AT = "at"
-"""Of a kept block of reasoning: how many blocks of other kinds stood before it."""
+"""The number of blocks of other kinds that stood before a kept block of reasoning."""
 
 _IMAGES = {"image/png": "png", "image/jpeg": "jpeg", "image/gif": "gif", "image/webp": "webp"}
 _OFFICE = "application/vnd.openxmlformats-officedocument"
@@ -50,14 +50,14 @@ _SAYS_NOTHING = "(no output)"
 def turns(
     prompt: Prompt, provider: str, family: Family, left_out: frozenset[str], *, caches: bool
 ) -> list[Body]:
-    """The turns of a prompt. `provider`: who is asked, and gets its own state back; `caches`: whether cache
-    points are wanted."""
+    """Return the turns of a prompt. `provider`: the provider that is called, which gets its own state back;
+    `caches`: whether cache points are wanted."""
     sendable = [m for m in prompt.messages if m.role is not Role.CUSTOM]
     points = family.caches if caches else frozenset()
     writer = _Turns(family, left_out)
     for at, message in enumerate(sendable):
         if "history" in points and prompt.run_id and message.run_id == prompt.run_id:
-            # What a run adds to its input is not in the next run's history.
+            # The blocks that a run adds to its input are not in the next run's history.
             writer.cache()
             points = points - {"history"}
         state = opaque.state_of(message, provider, prompt.model)
@@ -89,7 +89,7 @@ class _Turns:
             self._say("user", [self._result(i, answers[i]) for i in called])
 
     def cache(self) -> None:
-        """All until here is the same the next time."""
+        """Mark the end of the part that is the same the next time."""
         if self._turns:
             self._turns[-1]["content"].append(CACHE_POINT)
 
@@ -147,7 +147,7 @@ class _Turns:
         return {"toolResult": result}
 
     def _user(self, message: Message) -> Iterator[Body]:
-        """A document stands beside a text, or it is refused."""
+        """Yield a user's blocks. A document stands beside a text: otherwise Converse refuses it."""
         texts = documents = 0
         for part in message.content:
             if isinstance(part, TextPart) and part.text.strip():
@@ -171,11 +171,11 @@ class _Turns:
             return {"document": {"format": _DOCUMENTS[kind], "name": name, **source}}
         if kind in _VIDEOS:
             return {"video": {"format": _VIDEOS[kind], **source}}
-        # Nobody fetches an address, neither Bedrock nor Layover.
+        # No address is fetched, neither by Bedrock nor by Layover.
         return {"text": wire.named_only(part)}
 
     def _name(self, given: str) -> str:
-        """A name that is taken, and that no other document of the request has."""
+        """Return a name that Converse accepts, and that no other document of the request has."""
         stem = given.rpartition(".")[0] or given
         plain = _UNSAFE_IN_NAME.sub(" ", stem).strip()[:LONGEST_NAME].strip() or "document"
         name, number = plain, 1

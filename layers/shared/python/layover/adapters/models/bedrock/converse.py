@@ -1,4 +1,4 @@
-"""Bedrock's Converse and ConverseStream: Claude, Nova, Llama and whatever else it serves."""
+"""Bedrock's Converse and ConverseStream: Claude, Nova, Llama and all other models that it serves."""
 
 import contextlib
 from collections.abc import AsyncGenerator

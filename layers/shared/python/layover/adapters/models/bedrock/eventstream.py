@@ -45,7 +45,7 @@ class FrameParser:
 
     @property
     def is_empty(self) -> bool:
-        """False in the middle of a frame."""
+        """True between frames, False in the middle of one."""
         return not self._buffer
 
     def _size(self) -> int | None:

@@ -25,7 +25,8 @@ _STATUSES = {
     "UnrecognizedClientException": 401,
     "ValidationException": 400,
 }
-"""HTTP's where that says what it is: a model that failed has 424 there, a quota 400, a bad signature 403."""
+"""The status that HTTP has for each error. Bedrock itself sends 424 for a model that failed, 400 for a quota,
+403 for a bad signature."""
 
 _GUIDE = "docs/deploy/bedrock.md"
 _TO_DO = {
@@ -63,13 +64,13 @@ def failed(
 
 
 def unsigned(why: str, *, passing: bool) -> ProviderFault:
-    """There is nobody who could sign: nothing was sent."""
+    """Return the fault of a request that could not be signed: nothing was sent."""
     error = ModelError(f"No AWS credentials: {why}", type="AuthenticationError")
     return ProviderFault(error, passing=passing)
 
 
 def _status(code: str, body: object, status: int) -> int:
-    """A model's own status counts where it is one that passes."""
+    """Return the status. A model's own status counts if it is one that passes."""
     said = _STATUSES.get(code, status)
     original = _of(body, "originalStatusCode")
     if said == 502 and isinstance(original, int) and (original == 429 or original >= 500):

@@ -23,7 +23,7 @@ _FINISH: dict[str, FinishReason] = {
     "content_filtered": "content-filter",
     "guardrail_intervened": "content-filter",
 }
-"""Everything else (`end_turn`, `stop_sequence`, `tool_use`) is told by the calls."""
+"""All other reasons (`end_turn`, `stop_sequence`, `tool_use`) follow from the calls."""
 _MALFORMED = ("malformed_model_output", "malformed_tool_use")
 
 
@@ -53,7 +53,7 @@ class ConverseReply:
         return self._stop is not None
 
     def add(self, chunk: object) -> list[Delta]:
-        """Take a chunk and say what is new. Raises ProviderFault where it is none of Converse's."""
+        """Take a chunk and say what is new. Raises ProviderFault if it is none of Converse's."""
         if not isinstance(chunk, Mapping):
             raise invalid("Bedrock sent something that is no JSON object")
         deltas: list[Delta] = []
@@ -71,7 +71,7 @@ class ConverseReply:
         return deltas
 
     def reply(self) -> Reply:
-        """The whole. Raises ProviderFault where nothing was answered, or what cannot be read."""
+        """Return the whole reply. Raises ProviderFault for an empty or unreadable one."""
         if not self._answered:
             raise invalid("Bedrock answered without a message")
         if self._stop in _MALFORMED:
@@ -94,7 +94,7 @@ class ConverseReply:
         )
 
     def _message(self, message: Json) -> Iterator[Delta]:
-        """The blocks of a plain answer, as if they had come in pieces."""
+        """Yield the blocks of a plain answer as if they had come in pieces."""
         self._answered = True
         blocks = message.get("content")
         for index, block in enumerate(blocks if isinstance(blocks, list) else ()):
@@ -211,7 +211,7 @@ class _Thought:
 
 
 def usage_of(usage: Json) -> Usage:
-    """Token counts. Bedrock counts what it read from its cache, or wrote there, beside the input."""
+    """Return token counts. Bedrock counts tokens read from its cache, or written there, beside the input."""
     read = tokens_said(usage.get("cacheReadInputTokens"))
     written = tokens_said(usage.get("cacheWriteInputTokens"))
     return Usage(

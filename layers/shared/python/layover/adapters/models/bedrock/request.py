@@ -80,12 +80,12 @@ def removable(prompt: Prompt, request: Body) -> frozenset[str]:
 
 
 def streams(prompt: Prompt, left_out: frozenset[str]) -> bool:
-    """False, too, where the model has refused to stream while there are tools."""
+    """Return whether to stream: not if the model has refused to stream with tools."""
     return prompt.stream and not ("streaming" in left_out and bool(prompt.tools or prompt.output))
 
 
 def not_taken(prompt: Prompt) -> frozenset[str]:
-    """Settings that Converse has no word for, for this model."""
+    """Return the settings for which Converse has no field, for this model."""
     given = prompt.settings
     thinks = given.reasoning in (None, "none") or family_of(prompt.model).thinks
     settings = {
@@ -98,7 +98,7 @@ def not_taken(prompt: Prompt) -> frozenset[str]:
 
 
 def output_tool(prompt: Prompt) -> str | None:
-    """The name of the tool that a structured answer comes as."""
+    """Return the name of the tool that a structured answer comes as."""
     return None if prompt.output is None else _output_name(prompt.output, prompt)
 
 
@@ -130,8 +130,8 @@ def _thinking(prompt: Prompt, family: Family, provider: str, taken: frozenset[st
 
 
 def _may_think(prompt: Prompt, provider: str) -> bool:
-    """Claude that thinks wants its thoughts back with the calls that it is waiting for. Where another model
-    made these (a fallback), it goes on without thinking until they are answered."""
+    """Return whether Claude may think. A Claude that thinks wants its thoughts back with its open calls. If
+    another model made these (a fallback), it goes on without thinking until they are answered."""
     waiting: list[Message] = []
     for message in reversed(prompt.messages):
         if message.role is Role.USER:
@@ -155,7 +155,7 @@ def _system(prompt: Prompt, family: Family, caches: bool, *, forces: bool) -> It
 def _tool_config(
     prompt: Prompt, family: Family, caches: bool, taken: frozenset[str], *, forces: bool
 ) -> Body:
-    """The tools. Those that only the history calls are named, too: the API refuses calls of others."""
+    """Return the tools, including those that only the history calls: the API refuses calls of others."""
     choice = prompt.settings.tool_choice
     offered = [] if choice == "none" else list(prompt.tools)
     tools = [_tool(wire.safe_name(t.name), t.description, t.parameters) for t in offered]
@@ -193,7 +193,7 @@ def _choice(prompt: Prompt, *, forces: bool) -> Body | None:
 
 
 def _output_name(output: OutputSpec, prompt: Prompt) -> str:
-    """No tool of the agent's has it."""
+    """Return a name that no tool of the agent's has."""
     name, names = wire.safe_name(output.name), {wire.safe_name(tool.name) for tool in prompt.tools}
     while name in names:
         name = f"{name[:56]}_answer"
@@ -201,7 +201,7 @@ def _output_name(output: OutputSpec, prompt: Prompt) -> str:
 
 
 def _called(messages: Sequence[Message]) -> list[str]:
-    """The names of all tools that were called, in order, each once."""
+    """Return the names of all tools that were called, in order, each once."""
     names = (wire.safe_name(call.tool_name) for m in messages for call in m.tool_calls)
     return list(dict.fromkeys(names))
 

@@ -1,4 +1,5 @@
-"""OpenAI's Responses API. Nothing is kept there (`store: false`): a run's items are its own journal's."""
+"""OpenAI's Responses API. The provider stores nothing (`store: false`): a run's items are in its own
+journal."""
 
 import contextlib
 from collections.abc import AsyncGenerator

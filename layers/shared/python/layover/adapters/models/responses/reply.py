@@ -36,9 +36,9 @@ class ResponsesReply:
         self._asked_model = asked_model
         self._provider = provider
         self._items: dict[int, Json] = {}
-        """Those that are whole, by their index."""
+        """Items that are whole, by their index."""
         self._calls: list[tuple[int, str, str, Text]] = []
-        """Index, id and name of each call, and what came of its arguments."""
+        """Index, id and name of each call, and its arguments so far."""
         self._text = Text()
         self._response: Json = {}
 
@@ -62,7 +62,7 @@ class ResponsesReply:
         return list(self._event(str(kind), chunk))
 
     def reply(self) -> Reply:
-        """The whole. Raises ProviderFault where there is none."""
+        """Return the whole response. Raises ProviderFault if there is none."""
         if not self._response:
             raise invalid("The model's provider answered without a response")
         items = [self._items[index] for index in sorted(self._items)]
@@ -83,7 +83,7 @@ class ResponsesReply:
         )
 
     def _plain(self, response: Json) -> list[Delta]:
-        """A whole response, and all that it says, as if it had come in pieces."""
+        """Take a whole response as if it had come in pieces."""
         self._end(response)
         deltas: list[Delta] = []
         for index in sorted(self._items):

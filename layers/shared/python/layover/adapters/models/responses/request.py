@@ -33,7 +33,7 @@ def body(prompt: Prompt, left_out: frozenset[str], provider: str) -> Body:
         "model": asked,
         "input": list(_items(prompt.messages, provider, asked)),
         "store": False,
-        # Thoughts come encrypted, as nobody there keeps them.
+        # Thoughts come encrypted, since the provider stores none.
         "include": [ENCRYPTED],
     }
     if prompt.system:
@@ -57,7 +57,7 @@ def removable(prompt: Prompt) -> frozenset[str]:
 
 
 def not_taken(prompt: Prompt) -> frozenset[str]:
-    """Settings that the API has no word for."""
+    """Return the settings for which the API has no field."""
     return frozenset(n for n in ("seed", "stop") if getattr(prompt.settings, n) is not None)
 
 
@@ -116,7 +116,7 @@ def _assistant(
                 ),
             }
         )
-    # A thought without what it led to is refused.
+    # The API refuses a thought without the item that it led to.
     if items and state is not None and len(calls) == len(message.tool_calls):
         for shift, kept in enumerate(state.fields.get(ITEMS, ())):
             item = {name: value for name, value in kept.items() if name != AT}

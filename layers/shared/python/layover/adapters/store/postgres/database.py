@@ -23,7 +23,7 @@ Row = tuple[bytes | None, ...]
 """The values of a row in Postgres's text format."""
 _UNHEARD_MS = 10_000
 _TRY_AGAIN_S = 0.5
-"""Between two attempts to connect to a database that is waited for."""
+"""The pause between two attempts to connect to a database that is waited for."""
 
 
 class Database:
@@ -119,7 +119,7 @@ class Database:
 
         options: dict[str, Any] = {
             "connect_timeout": int(self._connect_timeout.total_seconds()),
-            # A connection that died while the environment was frozen says nothing: writes notice.
+            # A connection that died while the environment was frozen gives no sign: writes notice it.
             "tcp_user_timeout": _UNHEARD_MS,
         }
         if self._password is not None:

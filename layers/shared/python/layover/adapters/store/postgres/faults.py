@@ -28,7 +28,7 @@ CONSTRAINTS: dict[str, tuple[type[LayoverError], str]] = {
     "files_thread_fkey": (NotFound, "the thread is gone"),
     "run_snapshots_thread_fkey": (NotFound, "the thread is gone"),
 }
-"""The constraints that a statement can meet, and what meeting one means to its caller."""
+"""The constraints that a statement can violate, and the meaning of each for its caller."""
 
 _ASLEEP = (
     "starting up",
@@ -58,10 +58,9 @@ def connection_error(error: Exception) -> RetryableError:
 
 
 def of_statement(error: "Error", query: str) -> Exception:
-    """The error of a statement that the server refused.
-
-    `ConnectionLost` where the server closes the connection, RetryableError for a passing fault,
-    the domain's error for a known constraint; anything else is a defect and stays what it is."""
+    """Return the error of a statement that the server refused: `ConnectionLost` if the server closes the
+    connection, RetryableError for a passing fault, the domain's error for a known constraint. Any other error
+    is a defect and stays what it is."""
     state = error.sqlstate or ""
     if state.startswith(_CONNECTION_STATES):
         return ConnectionLost(query)

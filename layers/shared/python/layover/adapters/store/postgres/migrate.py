@@ -36,7 +36,7 @@ class Migration:
 
     @property
     def checksum(self) -> str:
-        """Returns the checksum that tells an applied file from one that was edited later."""
+        """Return the checksum that tells an applied file from one that was edited later."""
         return hashlib.sha256(self.sql.encode()).hexdigest()
 
 
@@ -66,10 +66,8 @@ class PostgresMigrations:
         self._lock_timeout = lock_timeout
 
     async def apply(self) -> tuple[str, ...]:
-        """Apply what is missing, under a lock; returns the names of what was applied now.
-
-        Raises DatabaseWaking or RetryableError where it is worth another try, DefinitionError where
-        an applied file was changed."""
+        """Apply the missing files, under a lock, and return their names. Raises DatabaseWaking or
+        RetryableError if it is worth another try, DefinitionError if an applied file was changed."""
         from psycopg import Error
 
         connection = await self._connect()
@@ -105,8 +103,8 @@ class PostgresMigrations:
 
 
 def pending(migrations: list[Migration], applied: Mapping[str, str]) -> list[Migration]:
-    """Those not applied yet. Raises DefinitionError where an applied one was edited. What is applied
-    and not shipped belongs to a newer release and stays."""
+    """Return the files not applied yet. Raises DefinitionError if an applied one was edited. A file that is
+    applied and not shipped belongs to a newer release and stays."""
     for migration in migrations:
         if applied.get(migration.name, migration.checksum) != migration.checksum:
             raise DefinitionError(

@@ -54,7 +54,7 @@ def _encode(value: Value) -> bytes | None:
 
 @cache
 def load(file: str) -> Mapping[str, Query]:
-    """The queries of one file by name. Raises KeyError where a name is used twice."""
+    """The queries of one file by name. Raises KeyError if a name is used twice."""
     pieces = _NAME.split(_text(file))[1:]
     queries: dict[str, Query] = {}
     for name, sql in zip(pieces[::2], pieces[1::2], strict=True):

@@ -39,7 +39,7 @@ class PostgresThreads:
         self._database = database
 
     async def open_turn(self, query: TurnQuery) -> TurnContext:
-        """Write the thread and the input, read the history before it. Empty where the thread is gone."""
+        """Write the thread and the input, read the history before it. Empty if the thread is gone."""
         if query.head.deleted:
             return TurnContext()
         statements = _open_turn(query)
@@ -132,7 +132,7 @@ class PostgresThreads:
 
 
 def _extra(query: TurnQuery) -> list[tuple[str, Statement, Callable[[list[Row]], Any]]]:
-    """Returns the optional reads of a turn: field of TurnContext, statement, reader of the answer."""
+    """Return the optional reads of a turn: field of TurnContext, statement, reader of the answer."""
     extra: list[tuple[str, Statement, Callable[[list[Row]], Any]]] = []
     if query.notes:
         extra.append(("notes", read_notes(query.notes), notes_of))

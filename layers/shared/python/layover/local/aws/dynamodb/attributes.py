@@ -70,7 +70,7 @@ def text_of(value: Decimal) -> str:
 
 
 def sort_key(value: Value) -> Any:
-    """Return the sort key among values of one kind; None where this kind has no order."""
+    """Return the sort key among values of one kind; None if this kind has no order."""
     ((kind, content),) = value.items()
     if kind == "N":
         return Decimal(content)

@@ -40,7 +40,7 @@ def read_units(size: int, request: Mapping[str, Any]) -> float:
 
 
 def projection(names: Names, request: Mapping[str, Any]) -> list[tuple[str | int, ...]] | None:
-    """The paths of a ProjectionExpression, None where there is none."""
+    """The paths of a ProjectionExpression, None if there is none."""
     text = request.get("ProjectionExpression")
     if text is None:
         return None

@@ -70,7 +70,7 @@ class Names:
 
 
 def find(item: Mapping[str, Value] | None, path: tuple[str | int, ...]) -> Value | None:
-    """The value at a path, None where there is none."""
+    """The value at a path, None if there is none."""
     if item is None:
         return None
     current: Any = {"M": item}
@@ -87,7 +87,7 @@ def find(item: Mapping[str, Value] | None, path: tuple[str | int, ...]) -> Value
 
 
 def holds(tree: Tree, item: Item | None, names: Names) -> bool:
-    """Say whether a condition is true of an item, or of none."""
+    """Return whether a condition is true of an item, or of none."""
     match tree:
         case ("and", parts):
             return all(holds(part, item, names) for part in parts)

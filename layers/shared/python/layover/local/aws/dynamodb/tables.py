@@ -36,7 +36,7 @@ CREATE INDEX IF NOT EXISTS ddb_tokens_by_age ON ddb_tokens (at);
 
 @dataclass(frozen=True)
 class Keys:
-    """Key attributes of a table or an index. `range` is None where there is no sort key."""
+    """Key attributes of a table or an index. `range` is None if there is no sort key."""
 
     hash: str
     range: str | None
@@ -101,7 +101,7 @@ class Table:
         return Index(keys, frozenset({*self.keys.names, *keys.names, *more}))
 
     def key_of(self, item: Item, keys: Keys | None = None) -> tuple[bytes, bytes] | None:
-        """Its key's columns in the table or in an index; None where an attribute is missing or, in an
+        """Its key's columns in the table or in an index; None if an attribute is missing or, in an
         index, of another type. Raises ValidationError for an empty key."""
         keys = keys or self.keys
         columns = []

@@ -116,7 +116,7 @@ def _check_all(connection: sqlite3.Connection, writes: list[Write]) -> list[Item
 def _is_repeated(
     connection: sqlite3.Connection, token: str, request: Mapping[str, Any], now: float
 ) -> bool:
-    """Say whether this very request was applied before; raise if another one was."""
+    """Return whether this very request was applied before; raise if another one was."""
     connection.execute("DELETE FROM ddb_tokens WHERE at < ?", (now - TOKEN_LIFE_S,))
     query = "SELECT request FROM ddb_tokens WHERE token = ?"
     row = connection.execute(query, (token,)).fetchone()

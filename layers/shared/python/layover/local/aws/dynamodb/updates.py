@@ -81,7 +81,7 @@ def _operand(tree: Tree, item: Item, names: Names) -> Value:
 
 
 def _holder(item: Item, path: Path) -> Any:
-    """The map or list that holds the last part. Raises ValidationError where there is none."""
+    """The map or list that holds the last part. Raises ValidationError if there is none."""
     if len(path) == 1:
         return item
     value = find(item, path[:-1])

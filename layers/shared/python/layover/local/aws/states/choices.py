@@ -12,7 +12,7 @@ Rule = Mapping[str, Any]
 
 
 def holds(rule: Rule, data: Any, context: Any) -> bool:
-    """Say whether a rule is true of the input. Raises StateFailed."""
+    """Return whether a rule is true of the input. Raises StateFailed."""
     if "And" in rule:
         return all(holds(each, data, context) for each in rule["And"])
     if "Or" in rule:

@@ -26,7 +26,7 @@ class StateFailed(Exception):
         return output_document if self.cause is None else {**output_document, "Cause": self.cause}
 
     def is_named(self, names: list[str]) -> bool:
-        """Say whether an `ErrorEquals` names it. States.ALL leaves out the machine's own errors."""
+        """Return whether an `ErrorEquals` names it. States.ALL leaves out the machine's own errors."""
         if self.error in names:
             return True
         if "States.ALL" in names:

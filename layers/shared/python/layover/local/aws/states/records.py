@@ -164,7 +164,7 @@ class Records:
             return [Record(*row) for row in rows]
 
     def close(self, arn: str, status: str, events: list[dict[str, Any]], **outcome: Any) -> bool:
-        """End it, with `output`, or `error` and `cause`; False where it was over already."""
+        """End it, with `output`, or `error` and `cause`; False if it was over already."""
         values = tuple(outcome.get(name) for name in ("output", "error", "cause"))
         with self._storage.transaction() as connection:
             done = connection.execute(

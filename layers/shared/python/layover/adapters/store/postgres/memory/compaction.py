@@ -41,7 +41,7 @@ def compacted(query: TurnQuery) -> Statement:
 
 
 def compacted_of(rows: list[Row]) -> Compacted | None:
-    """The answer of `compacted`; None where the message is gone."""
+    """The answer of `compacted`; None if the message is gone."""
     if not rows:
         return None
     generation, observations, slices = rows[0]
@@ -74,7 +74,7 @@ class PostgresCompaction:
     async def compacted(
         self, owner: str, thread_id: str, leaf_id: str, kind: CompactionKind
     ) -> Compacted:
-        """Returns the prompt's view of the path that ends in `leaf_id`, with the slices behind it."""
+        """Return the prompt's view of the path that ends in `leaf_id`, with the slices behind it."""
         query = _query("compacted")(
             thread_id=thread_id,
             leaf_id=leaf_id,

@@ -120,7 +120,7 @@ class PostgresNotes:
     async def log_attempt(
         self, owner: str, thread_id: str, attempt: LoggedAttempt, id: str
     ) -> int | None:
-        """Append; the attempt's number within its task, None where the thread is gone."""
+        """Append; the attempt's number within its task, None if the thread is gone."""
         fields = attempt.model_dump(mode="json", exclude={"attempt"})
         *_, rows = await self._database.run(
             owner,

@@ -23,7 +23,7 @@ _BEFORE: Mapping[StoredKind, str] = {
 """The place at which the first page begins: before every key."""
 _TIMES = ("at", "created_at", "updated_at")
 _TEXTS = 5_000
-"""Rows of recall deleted at once: a transaction that lasts holds others up."""
+"""Rows of recall deleted at once: a long transaction holds other writers up."""
 _THREADS = 20
 _ENTRIES = 1_000
 

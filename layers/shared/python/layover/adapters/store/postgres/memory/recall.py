@@ -32,7 +32,7 @@ def index_messages(rows: Sequence[IndexedText]) -> Statement:
 
 
 def common_words(agent: str, scope_thread: str | None, candidates: Sequence[str]) -> Statement:
-    """Returns those of these words that are common in the scope."""
+    """Return those of these words that are common in the scope."""
     return load("recall.sql")["common_words"](
         agent=agent, scope_thread=scope_thread, words=dump_json(list(candidates))
     )
@@ -111,7 +111,7 @@ class PostgresRecall:
 
 
 def _shown_from(query: RecallQuery, turn: TurnQuery) -> int | None:
-    """Depth where the window begins, None where the branch has it."""
+    """Depth where the window begins, None if the branch has it."""
     if query.whole_path:
         return _BEHIND_ALL
     return None if turn.compaction is not None else turn.pinned_depth
@@ -130,5 +130,5 @@ def _row(row: IndexedText) -> dict[str, object]:
 
 
 def halfvec(vector: Sequence[float]) -> str:
-    """Half a float has three digits."""
+    """Return the vector as text. Half a float has three digits."""
     return json.dumps([float(f"{x:.5g}") for x in vector])
